@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from parapet.crowd import Composition, compose, rank
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import sample_root
-    from parapet.scoring import Scores, schema_sensitivity, score_states, to_pandas
+    from parapet.scoring import Scores, schema_sensitivity, schema_sensitivity_interval, score_states, to_pandas
     from parapet.transforms.corpora import Corpus, corpus_of
     from parapet.transforms.perturbation import Perturbation, Perturbed, changed_turn
     from parapet.transforms.perturbation_checks import check_perturbation
@@ -50,6 +50,7 @@ _PLACES = {
     "rank": "parapet.crowd",
     "sample_root": "parapet.schemas.layout",
     "schema_sensitivity": "parapet.scoring",
+    "schema_sensitivity_interval": "parapet.scoring",
     "score_states": "parapet.scoring",
     "to_pandas": "parapet.scoring",
 }
@@ -75,6 +76,7 @@ __all__ = [
     "rank",
     "sample_root",
     "schema_sensitivity",
+    "schema_sensitivity_interval",
     "score_states",
     "to_pandas",
 ]

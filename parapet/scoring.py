@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
+    from parapet.evaluation import bootstrap
     from parapet.evaluation.dst.files import Scored
     from parapet.evaluation.dst.in_memory import References
-    from parapet.evaluation.dst.sensitivity import Policy, Unit
+    from parapet.evaluation.dst.sensitivity import Coefficients, Policy, Unit
 
 Metrics = dict[str, dict[str, float]]
 
@@ -46,9 +47,10 @@ class Scores:
         seen: frozenset[str],
         originals: Mapping[str, str],
         passed_over: dict[str, int],
+        across_turn: bool = False,
     ) -> None:
         self.name, self.metrics, self.passed_over = name, metrics, passed_over
-        self._dialogues, self._seen, self._originals = dialogues, seen, originals
+        self._dialogues, self._seen, self._originals, self._across_turn = dialogues, seen, originals, across_turn
 
     def __repr__(self) -> str:
         frames = sum(map(len, self._dialogues))
@@ -90,27 +92,21 @@ class Scores:
           >>> round(low, 2), round(high, 2)
           (0.0, 0.15)
         """
-        import numpy as np
+        from parapet.evaluation.dst.frames import JOINT, METRICS
+        from parapet.evaluation.dst.totals import keys_of, products
 
-        from parapet.evaluation import bootstrap
-        from parapet.evaluation.dst.frames import METRICS
-        from parapet.evaluation.dst.totals import keys_of
-
-        if metric not in METRICS:
-            raise InputError(f"{metric!r} is unknown: expected one of {', '.join(METRICS)}", "metric")
-        if not 0 < level < 1:
-            raise InputError(f"{level} is out of range: expected a share between 0 and 1", "level")
-        if replicates < 1:
-            raise InputError(f"{replicates} is out of range: expected 1 or more", "replicates")
+        _check_known(metric, METRICS, "metric")
         column = METRICS.index(metric)
-        sums = np.zeros((replicates, 1, 2), dtype=np.int64)
+        values: list[tuple[str, float]] = []
         for frames in self._dialogues:
-            values = [frame.values[column] for frame in frames if services in keys_of(frame.service, self._seen)]
-            values = [value for value in values if not math.isnan(value)]
-            if values:
-                drawn = bootstrap.weights(str(seed), frames[0].dialogue_id, replicates)
-                sums += bootstrap.resampled(drawn, [sum(values)], [len(values)])
-        return bootstrap.interval(bootstrap.means(sums)[:, 0], level) or (math.nan, math.nan)
+            if self._across_turn and column >= JOINT:
+                of_turns = [joint[column - JOINT] for key, joint in products(frames, self._seen) if key == services]
+            else:
+                counted = [frame for frame in frames if services in keys_of(frame.service, self._seen)]
+                of_turns = [frame.values[column] for frame in counted]
+            values += [(frames[0].dialogue_id, value) for value in of_turns]
+        statistic = [dialogue_id for dialogue_id, _ in values], [value for _, value in values]
+        return _interval(statistic, level, replicates, seed)
 
     @cached_property
     def frames(self) -> pa.Table:
@@ -189,7 +185,8 @@ def score_states(
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "") from None
     metrics = totals.means(totals.add_up(dialogues, found.of.seen, across_turn))
-    return Scores(found.of.name, dialogues, metrics, found.of.seen, found.originals, msgspec.structs.asdict(passed))
+    counts = msgspec.structs.asdict(passed)
+    return Scores(found.of.name, dialogues, metrics, found.of.seen, found.originals, counts, across_turn)
 
 
 def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, name: str | None) -> References:
@@ -217,24 +214,25 @@ def schema_sensitivity(
     *,
     metric: str = JGA,
     unit: Unit = "frame",
-    zero: Policy = "drop",
+    zero: Policy = "zero",
     allow_missing: bool = False,
 ) -> float:
     """Schema sensitivity: how much a metric varies over the variants of a schema (SGD-X, Lee et al. 2022, equation 1).
 
     Of each frame the sample standard deviation of the metric over the variants, divided by its mean; of these the mean.
-    Less is better: 0 is a tracker whose predictions do not depend on how a schema is worded.
+    Less is better: 0 is a tracker whose predictions do not depend on how a schema is worded, or are all wrong.
 
     Args:
       scores: name of a variant to its scores (``original`` is left out, as the paper has it), or the variants' scores.
       metric: one of the official ones.
-      unit: what has a coefficient: ``frame``, or ``turn``, whose joint accuracies are the products of its frames'.
-      zero: frames whose metric is 0 under all variants have no coefficient: ``drop`` leaves them out, with ``zero``
-        theirs is 0. The paper does not say which it does.
+      unit: what has a coefficient: ``frame``, of which the official scoring's joint goal accuracy is the mean; or
+        ``turn``, whose joint accuracies are the products of its frames'.
+      zero: where the metric is 0 under all variants, the coefficient is 0 / 0: ``zero`` counts it as 0, for equation 1
+        is over all turns; ``drop`` leaves the frame out.
       allow_missing: compares the dialogues that all variants have, where they do not have the same.
 
     Returns:
-      0 or more; NaN where no frame has a coefficient.
+      0 or more, as a share: 0.404 is what the paper prints as 40.4. NaN where no frame has a coefficient.
 
     Raises:
       InputError: under two variants; or they do not have the same dialogues, turns and frames.
@@ -250,28 +248,96 @@ def schema_sensitivity(
       ...     name: parapet.score_states(variant, Keywords())
       ...     for name, variant in parapet.apply_variants(corpus, made.variants).items()
       ... }
-      >>> round(parapet.schema_sensitivity(scores), 2)
-      1.12
+      >>> print(f"{parapet.schema_sensitivity(scores):.1%}")
+      11.2%
     """
     from parapet.evaluation.dst import sensitivity, totals
+
+    coefficients = _coefficients(scores, metric, unit, zero, allow_missing)
+    if coefficients is None:
+        return math.nan
+    sums = sensitivity.add_up({unit: coefficients})[f"{unit}/{zero}"]
+    return totals.means(sums).get(ALL, {}).get(metric, math.nan)
+
+
+def schema_sensitivity_interval(
+    scores: Mapping[str, Scores] | Iterable[Scores],
+    *,
+    metric: str = JGA,
+    unit: Unit = "frame",
+    zero: Policy = "zero",
+    allow_missing: bool = False,
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int | str = 0,
+) -> tuple[float, float]:
+    """The percentile interval of a schema sensitivity when dialogues are resampled (bootstrap).
+
+    Args:
+      scores: as for :func:`schema_sensitivity`, and ``metric``, ``unit``, ``zero`` and ``allow_missing`` too.
+      metric: of which.
+      unit: what has a coefficient.
+      zero: how units count that are 0 under all variants.
+      allow_missing: compares the dialogues that all variants have.
+      level: the share of the replicates that is inside.
+      replicates: how many times the dialogues are resampled.
+      seed: of the resampling.
+
+    Returns:
+      (low, high), as shares; NaN where no frame has a coefficient.
+
+    Raises:
+      InputError: as for :func:`schema_sensitivity`; or ``level`` or ``replicates`` is out of range.
+
+    Example:
+      >>> import parapet
+      >>> from parapet.evaluation.dst.baseline import Keywords
+      >>> scores = parapet.score_states(parapet.load_corpus(), Keywords())
+      >>> parapet.schema_sensitivity_interval([scores, scores])  # two variants with the same predictions
+      (0.0, 0.0)
+    """
     from parapet.evaluation.dst.frames import METRICS
 
-    for value, known, place in (
-        (metric, METRICS, "metric"),
-        (unit, sensitivity.UNITS, "unit"),
-        (zero, sensitivity.POLICIES, "zero"),
-    ):
-        if value not in known:
-            raise InputError(f"{value!r} is unknown: expected one of {', '.join(known)}", place)
+    coefficients = _coefficients(scores, metric, unit, zero, allow_missing)
+    if coefficients is None:
+        return math.nan, math.nan
+    return _interval(coefficients.statistic(zero, METRICS.index(metric), ALL), level, replicates, seed)
+
+
+def _coefficients(
+    scores: Mapping[str, Scores] | Iterable[Scores], metric: str, unit: Unit, zero: Policy, allow_missing: bool
+) -> Coefficients | None:
+    """The coefficients of all frames or turns; None where the variants have no dialogue in common."""
+    from parapet.evaluation.dst import sensitivity
+    from parapet.evaluation.dst.frames import METRICS
+
+    _check_known(metric, METRICS, "metric")
+    _check_known(unit, sensitivity.UNITS, "unit")
+    _check_known(zero, sensitivity.POLICIES, "zero")
     variants = _variants(scores)
     if len(variants) < 2:
         raise InputError(f"a sensitivity needs the scores of two variants at least, found {len(variants)}", "scores")
     if not allow_missing:
         _check_same_dialogues(variants)
     together = sensitivity.aligned([of._dialogues for of in variants.values()])
-    services = {frame.service: frame.service for dialogue in together for frame in dialogue[0]}
-    sums = sensitivity.add_up(together, services, frozenset())[f"{unit}/{zero}"]
-    return totals.means(sums).get(ALL, {}).get(metric, math.nan)
+    return sensitivity.measured(together, lambda _: (ALL,))[unit] if together else None
+
+
+def _interval(statistic: bootstrap.Statistic, level: float, replicates: int, seed: int | str) -> tuple[float, float]:
+    """The percentile interval of the mean of some values; NaN where there are none."""
+    from parapet.evaluation import bootstrap
+
+    if not 0 < level < 1:
+        raise InputError(f"{level} is out of range: expected a share between 0 and 1", "level")
+    if replicates < 1:
+        raise InputError(f"{replicates} is out of range: expected 1 or more", "replicates")
+    drawn = bootstrap.replicated(str(seed), [statistic], replicates)
+    return bootstrap.interval(bootstrap.means(drawn)[:, 0], level) or (math.nan, math.nan)
+
+
+def _check_known(value: str, known: Sequence[str], place: str) -> None:
+    if value not in known:
+        raise InputError(f"{value!r} is unknown: expected one of {', '.join(known)}", place)
 
 
 def _variants(scores: Any) -> dict[str, Scores]:

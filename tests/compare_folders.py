@@ -88,6 +88,6 @@ def mean(values: Sequence[float]) -> float:
 
 
 def sensitivity(variants: Sequence[Sequence[float]]) -> float:
-    """SGD-X, equation 1, in plain Python; frames that are wrong under all variants are dropped."""
-    columns = [column for column in zip(*variants, strict=True) if any(column)]
-    return mean([statistics.stdev(column) / mean(column) for column in columns])
+    """SGD-X, equation 1, in plain Python; frames that are wrong under all variants count as 0."""
+    columns = zip(*variants, strict=True)
+    return mean([statistics.stdev(column) / mean(column) if any(column) else 0.0 for column in columns])

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from parapet.evaluation.compare.results import JGA, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, Column, Outcome
+from parapet.evaluation.dst.sensitivity import coefficient
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
@@ -155,35 +156,45 @@ def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
     if any(not one.equals(keys[0]) for one in keys[1:]):
         return {}
     values = np.stack([of[JGA].to_numpy(zero_copy_only=False).astype(float) for of in of_sets])
-    dialogues, services = keys[0]["dialogue_id"].to_pylist(), of_sets[0]["original_service"].to_pylist()
-    if outcome.options.get("unit") == "turn":
-        turns = list(zip(dialogues, keys[0]["turn"].to_pylist(), strict=True))
-        starts = [i for i, turn in enumerate(turns) if i == 0 or turn != turns[i - 1]]
-        # A frame without a value does not count, a turn of such frames has none.
-        joint = np.multiply.reduceat(np.nan_to_num(values, nan=1.0), starts, axis=1)
-        known = np.add.reduceat(~np.isnan(values), starts, axis=1) > 0
-        values = np.where(known, joint, np.nan)
-        dialogues, services = [dialogues[i] for i in starts], [services[i] for i in starts]
+    dialogues, turns, frames = (keys[0][name].to_pylist() for name in ("dialogue_id", "turn", "frame"))
+    services = of_sets[0]["original_service"].to_pylist()
     original = table.filter(pc.equal(table["set"], ORIGINAL))
     is_seen = dict(zip(original["original_service"].to_pylist(), original["seen"].to_pylist(), strict=True))
+    by_turn = outcome.options.get("unit") == "turn"
     found: dict[Column, Sums] = {}
-    for dialogue, service, value in zip(dialogues, services, _variation(values, outcome), strict=True):
-        if not math.isnan(value):
-            for group in (WHOLE, *([_group(is_seen[service])] if service in is_seen else []), service):
+    groupings = (
+        [WHOLE] * len(services),
+        [_group(is_seen[name]) if name in is_seen else "" for name in services],
+        services,
+    )
+    for groups in groupings:
+        # A turn counts once for each group of services, with the product of the frames of that group.
+        units = list(zip(dialogues, turns, [-1] * len(frames) if by_turn else frames, groups, strict=True))
+        place = {unit: i for i, unit in enumerate(dict.fromkeys(units))}
+        at = np.array([place[unit] for unit in units])
+        for (dialogue, _, _, group), value in zip(place, _variation(values, at, outcome), strict=True):
+            if group and not math.isnan(value):
                 sums = found.setdefault(Column(outcome.task, VARIANTS, SENSITIVITY, group), {})
                 total, n = sums.get(dialogue, (0.0, 0))
                 sums[dialogue] = total + value, n + 1
     return found
 
 
-def _variation(values: NDArray[np.float64], outcome: Outcome) -> list[float]:
-    """Of (variant, frame) the sample standard deviation over the mean; NaN where it does not count."""
-    mean = values.mean(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = values.std(axis=0, ddof=1) / mean
-    wrong_throughout = 0.0 if outcome.options.get("zero") == "zero" else math.nan
-    of_frames: list[float] = np.where(mean == 0, wrong_throughout, found).tolist()
-    return of_frames
+def _variation(values: NDArray[np.float64], at: NDArray[np.intp], outcome: Outcome) -> list[float]:
+    """The coefficient of variation of each unit, given the place of each frame's; NaN where it does not count.
+
+    Of several frames the product counts; one without a value does not.
+    """
+    joint = np.ones((at.max(initial=-1) + 1, len(values)))
+    np.multiply.at(joint, at, np.nan_to_num(values.T, nan=1.0))
+    known = np.zeros(joint.shape, dtype=bool)
+    np.logical_or.at(known, at, ~np.isnan(values.T))
+    joint = np.where(known, joint, np.nan)
+    found = coefficient(joint.T)
+    if outcome.options.get("zero") == "drop":
+        found = np.where(joint.any(axis=1), found, np.nan)
+    of_units: list[float] = found.tolist()
+    return of_units
 
 
 def check_same_turns(rows: Mapping[str, Rows], outcomes: Mapping[str, Outcome]) -> None:

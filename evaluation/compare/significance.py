@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from parapet.evaluation import bootstrap
 from parapet.evaluation.compare.rows import Parts, Sums
 
-_POINT = 32  # binary digits behind the point: whole numbers add up to the same in any order
-_CHUNK = 64
 _SAME = 1e-9  # differences closer than this are equal
 
 Whole = NDArray[np.int64]
@@ -71,8 +69,8 @@ def randomised(
         seen += values.sum(axis=0)
         coins = np.stack([coins_of(seed, name, replicates) for name in names])
         # Where the coin says so, the two systems' results change places.
-        swapped += _weighted(coins, values[..., ::-1, :] - values)
-        drawn += _weighted(np.stack([_weights(seed, name) for name in names]), values)
+        swapped += bootstrap.weighted(coins, values[..., ::-1, :] - values)
+        drawn += bootstrap.weighted(np.stack([_weights(seed, name) for name in names]), values)
     swapped += seen
     factor = np.asarray(factors, dtype=float)
     gaps, of_chance, resampled = _gaps(seen, factor), _gaps(swapped, factor), _gaps(drawn, factor)
@@ -101,7 +99,7 @@ def bootstrapped(
     for names, values in _chunks(_flat(pairs)):
         values = values.reshape(-1, *size, 2, 2)
         seen += values.sum(axis=0)
-        drawn += _weighted(np.stack([bootstrap.weights(seed, name, replicates) for name in names]), values)
+        drawn += bootstrap.weighted(np.stack([bootstrap.weights(seed, name, replicates) for name in names]), values)
     factor = np.asarray(factors, dtype=float)
     gaps, resampled = _gaps(seen, factor), _gaps(drawn, factor)
 
@@ -121,7 +119,7 @@ def intervals(numbers: Sequence[Parts], seed: str) -> list[tuple[float, float] |
     flat = [part for parts in numbers for part in parts]
     drawn = np.zeros((bootstrap.REPLICATES, len(flat), 2), np.int64)
     for names, values in _chunks(flat):
-        drawn += _weighted(np.stack([_weights(seed, name) for name in names]), values)
+        drawn += bootstrap.weighted(np.stack([_weights(seed, name) for name in names]), values)
     means = bootstrap.means(drawn)
     ends = np.cumsum([len(parts) for parts in numbers])
     return [
@@ -135,7 +133,7 @@ def _flat(pairs: Sequence[Pair]) -> list[Sums]:
 
 
 def _chunks(flat: Sequence[Sums]) -> Iterator[tuple[list[str], Whole]]:
-    """Some dialogues at a time, with their sums in units of 2 ** -32 and counts: shape (dialogue, sums, 2)."""
+    """Some dialogues at a time, with their sums in units of 2 ** -40 and counts: shape (dialogue, sums, 2)."""
     names = sorted({name for sums in flat for name in sums})
     place = {name: i for i, name in enumerate(names)}
     columns: dict[int, tuple[NDArray[np.intp], Whole]] = {}  # a system is in many pairs
@@ -143,11 +141,11 @@ def _chunks(flat: Sequence[Sums]) -> Iterator[tuple[list[str], Whole]]:
         if sums and id(sums) not in columns:
             at = np.fromiter((place[name] for name in sums), np.intp, len(sums))
             pairs = np.array(list(sums.values()))
-            fixed = np.rint(np.ldexp(pairs, [_POINT, 0])).astype(np.int64)
+            fixed = np.rint(np.ldexp(pairs, [bootstrap.POINT, 0])).astype(np.int64)
             order = np.argsort(at)
             columns[id(sums)] = at[order], fixed[order]
-    for start in range(0, len(names), _CHUNK):
-        chunk = names[start : start + _CHUNK]
+    for start in range(0, len(names), bootstrap.CHUNK):
+        chunk = names[start : start + bootstrap.CHUNK]
         values = np.zeros((len(chunk), len(flat), 2), np.int64)
         for j, sums in enumerate(flat):
             if sums:
@@ -174,21 +172,10 @@ def coins_of(seed: str, dialogue_id: str, replicates: int) -> Whole:
     return np.unpackbits(bits)[:replicates].astype(np.int64)
 
 
-def _weighted(weights: Whole | NDArray[np.uint8], values: Whole) -> Whole:
-    """Sums over dialogues, exact: as floating point, which is ten times faster, where no sum can exceed 2 ** 53."""
-    flat = values.reshape(len(values), -1)
-    added: Whole
-    if float(np.abs(flat).max()) * float(weights.max()) * len(values) < 2**53:
-        added = (weights.T.astype(float) @ flat.astype(float)).astype(np.int64)
-    else:
-        added = weights.T.astype(np.int64) @ flat
-    return added.reshape(-1, *values.shape[1:])
-
-
 def _gaps(sums: Whole, factor: Real) -> Real:
     """First system minus second, of (..., part, system, sum and count)."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        means = np.ldexp(sums[..., 0].astype(float), -_POINT) / sums[..., 1]
+        means = np.ldexp(sums[..., 0].astype(float), -bootstrap.POINT) / sums[..., 1]
     gaps: Real = (means[..., 0] - means[..., 1]) * factor
     return gaps
 

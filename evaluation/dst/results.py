@@ -14,6 +14,7 @@ from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.report import dst_report
 from parapet.evaluation.dst.rows import HurtFrame
+from parapet.evaluation.dst.sensitivity import POLICIES, UNITS
 from parapet.evaluation.dst.sets import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, Totals, means
 from parapet.evaluation.sets import ORIGINAL
@@ -25,12 +26,14 @@ Metrics = Mapping[str, Mapping[str, float]]
 JGA = "joint_goal_accuracy"
 
 
-SENSITIVITY = "sensitivity/"  # before the key of its sums: sensitivity/frame/drop
+SENSITIVITY = "sensitivity/"  # before the key of its sums: sensitivity/frame/zero
+SENSITIVITIES = [f"{unit}/{policy}" for unit in UNITS for policy in POLICIES]
 
 
-def statistics_of(plan: Plan) -> list[str]:
-    """What has replicates: joint goal accuracy of each set, and its sensitivity (by frame, zeros dropped)."""
-    return [f"{name} {key}" for name in (*plan.sets, SENSITIVITY) for key in AGGREGATES]
+def statistics_of(plan: Plan) -> list[tuple[str, str]]:
+    """What has replicates: the joint goal accuracy of each set, and its sensitivities, by aggregate."""
+    sensitivities = [SENSITIVITY + name for name in SENSITIVITIES] if len(plan.variants) > 1 else []
+    return [(name, key) for name in (*plan.sets, *sensitivities) for key in AGGREGATES]
 
 
 def metadata_files(
@@ -108,8 +111,7 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
             table[key] |= {
                 "variants_interval": intervals.of(plan.variants, key),
                 "difference_interval": intervals.of_difference(plan.variants, key),
-                # Replicates are of this unit and policy only.
-                "schema_sensitivity_interval": intervals.of([SENSITIVITY], key) if headline == "frame/drop" else None,
+                "schema_sensitivity_interval": intervals.of([SENSITIVITY + headline], key),
             }
     return {
         "names": plan.variants,
@@ -119,6 +121,9 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
             for key, of in average.items()
         },
         "schema_sensitivity": sensitivity,
+        "schema_sensitivity_intervals": {
+            name: {key: intervals.of([SENSITIVITY + name], key) for key in AGGREGATES} for name in SENSITIVITIES
+        },
         "headline": {"unit": config.unit, "zero": config.zero},
         "table": table,
     }
@@ -146,7 +151,7 @@ class _Intervals:
     def _mean(self, names: Sequence[str], key: str) -> NDArray[np.float64] | None:
         if self._values is None:
             return None
-        found: NDArray[np.float64] = np.mean([self._values[:, self._place[f"{name} {key}"]] for name in names], axis=0)
+        found: NDArray[np.float64] = np.mean([self._values[:, self._place[name, key]] for name in names], axis=0)
         return found
 
     def _interval(self, values: NDArray[np.float64] | None) -> list[float] | None:

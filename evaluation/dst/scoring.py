@@ -12,7 +12,7 @@ import numpy as np
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst import results, rows, sensitivity, totals
 from parapet.evaluation.dst.files import Dialogue, PassedOver, Scored, parse_dialogues, score_dialogues
-from parapet.evaluation.dst.frames import METRICS
+from parapet.evaluation.dst.frames import JOINT
 from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
 from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, check_known, read_predictions
 from parapet.evaluation.dst.results import SENSITIVITY, statistics_of
@@ -29,8 +29,6 @@ from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
 
 PIPELINE = "evaluate_dst"
 TOTALS, REPLICATES, HURT = "totals", "replicates", "hurt"
-
-_JOINT = METRICS.index("joint_goal_accuracy")
 
 
 class ScoreFile:
@@ -109,11 +107,13 @@ class ScoreFile:
         plan, config = self.config.plan, self.config
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
         together = sensitivity.aligned([scored[name] for name in variants]) if len(variants) > 1 else []
+        coefficients: dict[sensitivity.Unit, sensitivity.Coefficients] = {}
         if together:
-            added = sensitivity.add_up(together, plan.originals, plan.sets[ORIGINAL].seen)
-            sums += [(SENSITIVITY + name, of) for name, of in added.items()]
+            seen = plan.sets[ORIGINAL].seen
+            coefficients = sensitivity.measured(together, lambda name: totals.keys_of(plan.originals[name], seen))
+            sums += [(SENSITIVITY + name, of) for name, of in sensitivity.add_up(coefficients).items()]
         if config.replicates:
-            result.others[REPLICATES] = [self._replicates(scored, together)]
+            result.others[REPLICATES] = [self._replicates(scored, coefficients)]
         if variants:
             services = {name: of.services for name, of in plan.sets.items()}
             hurt: list[HurtFrame] = []
@@ -122,36 +122,42 @@ class ScoreFile:
             result.others[HURT] = [worst(hurt)]
 
     def _replicates(
-        self, scored: Mapping[str, Sequence[Sequence[Scored]]], together: Sequence[Sequence[Sequence[Scored]]]
+        self,
+        scored: Mapping[str, Sequence[Sequence[Scored]]],
+        coefficients: Mapping[sensitivity.Unit, sensitivity.Coefficients],
     ) -> bootstrap.Counts:
         """Shape (replicates, statistics, 2); the statistics are those of :func:`statistics_of`."""
         config = self.config
-        names = statistics_of(config.plan)
-        place = {name: i for i, name in enumerate(names)}
-        sums: dict[str, list[tuple[int, float]]] = {}
-
-        def add(dialogue_id: str, of: str, keys: Iterable[str], value: float) -> None:
-            for key in keys:
-                if key in totals.AGGREGATES and value == value:
-                    sums.setdefault(dialogue_id, []).append((place[f"{of} {key}"], value))
-
+        statistics: dict[tuple[str, str], bootstrap.Statistic] = {}
         for name, dialogues in scored.items():
-            seen = config.plan.sets[name].seen
-            for frames in dialogues:
-                for frame in frames:
-                    add(frame.dialogue_id, name, totals.keys_of(frame.service, seen), frame.values[_JOINT])
-        seen = config.plan.sets[ORIGINAL].seen
-        for variants in together:
-            for frame, values, _ in sensitivity.coefficients(variants, "frame"):
-                keys = totals.keys_of(config.plan.originals[frame.service], seen)
-                add(frame.dialogue_id, SENSITIVITY, keys, values[_JOINT])
-        replicates = np.zeros((config.replicates, len(names), 2), dtype=np.int64)
-        for dialogue_id, added in sums.items():
-            at = [i for i, _ in added]
-            total = np.bincount(at, [value for _, value in added], len(names))
-            drawn = bootstrap.weights(config.seed, dialogue_id, config.replicates)
-            replicates += bootstrap.resampled(drawn, total, np.bincount(at, minlength=len(names)))
-        return replicates
+            of_set = _joint_values(dialogues, config.plan.sets[name].seen, config.across_turn)
+            statistics |= {(name, key): statistic for key, statistic in of_set.items()}
+        for unit, of in coefficients.items():
+            for policy in sensitivity.POLICIES:
+                name = f"{SENSITIVITY}{unit}/{policy}"
+                statistics |= {(name, key): of.statistic(policy, JOINT, key) for key in totals.AGGREGATES}
+        nothing: bootstrap.Statistic = ([], [])
+        wanted = [statistics.get(name, nothing) for name in statistics_of(config.plan)]
+        return bootstrap.replicated(config.seed, wanted, config.replicates)
+
+
+def _joint_values(
+    dialogues: Iterable[Sequence[Scored]], seen: frozenset[str], across_turn: bool
+) -> dict[str, tuple[list[str], list[float]]]:
+    """The joint goal accuracies that the mean of each of the three aggregates is of, with their dialogues."""
+    found: dict[str, tuple[list[str], list[float]]] = {key: ([], []) for key in totals.AGGREGATES}
+    for frames in dialogues:
+        of_dialogue = (
+            totals.products(frames, seen)
+            if across_turn
+            else ((key, frame.values[JOINT:]) for frame in frames for key in totals.keys_of(frame.service, seen)[:2])
+        )
+        for key, joint in of_dialogue:
+            if key in found:
+                dialogue_ids, values = found[key]
+                dialogue_ids.append(frames[0].dialogue_id)
+                values.append(joint[0])
+    return found
 
 
 def encoded(prediction: Predicted) -> bytes:

@@ -1,87 +1,140 @@
-"""Schema sensitivity (SGD-X, Lee et al. 2022, section 4): how much a metric varies over the variants of a schema.
+"""Schema sensitivity (SGD-X, Lee et al. 2022, equations 1 to 3): how much a metric varies over a schema's variants.
 
-Of a frame, it is the coefficient of variation of the metric over the K variants: their sample standard deviation over
-their mean; of a set, the mean over its frames. Where all K values are zero it is not defined: there are two readings,
-and a third question is what is counted, frames or turns. The paper names neither, so every result names both.
+Of a turn, it is the coefficient of variation of the metric over the K variants: their sample standard deviation over
+their mean; of a set, the mean over its turns. Numbers are shares: 0.404 is what the paper prints as 40.4.
+
+The paper leaves two things open, so every result names both:
+
+- **Policy**: where all K values are zero, 0 / 0 is not defined. Equation 1 is over all turns, and the section on
+  services calls the sensitivity of one low that is predicted wrong throughout (Flights_4): ``zero``, the default,
+  counts such a turn as 0. ``drop`` leaves it out.
+- **Unit**: the official scoring averages joint goal accuracy over frames, one for each service of a user turn:
+  ``frame``, the default, takes these, so that both numbers of a table are over the same. ``turn`` first takes the
+  frames of a turn together.
 
 Worked by hand: one frame, a joint goal accuracy of 1, 1, 1, 0, 0 under v1 to v5. The mean is 0.6, the sample variance
-(3 * 0.16 + 2 * 0.36) / 4 = 0.3, the deviation 0.5477, the coefficient 0.5477 / 0.6 = 0.9129. A second frame, wrong
-under all five, has none: with ``drop`` the schema sensitivity of the two is 0.9129, with ``zero`` it is 0.4564.
+(3 * 0.16 + 2 * 0.36) / 4 = 0.3, the deviation 0.5477, the coefficient 0.5477 / 0.6 = 0.9129. With a second frame, wrong
+under all five, the schema sensitivity of the two is 0.4564 with ``zero``, and 0.9129 with ``drop``.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.files import Scored
-from parapet.evaluation.dst.frames import JOINT, METRICS, NA
-from parapet.evaluation.dst.totals import Totals, keys_of, total
+from parapet.evaluation.dst.frames import JOINT
+from parapet.evaluation.dst.totals import Sum, Totals, merged, total
 from parapet.schemas.errors import InputError
 
 Unit = Literal["frame", "turn"]
-Policy = Literal["drop", "zero"]
+Policy = Literal["zero", "drop"]
 UNITS: tuple[Unit, ...] = ("frame", "turn")
-POLICIES: tuple[Policy, ...] = ("drop", "zero")
+POLICIES: tuple[Policy, ...] = ("zero", "drop")
+
+Real = NDArray[np.float64]
 
 
-def coefficient(values: Sequence[float]) -> float:
-    """Sample standard deviation over mean; NA where the mean is 0, or where there are fewer than two values.
+def coefficient(values: Any) -> Real:
+    """Sample standard deviation over mean along the first axis, of at least two values; 0 where all are zero.
 
-    >>> round(coefficient([1, 1, 1, 0, 0]), 4)
-    0.9129
-    >>> coefficient([0.5, 0.5])
-    0.0
+    >>> print(coefficient([[1.0, 0.5, 0], [1, 0.5, 0], [1, 0.5, 0], [0, 0.5, 0], [0, 0.5, 0]]).round(4))
+    [0.9129 0.     0.    ]
     """
-    mean = math.fsum(values) / len(values) if values else 0.0
-    if len(values) < 2 or mean == 0:
-        return NA
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return math.sqrt(variance) / mean
+    values = np.asarray(values, dtype=float)
+    with bootstrap.quiet():
+        found: Real = values.std(axis=0, ddof=1) / values.mean(axis=0)
+    return np.where(np.ptp(values, axis=0) == 0, 0.0, found)
 
 
-def coefficients(variants: Sequence[Sequence[Scored]], unit: Unit) -> list[tuple[Scored, list[float], list[float]]]:
-    """The coefficients of a dialogue's frames, or turns.
+class Coefficients(msgspec.Struct, frozen=True):
+    """The coefficients of variation of some frames, or turns.
+
+    Attributes:
+      dialogue_ids: of each.
+      keys: the aggregates for which each counts.
+      values: of each unit the coefficient of each metric: shape (units, metrics). NaN where a variant has no value.
+      wrong: where the metric is 0 under all variants.
+    """
+
+    dialogue_ids: list[str]
+    keys: list[tuple[str, ...]]
+    values: Real
+    wrong: NDArray[np.bool_]
+
+    def statistic(self, policy: Policy, metric: int, key: str) -> bootstrap.Statistic:
+        """What the bootstrap resamples: the coefficients of a metric in an aggregate."""
+        here = [i for i, keys in enumerate(self.keys) if key in keys]
+        values = self.values[here, metric]
+        if policy == "drop":
+            values = np.where(self.wrong[here, metric], np.nan, values)
+        return [self.dialogue_ids[i] for i in here], values
+
+
+def measured(
+    dialogues: Sequence[Sequence[Sequence[Scored]]], keys_of: Callable[[str], Sequence[str]]
+) -> dict[Unit, Coefficients]:
+    """The coefficients of the frames and of the turns of dialogues.
+
+    A turn counts once for each aggregate that any of its frames counts for: its joint accuracies are the products of
+    those frames', as with ``--across_turn``, its other metrics their means.
 
     Args:
-      variants: the frames of the dialogue under each variant, in the same order.
-      unit: what has a coefficient. A turn's joint accuracies are the products of its frames', other metrics the means.
-
-    Returns:
-      For each unit a frame of the first variant that stands for it, the coefficient of each metric, and the mean over
-      the variants, both NA where a variant has no value.
+      dialogues: at least one; of each, the frames under each variant, in the same order.
+      keys_of: the aggregates for which a service of the first variant counts.
     """
-    found = []
-    for group in _groups(variants, unit):
-        columns = list(zip(*(_joined(frames) for frames in group), strict=True))
-        known = [[] if any(map(math.isnan, column)) else column for column in columns]
-        found.append((group[0][0], [coefficient(one) for one in known], [_mean(one) for one in known]))
+    frames = [frame for variants in dialogues for frame in variants[0]]
+    columns = zip(*dialogues, strict=True)
+    values = np.array([[frame.values for of in column for frame in of] for column in columns], dtype=float)
+    found: dict[Unit, Coefficients] = {}
+    for unit in UNITS:
+        ids, keys, members = [], [], []
+        for frame, of, positions in _units(frames, unit, keys_of):
+            ids.append(frame.dialogue_id)
+            keys.append(of)
+            members.append(positions)
+        joined = _joined(values, members)
+        found[unit] = Coefficients(ids, keys, coefficient(joined), np.all(joined == 0, axis=0))
     return found
 
 
-def _groups(variants: Sequence[Sequence[Scored]], unit: Unit) -> Iterable[list[list[Scored]]]:
+def _units(
+    frames: Sequence[Scored], unit: Unit, keys_of: Callable[[str], Sequence[str]]
+) -> list[tuple[Scored, tuple[str, ...], tuple[int, ...]]]:
+    """A frame of each unit, the aggregates for which it counts, and the positions of its frames."""
     if unit == "frame":
-        return [[[frame] for frame in frames] for frames in zip(*variants, strict=True)]
-    by_turn: dict[int, list[list[Scored]]] = {}
-    for i, frames in enumerate(variants):
-        for frame in frames:
-            by_turn.setdefault(frame.turn, [[] for _ in variants])[i].append(frame)
-    return list(by_turn.values())
+        return [(frame, tuple(keys_of(frame.service)), (i,)) for i, frame in enumerate(frames)]
+    turns: dict[tuple[str, int], dict[str, tuple[int, ...]]] = {}
+    for i, frame in enumerate(frames):
+        turn = turns.setdefault((frame.dialogue_id, frame.turn), {})
+        for key in keys_of(frame.service):
+            turn[key] = (*turn.get(key, ()), i)
+    found = []
+    for turn in turns.values():
+        alike: dict[tuple[int, ...], list[str]] = {}
+        for key, positions in turn.items():
+            alike.setdefault(positions, []).append(key)
+        found += [(frames[positions[0]], tuple(keys), positions) for positions, keys in alike.items()]
+    return found
 
 
-def _joined(frames: Sequence[Scored]) -> list[float]:
-    if len(frames) == 1:
-        return list(frames[0].values)
-    columns = list(zip(*(frame.values for frame in frames), strict=True))
-    return [
-        (math.prod(known) if i >= JOINT else _mean(known)) if (known := [one for one in column if one == one]) else NA
-        for i, column in enumerate(columns)
-    ]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values) if values else NA
+def _joined(values: Real, members: Sequence[tuple[int, ...]]) -> Real:
+    """Of (variant, frame, metric) the metrics of each unit: products of joint accuracies, means of the others."""
+    nothing = np.full_like(values[:, :1], np.nan)
+    width = max(map(len, members))
+    at = np.array([(*positions, *[-1] * (width - len(positions))) for positions in members])
+    of_frames = np.concatenate([values, nothing], axis=1)[:, at]
+    known = ~np.isnan(of_frames)
+    products = np.where(known, of_frames, 1.0).prod(axis=2)
+    with bootstrap.quiet():
+        means = np.where(known, of_frames, 0.0).sum(axis=2) / known.sum(axis=2)
+    products[..., :JOINT] = means[..., :JOINT]
+    return np.where(known.any(axis=2), products, np.nan)
 
 
 def aligned(sets: Sequence[Sequence[Sequence[Scored]]]) -> list[list[Sequence[Scored]]]:
@@ -102,26 +155,27 @@ def aligned(sets: Sequence[Sequence[Sequence[Scored]]]) -> list[list[Sequence[Sc
     return found
 
 
-def add_up(
-    dialogues: Iterable[Sequence[Sequence[Scored]]], services: Mapping[str, str], seen: frozenset[str]
-) -> dict[str, Totals]:
-    """Sums of coefficients over dialogues, for each unit and policy (``frame/drop``).
+def add_up(coefficients: Mapping[Unit, Coefficients]) -> dict[str, Totals]:
+    """The sums of coefficients for each unit and policy (``frame/zero``)."""
+    found: dict[str, Totals] = {}
+    for unit, of in coefficients.items():
+        places: dict[tuple[str, ...], list[int]] = {}
+        for i, keys in enumerate(of.keys):
+            places.setdefault(keys, []).append(i)
+        sums = {keys: _sums(of.values[here], of.wrong[here]) for keys, here in places.items()}
+        for policy in POLICIES:
+            found[f"{unit}/{policy}"] = merged(
+                {key: by_policy[policy]} for keys, by_policy in sums.items() for key in keys
+            )
+    return found
 
-    Args:
-      dialogues: of each, the frames under each variant.
-      services: the original's name of each service of the first variant.
-      seen: the original's services that train has.
-    """
-    values: dict[str, dict[str, list[list[float]]]] = {f"{u}/{p}": {} for u in UNITS for p in POLICIES}
-    for variants in dialogues:
-        for unit in UNITS:
-            for frame, found, means in coefficients(variants, unit):
-                for key in keys_of(services[frame.service], seen):
-                    for i, (one, average) in enumerate(zip(found, means, strict=True)):
-                        if math.isnan(average):
-                            continue
-                        for policy in POLICIES:
-                            if one == one or policy == "zero":
-                                lists = values[f"{unit}/{policy}"].setdefault(key, [[] for _ in METRICS])
-                                lists[i].append(one if one == one else 0.0)
-    return {name: {key: [total(one) for one in lists] for key, lists in of.items()} for name, of in values.items()}
+
+def _sums(values: Real, wrong: NDArray[np.bool_]) -> dict[Policy, list[Sum]]:
+    """Of each metric the sum, which is the same for both policies, and how many coefficients count."""
+    added = [total(column[column > 0].tolist())[0] for column in values.T]
+    counts = np.count_nonzero(~np.isnan(values), axis=0)
+    dropped = np.count_nonzero(wrong, axis=0)
+    return {
+        "zero": list(zip(added, counts.tolist(), strict=True)),
+        "drop": list(zip(added, (counts - dropped).tolist(), strict=True)),
+    }

@@ -94,7 +94,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     scoring: ScoreConfig = ScoreConfig()
     across_turn: bool = False
     unit: Unit = "frame"
-    zero: Policy = "drop"
+    zero: Policy = "zero"
     seed: str = "0"
     replicates: int = REPLICATES
     model: UserCode | None = None

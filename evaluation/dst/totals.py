@@ -50,13 +50,13 @@ def add_up(dialogues: Iterable[Sequence[Scored]], seen: frozenset[str], across_t
         for frame in frames:
             by_service.setdefault(frame.service, []).append(frame.values)
         if across_turn:
-            for key, products in _products(frames, seen):
-                by_turn.setdefault(key, []).append(products)
+            for key, joint in products(frames, seen):
+                by_turn.setdefault(key, []).append(joint)
     found = merged({key: _sums(of)} for service, of in by_service.items() for key in keys_of(service, seen))
     return {key: [*sums[:JOINT], *_sums(by_turn[key])] for key, sums in found.items()} if across_turn else found
 
 
-def _products(frames: Sequence[Scored], seen: frozenset[str]) -> Iterator[tuple[str, tuple[float, ...]]]:
+def products(frames: Sequence[Scored], seen: frozenset[str]) -> Iterator[tuple[str, tuple[float, ...]]]:
     """For each turn and aggregate, the products of the joint accuracies of the frames that count for it."""
     turns: dict[tuple[int, str], list[tuple[float, ...]]] = {}
     for frame in frames:

@@ -14,7 +14,7 @@ from parapet.pipelines.command import run_command, say
 from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.errors import InputError
-from parapet.transforms.text import counted
+from parapet.transforms.text import counted, percent
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -65,9 +65,9 @@ def parser() -> Parser:
     add(
         "--zero",
         rare=True,
-        choices=("drop", "zero"),
-        default="drop",
-        help="frames wrong under all variants: drop them, or count their sensitivity as zero",
+        choices=("zero", "drop"),
+        default="zero",
+        help="frames that are wrong under all variants: their sensitivity is zero, or they are dropped",
     )
     text = "replicates of the bootstrap; 0: no intervals"
     add("--replicates", rare=True, type=int, default=1000, metavar="N", help=text)
@@ -150,15 +150,15 @@ def report(config: Config, counters: dict[str, int]) -> None:
     numbers = json.loads(read_written(config.output, "robustness.json"))
     for name, of in numbers["sets"].items():
         value = of["metrics"].get("#ALL_SERVICES", {}).get("joint_goal_accuracy")
-        accuracy = "no joint goal accuracy" if value is None else f"joint goal accuracy {value:.4f}"
+        accuracy = "no joint goal accuracy" if value is None else f"joint goal accuracy {percent(value)}"
         say(f"{name}: {accuracy} over {counted(counts.sum('frames', set=name), 'frame')}")
     if variants := numbers.get("variants"):
         row = variants["table"]["#ALL_SERVICES"]
-        difference = "–" if row["difference"] is None else f"{row['difference']:+.1%}"
-        sensitivity = "–" if row["schema_sensitivity"] is None else f"{row['schema_sensitivity']:.4f}"
-        say(f"mean of the variants {row['variants']:.4f} ({difference}), schema sensitivity {sensitivity}")
-        zero = "dropped" if config.zero == "drop" else "count as zero"
-        say(f"  by {config.unit}; frames wrong under all variants: {zero}")
+        change, sensitivity = percent(row["difference"], signed=True), percent(row["schema_sensitivity"])
+        say(f"mean of the variants {percent(row['variants'])} ({change}), schema sensitivity {sensitivity}")
+        if (config.unit, config.zero) != ("frame", "zero"):
+            zero = "dropped" if config.zero == "drop" else "count as 0"
+            say(f"  by {config.unit}; {config.unit}s that are wrong under all variants: {zero}")
     for name, what in (("missing_dialogues", "dialogue"), ("missing_turns", "turn"), ("unknown_slots", "slot")):
         if n := counts.sum(name):
             logging.warning("--official passed over %s %s", counted(n, what), name.partition("_")[0])

@@ -136,7 +136,7 @@ def scores(variants) -> dict[str, Scores]:
 def test_variants_and_their_sensitivity_are_the_commands(tmp_path: Path, variants, scores) -> None:
     for name, corpus in variants.items():
         corpus.save(tmp_path / "variants" / name)
-    out = by_command(tmp_path / "out", "--variants", tmp_path / "variants", "--model", BASELINE)
+    out = by_command(tmp_path / "out", "--variants", tmp_path / "variants", "--model", BASELINE, "--replicates", "50")
     numbers = json.loads((out / "robustness.json").read_bytes())
     assert list(scores) == list(numbers["sets"]) == ["original", "v1", "v2", "v3", "v4", "v5"]
     for name, found in scores.items():
@@ -150,7 +150,9 @@ def test_variants_and_their_sensitivity_are_the_commands(tmp_path: Path, variant
             for metric, value in expected.items():
                 found = parapet.schema_sensitivity(scores, metric=metric, unit=unit, zero=zero)
                 assert found == value, (unit, zero, metric)
-    assert parapet.schema_sensitivity(scores) == numbers["variants"]["table"][ALL]["schema_sensitivity"] > 0.5
+            interval = parapet.schema_sensitivity_interval(scores, unit=unit, zero=zero, replicates=50)
+            assert list(interval) == numbers["variants"]["schema_sensitivity_intervals"][f"{unit}/{zero}"][ALL]
+    assert parapet.schema_sensitivity(scores) == numbers["variants"]["table"][ALL]["schema_sensitivity"] > 0.05
 
 
 def test_the_original_is_in_no_sensitivity(scores) -> None:
@@ -174,9 +176,13 @@ def test_sensitivity_by_hand() -> None:
     reference = [dialogue("x", "x")]
     first = [parapet.score_states(reference, [dialogue("x", "y")], schemas=[service]) for _ in range(3)]
     second = [parapet.score_states(reference, [dialogue("y", "y")], schemas=[service]) for _ in range(2)]
-    assert parapet.schema_sensitivity(first + second) == pytest.approx(math.sqrt(0.3) / 0.6)
-    assert parapet.schema_sensitivity(first + second, zero="zero") == pytest.approx(math.sqrt(0.3) / 1.2)
-    assert math.isnan(parapet.schema_sensitivity(second))
+    assert parapet.schema_sensitivity(first + second) == pytest.approx(math.sqrt(0.3) / 1.2)
+    assert parapet.schema_sensitivity(first + second, zero="drop") == pytest.approx(math.sqrt(0.3) / 0.6)
+    assert parapet.schema_sensitivity(second) == 0
+    assert math.isnan(parapet.schema_sensitivity(second, zero="drop"))
+    low, high = parapet.schema_sensitivity_interval(second, zero="drop")
+    assert math.isnan(low)
+    assert math.isnan(high)
 
 
 def test_sets_that_do_not_match_are_refused(scores) -> None:

@@ -127,7 +127,12 @@ def test_states_with_variants(trackers: dict[str, list[str]], tmp_path: Path) ->
     assert of_variants.difference == pytest.approx(
         100 * ((values["pt", VARIANTS, "all", JGA].value or 0) - mean([mean(of) for of in variants]))
     )
-    assert tests[f"dst/{VARIANTS}/{SENSITIVITY}"].difference < 0
+    of_sensitivity = tests[f"dst/{VARIANTS}/{SENSITIVITY}"]
+    assert of_sensitivity.difference == pytest.approx(
+        100 * ((values["pt", VARIANTS, "all", SENSITIVITY].value or 0) - sensitivity(variants))
+    )
+    assert of_sensitivity.interval is not None
+    assert of_sensitivity.interval[0] < of_sensitivity.difference < of_sensitivity.interval[1]
     (tmp_path / "leaderboard.json").write_bytes(board_json(board))
     again = read_board(str(tmp_path / "leaderboard.json"))
     assert again == board
@@ -151,7 +156,10 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
     original = float(first.rows[0][2].split("\n")[0])
     assert float(drop.rstrip("%")) == pytest.approx(100 * (float(value) / original - 1), abs=0.2)
     assert "–" in interval
-    assert {(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (0, 6)} <= set(first.best)  # low sensitivity is good
+    assert {(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)} <= set(first.best)
+    sensitivities = [float(row[6].split("\n")[0]) for row in first.rows]
+    assert sensitivities[1] < sensitivities[0]  # ft is wrong under both variants more often
+    assert [cell for cell in first.best if cell[1] == 6] == [(1, 6)]  # low is good
     against = table(board, "Differences from ft")
     assert against.rows[0][0] == "pt"
     difference, _, relative = against.rows[0][5].split("\n")

@@ -101,11 +101,14 @@ def test_rows_give_back_the_numbers(tmp_path: Path) -> None:
     )  # fmt: skip
     (by_dialogue,) = rows.parts[Column("dst", VARIANTS, SENSITIVITY)]
     # The second frame of d0 is wrong under both variants.
-    assert by_dialogue["d0"] == (pytest.approx(2**0.5), 1)
+    assert by_dialogue["d0"] == (pytest.approx(2**0.5), 2)
     assert by_dialogue["d1"] == (pytest.approx(2**0.5), 2)
 
 
-@pytest.mark.parametrize(("unit", "zero", "expected"), [("frame", "zero", 2 * 2**0.5 / 4), ("turn", "drop", 2**0.5)])
+@pytest.mark.parametrize(
+    ("unit", "zero", "expected"),
+    [("frame", "drop", 2 * 2**0.5 / 3), ("turn", "drop", 2**0.5), ("turn", "zero", 2**0.5 / 2)],
+)
 def test_the_sensitivity_as_it_was_computed(tmp_path: Path, unit: str, zero: str, expected: float) -> None:
     path = Path(states(tmp_path / "one", SETS, unit=unit, zero=zero))
     numbers = json.loads((path / "robustness.json").read_text())

@@ -14,13 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import parapet
 from benchmarks.evaluate_reference import evaluate, frame_metrics, match
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst import files, sensitivity, totals
 from parapet.evaluation.dst.files import Scored
-from parapet.evaluation.dst.frames import METRICS, State, fuzzy_score, score_frame, slots_of
+from parapet.evaluation.dst.frames import JOINT, METRICS, State, fuzzy_score, score_frame, slots_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import parse_service
+from parapet.scoring import Scores
 
 SETTINGS = {
     "exact": (files.ScoreConfig(fuzzy=False), False),
@@ -121,28 +123,97 @@ def test_sensitivity_as_worked_by_hand() -> None:
     check = "import doctest, sys, parapet.evaluation.dst.sensitivity as it; sys.exit(doctest.testmod(it).failed)"
     subprocess.run([sys.executable, "-c", check], check=True)
     right = [[frame(value), frame(0.0, turn=2)] for value in (1.0, 1.0, 1.0, 0.0, 0.0)]
-    services = {"Cafes_1": "Cafes_1"}
-    found = {name: totals.means(of) for name, of in sensitivity.add_up([right], services, frozenset()).items()}
+    measured = sensitivity.measured([right], lambda name: totals.keys_of(name, frozenset()))
+    found = {name: totals.means(of) for name, of in sensitivity.add_up(measured).items()}
     jga = {name: of["#UNSEEN_SERVICES"]["joint_goal_accuracy"] for name, of in found.items()}
     deviation = math.sqrt((3 * 0.4**2 + 2 * 0.6**2) / 4)
     assert jga == pytest.approx(
         {
-            "frame/drop": deviation / 0.6,
             "frame/zero": deviation / 0.6 / 2,
-            "turn/drop": deviation / 0.6,
+            "frame/drop": deviation / 0.6,
             "turn/zero": deviation / 0.6 / 2,
+            "turn/drop": deviation / 0.6,
         }
     )
 
 
 def test_a_turn_is_the_product_of_its_frames() -> None:
-    two = [[frame(a), frame(b)] for a, b in ((1.0, 0.5), (1.0, 1.0), (0.5, 0.5))]
-    (_, found, means) = sensitivity.coefficients(two, "turn")[0]
-    joint = METRICS.index("joint_goal_accuracy")
-    products = [0.5, 1.0, 0.25]
-    assert found[joint] == pytest.approx(np.std(products, ddof=1) / np.mean(products))
-    averages = [0.75, 1.0, 0.5]
-    assert means[0] == pytest.approx(np.mean(averages))
+    two = [
+        [frame(a), frame(b, service="Bars_1"), frame(0.3, turn=2)] for a, b in ((1.0, 0.5), (1.0, 1.0), (0.5, math.nan))
+    ]
+    measured = sensitivity.measured([two], lambda name: totals.keys_of(name, frozenset({"Bars_1"})))
+    by_key = {
+        key: [measured["turn"].values[i] for i, keys in enumerate(measured["turn"].keys) if key in keys]
+        for key in ("#ALL_SERVICES", "#SEEN_SERVICES", "Cafes_1")
+    }
+    assert [len(of) for of in by_key.values()] == [2, 1, 2]  # each turn once, where one of its frames counts
+    products, averages = [0.5, 1.0, 0.5], [0.75, 1.0, 0.5]
+    first, second = by_key["#ALL_SERVICES"]
+    assert first[JOINT] == pytest.approx(np.std(products, ddof=1) / np.mean(products))
+    assert first[0] == pytest.approx(np.std(averages, ddof=1) / np.mean(averages))
+    assert second.tolist() == [0.0] * len(METRICS)
+    assert math.isnan(by_key["#SEEN_SERVICES"][0][JOINT])  # a variant has no value
+    assert by_key["Cafes_1"][0][JOINT] == pytest.approx(np.std([1, 1, 0.5], ddof=1) / np.mean([1, 1, 0.5]))
+
+
+def plain_sensitivity(values: Any, zero: str) -> tuple[float, Any]:
+    """SGD-X, equations 1 to 3, of (variant, turn), and the coefficient of each turn: NaN where it does not count."""
+    mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
+    of_turns = np.divide(spread, mean, out=np.full(len(mean), 0.0 if zero == "zero" else np.nan), where=mean > 0)
+    return float(np.nanmean(of_turns)) if np.isfinite(of_turns).any() else math.nan, of_turns
+
+
+def plain_interval(dialogues: Any, of_turns: Any, seed: str, replicates: int) -> Any:
+    """The percentiles of the mean when each dialogue counts as often as its weight says."""
+    weights = (
+        np.array([bootstrap.weights(seed, name, replicates) for name in dialogues]) * np.isfinite(of_turns)[:, None]
+    )
+    with np.errstate(invalid="ignore"):
+        return np.nanquantile(np.nan_to_num(of_turns) @ weights / weights.sum(axis=0), [0.025, 0.975])
+
+
+@given(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 30), st.sampled_from([0.0, 0.3, 0.9]))
+@settings(max_examples=60, deadline=None)
+def test_sensitivity_of_random_predictions_is_the_plain_one(seed: int, n_variants: int, n: int, wrong: float) -> None:
+    random = np.random.default_rng(seed)
+    # Random dialogues of turns of one to three frames; random scores, of which some are 0 under all variants.
+    places = [(f"d{i % 7}", i // 7, j) for i in range(n) for j in range(random.integers(1, 4))]
+    places.sort()
+    values = random.choice([0.0, 0.07, 0.5, 0.93, 1.0, 1.0], (n_variants, len(places)))
+    values[:, random.random(len(places)) < wrong] = 0.0
+    turns = list(dict.fromkeys((name, turn) for name, turn, _ in places))
+    of_turn = [[place[:2] == turn for place in places] for turn in turns]
+    by_unit = {"frame": values, "turn": np.stack([values[:, here].prod(axis=1) for here in of_turn], axis=1)}
+    ids = {"frame": [name for name, *_ in places], "turn": [name for name, _ in turns]}
+    scores = [scores_of(places, row) for row in values]
+    for unit in sensitivity.UNITS:
+        for zero in sensitivity.POLICIES:
+            expected, of_turns = plain_sensitivity(by_unit[unit], zero)
+            found = parapet.schema_sensitivity(scores, unit=unit, zero=zero)
+            assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
+            interval = parapet.schema_sensitivity_interval(scores, unit=unit, zero=zero, replicates=200, seed=seed)
+            if not math.isnan(expected):
+                assert interval == pytest.approx(plain_interval(ids[unit], of_turns, str(seed), 200), abs=1e-12)
+            else:
+                assert all(map(math.isnan, interval))
+
+
+def scores_of(places: Any, values: Any) -> Scores:
+    """Scores of frames at (dialogue, turn, frame)."""
+    by_dialogue: dict[str, list[Scored]] = {}
+    for (name, turn, position), value in zip(places, values.tolist(), strict=True):
+        one = Scored(name, turn, position, f"Cafes_{position}", "", (value,) * len(METRICS), (), ("", ""))
+        by_dialogue.setdefault(name, []).append(one)
+    return Scores("v", list(by_dialogue.values()), {}, frozenset(), {}, {})
+
+
+def test_weighted_sums_are_exact() -> None:
+    random = np.random.default_rng(3)
+    for high in (2**20, 2**46, 2**54):
+        values = random.integers(0, high, (bootstrap.CHUNK, 5, 2))
+        drawn = random.poisson(1.0, (bootstrap.CHUNK, 30))
+        assert (bootstrap.weighted(drawn, values) == np.einsum("dr,dsc->rsc", drawn, values)).all()
+        assert (bootstrap.weighted(drawn, -values) == -np.einsum("dr,dsc->rsc", drawn, values)).all()
 
 
 def test_sums_are_the_same_in_any_order() -> None:
@@ -154,9 +225,7 @@ def test_sums_are_the_same_in_any_order() -> None:
 
 def test_bootstrap_finds_the_spread_of_a_mean() -> None:
     values = np.random.default_rng(7).normal(0.6, 0.2, 400)
-    found = sum(
-        bootstrap.resampled(bootstrap.weights("0", str(i), 2000), [value], [1]) for i, value in enumerate(values)
-    )
+    found = bootstrap.replicated("0", [(list(map(str, range(400))), values)], 2000)
     between = bootstrap.interval(bootstrap.means(found)[:, 0])
     assert between is not None
     error = 1.96 * np.std(values, ddof=1) / math.sqrt(400)

@@ -18,6 +18,7 @@ from folders import files_of
 from two_workers import TWO_WORKERS
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
+from parapet.evaluation import bootstrap
 from parapet.evaluation.compare.leaderboard import read_systems
 from parapet.evaluation.compare.results import SENSITIVITY
 from parapet.evaluation.dst.model import Example
@@ -116,40 +117,48 @@ def test_numbers_of_every_set_are_those_of_the_plain_reference(place: Path, scor
             assert found[key] == pytest.approx(of, abs=1e-12)
 
 
-def plain_sensitivity(place: Path) -> list[float]:
-    """Of every frame, the coefficient of variation of JGA over the variants; NaN where all are wrong."""
-    columns = []
+def joint_values(place: Path) -> dict[tuple[str, int, int], list[float]]:
+    """Dialogue, turn and frame to its joint goal accuracy under each variant, as the plain reference has it."""
+    found: dict[tuple[str, int, int], list[float]] = {}
     for name in VARIANTS:
         root = place / "variants" / name / "test"
         services = {one["service_name"]: one for one in json.loads((root / "schema.json").read_bytes())}
-        column = []
         for path in sorted(root.glob("dialogues_*.json")):
             predicted = json.loads((place / "predictions" / name / path.name).read_bytes())
             for dialogue, other in zip(json.loads(path.read_bytes()), predicted, strict=True):
-                for turn, guess in zip(dialogue["turns"], other["turns"], strict=True):
-                    for frame, to in zip(turn["frames"], guess["frames"], strict=True):
+                for i, (turn, guess) in enumerate(zip(dialogue["turns"], other["turns"], strict=True)):
+                    for j, (frame, to) in enumerate(zip(turn["frames"], guess["frames"], strict=True)):
                         if turn["speaker"] == "USER":
                             of = frame_metrics(frame, to, turn["utterance"], services[frame["service"]], True)
-                            column.append(of[JGA])
-        columns.append(column)
-    found = []
-    for values in zip(*columns, strict=True):
-        found.append(float(np.std(values, ddof=1) / np.mean(values)) if any(values) else math.nan)
+                            found.setdefault((dialogue["dialogue_id"], i, j), []).append(of[JGA])
     return found
 
 
 def test_sensitivity_under_every_policy(place: Path, scores: Path) -> None:
     numbers = json.loads((scores / "robustness.json").read_bytes())["variants"]
-    plain = plain_sensitivity(place)
-    known = [value for value in plain if not math.isnan(value)]
-    assert 0 < len(known) < len(plain)
-    found = {name: of["#ALL_SERVICES"][JGA] for name, of in numbers["schema_sensitivity"].items()}
-    assert found["frame/drop"] == pytest.approx(np.mean(known))
-    assert found["frame/zero"] == pytest.approx(sum(known) / len(plain))
+    frames = joint_values(place)
+    turns: dict[tuple[str, int], Any] = {}
+    for (name, turn, _), values in frames.items():
+        turns[name, turn] = turns.get((name, turn), 1.0) * np.array(values)
+    by_unit: dict[str, Any] = {"frame": frames, "turn": turns}
+    for unit, of_unit in by_unit.items():
+        values = np.array(list(of_unit.values()))
+        # Three lines: equations 2 and 3, equation 1, and what the bootstrap draws.
+        cov = np.nan_to_num(values.std(axis=1, ddof=1) / np.where(values.any(axis=1), values.mean(axis=1), np.nan))
+        weights = np.array([bootstrap.weights("0", name) for name, *_ in of_unit])
+        for zero, counts in (("zero", np.ones(len(cov))), ("drop", 1.0 * values.any(axis=1))):
+            assert 0 < counts.sum() <= len(counts)
+            found = numbers["schema_sensitivity"][f"{unit}/{zero}"]["#ALL_SERVICES"][JGA]
+            assert found == pytest.approx(cov.sum() / counts.sum(), abs=1e-12)
+            low, high = numbers["schema_sensitivity_intervals"][f"{unit}/{zero}"]["#ALL_SERVICES"]
+            expected = np.quantile((cov @ weights) / (counts @ weights), [0.025, 0.975])
+            assert (low, high) == pytest.approx(expected, abs=1e-12)
+            assert low < found < high
     row = numbers["table"]["#ALL_SERVICES"]
-    assert row["schema_sensitivity"] == found["frame/drop"]
-    low, high = row["schema_sensitivity_interval"]
-    assert low < found["frame/drop"] < high
+    assert numbers["headline"] == {"unit": "frame", "zero": "zero"}
+    assert row["schema_sensitivity"] == numbers["schema_sensitivity"]["frame/zero"]["#ALL_SERVICES"][JGA]
+    interval = numbers["schema_sensitivity_intervals"]["frame/zero"]["#ALL_SERVICES"]
+    assert row["schema_sensitivity_interval"] == interval
     original, mean = row["original"], row["variants"]
     assert row["difference"] == pytest.approx((mean - original) / original)
     assert row["difference"] < 0
