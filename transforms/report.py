@@ -19,6 +19,7 @@ from parapet.transforms import markdown, svg
 from parapet.transforms.pages import render
 from parapet.transforms.svg import Curve as Curve
 from parapet.transforms.svg import Dot as Dot
+from parapet.transforms.svg import Point as Point
 from parapet.transforms.svg import Series as Series
 from parapet.transforms.text import number, percent
 
@@ -104,6 +105,16 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
     digits: int = 0
 
 
+class Scatter(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart of points over two axes of shares in percent, distinguished by group."""
+
+    title: str
+    x_label: str
+    y_label: str
+    points: Sequence[Point]
+    note: str = ""
+
+
 class Part(msgspec.Struct, frozen=True):
     """A part of a line: ``text`` as it is, then what was ``removed`` from here, then what was ``added`` instead."""
 
@@ -143,7 +154,7 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
     in_card: bool = True
 
 
-Section = Table | Dots | Bars | Lines | Examples | Text
+Section = Table | Dots | Bars | Lines | Scatter | Examples | Text
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -300,6 +311,12 @@ def _svg(section: Section, key: str) -> Markup | None:
                 f"{curve.name}: " + ", ".join(f"{x:.4g} {form(y)}" for x, y in curve.points) for curve in section.series
             )
             return svg.curves(key, section.title, description, section.series, axes, form)
+        case Scatter():
+            description = f"{section.x_label}, {section.y_label}: " + "; ".join(
+                f"{point.label}{f', {point.group}' if point.group else ''} {percent(point.x)}, {percent(point.y)}"
+                for point in section.points
+            )
+            return svg.scatter(key, section.title, description, section.points, (section.x_label, section.y_label))
         case Table() | Examples() | Text():
             return None
         case _:

@@ -147,6 +147,78 @@ def dots(key: str, title: str, description: str, drawn: Sequence[Dot]) -> Markup
     return _image(key, title, description, y + 26, [legend, *scales, *body], WIDE)
 
 
+class Point(msgspec.Struct, frozen=True):
+    """A point of :func:`scatter`: two shares, 1 for all; ``group`` distinguishes it by colour and shape."""
+
+    label: str
+    x: float
+    y: float
+    group: str = ""
+
+
+def scatter(key: str, title: str, description: str, points: Sequence[Point], axes: tuple[str, str]) -> Markup:
+    """Points over two axes of shares in percent, each with its label where there is room for it.
+
+    Args:
+      key: unique in the page.
+      title: what the chart shows.
+      description: what is to be seen in it, in words.
+      points: those that are not finite are not drawn; groups are in the order in which they come first.
+      axes: what is along the horizontal and the vertical one.
+    """
+    groups = list(dict.fromkeys(point.group for point in points))
+    legend, top = _legend(groups, _mark, WIDE)
+    top += 18
+    drawn = [point for point in points if _is_known(point.x) and _is_known(point.y)]
+    x_step, x_low, x_high = _ticks([100 * point.x for point in drawn])
+    y_step, y_low, y_high = _ticks([100 * point.y for point in drawn])
+    left, right, bottom = 14 + _LETTER * len(f"{y_high:g}%"), WIDE - 40, top + 330.0
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return (
+            left + (right - left) * (x - x_low) / (x_high - x_low),
+            bottom - (bottom - top) * (y - y_low) / (y_high - y_low),
+        )
+
+    body = [legend, _text(2, top - 14, axes[1], "label"), _text(right, bottom + 36, axes[0], "label", anchor="end")]
+    for i in range(round((x_high - x_low) / x_step) + 1):
+        x, _ = place(x_low + x_step * i, y_low)
+        body.append(_tag("line", style="grid" if i else "axis", x1=x, x2=x, y1=top, y2=bottom))
+        body.append(_text(x, bottom + 17, f"{x_low + x_step * i:g}%", "tick", anchor="middle"))
+    for i in range(round((y_high - y_low) / y_step) + 1):
+        _, y = place(x_low, y_low + y_step * i)
+        body.append(_tag("line", style="grid" if i else "axis", x1=left, x2=right, y1=y, y2=y))
+        body.append(_text(left - 6, y + 4, f"{y_low + y_step * i:g}%", "tick", anchor="end"))
+    centres = [place(100 * point.x, 100 * point.y) for point in drawn]
+    taken = [_box("middle", x, y, 12) for x, y in centres]
+    for point, (x, y) in zip(drawn, centres, strict=True):
+        name, width = " ".join(_wrapped(point.label, 1000)), _LETTER * _measure(point.label)
+        # Behind the mark, before it, above or below, where there is room; else only the tip has the label.
+        around = (("start", x + 8, y), ("end", x - 8, y), ("middle", x, y - 13), ("middle", x, y + 13))
+        for anchor, at, height in around:
+            box = _box(anchor, at, height, width)
+            if left <= box[0] and box[2] <= WIDE and box[3] <= bottom and not any(_overlap(box, one) for one in taken):
+                taken.append(box)
+                body.append(_text(at, height + 4, name, "value", anchor=anchor))
+                break
+        tip = _title(f"{f'{point.group}, ' if point.group else ''}{name}: {percent(point.x)}, {percent(point.y)}")
+        body.append(_mark(groups.index(point.group), x, y, tip))
+    return _image(key, title, description, bottom + 42, body, WIDE)
+
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+def _box(anchor: str, x: float, y: float, width: float) -> Box:
+    """The room that a line of text takes."""
+    left = x - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+    return left, y - 6, left + width, y + 6
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
 def _dot(dot: Dot, group: int, place: Callable[[float], float], start: float, y: float) -> Markup:
     """A dot, its interval, and its value behind both."""
     if not _is_known(dot.value):

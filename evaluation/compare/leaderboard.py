@@ -10,7 +10,11 @@ import msgspec
 
 from parapet.evaluation.compare.results import (
     AVERAGED,
+    JGA,
     OF_100,
+    SEEN,
+    SENSITIVITY,
+    UNSEEN,
     VARIANTS,
     WHOLE,
     Column,
@@ -117,6 +121,8 @@ class Board(msgspec.Struct, frozen=True):
       variants: of each task that has some, the sets whose mean is ``#VARIANTS``.
       left_out: what some systems were not scored on, in words.
       examples: of each system the frames that variants hurt most.
+      relative_changes: of each system with a baseline, group (``all``, ``seen``, ``unseen``) to metric to the change of
+        the number over the variants, as a share of the baseline's (SGD-X, Table 3).
     """
 
     systems: list[str]
@@ -128,6 +134,7 @@ class Board(msgspec.Struct, frozen=True):
     variants: dict[str, list[str]] = {}
     left_out: list[str] = []
     examples: dict[str, list[HurtFrame]] = {}
+    relative_changes: dict[str, dict[str, dict[str, float]]] = {}
 
 
 class Systems(msgspec.Struct, frozen=True):
@@ -270,7 +277,20 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
         {one.task: list(one.variants) for of in systems.outcomes.values() for one in of if len(one.variants) > 1},
         systems.left_out,
         {name: list(one.examples) for name in ranked for one in systems.outcomes[name] if one.examples},
+        {name: of for name in ranked if (of := _relative_changes(systems, name, settings.baselines.get(name)))},
     )
+
+
+def _relative_changes(systems: Systems, name: str, baseline: str | None) -> dict[str, dict[str, float]]:
+    """The changes of joint goal accuracy and schema sensitivity over the variants, by group of services."""
+    found: dict[str, dict[str, float]] = {}
+    for group in (WHOLE, SEEN, UNSEEN) if baseline is not None else ():
+        for metric in (JGA, SENSITIVITY):
+            column = Column("dst", VARIANTS, metric, group)
+            value, other = systems.value(name, column), systems.value(baseline or "", column)
+            if value is not None and other:
+                found.setdefault(group, {})[metric] = (value - other) / other
+    return found
 
 
 def _average(systems: Systems, name: str, seed: str) -> Number:

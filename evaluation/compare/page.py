@@ -15,8 +15,8 @@ from parapet.evaluation.compare.grid import (
     shown,
 )
 from parapet.evaluation.compare.leaderboard import AVERAGE, Board, PairedTest
-from parapet.evaluation.compare.results import JGA, OF_100, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
-from parapet.evaluation.dst.report import examples_table
+from parapet.evaluation.compare.results import JGA, OF_100, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, Column
+from parapet.evaluation.dst.report import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.text import counted, number, percent
@@ -31,7 +31,7 @@ TERMS = {
     "Small print": "Below a number its 95% interval, from a Poisson bootstrap over dialogues, and its change against "
     "the original in percent.",
     "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: standard deviation "
-    "over mean, of 100 (Lee et al. 2022). Less is better.",
+    "over mean, of 100; the mean over frames (Lee et al. 2022). Less is better, where the accuracy is as high.",
     "Seen, unseen": "Services that the schema of the training split has, or has not.",
     "p": "How often the difference would be at least as large if, for each dialogue, chance decided which result is of "
     "which system: approximate randomisation over dialogues, two-sided. Of the mean over variants and the schema "
@@ -47,6 +47,7 @@ def sections(board: Board) -> list[Section]:
     title = f"{whole.blocks[0].title}, of 100" if len(whole.blocks) == 1 else "Systems by set, of 100"
     found: list[Section] = [grid_table(board, [("", whole)], title, _note(whole))]
     found += _chart(board)
+    found += _relative_changes(board)
     found += _baselines(board)
     found += _seen_and_unseen(board)
     found += _services(board)
@@ -55,7 +56,7 @@ def sections(board: Board) -> list[Section]:
     for name in board.systems:
         if examples := board.examples.get(name, [])[:EXAMPLES]:
             suffix = f": {name}" if len(board.systems) > 1 else ""
-            found.append(examples_table(examples, f"Frames for which a variant's wording costs most{suffix}"))
+            found.append(examples_table(examples, f"{EXAMPLES_TITLE}{suffix}"))
     return found
 
 
@@ -116,6 +117,46 @@ def _baselines(board: Board) -> list[Table]:
     ]  # fmt: skip
 
 
+def _relative_changes(board: Board) -> list[Table]:
+    """SGD-X's Table 3: over the variants each system with its relative change, below its baseline."""
+    values = {(one.system, one.group, one.metric): one.value for one in board.values if one.set == VARIANTS}
+    tests = {(test.first, test.second, test.column): test for test in board.tests}
+    label = set_label(board, "dst", VARIANTS)
+    columns = [(WHOLE, JGA, f"JGA {label}"), (WHOLE, SENSITIVITY, "schema sensitivity"),
+               (SEEN, JGA, f"JGA {label}, seen"), (UNSEEN, JGA, f"JGA {label}, unseen")]  # fmt: skip
+    columns = [one for one in columns if any((one[0], one[1]) == key[1:] for key in values)]
+    if not board.relative_changes or not columns:
+        return []
+    rows: list[list[str]] = []
+    bold: list[tuple[int, int]] = []
+    for name in _by_baseline(board):
+        row, baseline = [name], board.settings.baselines.get(name, "")
+        for group, metric, _ in columns:
+            change = board.relative_changes.get(name, {}).get(group, {}).get(metric)
+            test = tests.get((name, baseline, Column("dst", VARIANTS, metric, group).name))
+            bold += [(len(rows), len(row))] if test is not None and test.p_holm < 0.05 else []
+            text = shown(metric, values.get((name, group, metric)))
+            row.append(text if change is None else f"{text} ({percent(change, 0, signed=True)})")
+        rows.append(row)
+    note = "Of 100; in brackets the relative change from the baseline, which comes first."
+    return [
+        Table(
+            title="Joint goal accuracy and schema sensitivity under variants, against the baseline",
+            note=note + (" Bold: p < 0.05 after Holm's correction." if board.tests else ""),
+            columns=["system", *(heading for *_, heading in columns)],
+            rows=rows, best=bold, numbers_in="leaderboard.json",
+        )
+    ]  # fmt: skip
+
+
+def _by_baseline(board: Board) -> list[str]:
+    """The systems that have a baseline, each baseline before those that are compared with it."""
+    compared = [name for name in board.systems if name in board.relative_changes]
+    baselines = dict.fromkeys(board.settings.baselines[name] for name in compared)
+    after = {one: [name for name in compared if board.settings.baselines[name] == one] for one in baselines}
+    return list(dict.fromkeys(name for one in baselines for name in (one, *after[one])))
+
+
 def _gap(value: float | None, other: float | None, test: PairedTest | None) -> str:
     if value is None or other is None:
         return "–"
@@ -151,7 +192,7 @@ def _seen_and_unseen(board: Board) -> list[Section]:
     found: list[Section] = [grid_table(board, grids, "Seen and unseen services, of 100", note)]
     dots = [
         Dot(value.system, value.value, value.low, value.high, group=f"{value.group} services")
-        for name in board.systems
+        for name in dict.fromkeys([*_by_baseline(board), *board.systems])
         for value in board.values
         if value.system == name and value.set == VARIANTS and value.metric == JGA and value.group in (SEEN, UNSEEN)
     ]

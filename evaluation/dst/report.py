@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from parapet.evaluation.dst.rows import HurtFrame
-from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile
-from parapet.transforms.text import counted, number, percent
+from parapet.evaluation.dst.rows import ERRORS, HurtFrame
+from parapet.transforms.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile
+from parapet.transforms.text import counted, percent
 
 JGA = "joint_goal_accuracy"
 GROUPS = {"#ALL_SERVICES": "all services", "#SEEN_SERVICES": "seen services", "#UNSEEN_SERVICES": "unseen services"}
@@ -29,9 +29,12 @@ TERMS = {
     "lies between 0 and 1. The mean over the frames of user turns, as the official SGD scoring has it.",
     "Seen, unseen": "Whether the schema of the training split has the service.",
     "Relative difference": "(Mean over the variants − original) / original.",
-    "Schema sensitivity": "Of a frame, sample standard deviation over mean of its JGA under the variants (Lee et al. "
-    "2022, section 4); then the mean over frames. 0: the wording of the schema does not matter.",
-    "Drop, zero": "A frame wrong under every variant has no sensitivity: it is dropped, or counts as zero.",
+    "Schema sensitivity": "Of a frame, the sample standard deviation of its JGA under the variants over its mean; then "
+    "the mean over frames, in percent (Lee et al. 2022, equation 1). 0: the wording of the schema does not matter, or "
+    "everything is wrong.",
+    "Zero, drop": "Whether a frame that is wrong under all variants counts with a sensitivity of 0, since the equation "
+    "is over all turns, or is dropped.",
+    "Frame, turn": "A frame is one service of a user turn. The JGA of a turn is the product of its frames'.",
     "Intervals": "95%, percentiles of a Poisson bootstrap over dialogues.",
 }
 
@@ -47,9 +50,10 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     sections: list[Section] = [_by_set(sets)]
     if variants:
         sections += [_sgdx_table(variants), _policies(variants)]
-    sections += [_groups(sets), _all_metrics(sets), _services(sets["original"]["metrics"], variants)]
+    services = _services(sets["original"]["metrics"], numbers["seen_services"], variants)
+    sections += [_groups(sets), _all_metrics(sets), *services, _errors(sets, variants)]
     if examples:
-        sections.append(examples_table(examples, "Frames for which a variant's wording costs most"))
+        sections.append(examples_table(examples, EXAMPLES_TITLE))
     return Report(
         command="evaluate",
         title="Dialogue state tracking",
@@ -83,7 +87,7 @@ def _tiles(original: float | None, variants: Mapping[str, Any] | None) -> list[T
         tiles += [
             Tile(f"JGA, mean of {', '.join(variants['names'])}", percent(row["variants"])),
             Tile("relative difference", percent(row["difference"], signed=True)),
-            Tile("schema sensitivity", number(row["schema_sensitivity"], 3)),
+            Tile("schema sensitivity", percent(row["schema_sensitivity"])),
         ]
     return tiles
 
@@ -107,27 +111,32 @@ def _sgdx_table(variants: Mapping[str, Any]) -> Table:
     rows = []
     for key, name in GROUPS.items():
         if row := variants["table"].get(key):
-            sensitivity = number(row["schema_sensitivity"], 3)
-            interval = row["schema_sensitivity_interval"]
             rows.append(
                 [
                     name,
                     percent(row["original"]),
                     percent(row["variants"]) + _small(row["variants_interval"]),
                     percent(row["difference"], signed=True) + _small(row["difference_interval"]),
-                    sensitivity + (f"\n{number(interval[0], 3)} to {number(interval[1], 3)}" if interval else ""),
+                    percent(row["schema_sensitivity"]) + _small(row["schema_sensitivity_interval"]),
                 ]
             )
     return Table(title="Joint goal accuracy under variants, as in SGD-X", columns=["services", *_SGDX], rows=rows)
 
 
 def _policies(variants: Mapping[str, Any]) -> Table:
+    headline = "{unit}/{zero}".format(**variants["headline"])
+    order = sorted(variants["schema_sensitivity"].items(), key=lambda one: one[0] != headline)
+    intervals = variants["schema_sensitivity_intervals"]
     return Table(
         title="Schema sensitivity of JGA by unit and policy",
+        note="The other tables have the first.",
         columns=["unit, policy", *GROUPS.values()],
         rows=[
-            [name.replace("/", ", "), *(number(row.get(key, {}).get(JGA), 3) for key in GROUPS)]
-            for name, row in variants["schema_sensitivity"].items()
+            [
+                name.replace("/", ", "),
+                *(percent(row.get(key, {}).get(JGA)) + _small(intervals[name].get(key)) for key in GROUPS),
+            ]
+            for name, row in order
         ],
     )
 
@@ -151,39 +160,85 @@ def _all_metrics(sets: Mapping[str, Any]) -> Table:
     return Table(title="All metrics, all services", columns=["set", *COLUMNS.values()], rows=rows)
 
 
-def _services(original: Mapping[str, Any], variants: Mapping[str, Any] | None) -> Table:
-    rows = []
+def _services(
+    original: Mapping[str, Any], seen: Sequence[str], variants: Mapping[str, Any] | None
+) -> Iterator[Scatter | Table]:
+    """A row a service; and with variants SGD-X's Figure 6, a point a service."""
+    rows, points = [], []
     for name in sorted(key for key in original if not key.startswith("#") and "_" in key):
-        cells = [percent(original[name].get(JGA))]
+        group = "seen" if name in seen else "unseen"
+        cells = [group, percent(original[name].get(JGA))]
         if variants:
             row = variants["table"].get(name, {})
-            cells += [percent(row.get("variants")), percent(row.get("difference"), signed=True)]
-            cells.append(number(row.get("schema_sensitivity"), 3))
+            mean, sensitivity = row.get("variants"), row.get("schema_sensitivity")
+            cells += [percent(mean), percent(row.get("difference"), signed=True), percent(sensitivity)]
+            if mean is not None and sensitivity is not None:
+                points.append(Point(name, mean, sensitivity, f"{group} services"))
         rows.append([name, *cells])
-    return Table(
+    if variants and points:
+        names = variants["names"]
+        yield Scatter(
+            title="Joint goal accuracy and schema sensitivity by service",
+            x_label=f"JGA, mean of {names[0]} to {names[-1]}",
+            y_label="schema sensitivity",
+            points=sorted(points, key=lambda point: point.group),
+        )
+    yield Table(
         title="Joint goal accuracy by service",
-        columns=["service", *(_SGDX if variants else _SGDX[:1])],
+        columns=["service", "in training", *(_SGDX if variants else _SGDX[:1])],
         rows=rows,
+        text_columns=2,
         numbers_in="robustness.json",
     )
 
 
+def _errors(sets: Mapping[str, Any], variants: Mapping[str, Any] | None) -> Table:
+    """How many slots are wrong in each set, by kind of error; and those that only a variant gets wrong."""
+    lost = variants["lost_slots"] if variants else {}
+    rows = [_kinds(name, entry["wrong_slots"]) for name, entry in sets.items()]
+    return Table(
+        title="Wrong slots by kind of error",
+        note="In all frames of user turns; in percent of the wrong slots of the set. A free slot is wrong unless its "
+        "value matches in full.",
+        columns=["set", "wrong slots", "active, not predicted", "wrong value", "predicted, not active"],
+        rows=[*rows, *(_kinds(name, kinds) for name, kinds in lost.items())],
+        groups={0: "All", len(rows): "Right under the original's wording"} if lost else {},
+        numbers_in="robustness.json",
+    )
+
+
+def _kinds(name: str, kinds: Mapping[str, int]) -> list[str]:
+    every = sum(kinds.values())
+    shares = (f"{percent(kinds[kind] / every if every else None)}\n{kinds[kind]:,}" for kind in ERRORS)
+    return [name, f"{every:,}", *shares]
+
+
+EXAMPLES_TITLE = "Slots that a variant's wording costs"
+
+
 def examples_table(examples: Sequence[HurtFrame], title: str) -> Table:
-    """Frames that a variant hurts, a row a wrong slot."""
+    """Slots that are right under the original and wrong under a variant, as SGD-X's Table 4 has them."""
     rows = []
     for example in examples:
-        accuracy = f"{percent(example.accuracy)} → {percent(example.variant_accuracy)}"
+        accuracy = f"{percent(example.accuracy, 0)} → {percent(example.variant_accuracy, 0)}"
+        group = "" if example.seen is None else " (seen)" if example.seen else " (unseen)"
         place = [
-            f"{example.dialogue_id}, turn {example.turn}\n“{example.utterance}”",
-            f"{example.service}\nas {example.variant_service}: {accuracy}",
+            f"{example.service}{group}\n{example.variant}: JGA {accuracy}",
+            f"“{example.utterance}”\n{example.dialogue_id}, turn {example.turn}",
         ]
         for slot in example.slots:
             slots = [f"{slot.original}\n{slot.original_description}", f"{slot.variant}\n{slot.variant_description}"]
-            values = [slot.reference or "–", slot.predicted or "–", slot.predicted_variant or "–"]
-            rows.append([*place, *slots, *values])
+            rows.append([*place, *slots, slot.reference or "–", slot.predicted_variant or "–"])
             place = ["", ""]
-    columns = ["turn", "service", "slot", "in the variant", "expected", "predicted", "predicted in the variant"]
-    return Table(title=title, columns=columns, rows=rows, text_columns=len(columns), in_card=False)
+    return Table(
+        title=title,
+        note="Slots that are right under the original's wording and wrong under the variant's, beside the last turn of "
+        "the dialogue until then. –: no value.",
+        columns=["service", "user", "slot", "in the variant", "right value", "predicted in the variant"],
+        rows=rows,
+        text_columns=6,
+        in_card=False,
+    )
 
 
 def _small(interval: Sequence[float] | None) -> str:

@@ -13,18 +13,20 @@ from numpy.typing import NDArray
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.report import dst_report
-from parapet.evaluation.dst.rows import HurtFrame
+from parapet.evaluation.dst.rows import ERRORS, HurtFrame
 from parapet.evaluation.dst.sensitivity import POLICIES, UNITS
 from parapet.evaluation.dst.sets import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, Totals, means
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.writing import json_bytes
+from parapet.transforms.counts import Counts
 from parapet.transforms.report import page
 
 Metrics = Mapping[str, Mapping[str, float]]
 
 JGA = "joint_goal_accuracy"
-
+# Counts: slots that lower joint goal accuracy; and of these, those that are right under the original.
+WRONG_SLOTS, LOST_SLOTS = "wrong_slots", "lost_slots"
 
 SENSITIVITY = "sensitivity/"  # before the key of its sums: sensitivity/frame/zero
 SENSITIVITIES = [f"{unit}/{policy}" for unit in UNITS for policy in POLICIES]
@@ -38,7 +40,7 @@ def statistics_of(plan: Plan) -> list[tuple[str, str]]:
 
 def metadata_files(
     config: Config,
-    _counts: object,
+    counts: Counts,
     _examples: object,
     totals: Iterable[tuple[str, Totals]],
     replicates: Sequence[bootstrap.Counts],
@@ -48,12 +50,13 @@ def metadata_files(
 
     Args:
       config: the run.
+      counts: of its slots that are wrong.
       totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate.
       replicates: one or none, of joint goal accuracy and sensitivity.
       hurt: one list or none, the frames that variants hurt most.
     """
     metrics = {name: means(sums) for name, sums in totals}
-    numbers = robustness(config, metrics, replicates[0] if replicates else None)
+    numbers = robustness(config, metrics, counts, replicates[0] if replicates else None)
     examples = hurt[0] if hurt else []
     report = dst_report(numbers, examples)
     return {
@@ -64,12 +67,15 @@ def metadata_files(
     }
 
 
-def robustness(config: Config, metrics: Mapping[str, Metrics], replicates: bootstrap.Counts | None) -> dict[str, Any]:
+def robustness(
+    config: Config, metrics: Mapping[str, Metrics], counts: Counts, replicates: bootstrap.Counts | None
+) -> dict[str, Any]:
     """All numbers of a run.
 
     Args:
       config: the run.
       metrics: by set, and by unit and policy of the sensitivity, the means of each aggregate.
+      counts: of slots that are wrong.
       replicates: of joint goal accuracy and sensitivity; None where there are none.
     """
     plan = config.plan
@@ -82,13 +88,22 @@ def robustness(config: Config, metrics: Mapping[str, Metrics], replicates: boots
                 "kind": one.kind,
                 "metrics": metrics.get(name, {}),
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
+                "wrong_slots": _by_kind(counts, WRONG_SLOTS, name),
             }
             for name, one in plan.sets.items()
         },
+        "seen_services": sorted(plan.sets[ORIGINAL].seen & plan.sets[ORIGINAL].services.keys()),
     }
     if len(plan.variants) > 1:
-        numbers["variants"] = _variants(config, metrics, intervals)
+        lost = {name: _by_kind(counts, LOST_SLOTS, name) for name in plan.variants}
+        numbers["variants"] = {**_variants(config, metrics, intervals), "lost_slots": lost}
     return numbers
+
+
+def _by_kind(counts: Counts, name: str, of_set: str) -> dict[str, int]:
+    """How many slots of a set are wrong, by kind of error."""
+    found = counts.by("value", name, set=of_set)
+    return {kind: found.get(kind, 0) for kind in ERRORS}
 
 
 def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from parapet.evaluation.dst.files import Scored
-from parapet.evaluation.dst.frames import METRICS
-from parapet.schemas.service import Service
+from parapet.evaluation.dst.frames import JOINT, METRICS, Wrong
+from parapet.schemas.service import Service, Slot
 from parapet.transforms.seeding import stable_hash
 
 WRONG = pa.struct(
@@ -61,18 +62,31 @@ def table(
 
 
 SHOWN = 12
-_JOINT = METRICS.index("joint_goal_accuracy")
+
+# What is wrong with a slot: it is active and was not predicted, its value is another, or it is not active.
+ERRORS = ("not_predicted", "wrong_value", "not_active")
+
+
+def error_of(wrong: Wrong) -> str:
+    """Which of ERRORS it is."""
+    if not wrong.reference:
+        return "not_active"
+    return "wrong_value" if wrong.predicted else "not_predicted"
 
 
 class SlotDifference(msgspec.Struct, frozen=True):
-    """A wrong slot as original and variant describe it, with the expected and the predicted values of both."""
+    """A slot that is right under the original and wrong under the variant, as both describe it.
+
+    Attributes:
+      reference: its values, of which one was predicted under the original; empty where the slot is not active.
+      predicted_variant: the value under the variant; empty where it was not predicted.
+    """
 
     original: str
     original_description: str
     variant: str
     variant_description: str
     reference: str
-    predicted: str
     predicted_variant: str
 
 
@@ -82,6 +96,7 @@ class HurtFrame(msgspec.Struct, frozen=True):
     Attributes:
       drop: of joint goal accuracy, from the original to that variant.
       order: decides between equal drops: a hash.
+      seen: whether the training schema has the service.
     """
 
     drop: float
@@ -95,78 +110,101 @@ class HurtFrame(msgspec.Struct, frozen=True):
     accuracy: float
     variant_accuracy: float
     slots: tuple[SlotDifference, ...]
+    seen: bool | None = None
 
     def key(self) -> tuple[float, int, str]:
         """Sorts the worst first."""
         return -self.drop, self.order, self.dialogue_id
 
 
-def worst_of(
-    original: Sequence[Scored],
-    variants: Mapping[str, Sequence[Scored]],
-    services: Mapping[str, Mapping[str, Service]],
-    seed: str,
-) -> list[HurtFrame]:
-    """The frames of a dialogue that lose, each with its worst variant.
+class Loss(NamedTuple):
+    """A frame under the original and under a variant, and the slots that are right only under the original."""
+
+    before: Scored
+    variant: str
+    after: Scored
+    slots: list[Wrong]
+
+
+# A variant's service and slot -> the original's slot, and the variant's.
+SlotPairs = Mapping[tuple[str, str], tuple[Slot, Slot]]
+
+
+def slot_pairs(
+    original: Mapping[str, Service], variant: Mapping[str, Service], originals: Mapping[str, str]
+) -> dict[tuple[str, str], tuple[Slot, Slot]]:
+    """The slots of a variant with those of the original, which are in the same order.
 
     Args:
-      original: its frames.
-      variants: the same under each variant.
-      services: of every set, ``original`` too.
+      original: its services.
+      variant: its services.
+      originals: the original's names of services.
+    """
+    return {
+        (name, slot.name): (before, slot)
+        for name, service in variant.items()
+        if originals[name] in original
+        for before, slot in zip(original[originals[name]].slots, service.slots, strict=False)
+    }
+
+
+def losses(dialogues: Iterable[Sequence[Sequence[Scored]]], pairs: Mapping[str, SlotPairs]) -> Iterator[Loss]:
+    """The frames with slots that are right under the original and wrong under a variant.
+
+    Args:
+      dialogues: of each, its frames under the original and then under each variant.
+      pairs: of each variant.
+    """
+    for original, *variants in dialogues:
+        for name, frames in zip(pairs, variants, strict=True):
+            for before, after in zip(original, frames, strict=True):
+                if after.wrong:
+                    already = {wrong.slot for wrong in before.wrong}
+                    found = [(wrong, pairs[name].get((after.service, wrong.slot))) for wrong in after.wrong]
+                    slots = [wrong for wrong, pair in found if pair is not None and pair[0].name not in already]
+                    if slots:
+                        yield Loss(before, name, after, slots)
+
+
+def worst_of(found: Iterable[Loss], pairs: Mapping[str, SlotPairs], seen: frozenset[str], seed: str) -> list[HurtFrame]:
+    """The frames in which joint goal accuracy drops most, each with its worst variant; one of a dialogue.
+
+    Args:
+      found: the frames that lose slots.
+      pairs: of each variant.
+      seen: the original's services that train has.
       seed: of the order between equals.
     """
-    found = []
-    for i, frame in enumerate(original):
-        name, other = min(((name, of[i]) for name, of in variants.items()), key=lambda pair: pair[1].values[_JOINT])
-        drop = frame.values[_JOINT] - other.values[_JOINT]
-        if drop > 0:
-            texts = _texts(frame, other, services["original"][frame.service], services[name][other.service])
-            found.append(
-                HurtFrame(
-                    drop,
-                    stable_hash(seed, "example", frame.dialogue_id, str(frame.turn), str(frame.frame)),
-                    frame.dialogue_id,
-                    frame.turn,
-                    frame.utterance,
-                    frame.service,
-                    name,
-                    other.service,
-                    frame.values[_JOINT],
-                    other.values[_JOINT],
-                    texts,
-                )
-            )
-    return found
+    by_dialogue: dict[str, tuple[tuple[float, int, str], Loss]] = {}
+    for loss in found:
+        before, drop = loss.before, loss.before.values[JOINT] - loss.after.values[JOINT]
+        at = by_dialogue.get(before.dialogue_id)
+        if drop > 0 and (at is None or -drop <= at[0][0]):
+            order = stable_hash(seed, "example", before.dialogue_id, str(before.turn), str(before.frame))
+            key = -drop, order, loss.variant
+            if at is None or key < at[0]:
+                by_dialogue[before.dialogue_id] = key, loss
+    hurt = sorted(by_dialogue.values(), key=lambda one: (*one[0][:2], one[1].before.dialogue_id))
+    return [
+        _hurt(loss, order, pairs[loss.variant], loss.before.service in seen) for (_, order, _), loss in hurt[:SHOWN]
+    ]
 
 
-def worst(examples: Sequence[HurtFrame], shown: int = SHOWN) -> list[HurtFrame]:
-    """Those that drop most, no two of one dialogue."""
-    by_dialogue: dict[str, HurtFrame] = {}
-    for frame in sorted(examples, key=HurtFrame.key):
-        by_dialogue.setdefault(frame.dialogue_id, frame)
-        if len(by_dialogue) == shown:
-            break
-    return list(by_dialogue.values())
+def _hurt(loss: Loss, order: int, pairs: SlotPairs, seen: bool) -> HurtFrame:
+    before, variant, after, slots = loss
+    joint = before.values[JOINT], after.values[JOINT]
+    texts = tuple(_difference(wrong, *pairs[after.service, wrong.slot]) for wrong in slots)
+    return HurtFrame(
+        joint[0] - joint[1], order, before.dialogue_id, before.turn, before.utterance, before.service, variant,
+        after.service, *joint, texts, seen,
+    )  # fmt: skip
 
 
-def _texts(frame: Scored, other: Scored, original: Service, variant: Service) -> tuple[SlotDifference, ...]:
-    """Slots of variants are in the order of their originals."""
-    names = [slot.name for slot in variant.slots]
-    before = {wrong.slot: wrong for wrong in frame.wrong}
-    found = []
-    for wrong in other.wrong:
-        at = names.index(wrong.slot)
-        slot = original.slots[at] if at < len(original.slots) else variant.slots[at]
-        same = before.get(slot.name)
-        found.append(
-            SlotDifference(
-                slot.name,
-                slot.description,
-                wrong.slot,
-                variant.slots[at].description,
-                ", ".join(wrong.reference),
-                same.predicted if same else ", ".join(wrong.reference),
-                wrong.predicted,
-            )
-        )
-    return tuple(found)
+def _difference(wrong: Wrong, original: Slot, variant: Slot) -> SlotDifference:
+    texts = original.name, original.description, variant.name, variant.description
+    return SlotDifference(*texts, ", ".join(wrong.reference), wrong.predicted)
+
+
+def worst(examples: Iterable[HurtFrame]) -> list[HurtFrame]:
+    """Those of several files that drop most. A dialogue is in one file."""
+    return sorted(examples, key=HurtFrame.key)[:SHOWN]

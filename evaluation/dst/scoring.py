@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -15,8 +16,8 @@ from parapet.evaluation.dst.files import Dialogue, PassedOver, Scored, parse_dia
 from parapet.evaluation.dst.frames import JOINT
 from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
 from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, check_known, read_predictions
-from parapet.evaluation.dst.results import SENSITIVITY, statistics_of
-from parapet.evaluation.dst.rows import HurtFrame, worst, worst_of
+from parapet.evaluation.dst.results import LOST_SLOTS, SENSITIVITY, WRONG_SLOTS, statistics_of
+from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.dst.sets import Config, Job, Set
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
@@ -73,6 +74,10 @@ class ScoreFile:
             result.counts.add("frames", sum(map(len, scored[name])), set=name)
             result.counts.add("dialogues", len(references), set=name)
             result.counts.add("scored_dialogues", len(scored[name]), set=name)
+            for kind, n in Counter(
+                rows.error_of(w) for of in scored[name] for frame in of for w in frame.wrong
+            ).items():
+                result.counts.add(WRONG_SLOTS, n, set=name, value=kind)
             for reason, n in msgspec.structs.asdict(passed_over).items():
                 result.counts.add(reason, n, set=name)
         self._compare(scored, sums, result)
@@ -115,11 +120,16 @@ class ScoreFile:
         if config.replicates:
             result.others[REPLICATES] = [self._replicates(scored, coefficients)]
         if variants:
-            services = {name: of.services for name, of in plan.sets.items()}
-            hurt: list[HurtFrame] = []
-            for frames, *others in sensitivity.aligned([scored[name] for name in (ORIGINAL, *variants)]):
-                hurt += worst_of(frames, dict(zip(variants, others, strict=True)), services, config.seed)
-            result.others[HURT] = [worst(hurt)]
+            original = plan.sets[ORIGINAL]
+            pairs = {
+                name: rows.slot_pairs(original.services, plan.sets[name].services, plan.originals) for name in variants
+            }
+            together = sensitivity.aligned([scored[name] for name in (ORIGINAL, *variants)])
+            found = list(rows.losses(together, pairs))
+            for loss in found:
+                for wrong in loss.slots:
+                    result.counts.add(LOST_SLOTS, set=loss.variant, value=rows.error_of(wrong))
+            result.others[HURT] = [rows.worst_of(found, pairs, original.seen, config.seed)]
 
     def _replicates(
         self,
@@ -268,4 +278,4 @@ def _summed(replicates: Iterable[bootstrap.Counts]) -> bootstrap.Counts:
 
 def _worst_of_all(hurt: Iterable[Sequence[HurtFrame]]) -> list[HurtFrame]:
     """The worst frames of some files."""
-    return worst([frame for frames in hurt for frame in frames])
+    return rows.worst(frame for frames in hurt for frame in frames)

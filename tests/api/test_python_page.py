@@ -40,7 +40,7 @@ def test_the_blocks_run_in_order(
         "12.0 start",
         "13.0 date_of_check_in",
         "0.06 0.5151515151515151",
-        "1.12",
+        "11.2%",
     ]
     assert (tmp_path / "my_typos" / "turns" / "test" / "dialogues_001.parquet").is_file()
 

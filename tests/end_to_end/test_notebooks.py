@@ -106,7 +106,7 @@ def test_the_scores_are_those_of_the_command(executed: dict[str, Any], tmp_path:
         ]
         assert table[row] == [*expected, f"{of_set['active_intent_accuracy']:.1%}"]
     sensitivity = numbers["variants"]["table"]["#ALL_SERVICES"]["schema_sensitivity"]
-    assert f"{sensitivity:.2f}  joint goal accuracy" in text_of(notebook, "schema_sensitivity").splitlines()
+    assert f"{sensitivity:.1%}  joint goal accuracy" in text_of(notebook, "schema_sensitivity").splitlines()
 
 
 def test_the_variants_are_those_of_the_command(executed: dict[str, Any], tmp_path: Path) -> None:

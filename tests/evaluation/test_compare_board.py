@@ -144,10 +144,11 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
     board = board_of(trackers, baselines={"pt": "ft"})
     titles = [section.title for section in sections(board)]
     assert titles == [
-        "Joint goal accuracy, of 100", "The same as a chart", "Differences from ft",
+        "Joint goal accuracy, of 100", "The same as a chart",
+        "Joint goal accuracy and schema sensitivity under variants, against the baseline", "Differences from ft",
         "Seen and unseen services, of 100", "Joint goal accuracy over v1–v2 of seen and unseen services",
         "Joint goal accuracy by service, of 100", "Significance",
-        "Frames for which a variant's wording costs most: pt", "Frames for which a variant's wording costs most: ft",
+        "Slots that a variant's wording costs: pt", "Slots that a variant's wording costs: ft",
     ]  # fmt: skip
     first = table(board, "Joint goal accuracy, of 100")
     assert first.columns == ["system", "mean", "original", "v1", "v2", "v1–v2", "schema sensitivity", "typos"]
@@ -169,11 +170,30 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
     assert groups_of.groups == {0: "seen services", 2: "unseen services"}
     dots = [one for one in sections(board) if isinstance(one, Dots)][1].dots
     assert [(dot.label, dot.group) for dot in dots] == [
-        ("pt", "seen services"), ("pt", "unseen services"), ("ft", "seen services"), ("ft", "unseen services")
+        ("ft", "seen services"), ("ft", "unseen services"), ("pt", "seen services"), ("pt", "unseen services")
     ]  # fmt: skip
     services = table(board, "Joint goal accuracy by service, of 100")
     assert [row[0] for row in services.rows] == ["Cabs_1", "Inns_1"]
     assert services.columns[1:4] == ["pt original", "pt v1–v2", "pt sensitivity"]
+
+
+def test_relative_changes_as_in_table_3_of_sgdx(trackers: dict[str, list[str]]) -> None:
+    board = board_of({**trackers, "other": trackers["pt"]}, baselines={"pt": "ft"}, replicates=999)
+    changes = board.relative_changes
+    assert {name: list(of) for name, of in changes.items()} == {"pt": ["all", "seen", "unseen"]}
+    values = {(one.system, one.group, one.metric): one.value or 0 for one in board.values if one.set == VARIANTS}
+    for group, of in changes["pt"].items():
+        for metric in (JGA, SENSITIVITY):
+            before = values["ft", group, metric]
+            assert of[metric] == pytest.approx((values["pt", group, metric] - before) / before)
+    shown = table(board, "Joint goal accuracy and schema sensitivity under variants, against the baseline")
+    assert shown.columns == ["system", "JGA v1–v2", "schema sensitivity", "JGA v1–v2, seen", "JGA v1–v2, unseen"]
+    assert [row[0] for row in shown.rows] == ["ft", "pt"]
+    assert shown.rows[0][1] == f"{100 * values['ft', 'all', JGA]:.1f}"
+    assert shown.rows[1][1] == f"{100 * values['pt', 'all', JGA]:.1f} ({100 * changes['pt']['all'][JGA]:+.0f}%)"
+    assert set(shown.best) <= {(1, 1), (1, 2)}  # what is significant: the groups are not tested
+    assert (1, 1) in shown.best
+    assert board_of(trackers).relative_changes == {}
 
 
 def test_one_system(trackers: dict[str, list[str]]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parapet.transforms import svg
-from parapet.transforms.svg import Curve, Dot, Series
+from parapet.transforms.svg import Curve, Dot, Point, Series
 from parapet.transforms.text import number, percent
 
 LABEL = st.text(max_size=40)
@@ -94,6 +94,30 @@ def test_curves_rise_with_their_values() -> None:
     assert tips(root)[0] == "sample, -5: 70.0%"
 
 
+def test_points_lie_between_their_ticks_and_labels_where_there_is_room() -> None:
+    points = [
+        Point("Flights_4", 0.1, 0.2, "unseen"),
+        Point("Media_1", 0.5, 0.8, "seen"),
+        *(Point(f"Hotels_{i}", 0.45, 0.4, "unseen") for i in range(6)),
+        Point("lost", float("nan"), 0.5, "seen"),
+    ]
+    root = ElementTree.fromstring(svg.scatter("k", "t", "d", points, ("accuracy", "sensitivity")))
+    ticks = [node for node in root.iter("text") if node.get("class") == "tick"]
+    across = {node.text: float(node.get("x")) for node in ticks if node.get("text-anchor") == "middle"}
+    upwards = {node.text: float(node.get("y")) - 4 for node in ticks if node.get("text-anchor") == "end"}
+    assert list(across) == ["0%", "10%", "20%", "30%", "40%", "50%"]
+    assert list(upwards) == ["0%", "20%", "40%", "60%", "80%"]
+    (square,) = [node for node in root.iter("rect") if node.find("title") is not None]
+    assert square.find("title").text == "seen, Media_1: 50.0%, 80.0%"
+    assert float(square.get("x")) + 4 == pytest.approx(across["50%"], abs=0.1)
+    assert float(square.get("y")) + 4 == pytest.approx(upwards["80%"], abs=0.1)
+    assert len(tips(root)) == len(points) - 1
+    labels = texts(root, "value")
+    assert labels[:2] == ["Flights_4", "Media_1"]
+    assert 4 <= len(labels) < len(points) - 1  # some of those at the same place have no room
+    assert texts(root, "label") == ["unseen", "seen", "sensitivity", "accuracy"]
+
+
 def test_long_labels_are_wrapped_and_whole() -> None:
     label = "a_set_with_a_long_name and more words than fit into one line 名前の長いセット名前の長いセット"
     for drawn in (
@@ -112,7 +136,9 @@ def test_any_label_and_value_gives_well_formed_svg(rows: list[tuple[str, float |
     series = [Series(name, values), Series(name, values, "ref")]
     dots = [Dot(label, value, value, value, name) for label, value in rows]
     points = [Curve(name, [(i, value) for i, value in enumerate(values) if value is not None])]
+    pairs = [Point(label, value or 0.0, value or 0.0, label[:1]) for label, value in rows]
     for draw in (
+        partial(svg.scatter, "k", title, name, pairs, (name, title)),
         partial(svg.bars, "k", title, name, categories, series, two),
         partial(svg.dots, "k", title, name, dots),
         partial(svg.curves, "k", title, name, points, (name, title), two),

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +177,56 @@ def test_rows_and_page(scores: Path) -> None:
     assert "A &lt;b&gt;tracker&lt;/b&gt;" in page
     assert "<b>tracker" not in page
     assert " or so" in page
+
+
+def test_wrong_slots_by_kind_and_those_that_a_variant_costs(place: Path, scores: Path) -> None:
+    found: dict[str, dict[Any, str]] = {name: {} for name in ("original", *VARIANTS)}
+    for name, of_set in found.items():
+        folder = sample_root() if name == "original" else place / "variants" / name
+        for path in sorted((folder / "test").glob("dialogues_*.json")):
+            predicted = json.loads((place / "predictions" / name / path.name).read_bytes())
+            for at, reference, guess in user_frames(json.loads(path.read_bytes()), predicted):
+                for slot in reference.keys() | guess.keys():
+                    key = *at, slot.removesuffix(name[1:] if name != "original" else "")
+                    if slot not in guess:
+                        of_set[key] = "not_predicted"
+                    elif slot not in reference:
+                        of_set[key] = "not_active"
+                    elif guess[slot] != reference[slot][:1] and guess[slot][0] not in reference[slot]:
+                        of_set[key] = "wrong_value"
+    numbers = json.loads((scores / "robustness.json").read_bytes())
+    kinds = ("not_predicted", "wrong_value", "not_active")
+    for name, of_set in found.items():
+        expected = {kind: list(of_set.values()).count(kind) for kind in kinds}
+        assert numbers["sets"][name]["wrong_slots"] == expected
+        assert expected["not_predicted"] > 0
+        assert expected["wrong_value"] > 0
+        if name != "original":
+            lost = [kind for key, kind in of_set.items() if key not in found["original"]]
+            assert numbers["variants"]["lost_slots"][name] == {kind: lost.count(kind) for kind in kinds}
+            assert 0 < len(lost) < len(of_set)
+    examples = json.loads((scores / "examples.json").read_bytes())
+    assert 3 < len(examples) <= 12
+    assert len({one["dialogue_id"] for one in examples}) == len(examples)
+    assert [one["drop"] for one in examples] == sorted((one["drop"] for one in examples), reverse=True)
+    for one in examples:
+        assert one["slots"]
+        for slot in one["slots"]:
+            key = one["dialogue_id"], one["turn"], one["service"], slot["original"]
+            assert key in found[one["variant"]]
+            assert key not in found["original"]
+            assert slot["variant"] == slot["original"] + one["variant"][1:]
+            assert slot["original_description"]
+
+
+def user_frames(dialogues: Any, predicted: Any) -> Iterator[tuple[tuple[str, int, str], Any, Any]]:
+    """Dialogue, turn and service of each frame of a user turn, the slot values of the reference and the predicted."""
+    for dialogue, other in zip(dialogues, predicted, strict=True):
+        for i, (turn, guess) in enumerate(zip(dialogue["turns"], other["turns"], strict=True)):
+            for j, frame in enumerate(turn["frames"] if turn["speaker"] == "USER" else ()):
+                service = re.sub(r"(_\d)\d$", r"\1", frame["service"])
+                states = frame["state"]["slot_values"], guess["frames"][j]["state"]["slot_values"]
+                yield (dialogue["dialogue_id"], i, service), *states
 
 
 def json_lines(dialogues: Any) -> str:
