@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parapet.evaluation.bootstrap import REPLICATES, interval, means, resampled, weights
+from parapet.evaluation.bootstrap import REPLICATES, interval, means, replicated, weights
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.ratings.agreement import (
     Interval,
@@ -240,7 +240,7 @@ def evaluate(judged: Sequence[Judged], hits: Hits, seed: str) -> tuple[Metrics, 
     details = {}
     for name, strata in GROUPS.items():
         if group := [one for one in judged if one.item.stratum in strata]:
-            metrics[name], details[name] = _of_group(group, hits.raters, drawn)
+            metrics[name], details[name] = _of_group(group, hits.raters, drawn, seed)
             if not hits.naturalness:
                 del metrics[name]["naturalness"]
                 del details[name].intervals["naturalness"]
@@ -248,7 +248,7 @@ def evaluate(judged: Sequence[Judged], hits: Hits, seed: str) -> tuple[Metrics, 
 
 
 def _of_group(
-    group: Sequence[Judged], raters: int, drawn: Mapping[str, NDArray[np.int64]]
+    group: Sequence[Judged], raters: int, drawn: Mapping[str, NDArray[np.int64]], seed: str
 ) -> tuple[dict[str, float | None], GroupDetails]:
     complete = [one for one in group if len(one.votes) == raters and raters > 1]
     counts = [one.counts for one in complete]
@@ -267,7 +267,7 @@ def _of_group(
     intervals = {
         "agreement": wilson_interval(agreeing, len(decided)),
         "human_faithful": wilson_interval(faithful, len(decided)),
-        "naturalness": _mean_interval(natural, drawn),
+        "naturalness": _mean_interval(natural, seed),
         "fleiss_kappa": None if values["fleiss_kappa"] is None else fleiss_interval(counts, of_complete),
     }
     confusion: dict[str, Counter[str]] = {verdict: Counter() for verdict in ("faithful", "unfaithful")}
@@ -278,11 +278,9 @@ def _of_group(
     )
 
 
-def _mean_interval(values: Sequence[tuple[str, float]], drawn: Mapping[str, NDArray[np.int64]]) -> Interval | None:
-    if not values:
-        return None
-    replicates = np.sum([resampled(drawn[dialogue_id], [value], [1]) for dialogue_id, value in values], axis=0)
-    return interval(means(replicates)[:, 0])
+def _mean_interval(values: Sequence[tuple[str, float]], seed: str) -> Interval | None:
+    statistic = [dialogue_id for dialogue_id, _ in values], [value for _, value in values]
+    return interval(means(replicated(seed, [statistic]))[:, 0])
 
 
 def _word(faithful: bool | None) -> str:
