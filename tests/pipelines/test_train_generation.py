@@ -282,7 +282,7 @@ def test_templates_of_the_user_are_kept_with_the_model(
     head = json.loads((out / "run.json").read_text())
     assert [one["name"] for one in head["inputs"] if one["flag"] == "templates"] == ["Cafes_1.tsv"]
     asked = ["ft_t5", "--quiet", "--model", str(out), "--reference", str(made / "toy")]
-    other = tmp_path / "other"
+    other = tmp_path / "other_templates"
     other.mkdir()
     (other / "Cafes_2.tsv").write_text("GOODBYE\tBye.")
     counts = {}
