@@ -26,7 +26,7 @@ PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=6)
 
 def corpus_bleu(hypotheses: list[str], references: list[str]) -> float:
     """BLEU as the measures have it, of texts instead of services."""
-    lengths, matches = table1._count_ngrams({"h": hypotheses, "r": references})
+    lengths, matches, _ = table1._count_ngrams({"h": hypotheses, "r": references}, table1.TOKENIZER)
     return table1._score(matches["h", "r"], lengths["h"], lengths["r"])
 
 
@@ -94,8 +94,22 @@ def plain_bleu(hypotheses: list[str], references: list[str]) -> float:
 @given(PAIRS)
 def test_corpus_bleu_is_sacrebleus_to_the_last_bit(pairs: list[tuple[str, str]]) -> None:
     hypotheses, references = (list(texts) for texts in zip(*pairs, strict=True))
-    expected = BLEU(lowercase=True).corpus_score(hypotheses, [references]).score
+    expected = BLEU(lowercase=True, tokenize="intl").corpus_score(hypotheses, [references]).score
     assert corpus_bleu(hypotheses, references) == expected
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=4))
+def test_self_bleu_by_description_is_sacrebleus_sentence_bleu(rows: list[tuple[str, str, str]]) -> None:
+    texts = {name: [row[i] for row in rows] for i, name in enumerate(("", "v1", "v2"))}
+    texts["v3"] = texts[""]
+    scored = table1._count_ngrams(texts, "13a")[2]
+    bleu = BLEU(lowercase=True, effective_order=True)
+    for i, found in enumerate(scored):
+        variants = [texts[name][i] for name in ("v1", "v2", "v3")]
+        scores = [bleu.sentence_score(a, [b]).score for a, b in itertools.permutations(variants, 2)]
+        assert found == pytest.approx(sum(scores) / 6, abs=1e-9)
+    assert len(scored) == len(rows)
 
 
 def test_corpus_bleu_of_known_texts() -> None:
@@ -111,7 +125,8 @@ def test_corpus_bleu_of_known_texts() -> None:
 
 
 def test_signature_says_how_bleu_was_computed() -> None:
-    assert table1.bleu_signature().startswith("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:")
+    assert "tok:13a" in table1.bleu_signature("13a")
+    assert table1.bleu_signature().startswith("nrefs:1|case:lc|eff:no|tok:intl|smooth:exp|version:")
 
 
 def reference_measures(originals: list[Service], variants: dict[str, list[Service]]) -> dict[str, object]:
@@ -124,7 +139,7 @@ def reference_measures(originals: list[Service], variants: dict[str, list[Servic
         return [element.name for one in services for element in [*one.intents, *one.slots]]
 
     def bleu(hypothesis: list[Service], reference: list[Service]) -> float:
-        return float(BLEU(lowercase=True).corpus_score(texts(hypothesis), [texts(reference)]).score)
+        return float(BLEU(lowercase=True, tokenize="intl").corpus_score(texts(hypothesis), [texts(reference)]).score)
 
     rows = {}
     for variant, services in variants.items():
@@ -135,7 +150,18 @@ def reference_measures(originals: list[Service], variants: dict[str, list[Servic
         }
     scores = [bleu(variants[a], variants[b]) for a, b in itertools.permutations(variants, 2)]
     average = {key: sum(row[key] for row in rows.values()) / len(rows) for key in ("name_distance", "description_bleu")}
-    return {"variants": rows, "average": average, "self_bleu": sum(scores) / len(scores)}
+    sentence = BLEU(lowercase=True, effective_order=True, tokenize="intl")
+    of_pairs = [
+        sentence.sentence_score(hypothesis, [reference]).score
+        for a, b in itertools.permutations(variants, 2)
+        for hypothesis, reference in zip(texts(variants[a]), texts(variants[b]), strict=True)
+    ]
+    return {
+        "variants": rows,
+        "average": average,
+        "self_bleu": sum(scores) / len(scores),
+        "self_bleu_by_description": sum(of_pairs) / len(of_pairs),
+    }
 
 
 def test_measures_agree_with_the_plain_reference() -> None:
@@ -150,7 +176,9 @@ def test_measures_agree_with_the_plain_reference() -> None:
     for variant in variants:
         assert measured["variants"][variant] == pytest.approx(expected["variants"][variant], rel=1e-12)  # type: ignore[index]
     assert measured["average"] == pytest.approx(expected["average"], rel=1e-12)
-    assert measured["self_bleu"] == pytest.approx(expected["self_bleu"], rel=1e-12)
+    for key in ("self_bleu", "self_bleu_by_description"):
+        assert measured[key] == pytest.approx(expected[key], rel=1e-12)
+    assert measured["self_bleu"] != pytest.approx(measured["self_bleu_by_description"], abs=0.1)
     # city and town share one letter, 1 - 2/8; FindHotel and SearchHotel share "Hotel"; three names stay.
     by_hand = (1 - levenshtein_ratio("city", "town") + 1 - levenshtein_ratio("FindHotel", "SearchHotel")) / 5
     assert levenshtein_ratio("city", "town") == 0.25
@@ -171,7 +199,8 @@ BANKS_LIKE = renamed(HOTELS, "2", V2)
 
 
 def test_measures_without_variants_or_names() -> None:
-    assert measures([HOTELS], {}) == {"variants": {}, "average": {}, "self_bleu": None}
+    nothing = {"variants": {}, "average": {}, "self_bleu": None, "self_bleu_by_description": None}
+    assert measures([HOTELS], {}) == nothing
     bare = service("Bare_1", [], [], "Nothing to do here today")
     measured = measures([bare], {"v1": [bare]})
     assert measured["variants"]["v1"]["name_distance"] is None
@@ -201,7 +230,7 @@ def test_table_takes_names_from_unseen_services_only() -> None:
     assert found["variants"]["v1"]["slot_names_seen"] == 0.0
     assert found["variants"]["v1"]["intent_names_seen"] == 1.0
     assert found["average"] == found["variants"]["v1"]
-    assert list(found) == ["original", "variants", "average", "self_bleu"]
+    assert list(found) == ["original", "variants", "average", "self_bleu", "self_bleu_by_description"]
 
 
 def test_align_by_the_suffix_that_fits_most() -> None:
