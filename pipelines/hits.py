@@ -48,7 +48,7 @@ _ITEMS, _CHECKS = 10, 1
 
 # The flags that not all of the tasks use.
 _FLAGS_OF = {
-    SCHEMAS: ("schemas", "ambiguous", "shortfall", *ESTIMATES[SCHEMAS]),
+    SCHEMAS: ("schemas", "ambiguous", "cues", "shortfall", *ESTIMATES[SCHEMAS]),
     REWRITES: ("dialogues", "split", "turns", "seed", *ESTIMATES[REWRITES]),
     RATINGS: (
         *("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
@@ -124,6 +124,13 @@ def parser() -> Parser:
         help="names that are shown with their description: found automatically, none, or element ids in a file "
         "(default: auto)",
     )
+    add(
+        "--cues",
+        rare=True,
+        metavar="auto|none|FILE",
+        help="what the names pages say of the service, such as 'a service like Venmo': its description, nothing, or "
+        "the columns service_name,cue of a CSV file (default: auto)",
+    )
     add = parser.group("--task rewrites and ratings")
     text = "corpus, or its files (default: the bundled sample)"
     add("--dialogues", nargs="+", metavar="ROOT|FILE", reads=True, help=text)
@@ -187,11 +194,15 @@ def check(args: argparse.Namespace) -> Config:
 def _check_schemas(args: argparse.Namespace) -> Config:
     from parapet.schemas.elements import elements_of
     from parapet.schemas.layout import sample_root, services_by_name
+    from parapet.transforms.hits.cues import read_cues, revealing
     from parapet.transforms.hits.plan import read_shortfall, top_up_assignments
     from parapet.transforms.hits.questions import AUTO, NONE, read_ambiguous
     from parapet.transforms.hits.records import Settings
 
     services = services_by_name(read_good(args.schemas or sample_root()))
+    cues, written = args.cues or AUTO, dict[str, str]()
+    if cues not in (AUTO, NONE):
+        cues, written = "FILE", read_cues(cues, services)
     only, assignments = None, Terms().assignments
     if args.shortfall:
         only, most = read_shortfall(args.shortfall, services)
@@ -199,12 +210,15 @@ def _check_schemas(args: argparse.Namespace) -> Config:
         services = {name: service for name, service in services.items() if name in short}
         assignments = top_up_assignments(most)
     terms = _terms(args, assignments)
+    if cues != NONE:
+        for name, revealed in revealing(service for name, service in services.items() if name not in written):
+            logging.warning("the description of %s, shown on its names page, has %r: see --cues", name, revealed)
     ambiguous = args.ambiguous or AUTO
     listed: frozenset[str] = frozenset()
     if ambiguous not in (AUTO, NONE):
         ids = (element.id for service in services.values() for element in elements_of(service, "descriptions"))
         listed, ambiguous = read_ambiguous(ambiguous, ids), "FILE"
-    settings = Settings(terms, ambiguous, listed, args.sandbox, only)
+    settings = Settings(terms, ambiguous, listed, args.sandbox, only, cues=cues, written=written)
     return Config(args.output, settings, args.dry_run, services=tuple(services.values()))
 
 
@@ -287,6 +301,7 @@ def _info(config: Config) -> RunInfo:
         options |= {"task": REWRITES, "split": config.split, "turns": settings.turns, "seed": settings.seed}
     else:
         options["ambiguous"] = sorted(settings.listed) if settings.ambiguous == "FILE" else settings.ambiguous
+        options["cues"] = settings.written if settings.cues == "FILE" else settings.cues
         options["only"] = None if settings.only is None else sorted(settings.only)
     return RunInfo("hits", config.output, options)
 

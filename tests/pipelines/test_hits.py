@@ -114,6 +114,32 @@ def test_flags_reach_manifest_and_plan(tmp_path):
     assert (plan["fee_rate"], plan["total"]["reward"], plan["total"]["fees"]) == ("0.40", "30.00", "12.00")
 
 
+def test_cues_come_from_a_file_and_are_in_the_options(tmp_path, capfd):
+    cues = tmp_path / "cues.csv"
+    cues.write_text("service_name,cue\nParcels_1,a service like UPS & <DHL>\n")
+    flags = ["--schemas", str(schema_file(tmp_path, service(), service("Letters_1", description="Has a part_1")))]
+    out = tmp_path / "out"
+    assert main(["hits", "--output", str(out), "--quiet", "--cues", str(cues), *flags]) == 0
+    records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+    assert [record.get("cue") for record in records] == ["a service like UPS & <DHL>", "Parcels", None, "Letters"]
+    assert "a service like UPS &amp; &lt;DHL&gt;" in (out / records[0]["page"]).read_text()
+    assert "a service like UPS &amp; &lt;DHL&gt;" in (out / "requester/names.csv").read_text()
+    options = json.loads((out / "run.json").read_text())["options"]
+    assert options["cues"] == {"Parcels_1": "a service like UPS & <DHL>"}
+    cues.write_text("service_name,cue\nParcels_1,a service for every part 1\n")
+    assert main(["hits", "--output", str(tmp_path / "bad"), "--quiet", "--cues", str(cues), *flags]) == 2
+    assert "cues.csv: row 2: the cue of Parcels_1 has 'part_1'" in capfd.readouterr().err
+    assert not (tmp_path / "bad").exists()
+
+
+def test_a_description_that_says_a_name_is_warned_of(tmp_path, capfd):
+    flags = ["--schemas", str(schema_file(tmp_path, service(description="Has everything in part 1"))), "--dry_run"]
+    assert main(["hits", "--output", str(tmp_path / "out"), *flags]) == 0
+    assert "the description of Parcels_1, shown on its names page, has 'part_1': see --cues" in capfd.readouterr().err
+    assert main(["hits", "--output", str(tmp_path / "out"), *flags, "--cues", "none"]) == 0
+    assert "see --cues" not in capfd.readouterr().err
+
+
 def test_a_large_service_is_split_and_a_smaller_rerun_removes_the_parts(tmp_path):
     out = tmp_path / "out"
     flags = ["--output", str(out), "--quiet"]

@@ -37,20 +37,21 @@ def item_html(task: Task, question: Question) -> str:
     return one_line(render("hit_item.html.jinja", task=task, q=question))
 
 
-def body_html(task: Task, questions: Sequence[Question], items: Sequence[str]) -> str:
+def body_html(task: Task, questions: Sequence[Question], items: Sequence[str], cue: str = "") -> str:
     """The sections of a page on one line, as the requester site's CSV has them.
 
     Args:
       task: the task.
       questions: the questions, those of one kind side by side.
       items: each question's :func:`item_html`.
+      cue: what the app is, for the worker; empty for nothing.
     """
     pairs = zip(questions, items, strict=True)
     sections = [
         {"kind": kind, "items": [item for _, item in group]}
         for kind, group in groupby(pairs, lambda pair: pair[0].kind)
     ]
-    return one_line(render("hit_body.html.jinja", task=task, sections=sections))
+    return one_line(render("hit_body.html.jinja", task=task, sections=sections, cue=cue))
 
 
 def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:

@@ -20,6 +20,8 @@ class Settings(msgspec.Struct, frozen=True):
     Attributes:
       ambiguous: ``auto``, ``none`` or the file that ``listed`` was read from.
       listed: element ids from that file.
+      cues: ``auto``, ``none`` or the file that ``written`` was read from.
+      written: cues to the domain from that file, by service.
       sandbox: whether the forms go to MTurk's sandbox.
       only: the fields of a top-up, as (task id, form field); None for everything.
       tasks: which tasks the pages are of.
@@ -36,6 +38,8 @@ class Settings(msgspec.Struct, frozen=True):
     turns: int | None = None
     seed: int = 0
     naturalness: bool = True
+    cues: str = AUTO
+    written: dict[str, str] = {}
 
 
 class PlainAct(msgspec.Struct, frozen=True):
@@ -95,6 +99,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
       bytes: of the question. ``sha256`` too.
       reward: dollars, as MTurk takes it.
       requester_annotation: the task id.
+      cue: what the page says of the app as a whole.
       dialogue_id: the dialogue. ``turn`` is the position of the utterance in it, from 0, ``file`` the file it is in.
       utterance: the sentence to be rewritten, as the page shows it.
       values: what every answer must have letter for letter, as the page shows it; None where nothing is rewritten.
@@ -123,6 +128,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     auto_approval_delay_seconds: int
     lifetime_seconds: int
     estimated_seconds: int
+    cue: str = ""
     dialogue_id: str = ""
     turn: int | None = None
     file: str = ""

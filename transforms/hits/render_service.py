@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from parapet.schemas.elements import TASKS, Task, task_id
 from parapet.schemas.service import Service
+from parapet.transforms.hits.cues import cue_of
 from parapet.transforms.hits.page import TOO_LARGE, body_html, capacity, item_html, make_page
 from parapet.transforms.hits.questions import ElementQuestion, NotAsked, ambiguous_elements, questions_of
 from parapet.transforms.hits.records import Hits, Page, Settings
@@ -21,7 +22,8 @@ def render_service(position: int, service: Service, settings: Settings) -> Hits:
         this = task_id(service.service_name, task)
         questions, blank = questions_of(service, task, ambiguous, settings.only)
         items = [item_html(task, each.question) for each in questions]
-        room = _room(task, questions)
+        cue = cue_of(service, task, settings.cues, settings.written)
+        room = _room(task, questions, cue)
         fits = [len(item.encode()) <= room for item in items]
         large = [each.element_id for each, ok in zip(questions, fits, strict=True) if not ok]
         questions = [each for each, ok in zip(questions, fits, strict=True) if ok]
@@ -31,14 +33,14 @@ def render_service(position: int, service: Service, settings: Settings) -> Hits:
         runs = split([len(item.encode()) for item in items], room)
         for part, run in enumerate(runs, 1):
             chosen = [questions[i] for i in run], [items[i] for i in run]
-            hits.pages.append(_page(service.service_name, task, part, len(runs), *chosen, settings))
+            hits.pages.append(_page(service.service_name, task, part, len(runs), *chosen, cue, settings))
     return hits
 
 
-def _room(task: Task, questions: Sequence[ElementQuestion]) -> int:
+def _room(task: Task, questions: Sequence[ElementQuestion], cue: str) -> int:
     """Bytes for the questions of a page: all of its body but what is around them, at its largest."""
     one_of_each_kind = list({each.question.kind: each.question for each in questions}.values())
-    return capacity(task) - len(body_html(task, one_of_each_kind, [""] * len(one_of_each_kind)).encode())
+    return capacity(task) - len(body_html(task, one_of_each_kind, [""] * len(one_of_each_kind), cue).encode())
 
 
 def _page(
@@ -48,12 +50,13 @@ def _page(
     parts: int,
     questions: Sequence[ElementQuestion],
     items: Sequence[str],
+    cue: str,
     settings: Settings,
 ) -> Page:
     return make_page(
         task,
         f"pages/{service_name}.{task}" + (f".{part}" if part > 1 else ""),
-        body_html(task, [each.question for each in questions], items),
+        body_html(task, [each.question for each in questions], items, cue),
         settings,
         task_id=task_id(service_name, task),
         service_name=service_name,
@@ -62,6 +65,7 @@ def _page(
         fields=[each.question.field for each in questions],
         element_ids=[each.element_id for each in questions],
         ambiguous=[each.element_id for each in questions if each.question.meaning],
+        cue=cue,
     )
 
 

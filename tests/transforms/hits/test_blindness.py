@@ -6,7 +6,8 @@ from hits_blindness import hidden_texts, leaks
 from hits_corpora import big_service, corpus, hostile_service
 
 from parapet.schemas.elements import TASKS
-from parapet.schemas.service import Service
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.hits.cues import cue_of, revealing
 from parapet.transforms.hits.page import page_html, requester_html
 from parapet.transforms.hits.questions import ambiguous_elements, questions_of
 from parapet.transforms.hits.records import Settings
@@ -20,7 +21,8 @@ SERVICES = [hostile_service(), big_service(), *corpus()]
 def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
     ambiguous = ambiguous_elements(service, "auto")
     questions = [each.question for each in questions_of(service, task, ambiguous)[0]]
-    shown = [text for question in questions for text in question.texts()]
+    # The service's description is shown as those of its elements are; that it adds nothing to them is tested below.
+    shown = [*(text for question in questions for text in question.texts()), cue_of(service, task, "auto", {})]
     hidden = hidden_texts(service, task, [question.meaning for question in questions])
     for page in render_service(0, service, Settings()).pages:
         if page.record.task == task:
@@ -42,6 +44,34 @@ def test_another_hidden_text_gives_the_same_bytes(service):
         for path, html in original.items():
             if f".{task}." in path:
                 assert changed[path] == html
+
+
+@pytest.mark.parametrize("cues", ["auto", "none"])
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.service_name)
+def test_another_name_of_the_service_gives_the_same_names_pages(service, cues):
+    other = msgspec.structs.replace(service, service_name="Zzq_7")
+    pages = [
+        [page.html for page in render_service(0, each, Settings(cues=cues)).pages if page.record.task == "names"]
+        for each in (service, other)
+    ]
+    assert pages[0] == pages[1]
+
+
+def test_the_cue_from_the_description_says_no_name_that_the_lines_do_not():
+    """Whatever names a cue has, a worker reads them on the page without it, too; and it is never a name as written."""
+    found = dict(revealing(corpus()))
+    # "the widest selection and lowest prices": no other text of Media_2 says "price".
+    assert found == ({"Media_2": "price"} if "Media_2" in {each.service_name for each in corpus()} else {})
+    stranger = Service(
+        "Wallet_1",
+        "Offers RequestPayment and make_payment",
+        [Slot("total_sum", "How much")],
+        [Intent("RequestPayment", "Ask somebody for money")],
+    )
+    assert cue_of(stranger, "names", "auto", {}) == ""
+    spelt = msgspec.structs.replace(stranger, description="Lets people request payments, and see the total sum")
+    assert cue_of(spelt, "names", "auto", {}) == spelt.description
+    assert list(revealing([stranger, spelt])) == [("Wallet_1", "RequestPayment")]
 
 
 @pytest.mark.parametrize("service", corpus(), ids=lambda service: service.service_name)

@@ -1,0 +1,109 @@
+"""What pages say of the app as a whole: from a file, from the description, from the name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hits_corpora import HOSTILE
+
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.hits.cues import cue_of, read_cues, revealed_by
+from parapet.transforms.hits.markup import html_of
+from parapet.transforms.hits.records import Settings
+from parapet.transforms.hits.render_service import render_service
+
+PAYMENT = Service(
+    "Payment_1",
+    "The fast, simple way to pay in apps, on the web, and in millions of stores",
+    [Slot("payment_method", "The source of money"), Slot("amount", "How much to send"), Slot("to", "Who gets it")],
+    [Intent("RequestPayment", "Request payment from someone")],
+)
+SERVICES = {"Payment_1": PAYMENT}
+LIKE = "a service like GooglePay or Venmo"
+
+
+def file_of(folder: Path, *rows: str, head: str = "service_name,cue") -> Path:
+    path = folder / "cues.csv"
+    path.write_text("\n".join([head, *rows]), encoding="utf-8")
+    return path
+
+
+def pages(service: Service, **settings: object) -> dict[str, str]:
+    """Task to the page."""
+    made = render_service(0, service, Settings(**settings)).pages  # type: ignore[arg-type]
+    return {page.record.task: html_of(page.question) for page in made}
+
+
+def test_a_names_page_shows_the_cue_of_the_file_and_a_descriptions_page_the_name(tmp_path: Path) -> None:
+    written = read_cues(file_of(tmp_path, f"Payment_1,{LIKE}"), SERVICES)
+    assert written == {"Payment_1": LIKE}
+    found = pages(PAYMENT, cues="FILE", written=written)
+    assert f'What the app is: <b dir="auto">{LIKE}</b>' in found["names"]
+    assert "Payment" not in found["names"]
+    assert 'What the app is: <b dir="auto">Payment</b>' in found["descriptions"]
+    assert LIKE not in found["descriptions"]
+    assert PAYMENT.description not in found["descriptions"]
+    [record] = [page.record for page in render_service(0, PAYMENT, Settings(written=written)).pages][:1]
+    assert (record.task, record.cue) == ("names", LIKE)
+
+
+def test_without_a_file_the_description_is_the_cue() -> None:
+    assert f'<b dir="auto">{PAYMENT.description}</b>' in pages(PAYMENT)["names"]
+    assert "What the app is" not in pages(PAYMENT, cues="none")["names"]
+    assert "What the app is" not in pages(PAYMENT, cues="FILE", written={"Payment_1": ""})["names"]
+    assert cue_of(PAYMENT, "names", "FILE", {"Other_1": "x"}) == PAYMENT.description
+
+
+@pytest.mark.parametrize("text", ["", "  ", "Does get_alarms well", "Alarm_1 of old", "Does GetAlarms", "x" * 300])
+def test_no_cue_where_the_description_is_blank_or_reads_as_names(text: str) -> None:
+    assert cue_of(Service("A_1", text, [], []), "names", "auto", {}) == ""
+
+
+def test_a_long_description_is_cut_between_words() -> None:
+    cue = cue_of(Service("A_1", "many words " * 5_000, [], []), "names", "auto", {})
+    assert re.fullmatch(r"(many words )+(many )?…", cue)
+    assert len(cue) <= 202
+    assert "\n" not in cue
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_cues_stay_text(text: str) -> None:
+    for found in (pages(Service("A_1", text, PAYMENT.slots, [])), pages(PAYMENT, written={"Payment_1": text})):
+        assert found["names"].count("<script") == 1
+        assert found["names"].count("</form>") == 1
+        assert "${" not in found["names"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["Payment_1,an app to request payments"], r"row 2: the cue of Payment_1 has 'RequestPayment'"),
+        (["Payment_1,keeps all PaymentMethods"], "the cue of Payment_1 has 'payment_method'"),
+        (["Payment_1,payments like Venmo"], "the cue of Payment_1 has 'payment'"),
+        (["Payment_2,x"], "row 2: no service 'Payment_2' in the schemas"),
+        (["Payment_1,x", "Payment_1,y"], "row 3: a second cue for Payment_1"),
+        ([f"Payment_1,{'word ' * 60}"], "the cue has 299 letters; at most 200 are shown"),
+    ],
+)
+def test_cues_that_cannot_be_used(tmp_path: Path, rows: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_cues(file_of(tmp_path, *rows), SERVICES)
+
+
+def test_files_that_are_no_cues(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="row 1: lacks the column cue: expected service_name,cue"):
+        read_cues(file_of(tmp_path, head="service_name,like"), SERVICES)
+    (tmp_path / "cues.csv").write_bytes(b"service_name,cue\nPayment_1,\xff")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_cues(tmp_path / "cues.csv", SERVICES)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_cues(tmp_path / "nowhere.csv", SERVICES)
+
+
+def test_names_of_generic_words_tell_nothing() -> None:
+    assert revealed_by("pay to whom you like, on any date", ["to", "date", "type"]) == ""
+    assert revealed_by("book rooms of hotels", ["hotel_room"]) == ""
+    assert revealed_by("book hotel rooms", ["hotel_room"]) == "hotel_room"
