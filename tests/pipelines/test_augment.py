@@ -135,6 +135,9 @@ def test_counts_balance_and_every_file_is_in_the_manifest(made: Path) -> None:
         assert counts[f"dialogues/{name}"] == counts[f"rows/{name}"] == 24 * (1 + len(versions))
         assert manifest["options"]["sets"][name] == ["original", *versions]
     assert manifest["options"]["replace_rate"] == 0.2
+    for page in ("report.html", "README.md"):
+        text = (made / "out" / page).read_text()
+        assert "A word is replaced with probability 0.2; a share of 0.3 of the words changes places." in text
     changes = [json.loads(line) for line in (made / "out/corruptions/changes.jsonl").read_text().splitlines()]
     for of in VERSIONS["corrupted"]:
         changed = [c for c in changes if c["corruption"] == of and c["field"] == "name" and not c["reason"]]

@@ -256,6 +256,7 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
         for field, of in fields.items()
     ]
     intents = statistics["unknown_intents"]
+    rates = plan.corrupting.rates
     return Report(
         command="augment",
         title="Training sets",
@@ -274,7 +275,9 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
                         columns=["corruption", "of", "number", "changed"],
                         rows=changes,
                         text_columns=2,
-                        note=f"Why each of the others is unchanged is in `{CORRUPTIONS}/{CHANGES}`.",
+                        note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of "
+                        "the words changes places. Why each of the others is unchanged is in "
+                        f"`{CORRUPTIONS}/{CHANGES}`.",
                     )
                 ]
                 if changes
