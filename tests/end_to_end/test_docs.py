@@ -138,9 +138,10 @@ def folder(tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     sheet = (sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
     (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
     (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
-    example = re.search(r"^```toml\n(.*?)^```$", PAGES["docs/release.md"], re.M | re.S)
-    assert example
-    (tmp_path / "release.toml").write_text(example[1], encoding="utf-8")
+    for page, language, name in (("release", "toml", "release.toml"), ("hits", "csv", "cues.csv")):
+        example = re.search(rf"^```{language}\n(.*?)^```$", PAGES[f"docs/{page}.md"], re.M | re.S)
+        assert example
+        (tmp_path / name).write_text(example[1], encoding="utf-8")
     model = re.search(r"^```python\n(.*?)^```$", PAGES["docs/evaluate.md"], re.M | re.S)
     assert model
     (tmp_path / "my_model.py").write_text(model[1], encoding="utf-8")

@@ -27,6 +27,9 @@ MAX_LETTERS = 200
 # What reads as a name of a schema: get_alarms, GetAlarms, Alarm_1. "iPhone" does too, and is a rare loss.
 _IDENTIFIER = re.compile(r"\w*[^\W_]_[^\W_]\w*|\b\w*[a-z0-9][A-Z]\w*")
 
+_IES = re.compile("(?<=..)ies$")
+_S = re.compile("(?<=..[^s])s$")
+
 
 def cue_of(service: Service, task: Task, setting: str, written: Mapping[str, str]) -> str:
     """What the page of a task says the app is; empty for nothing.
@@ -119,7 +122,7 @@ def _names(service: Service) -> list[str]:
 
 
 def _singular(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word[:-1] if len(word) > 3 and re.search("[^s]s$", word) else word for word in words)
+    return tuple(_IES.sub("y", word) if _IES.search(word) else _S.sub("", word) for word in words)
 
 
 _GENERIC = frozenset(_singular(tuple(GENERIC)))

@@ -107,3 +107,5 @@ def test_names_of_generic_words_tell_nothing() -> None:
     assert revealed_by("pay to whom you like, on any date", ["to", "date", "type"]) == ""
     assert revealed_by("book rooms of hotels", ["hotel_room"]) == ""
     assert revealed_by("book hotel rooms", ["hotel_room"]) == "hotel_room"
+    assert revealed_by("a ferry service", ["Ferries"]) == "Ferries"
+    assert revealed_by("glass", ["glas"]) == ""
