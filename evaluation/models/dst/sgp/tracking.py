@@ -239,7 +239,8 @@ def decided(
     begins, ends, sums, leads = best_spans(scores, batch)
     nothing = begins == batch.null
     certain = sums - CONFIDENT["span"]
-    leads = torch.where(nothing, leads, torch.minimum(leads, certain.abs()))
+    leads = torch.where(nothing, leads, torch.minimum(leads, certain))
+    leads = torch.where(certain > 0, leads, -certain)  # where no span is likely, it does not matter which is the best
     leads = torch.minimum(torch.minimum(leads, confidence.abs()), margins.abs())
     spans = torch.stack([begins, ends], 1).cpu() - questions.first(ids)[:, None]
     found = (~nothing & (certain > 0)).tolist()
