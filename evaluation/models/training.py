@@ -48,6 +48,7 @@ class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
       schedule: of the learning rate, after the warm-up: ``constant``, or ``linear`` to zero at the last step.
       warmup: the share of all steps, of ``epochs`` epochs where these are given, in which the learning rate rises.
       clip: the largest norm of the gradients, to which longer ones are scaled down; 0 for none.
+      keep: the weights that are kept: ``best``, of the best measurement of the dev set, or ``last``, whatever dev says.
       seed: of all random numbers.
       threads: of the CPU.
       device: ``cpu`` or ``cuda``.
@@ -62,6 +63,7 @@ class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str = "constant"
     warmup: float = 0.0
     clip: float = 0.0
+    keep: str = "best"
     seed: str
     threads: int
     device: str
@@ -121,11 +123,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
       epoch: the number of the epoch, from 1, that the last step was in.
       step: steps of the optimiser so far.
-      learning_rate: of the last step; of the first group of parameters.
+      learning_rate: of the last step; the highest of all groups of parameters.
       loss: the mean over the examples.
       losses: the mean over the steps of each of up to ``CURVE`` equal parts.
       dev: the metric.
-      best: whether it was the best so far.
+      best: whether it is the one to keep, so far.
     """
 
     epoch: int
@@ -252,7 +254,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
         row = Measurement(
             epoch=end.epoch if end.batches else end.epoch - 1,
             step=end.steps,
-            learning_rate=float(learner.optimiser.param_groups[0]["lr"]),
+            learning_rate=max(float(group["lr"]) for group in learner.optimiser.param_groups),
             loss=loss,
             losses=losses,
             dev=dev,
@@ -287,6 +289,8 @@ def _name(row: Measurement, config: TrainingConfig) -> str:
 
 
 def _is_best(dev: float, log: list[Measurement], config: TrainingConfig) -> bool:
+    if config.keep == "last":
+        return True
     highest = max((row.dev for row in log), default=-1.0)
     # Of steps that are equally good the last: where nothing is right yet, the first has learned least.
     return dev > highest or (config.steps is not None and dev == highest)
@@ -297,6 +301,8 @@ def _done(log: list[Measurement], config: TrainingConfig) -> bool:
         return False
     if config.steps is not None:
         return log[-1].step >= config.steps
+    if config.keep == "last":
+        return len(log) >= (config.epochs or 1)
     best = max(log, key=lambda row: row.dev)  # the first of those that are equally good
     # A model that has nothing right yet may still be about to learn.
     impatient = config.patience is not None and best.dev > 0 and len(log) - best.epoch >= config.patience

@@ -191,7 +191,7 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 LENGTH = ("epochs", "patience", "steps", "eval_steps")
-PACE = ("batch_size", "learning_rate", "schedule", "warmup", "clip")
+PACE = ("batch_size", "learning_rate", "schedule", "warmup", "clip", "keep")
 TRAINING = ("preset", *LENGTH, *PACE, "seed", "threads", "device")
 CORPORA = ("split", "dev_split", "held_out")
 _LEAST = {**dict.fromkeys(LENGTH, 1), "batch_size": 1, "threads": 1}
@@ -223,6 +223,8 @@ def add_training(parser: StrictParser, defaults: Defaults) -> Add:
     add("--warmup", rare=True, type=float, default=defaults.warmup, metavar="X", help=text)
     text = "largest norm of the gradients, to which longer ones are scaled down; 0 for none"
     add("--clip", rare=True, type=float, default=defaults.clip, metavar="X", help=text)
+    text = "weights to keep: those that are best on dev, or the last, without stopping early"
+    add("--keep", rare=True, choices=("best", "last"), default="best", help=text)
     add_computing(parser)
     add_seed(parser)
     return add

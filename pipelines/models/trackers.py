@@ -260,6 +260,7 @@ class SgpDst(FineTuned):
             "module_warmup": "copy_slot=0.7",
             "negatives": 0.3,
             "module_negatives": "copy_slot=0.1,cross_copy=0.01",
+            "keep": "last",
         }
     }
 

@@ -135,6 +135,9 @@ def test_the_papers_training(toy: Path, tmp_path: Path, monkeypatch: pytest.Monk
         "copy_slot=0.7",
         "combine=3",
     )
+    assert options["keep"] == "last"
+    rows = [json.loads(row) for row in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert rows[-1]["learning_rate"] == rates["combine"][-1] > 0  # of the module that the last step was for
     # 66 frames; 54 answers and 0.3 of 174 other inputs, thrice; 12 and 0.1 of 6; 12 and 0.01 of 18.
     assert {kind: len(found) for kind, found in rates.items()} == {
         "intents": 66,

@@ -102,6 +102,14 @@ def test_a_training_by_steps_goes_on_to_the_same_end(tmp_path: Path, stop_at: in
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("length", [{"epochs": 4, "patience": 1}, {"steps": 12, "eval_steps": 3}])
+def test_the_last_weights_are_kept_where_requested(tmp_path: Path, length: dict[str, int]) -> None:
+    line = Line([0.2, 1.0, 0.1, 0.0])
+    trained = run(tmp_path, line, keep="last", **length)
+    assert (trained.best, [row.dev for row in trained.log]) == (trained.log[-1], [0.2, 1.0, 0.1, 0.0])
+    assert all(torch.equal(trained.weights[name], value) for name, value in line.module.state_dict().items())
+
+
 @pytest.mark.parametrize("examples", [1, 7, 20, 400])
 def test_steps_are_as_many_whatever_the_size_of_the_corpus(tmp_path: Path, examples: int) -> None:
     line = Line([0.0] * 4, examples=examples)

@@ -53,7 +53,7 @@ class BertAdam(torch.optim.Optimizer):
         super().__init__(groups, {"lr": lr, "initial_lr": lr, "clip": clip, "decay": decay, "step": 0})
 
     def step(self, closure: Callable[[], float] | None = None) -> None:
-        """A step for the parameters that have a gradient. ``lr`` of their groups becomes what it was made with."""
+        """A step for the parameters that have a gradient. ``lr`` of a group becomes what it was made with."""
         with torch.no_grad():
             self._step()
 
@@ -61,6 +61,7 @@ class BertAdam(torch.optim.Optimizer):
         for group in self.param_groups:
             parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
             if not parameters:
+                group["lr"] = 0.0
                 continue
             progress = group["step"] / group["steps"]
             share = warmup_linear(progress, group["warmup"]) if group["decay"] or progress < group["warmup"] else 1.0
