@@ -49,7 +49,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     sets, variants = numbers["sets"], numbers.get("variants")
     sections: list[Section] = [_by_set(sets)]
     if variants:
-        sections += [_sgdx_table(variants), _policies(variants)]
+        sections += [_sgdx_table(variants, sets["original"]["intervals"]), _policies(variants)]
     services = _services(sets["original"]["metrics"], numbers["seen_services"], variants)
     sections += [_groups(sets), _all_metrics(sets), *services, _errors(sets, variants)]
     if examples:
@@ -61,6 +61,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
         lead=_lead(numbers),
         tiles=_tiles(sets["original"]["metrics"]["#ALL_SERVICES"].get(JGA), variants),
         sections=sections,
+        notes=[_compared(variants["dialogues"])] if variants and len(set(variants["dialogues"].values())) > 1 else [],
         terms=TERMS,
         links={
             "metrics.json": "the original's metrics by aggregate, as the official scoring has them",
@@ -68,6 +69,13 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             "examples.json": "the frames that variants hurt most",
             "rows/": "a row for every frame",
         },
+    )
+
+
+def _compared(dialogues: Mapping[str, int]) -> str:
+    return (
+        f"Schema sensitivity is over the {dialogues['compared']:,} of {dialogues['original']:,} dialogues that all "
+        "variants have."
     )
 
 
@@ -107,14 +115,14 @@ def _by_set(sets: Mapping[str, Any]) -> Dots:
     )
 
 
-def _sgdx_table(variants: Mapping[str, Any]) -> Table:
+def _sgdx_table(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Table:
     rows = []
     for key, name in GROUPS.items():
         if row := variants["table"].get(key):
             rows.append(
                 [
                     name,
-                    percent(row["original"]),
+                    percent(row["original"]) + _small(original.get(key)),
                     percent(row["variants"]) + _small(row["variants_interval"]),
                     percent(row["difference"], signed=True) + _small(row["difference_interval"]),
                     percent(row["schema_sensitivity"]) + _small(row["schema_sensitivity_interval"]),

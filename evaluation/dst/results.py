@@ -25,8 +25,9 @@ from parapet.transforms.report import page
 Metrics = Mapping[str, Mapping[str, float]]
 
 JGA = "joint_goal_accuracy"
-# Counts: slots that lower joint goal accuracy; and of these, those that are right under the original.
-WRONG_SLOTS, LOST_SLOTS = "wrong_slots", "lost_slots"
+# Counts: slots that lower joint goal accuracy; of these, those that are right under the original; and the dialogues
+# over which schema sensitivity is computed.
+WRONG_SLOTS, LOST_SLOTS, COMPARED = "wrong_slots", "lost_slots", "compared_dialogues"
 
 SENSITIVITY = "sensitivity/"  # before the key of its sums: sensitivity/frame/zero
 SENSITIVITIES = [f"{unit}/{policy}" for unit in UNITS for policy in POLICIES]
@@ -96,7 +97,8 @@ def robustness(
     }
     if len(plan.variants) > 1:
         lost = {name: _by_kind(counts, LOST_SLOTS, name) for name in plan.variants}
-        numbers["variants"] = {**_variants(config, metrics, intervals), "lost_slots": lost}
+        dialogues = {"compared": counts.sum(COMPARED), "original": counts.sum("scored_dialogues", set=ORIGINAL)}
+        numbers["variants"] = {**_variants(config, metrics, intervals), "lost_slots": lost, "dialogues": dialogues}
     return numbers
 
 

@@ -16,7 +16,7 @@ from parapet.evaluation.dst.files import Dialogue, PassedOver, Scored, parse_dia
 from parapet.evaluation.dst.frames import JOINT
 from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
 from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, check_known, read_predictions
-from parapet.evaluation.dst.results import LOST_SLOTS, SENSITIVITY, WRONG_SLOTS, statistics_of
+from parapet.evaluation.dst.results import COMPARED, LOST_SLOTS, SENSITIVITY, WRONG_SLOTS, statistics_of
 from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.dst.sets import Config, Job, Set
 from parapet.evaluation.sets import ORIGINAL
@@ -117,6 +117,7 @@ class ScoreFile:
             seen = plan.sets[ORIGINAL].seen
             coefficients = sensitivity.measured(together, lambda name: totals.keys_of(plan.originals[name], seen))
             sums += [(SENSITIVITY + name, of) for name, of in sensitivity.add_up(coefficients).items()]
+        result.counts.add(COMPARED, len(together))
         if config.replicates:
             result.others[REPLICATES] = [self._replicates(scored, coefficients)]
         if variants:

@@ -325,10 +325,12 @@ def test_trackers_that_give_something_else_are_refused() -> None:
     assert by_function.metrics == parapet.score_states(CORPUS, Keywords()).metrics
 
 
-def test_intervals_are_those_of_the_command(tmp_path: Path) -> None:
-    by_command(tmp_path, "--model", BASELINE, "--seed", "7", "--replicates", "200")
+@pytest.mark.parametrize("across_turn", [False, True])
+def test_intervals_are_those_of_the_command(tmp_path: Path, across_turn: bool) -> None:
+    flags = ["--across_turn"] if across_turn else []
+    by_command(tmp_path, "--model", BASELINE, "--seed", "7", "--replicates", "200", *flags)
     expected = json.loads((tmp_path / "robustness.json").read_text())["sets"]["original"]["intervals"]
-    scores = parapet.score_states(parapet.load_corpus(), Keywords())
+    scores = parapet.score_states(parapet.load_corpus(), Keywords(), across_turn=across_turn)
     found = {key: list(scores.interval(services=key, seed=7, replicates=200)) for key in expected}
     assert found == expected
     with pytest.raises(parapet.InputError, match="metric: 'jga' is unknown: expected one of"):

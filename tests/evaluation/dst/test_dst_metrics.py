@@ -198,13 +198,26 @@ def test_sensitivity_of_random_predictions_is_the_plain_one(seed: int, n_variant
                 assert all(map(math.isnan, interval))
 
 
-def scores_of(places: Any, values: Any) -> Scores:
+def test_intervals_across_turns_are_of_the_products() -> None:
+    places = [("d0", 0, 0), ("d0", 0, 1), ("d0", 2, 0), ("d1", 0, 0), ("d1", 0, 1), ("d2", 0, 0)]
+    products = np.array([0.5, 1.0, 0.0, 1.0])  # d0 has two turns
+    scores = scores_of(places, np.array([1.0, 0.5, 1.0, 0.9, 0.0, 1.0]), across_turn=True)
+    expected = plain_interval(["d0", "d0", "d1", "d2"], products, "0", 300)
+    assert scores.interval(replicates=300) == pytest.approx(expected, abs=1e-12)
+    assert scores.interval("average_goal_accuracy", replicates=300) != pytest.approx(expected, abs=1e-3)
+    # Of the services Cafes_1 only the second frames count.
+    of_service = scores.interval(services="Cafes_1", replicates=300)
+    expected = plain_interval(["d0", "d1"], np.array([0.5, 0.0]), "0", 300)
+    assert of_service == pytest.approx(expected, abs=1e-12)
+
+
+def scores_of(places: Any, values: Any, across_turn: bool = False) -> Scores:
     """Scores of frames at (dialogue, turn, frame)."""
     by_dialogue: dict[str, list[Scored]] = {}
     for (name, turn, position), value in zip(places, values.tolist(), strict=True):
         one = Scored(name, turn, position, f"Cafes_{position}", "", (value,) * len(METRICS), (), ("", ""))
         by_dialogue.setdefault(name, []).append(one)
-    return Scores("v", list(by_dialogue.values()), {}, frozenset(), {}, {})
+    return Scores("v", list(by_dialogue.values()), {}, frozenset(), {}, {}, across_turn)
 
 
 def test_weighted_sums_are_exact() -> None:

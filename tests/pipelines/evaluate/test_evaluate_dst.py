@@ -162,7 +162,27 @@ def test_sensitivity_under_every_policy(place: Path, scores: Path) -> None:
     original, mean = row["original"], row["variants"]
     assert row["difference"] == pytest.approx((mean - original) / original)
     assert row["difference"] < 0
+    assert numbers["dialogues"]["compared"] == numbers["dialogues"]["original"] == len({name for name, *_ in frames})
+    assert "dialogues that all variants have" not in (scores / "report.html").read_text()
     assert {"Libraries_2", "Repairs_1"} <= numbers["table"].keys()  # under the original's names
+
+
+def test_a_variant_that_lacks_a_dialogue(place: Path, tmp_path: Path) -> None:
+    for folder in ("variants", "predictions"):
+        shutil.copytree(place / folder, tmp_path / folder)
+    lost = json.loads((tmp_path / "variants" / "v2" / "test" / FILE).read_bytes())[0]["dialogue_id"]
+    for folder in ("variants/v2/test", "predictions/v2"):
+        edit(lambda dialogues: dialogues.pop(0))(tmp_path / folder)
+    flags = ["--variants", tmp_path / "variants", "--predictions", tmp_path / "predictions", "--replicates", "0"]
+    assert run(tmp_path / "out", *flags) == 0
+    numbers = json.loads((tmp_path / "out" / "robustness.json").read_bytes())["variants"]
+    values = [of for (name, *_), of in joint_values(place).items() if name != lost]
+    cov = [np.std(of, ddof=1) / np.mean(of) if any(of) else 0.0 for of in values]
+    assert numbers["table"]["#ALL_SERVICES"]["schema_sensitivity"] == pytest.approx(np.mean(cov), abs=1e-12)
+    n = numbers["dialogues"]["original"]
+    assert numbers["dialogues"]["compared"] == n - 1
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert f"Schema sensitivity is over the {n - 1} of {n} dialogues that all variants have." in page
 
 
 def test_rows_and_page(scores: Path) -> None:
