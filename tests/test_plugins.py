@@ -111,8 +111,15 @@ def test_what_is_built_in_comes_first_and_is_no_plugin_of_a_run(site: Path) -> N
     assert plugins.choose(plugins.SPEECH_ENGINES, "azure", "--engine").plugin.extras == ["azure"]
 
 
-def test_an_installation_older_than_the_checkout_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+def test_what_is_installed_meanwhile_is_found(site: Path) -> None:
+    for name in ("broken_one", "broken_two"):
+        assert name not in plugins.names(plugins.DISTANCES)
+        bring(site, name, plugins.DISTANCES, name, f"{name}:made")
+        assert name in plugins.names(plugins.DISTANCES)
+
+
+def test_an_installation_older_than_the_checkout_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(InputError, match="not even what is built in is registered: install Parapet again, pip install"):
         plugins.choose(plugins.DISTANCES, "levenshtein", "--name_distance")
 
