@@ -152,9 +152,8 @@ def main(root: str) -> None:
     inputs = read_inputs(root, f"{root}/sgd_x/data", None)
     splits = [[service.service_name for service in split.services] for split in read_root(root)]
     print("| reading | row | orig | v1 | v2 | v3 | v4 | v5 |\n|---|---|--:|--:|--:|--:|--:|--:|")
-    print_seen(
-        "published", {kind: [100 * (x or 0) for x in PUBLISHED[f"{kind[:-1]}_names_seen"][:6]] for kind in KINDS}
-    )
+    published_seen = {kind: [100 * (x or 0) for x in PUBLISHED[f"{kind[:-1]}_names_seen"][:6]] for kind in KINDS}
+    print_seen("published", published_seen, digits=0)
     for reading, shares in names_seen(inputs, splits[0]):
         print_seen(reading, shares)
     print("\n| reading | v1 | v2 | v3 | v4 | v5 | average | self-BLEU |\n|---|--:|--:|--:|--:|--:|--:|--:|")
@@ -164,10 +163,11 @@ def main(root: str) -> None:
         print(f"| {reading} | " + " | ".join(f"{value:.{digits}f}" for value in values) + " |")
 
 
-def print_seen(reading: str, shares: dict[str, list[float]]) -> None:
+def print_seen(reading: str, shares: dict[str, list[float]], digits: int = 1) -> None:
     """Two rows of the first table."""
     for kind, values in shares.items():
-        print(f"| {reading if kind == 'slots' else ''} | {kind} | " + " | ".join(f"{x:.1f}" for x in values) + " |")
+        cells = " | ".join(f"{value:.{digits}f}" for value in values)
+        print(f"| {reading if kind == 'slots' else ''} | {kind} | {cells} |")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ original.
 - *Description BLEU*: corpus BLEU of a variant's descriptions (services', intents', slots') against the original's,
   lower-cased, punctuation split off.
 - *Self-BLEU*: mean, over ordered pairs of variants, of the corpus BLEU of one against the other. This is the reading
-  that gives the published 4.5.
+  that comes nearest to the published 4.5.
 - *Self-BLEU by description*, as the paper's footnote 3 defines it: for each description the mean sentence BLEU over
   ordered pairs of variants, then the mean over descriptions.
 
