@@ -128,8 +128,8 @@ def parser() -> Parser:
         "--cues",
         rare=True,
         metavar="auto|none|FILE",
-        help="what the names pages say of the service, such as 'a service like Venmo': its description, nothing, or "
-        "the columns service_name,cue of a CSV file (default: auto)",
+        help="what names pages say the service is: its description, nothing, or service_name,cue in a CSV file "
+        "(default: auto)",
     )
     add = parser.group("--task rewrites and ratings")
     text = "corpus, or its files (default: the bundled sample)"
