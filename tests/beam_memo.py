@@ -31,13 +31,19 @@ def install() -> None:
     _signatures()
     _specs()
     _options()
-    # What is pickled is read again by the same run, and a cache's values are small: hundreds of MB may be in it.
-    cloudpickle_pickler.bz2 = types.SimpleNamespace(compress=_compress, decompress=bz2.decompress)
-    statecache.get_deep_size = lambda *_: 100
+    # Most of what is pickled was pickled before, by a run of the same pipeline.
+    cloudpickle_pickler.bz2 = types.SimpleNamespace(compress=_small(bz2.compress), decompress=_small(bz2.decompress))
+    statecache.get_deep_size = lambda *_: 100  # bytes: all together are far below the 100 MB that it may have
 
 
-def _compress(data: bytes, **_: Any) -> bytes:
-    return bz2.compress(data, compresslevel=1)
+def _small(real: Callable[..., bytes]) -> Callable[..., bytes]:
+    """Of small inputs."""
+    remembered = functools.lru_cache(maxsize=2048)(real)
+
+    def answer(data: bytes, **options: Any) -> bytes:
+        return (remembered if len(data) < 20_000 else real)(data, **options)
+
+    return answer
 
 
 def _signatures() -> None:
@@ -62,17 +68,20 @@ def _signatures() -> None:
 
 
 def _specs() -> None:
-    """State and timers of a DoFn, which are those of its class; but for one that has methods of its own."""
+    """State and timers of a DoFn, which are those of its class; but for methods of which it asks an object."""
     real: Callable[[Any], tuple[set[Any], set[Any]]] = userstate.get_dofn_specs
     of_class: dict[type, tuple[set[Any], set[Any]]] = {}
 
     @functools.cache
-    def says_all(asked: type) -> bool:
-        return not any(name.startswith("_inspect_") for name in dir(asked))
+    def of_objects(asked: type) -> list[str]:
+        inspecting = (name.removeprefix("_inspect_") for name in dir(asked) if name.startswith("_inspect_"))
+        return [name for name in inspecting if hasattr(asked, name)]
 
     def get_dofn_specs(dofn: Any) -> tuple[set[Any], set[Any]]:
         asked = type(dofn)
-        if not says_all(asked) or any(isinstance(one, types.MethodType) for one in vars(dofn).values()):
+        defaults = [one for name in of_objects(asked) for one in core.get_function_arguments(dofn, name)[1]]
+        own = [*defaults, *vars(dofn).values()]
+        if any(isinstance(one, (core._DoFnParam, types.MethodType)) for one in own):
             return real(dofn)
         if asked not in of_class:
             of_class[asked] = real(dofn)
