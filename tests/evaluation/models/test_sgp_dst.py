@@ -332,6 +332,36 @@ def test_predictions_depend_on_the_example_alone(loaded: tuple[Any, Any], frames
     assert alone.predict([]) == []
 
 
+def test_examples_have_the_actions_of_the_system_alone(frames: list[Labelled]) -> None:
+    for one in frames:
+        assert len(one.asked.frames) == len(one.asked.history)
+        for (speaker, _), some in zip(one.asked.history, one.asked.frames, strict=True):
+            assert some
+            assert all(bool(frame.actions) == (speaker == "SYSTEM") for frame in some)
+
+
+@pytest.mark.parametrize("architecture", ["distilbert", "electra", "roberta"])
+def test_encoders_of_other_kinds(architecture: str, loaded: tuple[Any, Any]) -> None:
+    """Their embeddings take the context feature as BERT's do, also where they are smaller than the hidden states."""
+    from transformers import AutoConfig, AutoModel
+
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    if architecture == "distilbert":
+        shape = {"dim": 8, "n_layers": 1, "n_heads": 2, "hidden_dim": 8}
+    more = {"embedding_size": 4} if architecture == "electra" else {}
+    config = AutoConfig.for_model(architecture, vocab_size=len(loaded[0]), **shape, **more)
+    torch.manual_seed(SEED)
+    modules = Modules([AutoModel.from_config(config) for _ in KINDS]).eval()
+    for feature in (0, GIVEN):
+        questions = Questions(Texts(loaded[0], EXCHANGE), "combine", 60)
+        questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), feature)
+        scores = modules("combine", questions.batch(torch.tensor([0])))
+        if not feature:
+            without = scores
+    assert scores.options.shape == (1, 2)
+    assert not torch.allclose(scores.options, without.options)
+
+
 @pytest.mark.parametrize(("vocabulary", "millions"), [(28996, 108.3), (30522, 109.5)], ids=["cased", "uncased"])
 def test_an_encoder_is_bert_base(vocabulary: int, millions: float) -> None:
     from transformers import BertConfig, BertModel

@@ -36,6 +36,9 @@ class Label(msgspec.Struct, frozen=True):
         return self.option == NULL and not self.place and not self.requested
 
 
+NOTHING = (Label(), Label(requested=True))  # no value, by whether the slot is requested: of most questions
+
+
 def intent_label(service: Service, state: State) -> int:
     """The option of the active intent."""
     names = [intent.name for intent in service.intents]
@@ -55,7 +58,7 @@ def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utter
     requested = slot.name in state.requested_slots
     values = state.slot_values.get(slot.name, [])
     if not values or set(values) & set(memory.state(service).slot_values.get(slot.name, [])):
-        return Label(requested=requested)
+        return NOTHING[requested]
     if values[0] == DONTCARE:
         return Label(ANY, None, requested, "user")
     place = None if slot.is_categorical else found_last(values, utterance)

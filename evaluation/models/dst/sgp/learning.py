@@ -16,7 +16,7 @@ from parapet.evaluation.models.devices import device_of
 from parapet.evaluation.models.dst.data import Labelled
 from parapet.evaluation.models.dst.fine_tuning import FineTuning, joint_goal_accuracy, some
 from parapet.evaluation.models.dst.sgp.encoding import Questions, Texts
-from parapet.evaluation.models.dst.sgp.labels import Label, intent_label, slot_label
+from parapet.evaluation.models.dst.sgp.labels import NOTHING, Label, intent_label, slot_label
 from parapet.evaluation.models.dst.sgp.memory import Memory, Turn, follow
 from parapet.evaluation.models.dst.sgp.net import Modules
 from parapet.evaluation.models.dst.sgp.optimiser import BertAdam, groups_of
@@ -248,29 +248,24 @@ def _add(
         label = found[slot.name]
         if label.origin == "system":  # which "combine" may or may not see in what the user says
             continue
-        place = texts_place(questions["combine"].texts, utterance, label.place)
         ask_combine(questions["combine"], memory, turn, service, slot)
-        labels["combine"].append(Label(label.option, place, label.requested))
+        place = questions["combine"].texts.tokens_of(utterance, *label.place) if label.place else None
+        labels["combine"].append(Label(label.option, place, label.requested) if label.place else label)
     filled = {*before.slot_values, *(name for name, label in found.items() if label.origin == "user")}
     for slot in memory.copy_questions(service, filled):
         ask_copy(questions["copy_slot"], turn, service, slot, state.active_intent)
-        labels["copy_slot"].append(Label(requested=found[slot.name].origin == "system"))
+        labels["copy_slot"].append(NOTHING[found[slot.name].origin == "system"])
     crossed = set()
     for slot, source in memory.cross_questions(service, filled):
         ask_cross(questions["cross_copy"], memory, turn, service, slot, state.active_intent, source)
         new = found[slot.name].origin == "other" and not memory.had_value(service, slot)
         copied = new and bool(set(state.slot_values[slot.name]) & set(source.values))
-        labels["cross_copy"].append(Label(requested=copied))
+        labels["cross_copy"].append(NOTHING[copied])
         if copied:
             crossed.add(slot.name)
     return sum(
         label.origin == "other" and name not in crossed for name, label in found.items() if name in needed(service)
     )
-
-
-def texts_place(texts: Texts, utterance: str, place: tuple[int, int] | None) -> tuple[int, int] | None:
-    """The tokens of characters of an utterance."""
-    return texts.tokens_of(utterance, *place) if place else None
 
 
 def dialogues_in(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
