@@ -23,13 +23,13 @@ def page_of(model: str, options: Mapping[str, Option], trained: TrainedModel) ->
     log, best, metric = trained.log, trained.best, trained.metric
     by_steps = options.get("steps") is not None
     where = f"step {best.step:,}" if by_steps else f"epoch {best.epoch}"
-    selected = "the last of equal ones" if by_steps else "the first of equal ones"
+    selected = f"with the highest {metric} on dev were kept, the {'last' if by_steps else 'first'} of equal ones"
     return page(
         Report(
             command="train",
             title=f"Training of {model}",
             headline=f"{model}: {metric} on dev {percent(best.dev)} after {where}",
-            lead=f"The weights with the highest {metric} on dev were kept, {selected}.",
+            lead=f"The weights {'of the last step were kept' if options.get('keep') == 'last' else selected}.",
             tiles=[
                 Tile(f"{metric} on dev", percent(best.dev)),
                 Tile("steps", f"{log[-1].step:,}"),

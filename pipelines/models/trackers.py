@@ -211,6 +211,7 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
             "schedule": "constant",
             "warmup": 0,
             "clip": 1,
+            "keep": "last",
             "max_length": 512,
             "max_output": 256,
             "prompts": "slots",

@@ -6,7 +6,9 @@ import argparse
 
 import pytest
 
+from parapet.evaluation.models.dst.t5.learning import Config
 from parapet.pipelines.models import MODELS, family_of
+from parapet.pipelines.models.family import config_of
 from parapet.pipelines.models.presets import TrainingParser
 
 
@@ -33,6 +35,16 @@ def test_a_preset_sets_what_other_flags_do_not() -> None:
     assert parsed("--preset", "sgdx", "--steps", "200").eval_steps == 20
     assert parsed("--preset", "sgdx", "--steps", "5").eval_steps == 1
     assert parsed("--steps", "0").steps == parsed("--steps", "9", "--eval_steps", "0").eval_steps == 0  # refused later
+
+
+def test_t5dst_is_trained_as_the_paper_says() -> None:
+    """Lee et al. 2022, Appendix A: the learning rate at ten points of the 50,000 steps; the lengths."""
+    config = config_of(Config, parsed("--preset", "sgdx"), device="cpu")
+    points = range(0, 50_000, 5_556)
+    assert [config.learning_rate * config.rate(step, 50_000) for step in points] == [1e-4] * 9
+    assert config.learning_rate * config.rate(49_999, 50_000) == 1e-4
+    assert (config.steps, config.batch_size, config.max_length, config.max_output) == (50_000, 16, 512, 256)
+    assert (config.prompts, config.answers, config.negatives) == ("slots", "raw", 1.0)
 
 
 def test_epochs_take_the_place_of_a_presets_steps() -> None:

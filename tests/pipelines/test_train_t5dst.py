@@ -129,7 +129,7 @@ def test_the_preset_of_sgdx_is_the_papers(toy: Path, tmp_path: Path, monkeypatch
 
 EXPECTED = {
     "preset": "sgdx", "steps": 20, "eval_steps": 2, "epochs": None, "patience": None, "batch_size": 16,
-    "learning_rate": 1e-4, "schedule": "constant", "warmup": 0.0, "max_length": 512, "max_output": 32,
+    "learning_rate": 1e-4, "schedule": "constant", "warmup": 0.0, "keep": "last", "max_length": 512, "max_output": 32,
     "prompts": "slots", "answers": "raw", "equal_values": "random", "negatives": 1.0,
 }  # fmt: skip
 

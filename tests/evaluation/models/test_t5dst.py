@@ -265,6 +265,28 @@ def test_predictions_do_not_depend_on_batches(loaded, frames: list[Labelled]) ->
     assert alone.predict([]) == []
 
 
+def test_inputs_and_answers_keep_to_their_lengths(checkpoint: Path, frames: list[Labelled]) -> None:
+    """A dialogue and a value of thousands of tokens: the schema is whole, an answer has its end."""
+    asked = msgspec.structs.replace(frames[0].asked, history=(("USER", "pizza or curry " * 900),))
+    long = Labelled(asked, State("NONE", [], {"dish": ["soup " * 900]}))
+    config = Config(
+        max_length=512, max_output=256, prompts="slots", answers="raw", equal_values="random", negatives=1.0,
+        dev_frames=0, batch_size=16, learning_rate=1e-4, steps=1, eval_steps=1, seed="0", threads=1, device="cpu",
+    )  # fmt: skip
+    learner = T5Learner(config, inspect(str(checkpoint), KINDS), [*frames, long], frames[:3])
+    end, (dish, *_) = learner.tokenizer.eos_token_id, prompts_of(SERVICE, "slots")
+    assert len(learner.inputs) == sum(len(frame.asked.service.slots) for frame in [*frames, long])
+    assert int(learner.inputs.lengths.max()) == 512
+    assert int(learner.answers.lengths.max()) == 256
+    number = len(learner.inputs) - len(SERVICE.slots)
+    tokens, _ = learner.inputs.padded(torch.tensor([number]), 0)
+    assert learner.tokenizer.decode(tokens[0]).endswith(f"{dish.text.strip()}</s>")
+    answer, _ = learner.answers.padded(torch.tensor([number]), 0)
+    assert int(answer[0, -1]) == end
+    drawn = torch.cat(list(learner.batches(torch.Generator())))
+    assert sorted(drawn.tolist()) == list(range(len(learner.inputs)))  # all without a value, too
+
+
 def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint: Path, frames: list[Labelled]) -> None:
     config = Config(
         max_output=64,

@@ -6,6 +6,7 @@ import json
 import sys
 import types
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from parapet.evaluation.models.devices import check_installed, device_of, enough_memory, seed_all
 from parapet.evaluation.models.training import LOG, STATE, Learner, Trained, TrainingConfig, fit
 from parapet.schemas.errors import InputError
+from parapet.transforms.progress import VARIABLE
 
 HEADER = {"pipeline": "train_line", "options": {"epochs": 6, "seed": "0"}, "inputs": []}
 
@@ -108,6 +110,31 @@ def test_the_last_weights_are_kept_where_requested(tmp_path: Path, length: dict[
     trained = run(tmp_path, line, keep="last", **length)
     assert (trained.best, [row.dev for row in trained.log]) == (trained.log[-1], [0.2, 1.0, 0.1, 0.0])
     assert all(torch.equal(trained.weights[name], value) for name, value in line.module.state_dict().items())
+
+
+@pytest.mark.parametrize("length", [{"steps": 20, "eval_steps": 5}, {"epochs": 7, "patience": 9}])
+def test_progress_is_that_of_the_whole_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: dict[str, int]
+) -> None:
+    """The totals are of all steps; a training that resumes begins where it was."""
+
+    def events(name: str, line: Line) -> list[tuple[int, int]]:
+        place = tmp_path / name
+        place.touch()
+        monkeypatch.setenv(VARIABLE, str(place))
+        with suppress(Stopped):
+            run(tmp_path / "out", line, **length)
+        rows = [row.split("\t") for row in place.read_text().splitlines()]
+        assert {(unit, stage) for _, _, unit, stage in rows} == {("steps", "training")}
+        return [(int(done), int(total)) for done, total, _, _ in rows]
+
+    devs, total = [0.1 * i for i in range(9)], length.get("steps", 21)
+    first, second = events("first", Line(devs, stop_at=13)), events("second", Line(devs))
+    saved = 10 if "steps" in length else 12
+    assert first[0] == (0, total)
+    assert sum(done for done, _ in first) == 12
+    assert second[:2] == [(0, total), (saved, 0)]
+    assert sum(done for done, _ in second) == total
 
 
 @pytest.mark.parametrize("examples", [1, 7, 20, 400])
