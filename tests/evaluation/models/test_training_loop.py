@@ -158,7 +158,7 @@ def test_an_epoch_is_gone_through_once_before_the_next_begins(tmp_path: Path) ->
 @pytest.mark.parametrize("warmup", [0.0, 0.1, 0.7])
 def test_the_learning_rate_rises_and_stays_or_falls(tmp_path: Path, schedule: str, warmup: float) -> None:
     """Computed anew: over a share of the steps from nearly 0 to the full rate; then constant, or to nearly 0."""
-    total = 200
+    total = 40
     log = run(tmp_path, Line([0.0] * total), steps=total, eval_steps=1, schedule=schedule, warmup=warmup).log
     rates = [row.learning_rate / 0.01 for row in log]
     rising = round(warmup * total)
