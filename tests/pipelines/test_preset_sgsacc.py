@@ -115,6 +115,7 @@ def test_a_training_by_the_preset(model: str, folder: Path) -> None:
         (number, number * epoch, RATE) for number in range(1, EPOCHS + 1)
     ]
     assert log[-1]["loss"] < log[0]["loss"]
+    assert log[-1]["best"]  # its weights are the model's: dev chooses none
     options = json.loads((folder / model / "run.json").read_text())["options"]
     table = family_of(model).presets["sgsacc"]
     assert options["preset"] == "sgsacc"
