@@ -9,7 +9,7 @@ from typing import Any
 
 from parapet.pipelines.suite.references import entry_of, owner, references
 from parapet.pipelines.suite.release import release_files
-from parapet.pipelines.suite.steps import COMPARISON, Graph, LeftOut, ScoredSet, Step
+from parapet.pipelines.suite.steps import COMPARISON, Graph, LeftOut, ScoredSet, Step, without
 from parapet.pipelines.suite.suite_file import HEADS, NAME, SAMPLE, TASKS, Options, SuiteFile, Value, unknown_key
 from parapet.schemas.errors import InputError
 
@@ -58,6 +58,7 @@ def make_graph(
         builder.step(entry, f"steps[{i}]")
     for i, entry in enumerate(suite.systems):
         builder.system(entry, f"systems[{i}]")
+    builder.drop_followers()
     builder.comparison()
     builder.release()
     return builder.graph()
@@ -266,6 +267,30 @@ class _Builder:
         """The variants and sets on which systems are scored."""
         options: Options = {"variants": "@rewrite"} if self.rewritten else {}
         return {**options, "sets": {one.name: one.root for one in self.sets}} if self.sets else options
+
+    def drop_followers(self) -> None:
+        """Leaves out the steps that need what is left out; a comparison is reduced to the systems that are there."""
+        while any(map(self._dropped, list(self.steps.values()))):
+            pass
+
+    def _dropped(self, step: Step) -> bool:
+        lost = {one: out for one in references(step.options) if (out := self._left_out_of(one))}
+        if not lost:
+            return False
+        reduced = without(step, lost)
+        systems = reduced.options.get("systems") if reduced else None
+        names = {str(one).partition("=")[0] for one in systems} if isinstance(systems, list | dict) else set()
+        if reduced and names and {step.options.get("baseline")} <= {None, *names}:
+            self.steps[step.name] = reduced
+            return True
+        first = next(iter(lost.values()))
+        self.left_out.append(
+            LeftOut(step.name, step.place, f"{entry_of(first.name)} is left out", first.needs or step.needs)
+        )
+        del self.steps[step.name]
+        self.systems = {name: [one for one in steps if one != step.name] for name, steps in self.systems.items()}
+        self.systems = {name: steps for name, steps in self.systems.items() if steps}
+        return True
 
     def comparison(self) -> None:
         scores: list[Value] = [f"{name}=@{step}" for name, steps in self.systems.items() for step in steps]

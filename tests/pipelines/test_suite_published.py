@@ -149,6 +149,20 @@ def test_steps_on_the_corpus_take_the_split_that_systems_are_scored_on(tmp_path:
     assert {steps[name].options["split"] for name in names} == {"dev"}
 
 
+def test_steps_that_need_what_is_left_out_are_left_out_or_compare_the_rest(tmp_path: Path) -> None:
+    judged = read_suite("sgsacc", [*settings("sgsacc", tmp_path), "inputs.nli=nli"])  # but no T5
+    graph = make_graph(judged, sets_of, lacks)
+    assert list(graph.steps) == ["reference-lexical", "reference-nli", "scores/reference/generation", "comparison"]
+    assert graph.systems == ["reference"]
+    folder = tmp_path / "tiny"
+    steps = [f"systems.{one}.train.steps=2" for one in ("tiny_dst", "tiny_dst-oracle")]
+    trained = read_suite("sgdx", [*settings("sgdx", folder), *steps, "steps.training_sets.split=train"])
+    compared = make_graph(trained, sets_of, lacks).steps["Table-3-tiny_dst"].options
+    assert compared["systems"] == {"none": "@scores/tiny_dst", "oracle": "@scores/tiny_dst-oracle"}
+    without_baseline = read_suite("sgdx", [f"corpus.sgd={folder}", steps[1], "steps.training_sets.split=train"])
+    assert "Table-3-tiny_dst" not in make_graph(without_baseline, sets_of, lacks).steps
+
+
 def test_tasks_that_are_there_are_trained_and_scored(tmp_path: Path) -> None:
     graph = make_graph(read_suite("babi", settings("babi", tmp_path)), sets_of, lacks)
     scored = [name for name, step in graph.steps.items() if step.command == ("evaluate", "ranking")]
