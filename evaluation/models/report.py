@@ -64,7 +64,8 @@ def _charts(log: Sequence[Measurement], metric: str) -> Iterator[Lines]:
         ("Learning rate", "learning rate", rates, False),
     ):
         highest = max(y for _, y in points)
-        digits = 1 if is_share else max(0, 2 - math.floor(math.log10(highest))) if highest > 0 else 0
+        # Shares are shown in per cent. Small ones take more digits, so that no two labels of the axis are alike.
+        digits = max(1 if is_share else 0, (0 if is_share else 2) - math.floor(math.log10(highest or 1)))
         curve = Curve(label, points)
         yield Lines(title=title, x_label="step", y_label=label, series=[curve], percent=is_share, digits=digits)
 

@@ -71,3 +71,9 @@ def test_small_learning_rates_are_readable(rate: float) -> None:
     row = Measurement(epoch=1, step=5, learning_rate=rate, loss=1.0, losses=[1.0], dev=0.5, best=True)
     *_, described = re.findall(r"<desc[^>]*>([^<]*)</desc>", page_of("x", {}, trained([row])))
     assert float(described.split()[-1]) == pytest.approx(rate)
+
+
+def test_small_shares_have_labels_of_their_own() -> None:
+    page = page_of("x", {}, trained([measured(7, 0.0013, True, [1.0])]))
+    labels = re.findall(r'class="tick"[^>]*>([\d.]+%)', page)
+    assert len(labels) == len(set(labels)) == 5
