@@ -19,6 +19,7 @@ from parapet.evaluation.compare.results import (
     WHOLE,
     Column,
     Outcome,
+    absent_groups,
     columns_of,
     macro_average,
     read_outcome,
@@ -222,7 +223,10 @@ def read_systems(systems: Mapping[str, Sequence[str]], metrics: Sequence[str] = 
     for name, of in outcomes.items():
         for outcome in of:
             by_task.setdefault(outcome.task, {})[name] = outcome
-    columns = columns_of([_merged(list(of_task.values())) for of_task in by_task.values()], metrics)
+    merged = [_merged(list(of_task.values())) for of_task in by_task.values()]
+    columns = columns_of(merged, metrics)
+    absent = absent_groups((column for outcome in merged for column in outcome.values), metrics)
+    left_out = [*left_out, *(f"{name}: the systems were scored on no such services" for name in absent)]
     wanted = [column for of in outcomes.values() for column in _with_groups(columns, of)]
     parts: dict[str, dict[Column, Parts]] = {name: {} for name in outcomes}
     for of_task in by_task.values():

@@ -316,19 +316,33 @@ def _check_options(outcomes: Mapping[str, Outcome]) -> None:
                 raise InputError(reason, theirs.path)
 
 
+def absent_groups(there: Iterable[Column], requested: Iterable[str]) -> list[str]:
+    """The requested columns of seen services where the systems have the metric of unseen ones only, or the reverse.
+
+    All domains of SGD's dev set are seen: one list of columns is right for dev and test.
+    """
+    groups = {(column.group, column.metric) for column in there}
+    opposite = {SEEN: UNSEEN, UNSEEN: SEEN}
+    of_one = {f"{opposite[group]}/{metric}" for group, metric in groups if group in opposite
+              and (opposite[group], metric) not in groups}  # fmt: skip
+    return [name for name in requested if name in of_one]
+
+
 def columns_of(outcomes: Sequence[Outcome], requested: Sequence[str] = ()) -> list[Column]:
     """The columns of a leaderboard, in the order of the page.
 
     Args:
       outcomes: of one system.
       requested: ``metric``, ``set/metric``, ``group/metric`` or ``task/set/metric``; the defaults where there are none.
+        Those of :func:`absent_groups` are left out.
 
     Raises:
-      InputError: one that the systems do not have.
+      InputError: another that the systems do not have.
     """
     there = [column for outcome in outcomes for column in outcome.values]
+    absent = absent_groups(there, requested)
     for name in requested:
-        if not any(name in column.names for column in there):
+        if name not in absent and not any(name in column.names for column in there):
             known = ", ".join(sorted({column.metric for column in there}))
             raise InputError(f"no such metric: {name!r}; there are: {known}", "--metrics")
     if requested:

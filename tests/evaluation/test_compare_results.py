@@ -17,6 +17,7 @@ from parapet.evaluation.compare.results import (
     SENSITIVITY,
     VARIANTS,
     Column,
+    absent_groups,
     columns_of,
     macro_average,
     read_outcome,
@@ -87,6 +88,20 @@ def test_metrics_that_are_not_there(tmp_path: Path) -> None:
         columns_of([outcome], ["f2"])
     with pytest.raises(InputError, match="which metrics"):
         columns_of([outcome])
+
+
+def test_groups_of_services_that_are_not_there_are_left_out(tmp_path: Path) -> None:
+    of_all = {"sgsacc": 0.9, "slot_error_rate": 0.1, "bleu": 30.0}
+    numbers = {"#ALL": of_all, "#SEEN_DOMAINS": {"sgsacc": 0.9, "slot_error_rate": 0.1}}
+    outcome = read_outcome(groups(tmp_path / "dev", "generation", numbers))
+    requested = ["sgsacc", "seen/sgsacc", "unseen/sgsacc"]
+    assert absent_groups(outcome.values, requested) == ["unseen/sgsacc"]
+    assert [column.name for column in columns_of([outcome], requested)] == [
+        "generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"
+    ]  # fmt: skip
+    for wrong in ("unseen/f2", "unseen/bleu", "v1/sgsacc"):
+        with pytest.raises(InputError, match=f"no such metric: '{wrong}'"):
+            columns_of([outcome], ["sgsacc", wrong])
 
 
 def test_rows_give_back_the_numbers(tmp_path: Path) -> None:
