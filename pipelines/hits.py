@@ -187,6 +187,9 @@ def check(args: argparse.Namespace) -> Config:
         tasks = [task for task, flags in _FLAGS_OF.items() if flag in flags]
         if args.task not in tasks and getattr(args, flag) is not None:
             raise InputError(f"belongs to --task {' and '.join(tasks)}, and this is --task {args.task}", f"--{flag}")
+    check_apart(args.output, schemas=args.schemas, scores=args.scores)
+    for place in args.dialogues or ():
+        check_apart(args.output, dialogues=place)
     check_task = {SCHEMAS: _check_schemas, REWRITES: _check_rewrites, RATINGS: _check_ratings}[args.task]
     return check_task(args)
 
@@ -252,7 +255,6 @@ def _check_ratings(args: argparse.Namespace) -> Config:
     for name, n in numbers.items():
         if n < (name == "items"):
             raise InputError(f"a number, {1 if name == 'items' else 0} or more", f"--{name}")
-    check_apart(args.output, scores=args.scores)
     terms = _terms(args, _ASSIGNMENTS)
     seed = args.seed or 0
     root = args.dialogues[0] if args.dialogues else str(sample_root())

@@ -118,6 +118,8 @@ def read_hits(folder: str) -> Hits:
             raise InputError(f"not a manifest of 'parapet hits': {error}", path, f"row {number}") from None
         if record.task != RATINGS or not record.items:
             raise InputError("has other tasks: make them with 'parapet hits --task ratings'", path, "--hits")
+        if not _fits(record):
+            raise InputError("not a manifest of 'parapet hits': fields and items do not match", path, f"row {number}")
         page = pages.setdefault(record.task_id.partition(":")[0], Page({}))
         page.fields.update(_fields(record))
         items |= {(item.dialogue_id, item.turn): item for item in record.items if item.stratum != "check"}
@@ -126,6 +128,12 @@ def read_hits(folder: str) -> Hits:
     if not items:
         raise InputError("has no utterance to be rated", path, "--hits")
     return Hits(pages, list(items.values()), raters, naturalness)
+
+
+def _fits(record: PageRecord) -> bool:
+    """Whether there are as many fields for each item, the first of which asks whether it is faithful."""
+    each, rest = divmod(len(record.fields), len(record.items or ()))
+    return each > 0 and not rest and all(field.startswith(f"{FAITHFUL}_") for field in record.fields[::each])
 
 
 def _fields(record: PageRecord) -> Iterator[tuple[str, Field]]:

@@ -24,7 +24,7 @@ from parapet.transforms.seeding import stable_digest
 
 STRATA: tuple[Stratum, ...] = ("faithful", "unfaithful", "invalid")
 
-_COLUMNS = ("set", "dialogue_id", "turn", "kind", "act", "slot", "values", "outcome", "utterance", "sgsacc_all")
+_TEXTS = ("set", "dialogue_id", "kind", "act", "slot", "values", "outcome", "utterance")
 _NOT_VALID = "not_valid"  # the outcome of a turn that fails the validation
 
 # What a reply has to do, by act. Of others the name of the act is shown.
@@ -95,7 +95,9 @@ def read_scores(folder: str) -> Scores:
     header = parse_json(run.read_bytes(), run) if run.is_file() else {}
     if not isinstance(header, dict) or header.get("pipeline") != "evaluate_generation":
         raise InputError("no finished folder of 'parapet evaluate --task generation'", folder, "--scores")
-    options = header.get("options") or {}
+    options = header.get("options")
+    if not isinstance(options, dict):
+        raise InputError("has no options: run 'parapet evaluate --task generation' again", run)
     if not options.get("validation", True):
         raise InputError("was scored with --no_validation: the sample is of validated turns", folder, "--scores")
     rows = _read_rows(folder)
@@ -104,7 +106,7 @@ def read_scores(folder: str) -> Scores:
     turns: dict[Place, dict[str, Any]] = {}
     acts: dict[Place, list[dict[str, Any]]] = {}
     for row in rows:
-        place = str(row["dialogue_id"]), int(row["turn"])
+        place = str(row["dialogue_id"]), row["turn"]
         if row["set"] == wanted and row["kind"] == "act":
             acts.setdefault(place, []).append(row)
         elif row["set"] == wanted and row["sgsacc_all"] is not None:  # of a turn with acts
@@ -118,11 +120,16 @@ def _read_rows(folder: str) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     path = as_path(folder) / ROWS
+    texts = [(name, pa.string()) for name in _TEXTS]
+    columns = pa.schema([*texts, ("turn", pa.int32()), ("sgsacc_all", pa.float64())])
     try:
         with path.open("rb") as handle:
-            rows: list[dict[str, Any]] = pq.read_table(handle, columns=list(_COLUMNS)).to_pylist()
+            table = pq.read_table(handle, columns=[field.name for field in columns]).cast(columns)
+        if table["turn"].null_count:
+            raise ValueError("a row has no turn")
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"cannot be read: {error}; run 'parapet evaluate --task generation' again", path) from None
+    rows: list[dict[str, Any]] = table.to_pylist()
     if not rows:
         raise InputError("there are no rows in it", path)
     return rows

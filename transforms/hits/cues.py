@@ -62,15 +62,22 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
 
     Raises:
       InputError: the file cannot be read, or a row has an unknown service, one a second time, a cue that is too long,
-        or one that has the name of an element or of the service; names file and row.
+        more columns than the first row, or a cue that has the name of an element or of the service; names file and row.
     """
     try:
         with as_path(path).open("r", newline="", encoding="utf-8-sig") as handle:
-            reader = csv.DictReader(handle)
+            reader = csv.DictReader(handle, strict=True)
             if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
                 raise InputError(f"lacks the column {' and '.join(missing)}: expected service_name,cue", path, "row 1")
-            rows = [(reader.line_num, row["service_name"] or "", row["cue"] or "") for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+            rows = []
+            for row in reader:
+                if None in row:  # where DictReader puts what is too much
+                    reason = "has more columns than the first: put quotes around a cue with a comma"
+                    raise InputError(reason, path, f"row {reader.line_num}")
+                rows.append((reader.line_num, row["service_name"] or "", row["cue"] or ""))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path) from None
+    except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"cannot be read: {error}", path) from None
     cues: dict[str, str] = {}
     for number, name, text in rows:

@@ -338,18 +338,54 @@ def test_invented_workers_choose_among_the_answers(world: Path, tmp_path: Path, 
         (("--scores", "scores"), "is not the corpus that was scored"),  # but the sample
         (("--scores", "unvalidated", "--dialogues", "corpus"), "--no_validation"),
         (("--task", "rewrites", "--scores", "scores"), "--scores: belongs to --task ratings"),
+        (("--scores", "no_options", "--dialogues", "corpus"), "no_options/run.json: has no options"),
+        (("--scores", "odd_rows", "--dialogues", "corpus"), "odd_rows/rows.parquet: cannot be read: "),
     ],
 )
 def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd, flags, message) -> None:
     monkeypatch.chdir(world)
-    if not (world / "unvalidated").exists():
-        shutil.copytree(world / "scores", world / "unvalidated")
-        run = json.loads((world / "unvalidated" / "run.json").read_text())
-        run["options"]["validation"] = False
-        (world / "unvalidated" / "run.json").write_text(json.dumps(run))
+    run = json.loads((world / "scores" / "run.json").read_text())
+    for name, options in {"unvalidated": {**run["options"], "validation": False}, "no_options": [1]}.items():
+        shutil.copytree(world / "scores", world / name, dirs_exist_ok=True)
+        (world / name / "run.json").write_text(json.dumps({**run, "options": options}))
+    shutil.copytree(world / "scores", world / "odd_rows", dirs_exist_ok=True)
+    rows = pq.read_table(world / "scores" / "rows.parquet")
+    odd = rows.set_column(rows.column_names.index("turn"), "turn", pa.array(["first"] * len(rows)))
+    pq.write_table(odd, world / "odd_rows" / "rows.parquet")
     assert main(["hits", "--task", "ratings", *flags, "--output", str(tmp_path / "out")]) == 2
     assert message in capfd.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "flags", "flag"),
+    [
+        ("ratings", ("--scores", "scores", "--dialogues", "OUT"), "dialogues"),
+        ("ratings", ("--scores", "OUT", "--dialogues", "corpus"), "scores"),
+        ("rewrites", ("--dialogues", "corpus", "OUT"), "dialogues"),
+        ("schemas", ("--schemas", "OUT"), "schemas"),
+    ],
+)
+def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatch, capfd, task, flags, flag) -> None:
+    monkeypatch.chdir(world)
+    out = shutil.copytree(world / "corpus", tmp_path / "out")
+    before = tree(out)
+    flags = [str(out) if one == "OUT" else one for one in flags]
+    assert main(["hits", "--task", task, *flags, "--output", str(out)]) == 2
+    assert f"the same folder as --{flag}" in capfd.readouterr().err
+    assert tree(out) == before
+
+
+@pytest.mark.parametrize("fields", [[], ["faithful_0"], ["faithful_0"] * 5, ["natural_0"] * 4])
+def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path, capfd, fields) -> None:
+    (tmp_path / "hits").mkdir()
+    record = manifest(world / "hits")[0]
+    changed = {**record, "items": record["items"][:2], "fields": fields}
+    (tmp_path / "hits" / "manifest.jsonl").write_text(json.dumps(changed) + "\n")
+    (tmp_path / "batch.csv").write_text("AssignmentId,WorkerId,Answer.faithful_0\n")
+    flags = ["--hits", str(tmp_path / "hits"), "--responses", str(tmp_path / "batch.csv")]
+    assert main(["evaluate", "--task", "ratings", *flags, "--output", str(tmp_path / "out")]) == 2
+    assert "manifest.jsonl: row 1: not a manifest of 'parapet hits': fields and items" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

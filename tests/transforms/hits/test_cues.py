@@ -85,6 +85,8 @@ def test_hostile_cues_stay_text(text: str) -> None:
         (["Payment_1,payments like Venmo"], "the cue of Payment_1 has 'payment'"),
         (["Payment_2,x"], "row 2: no service 'Payment_2' in the schemas"),
         (["Payment_1,x", "Payment_1,y"], "row 3: a second cue for Payment_1"),
+        (["Payment_1,like PayPal, or such"], "row 2: has more columns than the first: put quotes around"),
+        (['Payment_1,"like PayPal', "x,y"], "cannot be read: unexpected end of data"),
         ([f"Payment_1,{'word ' * 60}"], "the cue has 299 letters; at most 200 are shown"),
     ],
 )
@@ -99,7 +101,7 @@ def test_files_that_are_no_cues(tmp_path: Path) -> None:
     (tmp_path / "cues.csv").write_bytes(b"service_name,cue\nPayment_1,\xff")
     with pytest.raises(InputError, match="cannot be read"):
         read_cues(tmp_path / "cues.csv", SERVICES)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"cannot be read: No such file or directory$"):
         read_cues(tmp_path / "nowhere.csv", SERVICES)
 
 
