@@ -269,7 +269,10 @@ class _Builder:
         return {**options, "sets": {one.name: one.root for one in self.sets}} if self.sets else options
 
     def drop_followers(self) -> None:
-        """Leaves out the steps that need what is left out; a comparison is reduced to the systems that are there."""
+        """Leaves out the steps that need what is left out, and their sets.
+
+        A system is scored on the sets that are there, and a comparison is of the systems that are there.
+        """
         while any(map(self._dropped, list(self.steps.values()))):
             pass
 
@@ -280,7 +283,8 @@ class _Builder:
         reduced = without(step, lost)
         systems = reduced.options.get("systems") if reduced else None
         names = {str(one).partition("=")[0] for one in systems} if isinstance(systems, list | dict) else set()
-        if reduced and names and {step.options.get("baseline")} <= {None, *names}:
+        compares = bool(names) and {step.options.get("baseline")} <= {None, *names}
+        if reduced and (compares or step.name.startswith(("scores/", "predictions/"))):
             self.steps[step.name] = reduced
             return True
         first = next(iter(lost.values()))
@@ -288,6 +292,8 @@ class _Builder:
             LeftOut(step.name, step.place, f"{entry_of(first.name)} is left out", first.needs or step.needs)
         )
         del self.steps[step.name]
+        self.rewritten = self.rewritten and step.name != "rewrite"
+        self.sets = [one for one in self.sets if not any(map(self._left_out_of, references(one.root)))]
         self.systems = {name: [one for one in steps if one != step.name] for name, steps in self.systems.items()}
         self.systems = {name: steps for name, steps in self.systems.items() if steps}
         return True

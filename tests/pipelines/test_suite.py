@@ -322,6 +322,20 @@ def test_only_and_skip(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert not (folder / "out").exists()
 
 
+def test_a_set_that_needs_a_step_which_is_left_out(folder: Path) -> None:
+    """Systems are scored on the other sets, and a release has these."""
+    append_to(folder, '[[sets]]\nperturbation = "unseen_entities"\nknowledge_base = "@more/kb.json"\n')
+    append_to(folder, '[[steps]]\nname = "more"\npipeline = "few_shot"\nsgd = ""\nneeds = "entities"\n')
+    append_to(folder, '[release]\nname = "small"\nversion = "1.0.0"\n')
+    graph = graph_of(folder / "small.toml")
+    assert [(one.name, one.needs) for one in graph.left_out] == [
+        ("more", "entities"),
+        ("sets/unseen_entities", "entities"),
+    ]
+    assert [one.name for one in graph.sets] == ["typos", "wordy", "wordy-env1"]
+    assert graph.needs["scores/keywords/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}
+
+
 def test_a_model_file_and_a_folder_of_predictions_on_a_corpus_of_ones_own(tmp_path: Path) -> None:
     """Predictions of some sets: the others are scored without that system."""
     corpus, predictions = tmp_path / "my_corpus", tmp_path / "their_states"
