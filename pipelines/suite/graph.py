@@ -283,7 +283,7 @@ class _Builder:
         reduced = without(step, lost)
         systems = reduced.options.get("systems") if reduced else None
         names = {str(one).partition("=")[0] for one in systems} if isinstance(systems, list | dict) else set()
-        compares = bool(names) and {step.options.get("baseline")} <= {None, *names}
+        compares = len(names) > 1 and {step.options.get("baseline")} <= {None, *names}
         if reduced and (compares or step.name.startswith(("scores/", "predictions/"))):
             self.steps[step.name] = reduced
             return True

@@ -224,6 +224,10 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         "[inputs]\nbabi='states'\n[[steps]]\npipeline='train nearest'\ntrain='@babi/*.txt'\n",
         ("steps[0]", "train", "empty"),
     ),
+    "a checkpoint is not there": (
+        "[inputs]\nt5='nowhere'\n[[systems]]\nname='a'\ntrain={ model='t5dst', checkpoint='@t5' }\n",
+        ("systems[0]", "checkpoint", "nowhere"),
+    ),
     "an input has a name of ours": (
         "[inputs]\ncorpus='x'\n[[sets]]\nperturbation='typos'\n",
         ("inputs", "'corpus'"),
