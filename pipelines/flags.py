@@ -27,7 +27,6 @@ INPUT, OUTPUT, RUNNING = "input", "output", "running"
 
 Add = Callable[..., argparse.Action]
 
-_INDENT = 2
 _MOST_COLUMNS = 100  # of help on a wide terminal
 _EXAMPLE_LINES = 5  # of the help with the common flags
 _COMMENT = re.compile(r"^(.*\S)\s+(# .*)$")

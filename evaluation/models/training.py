@@ -265,7 +265,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
         if row.best:
             best = {name: value.detach().clone() for name, value in learner.module.state_dict().items()}
         message = "%s: loss %.4f, %s on dev %.2f%%%s, %s examples/s"
-        name, note = _name(row, config), " (best)" if row.best else ""
+        name, note = _name(row, config), " (best)" if row.best and config.keep == "best" else ""
         logging.info(message, name, loss, learner.metric, 100 * dev, note, f"{rate:,.0f}")
         state = {
             "header": json.dumps(header),

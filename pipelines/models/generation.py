@@ -53,10 +53,9 @@ DEFAULTS = {
     "ft_t5": Defaults(20, 3, 16, 3e-4, "turns", "AdamW", schedule="linear", warmup=0.05, clip=1.0),
     "pt_t5": Defaults(40, 5, 16, 1e-3, "turns", "AdamW", schedule="linear", warmup=0.05, clip=1.0),
 }
-# SGSAcc (Chen, Lin and Byrne 2023), Appendix E. Patience of as many epochs stops none, and dev chooses none.
+# SGSAcc (Chen, Lin and Byrne 2023), Appendix E. Dev chooses no epoch, and stops none.
 SGSACC: Preset = {
     "epochs": 3,
-    "patience": 3,
     "batch_size": 8,
     "learning_rate": 1e-4,
     "schedule": "constant",

@@ -78,6 +78,10 @@ def test_what_contradicts_itself_is_refused(capsys: pytest.CaptureFixture[str]) 
     assert "argument --epochs: not allowed with argument --steps" in refused(capsys, "--steps", "9", "--epochs", "1")
     assert "argument --patience: goes with --epochs" in refused(capsys, "--steps", "9", "--patience", "1")
     assert "argument --patience: goes with --epochs" in refused(capsys, "--preset", "sgdx", "--patience", "1")
+    for argv in (("--keep", "last"), ("--preset=sgdx", "--epochs=2")):
+        assert "argument --patience: goes with --keep best" in refused(capsys, *argv, "--patience", "1")
+    args = parsed("--preset=sgdx", "--epochs=2", "--patience=1", "--keep=best")
+    assert (args.epochs, args.patience, args.keep) == (2, 1, "best")
     assert "argument --eval_steps: goes with --steps" in refused(capsys, "--eval_steps", "9")
     assert "argument --eval_steps: goes with --steps" in refused(
         capsys, "--preset=sgdx", "--epochs=1", "--eval-steps=9"

@@ -105,9 +105,14 @@ def test_a_training_by_steps_goes_on_to_the_same_end(tmp_path: Path, stop_at: in
 
 
 @pytest.mark.parametrize("length", [{"epochs": 4, "patience": 1}, {"steps": 12, "eval_steps": 3}])
-def test_the_last_weights_are_kept_where_requested(tmp_path: Path, length: dict[str, int]) -> None:
+def test_the_last_weights_are_kept_where_requested(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, length: dict[str, int]
+) -> None:
+    caplog.set_level("INFO")
     line = Line([0.2, 1.0, 0.1, 0.0])
     trained = run(tmp_path, line, keep="last", **length)
+    assert "on dev 100.00%" in caplog.text
+    assert "(best)" not in caplog.text
     assert (trained.best, [row.dev for row in trained.log]) == (trained.log[-1], [0.2, 1.0, 0.1, 0.0])
     assert all(torch.equal(trained.weights[name], value) for name, value in line.module.state_dict().items())
 
