@@ -378,7 +378,7 @@ def add_candidates(parser: StrictParser, required: bool = False) -> None:
 def add_nli_model(parser: StrictParser, group: str, flag: str) -> None:
     """Adds ``--nli_model``, which goes with ``flag``."""
     text = f"model of {flag}, such as roberta-large-mnli"
-    parser.group(group)("--nli_model", metavar="DIR", reads=True, help=text)
+    parser.group(group)("--nli_model", metavar="DIR", help=text)
 
 
 def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str | int | None = "0") -> None:

@@ -88,7 +88,7 @@ def read_inputs(
       read: reads the schemas of the original.
 
     Raises:
-      InputError: no train split, no services that train lacks, no variants, or variants that do not match.
+      InputError: no train split, neither variants nor services that train lacks, or variants that do not match.
     """
     splits, train, alone = _splits_of(sgd, read)
     if train is None:
@@ -99,7 +99,7 @@ def read_inputs(
         raise InputError(f"there is no {split}/schema.json (found: {there}); choose with --split", sgd)
     seen = {service.service_name for service in train}
     unseen = {service.service_name for service in splits[split]} - seen
-    if not unseen:
+    if not unseen and folder is None:
         raise InputError(f"train has all services of {split}, so there are no unseen ones to measure", sgd, "--split")
     originals = {service.service_name: service for services in splits.values() for service in services}
     variants: dict[str, dict[str, Service]] = {}
@@ -110,8 +110,6 @@ def read_inputs(
             aligned = table1.align(originals, variants)
         except InputError as error:
             raise InputError(error.reason, folder, "--variants") from None
-        if not unseen & set(aligned):
-            raise InputError(f"no variant has any of the services of {split} that train lacks", folder, "--variants")
     return Inputs(
         items=[Item(originals[name], services, name in unseen) for name, services in aligned.items()],
         variants=list(variants),

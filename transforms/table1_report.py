@@ -91,26 +91,30 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
         command="statistics",
         title="Variant statistics" if variants else "Names seen in train",
         headline="How far the variants are from the original" if variants else "Which names of unseen services are new",
-        lead=f"{counted(services, 'service')} in {counted(len(variants), 'variant')}. Names seen in train are counted "
-        f"over {whose}."
+        lead=f"{counted(services, 'service')} in {counted(len(variants), 'variant')}. {_names_counted(whose, unseen)}"
         if variants
         else f"Names are counted over {whose}.",
         tiles=tiles,
         sections=[
             _statistics_table(statistics),
             *distance_charts(variants, tuple(variants) == SGD_X),
-            Bars(
-                title="Names seen in train",
-                note="Of the services that train lacks.",
-                categories=list(rows),
-                series=seen,
-                percent=True,
-            ),
+            *([_seen_bars(list(rows), seen)] if unseen else []),
         ],
         terms=dict([*TERMS.values(), _BY_DESCRIPTION] if variants else [_SEEN]),
         notes=list(_left_out(statistics["services_without_variants"])),
         links={"statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`"},
     )
+
+
+def _names_counted(whose: str, unseen: int) -> str:
+    if unseen:
+        return f"Names seen in train are counted over {whose}."
+    return "Names seen in train are not counted: train has all of these services."
+
+
+def _seen_bars(rows: Sequence[str], series: Sequence[Series]) -> Bars:
+    note = "Of the services that train lacks."
+    return Bars(title="Names seen in train", note=note, categories=rows, series=series, percent=True)
 
 
 def text_table(statistics: Mapping[str, Any]) -> str:

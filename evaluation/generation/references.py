@@ -229,9 +229,9 @@ def _request(act: Act, words: ServiceWords) -> Iterator[str]:
 def _intent(act: Act, words: ServiceWords) -> Iterator[str]:
     lead = "Offer to" if act.act == "OFFER_INTENT" else "Request to"
     asked = "Do you want to {}?" if act.act == "OFFER_INTENT" else "I want to {}."
-    for told in zip(*(_both(words.intent(value)) for value in act.values), strict=True):
-        yield f"{lead} {listed(told)}"
-        yield asked.format(listed(told))
+    for label in zip(*(_both(words.intent(value)) for value in act.values), strict=True):
+        yield f"{lead} {listed(label)}"
+        yield asked.format(listed(label))
 
 
 def _both(words: Words) -> tuple[str, str]:
@@ -251,8 +251,8 @@ def _values(act: Act, words: ServiceWords) -> Iterator[str]:
     slot, verb = words.slot(act.slot), "are" if len(act.values) > 1 else "is"
     is_intent = act.kind == "marker" and act.slot == "intent"  # whose name the schema has, and a variant another
     values = [words.intent(value).name for value in act.values] if is_intent else act.values
-    for told in (slot.description, slot.name) if act.slot else (_act_name(act),):
-        yield f"{told} {verb} {listed(values)}"
+    for label in (slot.description, slot.name) if act.slot else (_act_name(act),):
+        yield f"{label} {verb} {listed(values)}"
 
 
 def _answers(act: Act, slot: Words) -> Iterator[str]:
@@ -307,8 +307,8 @@ def _boolean(act: Act, words: ServiceWords) -> Iterator[str]:
 def _bare(act: Act, words: ServiceWords) -> Iterator[str]:
     """An act of which nothing is known but its name."""
     slot = words.slot(act.slot)
-    for told in (slot.description, slot.name) if act.slot else ("",):
-        yield f"{_act_name(act)} {told}".rstrip()
+    for label in (slot.description, slot.name) if act.slot else ("",):
+        yield f"{_act_name(act)} {label}".rstrip()
 
 
 def _act_name(act: Act) -> str:

@@ -75,7 +75,7 @@ on for each variant and set, for 'parapet evaluate --task intent' and '--task oo
         text = "with --task intent: turns labelled ood or in_domain, on which the threshold of --score is tuned"
         add("--foreign", rare=True, nargs="+", metavar="PATH", reads=True, help=text)
         text = "BERT or RoBERTa to start from (default: train from scratch)"
-        add("--checkpoint", metavar="DIR", reads=True, help=text)
+        add("--checkpoint", metavar="DIR", help=text)
         rate, fine = (table["learning_rate"] for table in (FROM_SCRATCH, FINE_TUNED))
         optimiser = f"Adam (default: {rate:g}), or AdamW with --checkpoint (default: {fine:g})"
         add = add_training(parser, Defaults(40, 10, 32, 0.0, "utterances", optimiser))

@@ -243,7 +243,7 @@ def add_corpora(parser: StrictParser, train: str = "corpora to train on, those o
 
 def add_checkpoint(parser: StrictParser, text: str) -> None:
     """Adds ``--checkpoint``; ``text`` says what it is."""
-    parser.group(INPUT)("--checkpoint", required=True, metavar="DIR", reads=True, help=text)
+    parser.group(INPUT)("--checkpoint", required=True, metavar="DIR", help=text)
 
 
 def check_numbers(args: argparse.Namespace, least: Mapping[str, int] = {}, above: Iterable[str] = ()) -> None:

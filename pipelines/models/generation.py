@@ -143,7 +143,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
         """The sets, the search, and the reranker."""
         add = parser.group(INPUT)
         if self.model == PREFIX_TUNED:
-            add("--checkpoint", required=True, metavar="DIR", reads=True, help="T5 that the model was trained with")
+            add("--checkpoint", required=True, metavar="DIR", help="T5 that the model was trained with")
         _add_templates(parser, " (default: those that the model was trained with)")
         add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
         add = parser.group("search")

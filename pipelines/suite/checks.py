@@ -94,11 +94,11 @@ def _check_paths(suite: SuiteFile, step: Step, where: str) -> None:
         check_there(parser, given)
     except InputError as error:
         raise suite.error(f"{error.path}: {error.reason}", f"{where}.{error.where.lstrip('-')}") from None
-    for key in ("responses", "decisions"):  # of a crowd, for which the commands look themselves
+    for key in ("responses", "decisions", "checkpoint", "nli_model"):  # for which the commands look themselves
         values = getattr(given, key, [])
         for path in values if isinstance(values, list) else [values]:
             if not Path(path).exists() and "://" not in path:
-                raise suite.error(f"{path}: there is no such file", f"{where}.{key}")
+                raise suite.error(f"{path}: there is no such file or folder", f"{where}.{key}")
     model = step.options.get("model")
     if step.command == ("evaluate", "dst") and isinstance(model, str) and ".py" in model:
         path = model.rpartition(":")[0] or model

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -246,18 +247,26 @@ def test_wrong_flags(corpus: Path, capfd: pytest.CaptureFixture[str], flags: lis
 
 def test_nothing_unseen_or_no_train(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write(corpus / "sgd", train=[BANKS, HOTELS, TRAINS])
-    assert run(corpus) == 2
+    assert main(["statistics", "--sgd", str(corpus / "sgd"), "--output", str(corpus / "alone")]) == 2
     assert "train has all services of test, so there are no unseen ones to measure" in error_of(capfd)
     (corpus / "sgd" / "train" / "schema.json").unlink()
     assert run(corpus) == 2
     assert "there is no train/schema.json" in error_of(capfd)
 
 
-def test_unseen_services_without_variants(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_variants_of_training_services_alone(corpus: Path) -> None:
+    """As the back-translated schemas of SGD-X: their distance is measured, and no names of unseen services."""
     for number, more in (("1", "now"), ("2", "today"), ("10", "eventually")):
-        write(corpus / "variants" / f"v{number}", test=[variant_of(BANKS, number, more)])
-    assert run(corpus) == 2
-    assert "no variant has any of the services of test that train lacks" in error_of(capfd)
+        shutil.rmtree(corpus / "variants" / f"v{number}")
+        write(corpus / "variants" / f"v{number}", train=[variant_of(BANKS, number, more)])
+    assert run(corpus) == 0
+    found = statistics_of(corpus / "out")
+    assert (found["services"], found["unseen_services"]) == (1, 0)
+    assert {row["slot_names_seen"] for row in (*found["variants"].values(), found["average"])} == {None}
+    assert found["average"]["name_distance"] > 0
+    assert 0 < found["average"]["description_bleu"] < 100
+    page = (corpus / "out" / "report.html").read_text()
+    assert "Names seen in train are not counted: train has all of these services." in page
 
 
 def test_without_variants_the_names_seen_of_the_original(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:

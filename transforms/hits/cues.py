@@ -25,7 +25,7 @@ COLUMNS = ("service_name", "cue")
 MAX_LETTERS = 200
 
 # What reads as a name of a schema: get_alarms, GetAlarms, Alarm_1. "iPhone" does too, and is a rare loss.
-_IDENTIFIER = re.compile(r"\w*[^\W_]_[^\W_]\w*|\b\w*[a-z0-9][A-Z]\w*")
+_IDENTIFIER = re.compile(r"[^\W_]_[^\W_]|[a-z0-9][A-Z]")
 
 _IES = re.compile("(?<=..)ies$")
 _S = re.compile("(?<=..[^s])s$")
