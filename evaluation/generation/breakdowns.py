@@ -16,7 +16,6 @@ from parapet.evaluation.generation.metrics import (
     mean,
     missing_values,
     ratio,
-    share,
 )
 from parapet.evaluation.generation.references import Rules
 from parapet.evaluation.generation.scoring import Outcome, ScoredAct, TurnAct, Validated
@@ -70,7 +69,7 @@ def coverage(turns: Iterable[ScoredTurn]) -> Coverage:
     turns = [one for one in turns if one.acts]
     acts = [act for one in turns for act in one.acts]
     entailed = [one for one in acts if one.validated.premise is not None]
-    n_valid = sum(one.valid for one in turns)
+    n_valid, n_valid_acts = sum(one.valid for one in turns), sum(one.valid for one in acts)
     with_values = sum(one.has_values for one in turns)
     with_free_slot = sum(any(act.act.kind == "free" for act in one.acts) for one in turns)
     with_categorical = sum(
@@ -93,9 +92,9 @@ def coverage(turns: Iterable[ScoredTurn]) -> Coverage:
             with_tampered_reference=sum(one.has_negative for one in acts),
             entailed=len(entailed),
             entailed_by_utterance_alone=sum(one.validated.premise == "utterance" for one in entailed),
-            valid=sum(one.valid for one in acts),
+            valid=n_valid_acts,
             share_entailed=ratio(len(entailed), len(acts)),
-            share_valid=share(one.valid for one in acts),
+            share_valid=ratio(n_valid_acts, len(acts)),
         ),
     )
 
@@ -183,7 +182,7 @@ def _turn_group(turns: Sequence[ScoredTurn], seen: bool | None) -> TurnGroup:
 
 
 class ActGroup(msgspec.Struct, frozen=True):
-    """The acts of a group: how many came to each outcome, the share that counts, and SGSAcc by act."""
+    """The acts of a group: how many have each outcome, the share that counts, and SGSAcc by act."""
 
     acts: int
     faithful: int
@@ -212,7 +211,7 @@ def _act_group(acts: Sequence[ScoredAct]) -> ActGroup:
         unfaithful=outcomes["unfaithful"],
         no_reference=outcomes["no_reference"],
         tampered_entailed=outcomes["tampered_entailed"],
-        coverage=share(one.valid for one in acts),
+        coverage=ratio(sum(one.valid for one in acts), len(acts)),
         sgsacc_acts=mean(one["sgsacc_acts"] for one in values),
         sgsacc_acts_all=mean(one["sgsacc_acts_all"] for one in values),
     )
@@ -243,10 +242,10 @@ def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> TamperedF1:
         acts=len(pairs),
         true_entailed=right,
         tampered_entailed=wrong,
-        precision=right / (right + wrong) if right + wrong else None,
-        recall=right / len(pairs) if pairs else None,
-        f1=2 * right / (right + wrong + len(pairs)) if pairs else None,
-        share_valid=share(one.valid for one in pairs),
+        precision=ratio(right, right + wrong),
+        recall=ratio(right, len(pairs)),
+        f1=ratio(2 * right, right + wrong + len(pairs)),
+        share_valid=ratio(sum(one.valid for one in pairs), len(pairs)),
     )
 
 

@@ -162,7 +162,7 @@ def overall(sets: Sequence[ScoredSet], ranked: bool = False) -> Numbers:
     return {
         **accuracies(turns),
         "bleu": corpus_bleu([one.utterance for one in turns], [one.turn.utterance for one in turns])[0],
-        **{name: _mean_of_shares(values) for name, values in plugins.items()},
+        **{name: mean(values) for name, values in plugins.items()},
     }
 
 
@@ -195,15 +195,10 @@ def ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def share(values: Iterable[bool]) -> float | None:
-    """The share of true ones; None where there are no values."""
-    return mean(float(value) for value in values)
-
-
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of those that are defined; None where none is. Of zeros and ones only, so that it is exact."""
+    """The mean of those that are defined; None where none is."""
     defined = [value for value in values if value is not None]
-    return sum(defined) / len(defined) if defined else None
+    return math.fsum(defined) / len(defined) if defined else None
 
 
 def missing_values(acts: Iterable[Act], utterance: str) -> list[tuple[str, str]]:
@@ -297,9 +292,3 @@ def _as_float(value: object) -> float | None:
         return None if value is None else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return math.nan
-
-
-def _mean_of_shares(values: Sequence[float | None]) -> float | None:
-    """The mean over the turns that have a value; None where none has."""
-    defined = [value for value in values if value is not None]
-    return math.fsum(defined) / len(defined) if defined else None

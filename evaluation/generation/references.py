@@ -235,7 +235,7 @@ def _intent(act: Act, words: ServiceWords) -> Iterator[str]:
 
 
 def _both(words: Words) -> tuple[str, str]:
-    return _small(words.description), words.name
+    return in_sentence(words.description), words.name
 
 
 def _count(act: Act, words: ServiceWords) -> Iterator[str]:
@@ -251,7 +251,7 @@ def _values(act: Act, words: ServiceWords) -> Iterator[str]:
     slot, verb = words.slot(act.slot), "are" if len(act.values) > 1 else "is"
     is_intent = act.kind == "marker" and act.slot == "intent"  # whose name the schema has, and a variant another
     values = [words.intent(value).name for value in act.values] if is_intent else act.values
-    for label in (slot.description, slot.name) if act.slot else (_act_name(act),):
+    for label in (slot.description, slot.name) if act.slot else (act_name(act),):
         yield f"{label} {verb} {listed(values)}"
 
 
@@ -308,10 +308,11 @@ def _bare(act: Act, words: ServiceWords) -> Iterator[str]:
     """An act of which nothing is known but its name."""
     slot = words.slot(act.slot)
     for label in (slot.description, slot.name) if act.slot else ("",):
-        yield f"{_act_name(act)} {label}".rstrip()
+        yield f"{act_name(act)} {label}".rstrip()
 
 
-def _act_name(act: Act) -> str:
+def act_name(act: Act) -> str:
+    """``INFORM_COUNT`` is ``Inform count``."""
     return act.act.replace("_", " ").capitalize()
 
 
@@ -320,6 +321,6 @@ def listed(values: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(values[:-1]), values[-1]) if part)
 
 
-def _small(text: str) -> str:
-    """A description in the middle of a sentence; names and acronyms at its beginning stay."""
+def in_sentence(text: str) -> str:
+    """A description in the middle of a sentence: without its capital, which names and acronyms keep."""
     return text[:1].lower() + text[1:] if text[1:2].islower() else text

@@ -13,7 +13,7 @@ import msgspec
 
 from parapet.evaluation.generation.corpus import Place, SystemTurn
 from parapet.evaluation.generation.corpus import read as read_corpus
-from parapet.evaluation.generation.references import Act, ServiceWords
+from parapet.evaluation.generation.references import Act, ServiceWords, act_name, in_sentence
 from parapet.evaluation.generation.references import listed as listed_values
 from parapet.evaluation.lines import ORIGINAL, named
 from parapet.evaluation.writing import ROWS
@@ -198,21 +198,16 @@ def _item(turn: SystemTurn, verdict: Verdict, words: Mapping[str, ServiceWords])
 
 def plain_act(act: Act, words: ServiceWords) -> PlainAct:
     """An act in words that a worker understands: slots and intents by the schema's descriptions."""
-    does = _DOES.get(act.act, act.act.replace("_", " ").capitalize())
+    does = _DOES.get(act.act, act_name(act))
     if act.kind == "marker" and act.slot == "intent" and act.values:
-        return PlainAct(does, _listed([_in_sentence(words.intent(value).description) for value in act.values]))
+        return PlainAct(does, _listed([in_sentence(words.intent(value).description) for value in act.values]))
     if act.kind == "marker" and act.slot == "count":
         return PlainAct(does, "", _listed(act.values))
-    about = _in_sentence(words.slot(act.slot).description) if act.slot else ""
+    about = in_sentence(words.slot(act.slot).description) if act.slot else ""
     if not about and act.intent and act.act.startswith("NOTIFY"):
-        return PlainAct(does, _in_sentence(words.intent(act.intent).description))
+        return PlainAct(does, in_sentence(words.intent(act.intent).description))
     return PlainAct(does, about, _listed([_SPOKEN.get(value.lower(), value) for value in act.values]))
 
 
 def _listed(values: Sequence[str]) -> str:
     return listed_values(values) if values else ""
-
-
-def _in_sentence(description: str) -> str:
-    """A description without its capital; names and acronyms keep theirs."""
-    return description[:1].lower() + description[1:] if description[1:2].islower() else description

@@ -294,8 +294,8 @@ class _Builder:
         del self.steps[step.name]
         self.rewritten = self.rewritten and step.name != "rewrite"
         self.sets = [one for one in self.sets if not any(map(self._left_out_of, references(one.root)))]
-        self.systems = {name: [one for one in steps if one != step.name] for name, steps in self.systems.items()}
-        self.systems = {name: steps for name, steps in self.systems.items() if steps}
+        kept = {name: [one for one in steps if one != step.name] for name, steps in self.systems.items()}
+        self.systems = {name: steps for name, steps in kept.items() if steps}
         return True
 
     def comparison(self) -> None:
@@ -475,13 +475,11 @@ class _Builder:
 
     def _check_pointers(self, table: Any, place: str) -> None:
         for i, row in enumerate(table.rows):
-            for key, pointers in (("ours", row.pointers(table.columns)), ("relative_to", row.bases(table.columns))):
-                for pointer in filter(None, pointers):
-                    reference = pointer[1:].partition("#")[0]
-                    left_out = {entry_of(one.name) for one in self.left_out}
-                    gone = row.needs or entry_of(reference) in left_out
-                    if self._owner(reference) is None and not gone:
-                        raise self.suite.error(_no_step(reference, self.steps), f"{place}.rows[{i}].{key}")
+            for key, pointer in row.named(table.columns):
+                reference = pointer[1:].partition("#")[0]
+                gone = row.needs or self._left_out_of(reference)
+                if self._owner(reference) is None and not gone:
+                    raise self.suite.error(_no_step(reference, self.steps), f"{place}.rows[{i}].{key}")
 
 
 def _set_name(one: str, perturbation: str, name: str) -> str:

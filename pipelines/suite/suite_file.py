@@ -74,6 +74,11 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The place of the number that ours is relative to, for each column; empty where it is relative to none."""
         return _by_column(self.relative_to, columns)
 
+    def named(self, columns: Sequence[str]) -> list[tuple[str, str]]:
+        """(key, pointer) of all places that are given."""
+        keyed = (("ours", self.pointers(columns)), ("relative_to", self.bases(columns)))
+        return [(key, pointer) for key, pointers in keyed for pointer in pointers if pointer]
+
 
 def _by_column(pointers: str | tuple[str, ...], columns: Sequence[str]) -> list[str]:
     if not isinstance(pointers, str):
@@ -372,10 +377,9 @@ def _check_table(suite: SuiteFile, table: Table, place: str) -> None:
         for key, values in (("ours", row.ours), ("relative_to", row.relative_to), ("scale", row.scale)):
             if isinstance(values, tuple) and len(values) != size:
                 raise suite.error(f"{len(values)} values for {size} columns", f"{where}.{key}")
-        for key, pointers in (("ours", row.pointers(table.columns)), ("relative_to", row.bases(table.columns))):
-            for pointer in pointers:
-                if pointer and not re.fullmatch(r"@[^#]+#/.*", pointer):
-                    raise suite.error(
-                        f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output",
-                        f"{where}.{key}",
-                    )
+        for key, pointer in row.named(table.columns):
+            if not re.fullmatch(r"@[^#]+#/.*", pointer):
+                raise suite.error(
+                    f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output",
+                    f"{where}.{key}",
+                )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby, zip_longest
 from pathlib import Path
 
-from parapet.evaluation.generation.references import Act, ServiceWords, references
+from parapet.evaluation.generation.references import Act, ServiceWords, act_name, references
 from parapet.schemas.dialogue import is_marker
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
@@ -113,13 +113,9 @@ def sentence(act: Act, words: ServiceWords, template: str | None = None) -> str:
     text = _line(references(act, words)[0])
     if act.act == "REQUEST" and act.values:
         text = f"{text}: {' or '.join(act.values)}"
-    lead = LEADS.get(act.act, f"{_name(act)}:") if act.states and not is_marker(act.act, act.slot) else ""
+    lead = LEADS.get(act.act, f"{act_name(act)}:") if act.states and not is_marker(act.act, act.slot) else ""
     return f"{lead} {text}{'' if text[-1:] in '.?!' else '.'}".lstrip()
 
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _name(act: Act) -> str:
-    return act.act.replace("_", " ").capitalize()
