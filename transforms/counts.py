@@ -170,12 +170,15 @@ class Zero(msgspec.Struct, frozen=True):
 class Exact(msgspec.Struct, frozen=True):
     """A rate that is exact: of every split, ``count`` of a set is what ``wanted`` gives for the number of ``total``.
 
+    Where ``available`` is named and there are fewer of these, it is all of them.
+
     Attributes:
       count: the name of what has the rate.
       total: the name of what it is a rate of.
       set: the set.
       wanted: the number that must be, given the total.
       total_set: the set in which the total is counted; empty where it is counted once for all.
+      available: the name of the count, of that set too, of which ``count`` is a part.
     """
 
     count: str
@@ -183,13 +186,16 @@ class Exact(msgspec.Struct, frozen=True):
     set: str
     wanted: Callable[[int], int]
     total_set: str = ""
+    available: str = ""
 
     def __call__(self, counts: Counts) -> Iterator[str]:
         """``count of set in split``, where it is another."""
         found = counts.by("split", self.count, set=self.set)
         totals = counts.by("split", self.total, set=self.total_set)
+        available = counts.by("split", self.available, set=self.total_set) if self.available else None
         for split in sorted({*found, *totals}):
-            if found.get(split, 0) != self.wanted(totals.get(split, 0)):
+            wanted = self.wanted(totals.get(split, 0))
+            if found.get(split, 0) != (wanted if available is None else min(wanted, available.get(split, 0))):
                 yield _place(self.count, self.set, split)
 
 

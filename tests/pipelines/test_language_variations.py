@@ -111,7 +111,7 @@ def check_mixes(before: Any, full: Any, rows: Any, out: Path, kind: str) -> None
 
     ordered = sorted(can, key=drawn)
     for name, rate in RATES.items():
-        chosen = set(ordered[: int(rate * len(can) + 0.5)])
+        chosen = set(ordered[: int(rate * len(rows) + 0.5)])  # of all turns; where fewer can be varied, all of these
         expected = copy.deepcopy(before)
         for dialogue, i in chosen:
             expected[dialogue]["turns"][i] = full[dialogue]["turns"][i]
@@ -158,10 +158,15 @@ def test_numbers_are_those_of_the_rows(made: Path) -> None:
         assert one["reasons"] == Counter(row["reason"] for row in rows if row["reason"])
         for i, name in enumerate(RATES, 1):
             found = one["envs"][f"{kind}-{name}"]["splits"]["test"]
-            assert found["replaced"] == found["asked"] == sum(0 < row["env"] <= i for row in rows)
+            assert found["replaced"] == min(found["requested"], len(varied)) == sum(0 < row["env"] <= i for row in rows)
+            assert found["share"] == found["replaced"] / len(rows)
     card = (made / "README.md").read_text()
-    assert f"| typos-env2 | test | 50% | {numbers['typos']['varied']} |" in card
+    assert "| typos-env2 | test | 50% | 49 | 49 | 25 | 25 | 0 | 51.02% |" in card
     page = (made / "report.html").read_text()
+    can = numbers["simple"]["varied"]
+    short = f"simple-env3: {can} of 49 user turns varied ({can / 49:.1%}), {39 - can} short of 80%: no other turn can"
+    assert short in card
+    assert short in page
     assert page.count("<ins") >= 24
     assert "<script" not in page
 

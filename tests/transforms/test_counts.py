@@ -15,6 +15,7 @@ from parapet.transforms.counts import Balance, CountKey, Counts, Exact, Invarian
 NAMES = st.sampled_from(["turns", "dialogues", "reason"])
 PARTS = st.sampled_from(["", "typos", "test", "no_rule"])
 KEYS = st.builds(CountKey, NAMES, PARTS, PARTS, PARTS)
+RATE_OF_AVAILABLE = Exact("varied", "turns", "r", lambda n: n // 2, total_set="k", available="able")
 
 
 def counts_of(**numbers: int) -> Counts:
@@ -65,6 +66,10 @@ def test_a_manifest_has_the_counts_without_a_value(numbers: dict[CountKey, int])
         (Exact("ood", "turns", "r", lambda n: n // 2, total_set="r"), counts_of(ood__r=2, turns__r=5), []),
         (Exact("ood", "turns", "r", lambda n: n // 2, total_set="r"), counts_of(ood__r=3, turns__r=5), ["ood of r"]),
         (Exact("ood", "turns", "r", lambda n: n // 2, total_set="r"), counts_of(turns__r=5), ["ood of r"]),
+        (RATE_OF_AVAILABLE, counts_of(varied__r=1, turns__k=6, able__k=1), []),
+        (RATE_OF_AVAILABLE, counts_of(varied__r=3, turns__k=6, able__k=4), []),
+        (RATE_OF_AVAILABLE, counts_of(varied__r=1, turns__k=6, able__k=4), ["varied of r"]),
+        (RATE_OF_AVAILABLE, counts_of(varied__r=2, turns__k=6, able__k=1), ["varied of r"]),
     ],
 )
 def test_invariants(invariant: Invariant, counts: Counts, wrong: Sequence[str]) -> None:

@@ -1,15 +1,15 @@
-"""The Env mixes: so many of the turns that can be varied are, exactly, and those of a smaller share always among them.
+"""The Env mixes: an exact share of all user turns is varied, and the turns of a smaller share are among them.
 
 Every turn has a place in one drawn order of all turns of a split: a hash of seed, dialogue and turn, whatever the
-kind. Of the turns that a kind can vary, Env-k has the first ``round(rate × number)``, halves up. One threshold says
-which, so that a worker need not know of other files.
+kind. Env-k has the first ``round(rate × user turns)``, halves up, of the turns that the kind can vary: all of them
+where there are fewer. One threshold says which, so that a worker need not know of other files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
@@ -23,6 +23,18 @@ from parapet.transforms.user_turns import user_turns
 from parapet.transforms.variations.kinds import Config, Given, vary
 
 _SIZE, _DRAWN = 24, 16  # bytes of a place, and of what is drawn of it
+
+
+class Places(NamedTuple):
+    """User turns of a split, as one kind has them.
+
+    Attributes:
+      turns: how many there are.
+      varied: the places of those that the kind can vary, in one string of bytes.
+    """
+
+    turns: int
+    varied: bytes
 
 
 def place_in_order(seed: str, dialogue_id: str, turn: int, among: bytes) -> bytes:
@@ -42,8 +54,8 @@ def places_of_file(
     config: Config,
     given: Given,
     names: Sequence[str],
-) -> Iterator[tuple[tuple[str, str], bytes]]:
-    """((kind, split), the places of the turns of a file that can be varied). Of a file that cannot be read nothing.
+) -> Iterator[tuple[tuple[str, str], Places]]:
+    """((kind, split), the turns of a file). Of a file that cannot be read nothing.
 
     Args:
       file: the file.
@@ -55,12 +67,14 @@ def places_of_file(
     """
     given = msgspec.structs.replace(given, **dict(zip(names, others, strict=True)))
     places: dict[str, list[bytes]] = {kind: [] for kind in kinds}
+    turns = 0
     try:
         for position, _, _, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
             if isinstance(dialogue, InputError):
                 continue
             among = among_namesakes(file.relative, position)
             for turn in user_turns(dialogue):
+                turns += 1
                 place = place_in_order(config.seed, turn.dialogue_id, turn.position, among)
                 for kind in kinds:
                     if vary(kind, turn, config, given).operations:
@@ -68,7 +82,7 @@ def places_of_file(
     except InputError:
         return  # the file driver reports it
     for kind, of_kind in places.items():
-        yield (kind, file.split), b"".join(of_kind)
+        yield (kind, file.split), Places(turns, b"".join(of_kind))
 
 
 def size_of(rate: str, turns: int) -> int:
@@ -82,7 +96,7 @@ def level_of(place: bytes, thresholds: Sequence[bytes]) -> int:
 
 
 class Thresholds(beam.CombineFn):
-    """Places, many in one string of bytes, to the last place that each rate takes in; nothing where it takes none.
+    """Places to the last place that each rate takes in; nothing where it takes none.
 
     It holds them all: 24 bytes a turn, 24 MB for a million.
     """
@@ -91,22 +105,23 @@ class Thresholds(beam.CombineFn):
         super().__init__()
         self.rates = tuple(rates)
 
-    def create_accumulator(self) -> list[bytes]:
+    def create_accumulator(self) -> list[Places]:
         """Nothing yet."""
         return []
 
-    def add_input(self, accumulator: list[bytes], places: bytes) -> list[bytes]:
+    def add_input(self, accumulator: list[Places], places: Places) -> list[Places]:
         """With the places of one more file."""
         accumulator.append(places)
         return accumulator
 
-    def merge_accumulators(self, accumulators: Iterable[list[bytes]]) -> list[bytes]:
+    def merge_accumulators(self, accumulators: Iterable[list[Places]]) -> list[Places]:
         """With those of all."""
-        return [b"".join(places for accumulator in accumulators for places in accumulator)]
+        every = [places for accumulator in accumulators for places in accumulator]
+        return [Places(sum(places.turns for places in every), b"".join(places.varied for places in every))]
 
-    def extract_output(self, accumulator: list[bytes]) -> list[bytes]:
+    def extract_output(self, accumulator: list[Places]) -> list[bytes]:
         """The thresholds, in the order of the rates."""
-        places = b"".join(accumulator)
+        [(turns, places)] = self.merge_accumulators([accumulator])
         ordered = sorted(places[at : at + _SIZE] for at in range(0, len(places), _SIZE))
-        sizes = [size_of(rate, len(ordered)) for rate in self.rates]
+        sizes = [min(size_of(rate, turns), len(ordered)) for rate in self.rates]
         return [ordered[size - 1] if size else b"" for size in sizes]

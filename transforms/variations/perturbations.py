@@ -97,7 +97,7 @@ class LanguageVariations(Perturbation):
     Args:
       kinds: which kinds are made, each a set.
       envs: rates of mixes with the original, as they were written: for each a set ``KIND-env1``, ``KIND-env2``, in
-        which exactly this share of the turns that can be varied is.
+        which exactly this share of all user turns is varied, or all that can be where these are fewer.
       config: of the kinds.
       given: the words of others, where they are at hand.
       files: rewritten turns that workers read.
@@ -280,7 +280,7 @@ class LanguageVariations(Perturbation):
             Balance("turns", ("varied", "unchanged"), self.kinds, by_set=True),
             Balance("lines", ("lines_with_turn", "lines_without_turn"), self.kinds, by_set=True),
             *(
-                Exact("replaced", "varied", name, partial(size_of, rate), total_set=kind)
+                Exact("replaced", "turns", name, partial(size_of, rate), total_set=kind, available="varied")
                 for kind in self.kinds
                 for name, rate in zip(self.env_names(kind), self.envs, strict=True)
             ),
@@ -304,12 +304,13 @@ class LanguageVariations(Perturbation):
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """How much of each set was varied."""
+        from parapet.transforms.variations.report import line_of_mix
+
         for kind, numbers in statistics["kinds"].items():
             changed = "" if numbers["changed"] is None else f" ({numbers['changed']:.1%})"
             yield f"{kind}: {numbers['varied']:,} of {counted(numbers['turns'], 'user turn')} varied{changed}"
             for name, env in numbers["envs"].items():
-                replaced = sum(of_split["replaced"] for of_split in env["splits"].values())
-                yield f"{name}: {replaced:,} varied, {env['rate']:.0%} of those that can be"
+                yield line_of_mix(name, env)
 
     def report(
         self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
@@ -369,7 +370,7 @@ class LanguageVariation(LanguageVariations):
     Args:
       seed: of all random choices.
       env: rates of mixes with the original, such as ``(0.1, 0.5, 0.8)``: for each a set ``NAME-env1``, ``NAME-env2``,
-        in which exactly this share of the turns that can be varied is.
+        in which exactly this share of all user turns is varied, or all that can be where these are fewer.
       rewritten: JSON Lines of turns that people or a model have rewritten; they take the place of the rules.
     """
 

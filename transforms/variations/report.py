@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 TERMS = {
     "Can be varied": "User turns for which the kind has a rule that applies safely, or words that keep every value. "
     "All other turns are unchanged.",
-    "Env": "A mix: exactly this share of the turns that can be varied, rounded to the turn. The turns of Env-1 are "
-    "among those of Env-2, and so on.",
+    "Env": "A mix: exactly this share of all user turns is varied, rounded to the turn; where the kind can vary fewer, "
+    "all of these. The turns of Env-1 are among those of Env-2, and so on.",
     "Per word": "Operations for each word of all user turns, changed or not.",
     "Characters edited": "For each operation, the characters that it removed or added, whichever are more.",
 }
@@ -110,14 +110,16 @@ def _of_env(name: str, kind: str, rate: str, counts: Counts) -> dict[str, Any]:
     splits = {}
     turns = counts.by("split", "turns", set=kind)
     replaced = counts.by("split", "replaced", set=name)
-    for split, varied in counts.by("split", "varied", set=kind).items():
-        n = replaced.get(split, 0)
+    varied = counts.by("split", "varied", set=kind)
+    for split, of_split in turns.items():
+        n, requested = replaced.get(split, 0), size_of(rate, of_split)
         splits[split or "-"] = {
-            "can_be_varied": varied,
-            "asked": size_of(rate, varied),
+            "user_turns": of_split,
+            "can_be_varied": varied.get(split, 0),
+            "requested": requested,
             "replaced": n,
-            "share": _share(n, varied),
-            "share_of_user_turns": _share(n, turns[split]),
+            "short": requested - n,
+            "share": _share(n, of_split),
         }
     return {"rate": float(rate), "splits": splits}
 
@@ -214,21 +216,34 @@ def _cells(of_kind: Mapping[str, Any]) -> list[str]:
 
 
 def _mixes(kinds: Mapping[str, Mapping[str, Any]]) -> list[Section]:
+    envs = [pair for of_kind in kinds.values() for pair in of_kind["envs"].items()]
     rows = [
         [
             name,
             split,
             percent(env["rate"], 0),
-            *(f"{of[count]:,}" for count in ("can_be_varied", "asked", "replaced")),
+            *(f"{of[count]:,}" for count in ("user_turns", "can_be_varied", "requested", "replaced", "short")),
             percent(of["share"], 2),
-            percent(of["share_of_user_turns"], 2),
         ]
-        for of_kind in kinds.values()
-        for name, env in of_kind["envs"].items()
+        for name, env in envs
         for split, of in env["splits"].items()
     ]
-    columns = ["set", "split", "rate", "can be varied", "requested", "varied", "share", "of all user turns"]
-    return [Table(title="Mixes with the originals", columns=columns, rows=rows, text_columns=2)] if rows else []
+    columns = ["set", "split", "rate", "user turns", "can be varied", "requested", "varied", "short", "share"]
+    note = " ".join(f"{line_of_mix(name, env)}." for name, env in envs if _sum(env, "short"))
+    table = Table(title="Mixes with the originals", columns=columns, rows=rows, text_columns=2, note=note)
+    return [table] if rows else []
+
+
+def line_of_mix(name: str, env: Mapping[str, Any]) -> str:
+    """How much of a mix is varied, and by how much that is short of its rate: ``typos-env1: 5 of 49 user turns …``."""
+    turns, replaced, short = (_sum(env, count) for count in ("user_turns", "replaced", "short"))
+    share = f" ({replaced / turns:.1%})" if turns else ""
+    missing = f", {short:,} short of {100 * env['rate']:.4g}%: no other turn can be varied" if short else ""
+    return f"{name}: {replaced:,} of {counted(turns, 'user turn')} varied{share}{missing}"
+
+
+def _sum(env: Mapping[str, Any], count: str) -> int:
+    return sum(of[count] for of in env["splits"].values())
 
 
 def _sources(kinds: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Any]) -> list[Section]:
