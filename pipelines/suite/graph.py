@@ -335,7 +335,7 @@ class _Builder:
     def _expanded(self, value: Value) -> Value:
         """A value with what ``@corpus``, ``@variants`` and ``@INPUT`` stand for, and files for a path with ``*``."""
         if isinstance(value, dict):
-            return {key: self._expanded(item) for key, item in value.items()}
+            return self._expanded_table(value)
         if isinstance(value, list):
             items: list[Value] = []
             for item in value:
@@ -356,6 +356,13 @@ class _Builder:
             return f"{before}{path}"
         found = sorted(glob.glob(str(self.suite.folder / path)))
         return [f"{before}{file}" for file in found] if found else ""
+
+    def _expanded_table(self, table: Mapping[str, Value]) -> Value:
+        """The same for a table, without the paths with ``*`` for which there is no file; empty where there is none."""
+        expanded = {key: self._expanded(item) for key, item in table.items()}
+        found = {key: item for key, item in expanded.items() if item != "" or "*" not in str(table[key])}
+        given = {key: _single(item) if isinstance(table[key], str) else item for key, item in found.items()}
+        return given if given or not table else ""
 
     def _missing(self, name: str, options: Mapping[str, Any], place: str, needs: str) -> bool:
         """Whether something must be given: an option is the empty text. Raises InputError without ``needs``."""
@@ -475,11 +482,16 @@ class _Builder:
 
     def _check_pointers(self, table: Any, place: str) -> None:
         for i, row in enumerate(table.rows):
-            for key, pointer in row.named(table.columns):
+            for key, pointer in row.named(table.columns, self.suite.seeds):
                 reference = pointer[1:].partition("#")[0]
                 gone = row.needs or self._left_out_of(reference)
                 if self._owner(reference) is None and not gone:
                     raise self.suite.error(_no_step(reference, self.steps), f"{place}.rows[{i}].{key}")
+
+
+def _single(value: Value) -> Value:
+    """A value; of a list with one item, as of a path with ``*`` that one file has, that item."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _set_name(one: str, perturbation: str, name: str) -> str:

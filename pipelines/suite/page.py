@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.leaderboard import Board, read_board
@@ -13,7 +14,7 @@ from parapet.pipelines.suite.references import entry_of, place_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
 from parapet.pipelines.suite.state import State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step
-from parapet.pipelines.suite.suite_file import Row, SuiteFile, Table
+from parapet.pipelines.suite.suite_file import SEED, Row, SuiteFile, Table, of_seeds
 from parapet.transforms import report
 from parapet.transforms.text import number
 
@@ -63,7 +64,7 @@ def suite_report(
         tiles=scores.tiles(board) if board is not None else [],
         sections=[
             *(scores.sections(board) if board is not None else []),
-            *(shown for table in suite.tables if (shown := _published(table, graph, output)).rows),
+            *(shown for table in suite.tables if (shown := _published(table, suite.seeds, graph, output)).rows),
             *_missing(graph, lost),
             _made(there, state),
             _provenance(there, header),
@@ -86,29 +87,46 @@ def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> li
     return [*notes, *(scores.notes(board) if board is not None else [])]
 
 
-def _published(table: Table, graph: Graph, output: Path) -> report.Table:
+class _Ours(NamedTuple):
+    """A number of ours: over several seeds their mean, with the standard deviation (n - 1)."""
+
+    value: float
+    deviation: float | None = None
+
+
+def _published(table: Table, seeds: Sequence[str], graph: Graph, output: Path) -> report.Table:
     """A published table beside ours: our number, in small print the paper's and the difference."""
     known = {entry_of(one.name): one.needs for one in graph.left_out}
     compared = any(filter(None, (pointer for row in table.rows for pointer in row.pointers(table.columns))))
     rows, lacking = [], []
     for row in table.rows:
         digits = table.digits if row.digits is None else row.digits
-        ours, papers = _ours(row, table, output), _papers(row, table)
+        ours, papers = _ours(row, table, seeds, output), _papers(row, table)
         missing = [pointer for value, pointer in zip(ours, row.pointers(table.columns), strict=True) if value is None]
         if missing and row.needs:
             lacking.append(row.needs)
-        lacking += [known.get(entry_of(pointer[1:].partition("#")[0]), "") for pointer in missing]
+        for pointer in missing:
+            first = of_seeds(pointer, seeds)[0]
+            lacking.append(known.get(entry_of(first[1:].partition("#")[0]), ""))
         if any(value is not None for value in (*ours, *papers)):
-            pairs = zip(ours if compared else papers, papers if compared else ours, strict=True)
-            rows.append([row.name, *(_beside(*pair, digits) for pair in pairs)])
+            pairs = zip(ours, papers, strict=True)
+            rows.append([row.name, *(_beside(*pair, digits, compared) for pair in pairs)])
     note = f"Ours; in small print the published number ({table.source}) and the difference."
     if not any(row.published for row in table.rows):
         note = f"Ours ({table.source})."
     elif not compared:
         note = f"The published numbers ({table.source})."
+    seeded = any(SEED in pointer for row in table.rows for pointer in row.pointers(table.columns))
+    over = f"±: the standard deviation over {len(seeds)} seeds; the number is their mean."
     needs = "; ".join(filter(None, dict.fromkeys(lacking)))
-    lines = " ".join(filter(None, [note, table.note, f"What is missing needs {needs}." if needs else ""]))
-    return report.Table(title=table.title, columns=["", *table.columns], rows=rows, note=lines, numbers_in="run.json")
+    lines = [
+        note,
+        over if seeded and len(seeds) > 1 else "",
+        table.note,
+        f"What is missing needs {needs}." if needs else "",
+    ]
+    text = " ".join(filter(None, lines))
+    return report.Table(title=table.title, columns=["", *table.columns], rows=rows, note=text, numbers_in="run.json")
 
 
 def _papers(row: Row, table: Table) -> Sequence[float | None]:
@@ -116,16 +134,25 @@ def _papers(row: Row, table: Table) -> Sequence[float | None]:
     return [None if value != value else value for value in values]
 
 
-def _ours(row: Row, table: Table, output: Path) -> list[float | None]:
+def _ours(row: Row, table: Table, seeds: Sequence[str], output: Path) -> list[_Ours | None]:
     pointers = row.pointers(table.columns)
+    bases = row.bases(table.columns) if row.relative_to else [""] * len(pointers)
     scales = row.scale if isinstance(row.scale, tuple) else (row.scale,) * len(pointers)
-    values = [_pointed(pointer, output) for pointer in pointers]
-    if row.relative_to:
-        bases = [_pointed(pointer, output) for pointer in row.bases(table.columns)]
-        values = [
-            value / base - 1 if value is not None and base else None for value, base in zip(values, bases, strict=True)
-        ]
-    return [None if value is None else value * scale for value, scale in zip(values, scales, strict=True)]
+    return [_over_seeds(*places, seeds, output) for places in zip(pointers, bases, scales, strict=True)]
+
+
+def _over_seeds(pointer: str, base: str, scale: float, seeds: Sequence[str], output: Path) -> _Ours | None:
+    """The mean over the seeds; None where a number of one of them is not there."""
+    values = []
+    for seed in seeds if SEED in f"{pointer}{base}" else seeds[:1]:
+        value = _pointed(pointer.replace(SEED, seed), output)
+        if base and value is not None:
+            other = _pointed(base.replace(SEED, seed), output)
+            value = value / other - 1 if other else None
+        if value is None:
+            return None
+        values.append(value * scale)
+    return _Ours(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
 def _pointed(pointer: str, output: Path) -> float | None:
@@ -141,11 +168,16 @@ def _pointed(pointer: str, output: Path) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _beside(ours: float | None, paper: float | None, digits: int) -> str:
-    shown = "–" if ours is None else number(ours, digits)
+def _beside(ours: _Ours | None, paper: float | None, digits: int, compared: bool = True) -> str:
+    """A cell: our number, in small print the paper's and the difference; where none is compared, the paper's alone."""
+    if not compared:
+        return "–" if paper is None else number(paper, digits)
+    shown = "–" if ours is None else number(ours.value, digits)
+    if ours is not None and ours.deviation is not None:
+        shown += f" ± {number(ours.deviation, digits)}"
     if paper is None:
         return shown
-    difference = "" if ours is None else f", {ours - paper:+.{digits}f}".replace("-", "−")
+    difference = "" if ours is None else f", {ours.value - paper:+.{digits}f}".replace("-", "−")
     return f"{shown}\npaper {number(paper, digits)}{difference}"
 
 

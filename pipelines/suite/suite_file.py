@@ -20,6 +20,7 @@ SAMPLE = "@sample"  # the bundled sample, wherever a path is expected
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")  # of what has a folder of its own
 HEADS = ("sample", "corpus", "variants")  # what '@' names besides inputs and steps
 TASKS = ("dst", "response", "generation", "intent", "ood", "ranking")
+SEED = "{seed}"  # in an entry's texts: it is repeated for each of the suite's seeds
 _LEVELS = ("corpus", "inputs", "variants", "sets", "systems", "steps", "release", "tables")
 _LISTS = ("sets", "systems", "steps", "tables")
 
@@ -51,7 +52,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       name: of the row, such as the system.
       published: a number for each column, NaN where the paper has none; nothing where the row is ours alone.
       ours: where our numbers are: a JSON pointer into a file of a step, ``@STEP/FILE.json#/KEY/{column}``, or one for
-        each column; empty where we have none.
+        each column; empty where we have none. With ``{seed}`` in it, it is one for each seed.
       relative_to: where other numbers are, as ``ours``: the row shows the relative change from them.
       scale: what ours is multiplied by, such as 100 for a share; or one for each column.
       digits: decimal places, where they are not those of the table.
@@ -74,10 +75,17 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The place of the number that ours is relative to, for each column; empty where it is relative to none."""
         return _by_column(self.relative_to, columns)
 
-    def named(self, columns: Sequence[str]) -> list[tuple[str, str]]:
-        """(key, pointer) of all places that are given."""
+    def named(self, columns: Sequence[str], seeds: Sequence[str]) -> list[tuple[str, str]]:
+        """(key, pointer) of all places that are given, for each seed."""
         keyed = (("ours", self.pointers(columns)), ("relative_to", self.bases(columns)))
-        return [(key, pointer) for key, pointers in keyed for pointer in pointers if pointer]
+        return [
+            (key, one) for key, pointers in keyed for pointer in pointers if pointer for one in of_seeds(pointer, seeds)
+        ]
+
+
+def of_seeds(pointer: str, seeds: Sequence[str]) -> list[str]:
+    """A place for each seed, where the seed is part of it; else the place alone."""
+    return [pointer.replace(SEED, seed) for seed in seeds] if SEED in pointer else [pointer]
 
 
 def _by_column(pointers: str | tuple[str, ...], columns: Sequence[str]) -> list[str]:
@@ -115,6 +123,7 @@ class SuiteFile(msgspec.Struct, frozen=True, kw_only=True):
       folder: where relative paths start.
       title: of the page.
       description: below the title.
+      seeds: of what is made once for each of them.
       inputs: ``[inputs]``: further files and folders, by the name under which options have them: ``@NAME/path``.
       variants: ``[variants]``; None where there is none.
       sets: ``[[sets]]``.
@@ -129,6 +138,7 @@ class SuiteFile(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     title: str
     description: str
+    seeds: tuple[str, ...]
     corpus: Corpus
     inputs: dict[str, str]
     variants: Options | None
@@ -146,6 +156,7 @@ class SuiteFile(msgspec.Struct, frozen=True, kw_only=True):
 class _Raw(msgspec.Struct, forbid_unknown_fields=True):
     title: str = ""
     description: str = ""
+    seeds: tuple[int | str, ...] = (0,)
     corpus: Corpus = Corpus()
     inputs: dict[str, str] = {}
     variants: dict[str, Any] | None = None
@@ -187,18 +198,20 @@ def read_suite(given: str, settings: Sequence[str] = ()) -> SuiteFile:
         reason, place = reason_and_place(error)
         unknown = re.search(r"unknown field `(.*)`", reason)
         raise InputError(_unknown_key(unknown[1], place) if unknown else reason, shown, place) from None
+    seeds = tuple(map(str, parsed.seeds))
     suite = SuiteFile(
         path=shown,
         name=path.stem,
         folder=folder,
         title=parsed.title or path.stem,
         description=parsed.description,
+        seeds=seeds,
         corpus=parsed.corpus,
         inputs=parsed.inputs,
         variants=parsed.variants,
-        sets=_each(parsed.sets, "sets", shown),
-        systems=_each(parsed.systems, "systems", shown),
-        steps=_each(parsed.steps, "steps", shown),
+        sets=_each(parsed.sets, "sets", shown, seeds),
+        systems=_each(parsed.systems, "systems", shown, seeds),
+        steps=_each(parsed.steps, "steps", shown, seeds),
         release=parsed.release,
         tables=parsed.tables,
     )
@@ -221,8 +234,8 @@ def _find(given: str) -> tuple[Path, Path]:
     return path, path.resolve().parent
 
 
-def _each(entries: Sequence[Options], level: str, path: str) -> list[Options]:
-    """The entries of a list; one with ``each`` once for each of its tables, with their values for ``{key}``."""
+def _each(entries: Sequence[Options], level: str, path: str, seeds: Sequence[str]) -> list[Options]:
+    """The entries of a list; one with ``each`` once for each of its tables, one with ``{seed}`` once for each seed."""
     result: list[Options] = []
     for i, entry in enumerate(entries):
         tables = entry.get("each", [{}])
@@ -231,8 +244,20 @@ def _each(entries: Sequence[Options], level: str, path: str) -> list[Options]:
                 "expected a list of tables such as [{ size = 1 }, { size = 2 }]", path, f"{level}[{i}].each"
             )
         plain = {key: value for key, value in entry.items() if key != "each"}
+        if _has_seed(plain):
+            if SEED not in _name_of(plain):
+                raise InputError(f"give it a name with {SEED}, such as 'model-{SEED}'", path, f"{level}[{i}].name")
+            tables = [{**table, "seed": seed} for table in tables for seed in seeds]
         result += [{key: _filled(value, table) for key, value in plain.items()} for table in tables]
     return result
+
+
+def _has_seed(value: Value) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_seed, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_seed, value))
+    return isinstance(value, str) and SEED in value
 
 
 def _filled(value: Value, table: Mapping[str, Value]) -> Value:
@@ -289,7 +314,8 @@ def _set(raw: dict[str, Any], setting: str) -> None:
             raise InputError(f"{'.'.join(path[: i + 1])} is no table", f"--set {key}")
     if isinstance(place, list):
         raise InputError("name an entry and its key, such as systems.ours.model=tracker.py:Tracker", f"--set {key}")
-    place[last] = _value(text, isinstance(place.get(last), list) or (path == ["corpus"] and last == "splits"))
+    many = isinstance(place.get(last), list) or [*path, last] in (["corpus", "splits"], ["seeds"])
+    place[last] = _value(text, many)
 
 
 def _entry(entries: list[Any], name: str, flag: str) -> dict[str, Any]:
@@ -337,6 +363,12 @@ def _check(suite: SuiteFile) -> None:
             raise suite.error(f"{split!r} is no split: there are {', '.join(SPLITS)}", "corpus.splits")
     if len(set(corpus.splits)) < len(corpus.splits):
         raise suite.error("a split appears twice", "corpus.splits")
+    if not suite.seeds:
+        raise suite.error("give at least one seed", "seeds")
+    for seed in suite.seeds:
+        if not NAME.fullmatch(seed) or suite.seeds.count(seed) > 1:
+            reason = "appears twice" if NAME.fullmatch(seed) else "cannot be part of a name: letters and digits"
+            raise suite.error(f"{seed!r} {reason}", "seeds")
     for name in suite.inputs:
         if not NAME.fullmatch(name) or name in HEADS:
             raise suite.error(
@@ -377,7 +409,7 @@ def _check_table(suite: SuiteFile, table: Table, place: str) -> None:
         for key, values in (("ours", row.ours), ("relative_to", row.relative_to), ("scale", row.scale)):
             if isinstance(values, tuple) and len(values) != size:
                 raise suite.error(f"{len(values)} values for {size} columns", f"{where}.{key}")
-        for key, pointer in row.named(table.columns):
+        for key, pointer in row.named(table.columns, suite.seeds):
             if not re.fullmatch(r"@[^#]+#/.*", pointer):
                 raise suite.error(
                     f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output",

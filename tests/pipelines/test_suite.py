@@ -20,7 +20,7 @@ from parapet.pipelines.main import main
 from parapet.pipelines.suite.checks import total_seconds
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.options import command_line, lacks, sets_of
-from parapet.pipelines.suite.page import _beside, _pointed
+from parapet.pipelines.suite.page import _beside, _Ours, _over_seeds, _pointed
 from parapet.pipelines.suite.references import owner
 from parapet.pipelines.suite.state import FOLDER, State
 from parapet.pipelines.suite.steps import Graph, without
@@ -206,9 +206,83 @@ def test_numbers_beside_those_of_a_paper(tmp_path: Path) -> None:
     for missing in ("x/0/none", "x/0/text", "x/1/y", "w", "x/0/y~1z/deeper"):
         assert _pointed(f"@a/numbers.json#/{missing}", tmp_path) is None
     assert _pointed("@b/numbers.json#/x", tmp_path) is None
-    assert _beside(52.04, 50.0, 1) == "52.0\npaper 50.0, +2.0"
+    assert _beside(_Ours(52.04), 50.0, 1) == "52.0\npaper 50.0, +2.0"
+    assert _beside(_Ours(52.04, 1.25), 50.0, 1) == "52.0 ± 1.2\npaper 50.0, +2.0"
     assert _beside(None, 50.0, 1) == "–\npaper 50.0"
-    assert _beside(49.0, None, 0) == "49"
+    assert _beside(_Ours(49.0), None, 0) == "49"
+    assert _beside(None, 50.0, 1, compared=False) == "50.0"
+
+
+def test_numbers_over_seeds(tmp_path: Path) -> None:
+    for seed, value in (("0", 1.0), ("1", 2.0), ("x", 6.0)):
+        (tmp_path / f"model-{seed}").mkdir()
+        (tmp_path / f"model-{seed}" / "metrics.json").write_text(json.dumps({"a": value, "b": 2 * value + 2}))
+    a, b = "@model-{seed}/metrics.json#/a", "@model-{seed}/metrics.json#/b"
+    # By hand: the mean of 1, 2 and 6 is 3; the squares of the differences, 4 + 1 + 9, by n - 1 are 7.
+    assert _over_seeds(a, "", 100, ("0", "1", "x"), tmp_path) == pytest.approx((300, 100 * 7**0.5))
+    assert _over_seeds(a, "", 1, ("x",), tmp_path) == (6.0, None)
+    assert _over_seeds(a, "", 1, ("0", "2"), tmp_path) is None
+    assert _over_seeds("@model-x/metrics.json#/a", "", 1, ("0", "1"), tmp_path) == (6.0, None)
+    # Relative to the same seed's other number: 4 / 1 - 1, 6 / 2 - 1; and to one that has no seed.
+    assert _over_seeds(b, a, 1, ("0", "1"), tmp_path) == pytest.approx((2.5, 0.5**0.5))
+    assert _over_seeds(a, "@model-1/metrics.json#/a", 1, ("0", "1"), tmp_path) == pytest.approx((-0.25, 0.125**0.5))
+
+
+def test_entries_once_for_each_seed(folder: Path) -> None:
+    text = """
+[[steps]]
+name = "{kind}-{seed}"
+each = [{ kind = "typos" }, { kind = "verbose" }]
+pipeline = "perturb {kind}"
+sgd = "@corpus"
+seed = "{seed}"
+[[tables]]
+title = "Over seeds"
+source = "nobody"
+columns = ["turns"]
+rows = [{ name = "changed", ours = "@typos-{seed}/statistics.json#/sets/typos/turns" }]
+"""
+    append_to(folder, text)
+    assert {"typos-0", "verbose-0"} <= graph_of(folder / "small.toml").steps.keys()
+    graph = graph_of(folder / "small.toml", "seeds=3,b")
+    assert {"typos-3", "typos-b", "verbose-3", "verbose-b"} <= graph.steps.keys()
+    assert "typos-0" not in graph.steps
+    assert "--seed=b" in command_line(graph.steps["verbose-b"], Path("/out"))
+    for bad, reason in (
+        ("seeds=[]", "at least one"),
+        ("seeds=1,1", "'1' appears twice"),
+        ("seeds=a b", "'a b' cannot be part of a name"),
+        ("seeds=[1.5]", "Expected"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            read_suite(str(folder / "small.toml"), [bad])
+
+
+def test_an_entry_with_a_seed_needs_a_name_with_it(folder: Path) -> None:
+    append_to(folder, '[[steps]]\nname = "a"\npipeline = "perturb typos"\nseed = "{seed}"\n')
+    with pytest.raises(InputError, match=r"give it a name with {seed}"):
+        read_suite(str(folder / "small.toml"))
+
+
+def test_sets_without_files_are_left_out(folder: Path) -> None:
+    (folder / "a-tst.txt").write_text("1 hello\thi\n", encoding="utf-8")
+    append_to(
+        folder,
+        """
+[inputs]
+chats = "."
+[[steps]]
+pipeline = "evaluate ranking"
+name = "{task}"
+each = [{ task = "a" }, { task = "b" }]
+sets = { plain = "@chats/{task}*tst.txt", OOV = "@chats/{task}*OOV.txt" }
+predictions = "@chats"
+needs = "chats"
+""",
+    )
+    graph = graph_of(folder / "small.toml")
+    assert graph.steps["a"].options["sets"] == {"plain": str(folder / "a-tst.txt")}
+    assert [(one.name, one.reason) for one in graph.left_out] == [("b", "sets is not given")]
 
 
 @pytest.fixture(scope="module")
