@@ -355,10 +355,10 @@ def add_variant(parser: StrictParser) -> None:
     parser.group(INPUT)("--variant", rare=True, metavar="LIST", default="", help=text)
 
 
-def add_knowledge_base(parser: StrictParser) -> None:
+def add_knowledge_base(parser: StrictParser, rare: bool = False) -> None:
     """Adds ``--knowledge_base``."""
     text = "more entities: JSON, or a folder of SERVICE_db.json"
-    parser.group(INPUT)("--knowledge_base", metavar="PATH", reads=True, help=text)
+    parser.group(INPUT)("--knowledge_base", rare=rare, metavar="PATH", reads=True, help=text)
 
 
 def add_file_sets(parser: StrictParser, text: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
 from parapet.pipelines.flags import Parser, StrictParser, add_knowledge_base, add_seed
@@ -32,7 +34,19 @@ from parapet.pipelines.models.family import (
 )
 from parapet.pipelines.sets import add_sets
 
+if TYPE_CHECKING:
+    from parapet.pipelines.models.presets import Preset
+
 LEAST = {"max_length": 8}
+# As in the training scripts of the authors of SOLOIST.
+SCRIPTS: Preset = {
+    "learning_rate": 5e-5,
+    "schedule": "linear",
+    "warmup": 0,
+    "weight_decay": 0,
+    "keep": "last",
+    "consistency": 0.33,
+}
 
 WARNINGS = {
     "too_long": ("turn", "{n} with more history than the model reads: the oldest was cut off"),
@@ -44,11 +58,11 @@ class Soloist(Family):
     """The language model."""
 
     description = """\
-Fine-tunes a GPT-2 that continues a dialogue by the belief state and, after the result of its database query, by the
-delexicalised response (Peng et al. 2021, SOLOIST)."""
+Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's result, the delexicalised response
+(Peng et al. 2021, SOLOIST)."""
     example = """\
-  parapet train soloist --train my_corpus --dev my_corpus --checkpoint gpt2 --output my_model
-  parapet train soloist --train my_corpus my_variations/typos --held_out 0.1 --checkpoint gpt2 --output my_model"""
+  parapet train soloist --checkpoint gpt2 --output my_model
+  parapet train soloist --preset raddle --checkpoint gpt2 --output my_model"""
     predict_description = """\
 Predicts after each user turn, from the reference's history, the belief state and the response:
 OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original/SPLIT/...,
@@ -60,23 +74,32 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
   parapet evaluate --task response --reference my_corpus --sets typos=my_variations/typos \\
     --predictions said/responses --output my_responses"""
     batch = (16, "turns")
+    # RADDLE (Peng et al. 2021), section 5: Adam from 5e-5, batches of one, 20 epochs; GPT-2 and SOLOIST alike. What it
+    # leaves open is as in the scripts, and so is the pre-training.
+    presets: Mapping[str, Preset] = {
+        "raddle": {"epochs": 20, "batch_size": 1, **SCRIPTS},
+        "soloist": {"steps": 500_000, "batch_size": 20, **SCRIPTS},
+    }
 
     def add_train_flags(self, parser: StrictParser) -> None:
         """Corpora, a database, a checkpoint, and the tasks."""
         add_corpora(parser, "corpora to train on")
-        add_knowledge_base(parser)
+        add_knowledge_base(parser, rare=True)
         add_checkpoint(parser, "GPT-2 to start from")
         defaults = Defaults(10, 3, 8, 5e-5, "turns", "AdamW", schedule="linear", warmup=0.05, clip=1.0)
         add = add_training(parser, defaults)
         text = "maximum number of tokens of an input; longer dialogues lose their oldest part"
         add("--max_length", rare=True, type=int, default=512, metavar="N", help=text)
         text = "weight of the paper's contrastive task; 0 for none"
-        add("--consistency", type=float, default=0.0, metavar="X", help=text)
+        add("--consistency", rare=True, type=float, default=0.0, metavar="X", help=text)
+        text = "weight decay of the optimiser; 0 makes it Adam"
+        add("--weight_decay", rare=True, type=float, default=0.01, metavar="X", help=text)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
         check_numbers(args, LEAST)
         check_range(args, "consistency", 1000.0)
+        check_range(args, "weight_decay")
         check_apart(args.output, knowledge_base=args.knowledge_base)
         checkpoint = read_checkpoint(args, self.model)
         device = device_to_train_on(args, "transformers")
@@ -89,7 +112,7 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
         return Training(
             model=self.model,
             output=args.output,
-            options=options_of(args, (*TRAINING, *CORPORA, *LEAST, "consistency"), device=device),
+            options=options_of(args, (*TRAINING, *CORPORA, *LEAST, "consistency", "weight_decay"), device=device),
             inputs=inputs,
             packages=("torch", "transformers"),
             checkpoint=args.checkpoint,

@@ -20,7 +20,6 @@ from parapet.evaluation.models.training import Learner, TrainingConfig
 from parapet.schemas.errors import InputError
 from parapet.transforms.checkpoints import Checkpoint
 
-DECAY = 0.01  # of the weights
 SPARE = 1.25  # what is written may be so many times longer than what training has
 
 
@@ -30,10 +29,12 @@ class Config(TrainingConfig, frozen=True, kw_only=True):
     Attributes:
       max_length: tokens of a history at most.
       consistency: the weight of the third task; 0 for none.
+      weight_decay: of AdamW; with 0 it is Adam.
     """
 
     max_length: int
     consistency: float
+    weight_decay: float
 
     @property
     def memory_hint(self) -> str:
@@ -121,8 +122,8 @@ class SoloistLearner(Learner):
         model.resize_token_embeddings(max(len(tokenizer), model.config.vocab_size))
         self.net = Net(model).to(self.device)
         self.module = self.net
-        parameters = self.net.parameters()
-        self.optimiser = torch.optim.AdamW(parameters, lr=config.learning_rate, weight_decay=DECAY, fused=True)
+        rate, decay = config.learning_rate, config.weight_decay
+        self.optimiser = torch.optim.AdamW(self.net.parameters(), lr=rate, weight_decay=decay, fused=True)
         self.steps = self.tokens.sequences(train)
         beliefs, responses = [one.belief for one in self.steps], [one.response for one in self.steps]
         self.longest = int(SPARE * max(map(len, beliefs))) + 1, int(SPARE * max(map(len, responses))) + 1
