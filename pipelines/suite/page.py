@@ -137,7 +137,7 @@ def _papers(row: Row, table: Table) -> Sequence[float | None]:
 def _ours(row: Row, table: Table, seeds: Sequence[str], output: Path) -> list[_Ours | None]:
     pointers = row.pointers(table.columns)
     bases = row.bases(table.columns) if row.relative_to else [""] * len(pointers)
-    scales = row.scale if isinstance(row.scale, tuple) else (row.scale,) * len(pointers)
+    scales = row.scale if isinstance(row.scale, tuple) else (row.scale or 1.0,) * len(pointers)
     return [_over_seeds(*places, seeds, output) for places in zip(pointers, bases, scales, strict=True)]
 
 

@@ -57,15 +57,17 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       scale: what ours is multiplied by, such as 100 for a share; or one for each column.
       digits: decimal places, where they are not those of the table.
       needs: what must be given to get ours.
+      fill: where our numbers are as the table's ``ours`` has it: the value of each of its ``{key}``.
     """
 
     name: str
     published: tuple[float, ...] = ()
     ours: str | tuple[str, ...] = ""
     relative_to: str | tuple[str, ...] = ""
-    scale: float | tuple[float, ...] = 1.0
+    scale: float | tuple[float, ...] | None = None
     digits: int | None = None
     needs: str = ""
+    fill: dict[str, str] = {}
 
     def pointers(self, columns: Sequence[str]) -> list[str]:
         """The place of our number, for each column."""
@@ -89,9 +91,9 @@ def of_seeds(pointer: str, seeds: Sequence[str]) -> list[str]:
 
 
 def _by_column(pointers: str | tuple[str, ...], columns: Sequence[str]) -> list[str]:
-    if not isinstance(pointers, str):
-        return list(pointers)
-    return [pointers.replace("{column}", column.replace("~", "~0").replace("/", "~1")) for column in columns]
+    each = [pointers] * len(columns) if isinstance(pointers, str) else pointers
+    keys = [column.replace("~", "~0").replace("/", "~1") for column in columns]
+    return [pointer.replace("{column}", key) for pointer, key in zip(each, keys, strict=False)]
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,6 +104,8 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       source: where it was published.
       columns: the headings.
       rows: its rows.
+      ours: of the rows with ``fill``.
+      scale: of the rows that have none.
       digits: decimal places.
       note: a sentence on how the two compare.
     """
@@ -110,8 +114,21 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    ours: str | tuple[str, ...] = ""
+    scale: float | tuple[float, ...] = 1.0
     digits: int = 1
     note: str = ""
+
+    def whole(self) -> Table:
+        """The table, each row with its own ``ours`` and ``scale``."""
+        return msgspec.structs.replace(self, rows=tuple(map(self._whole, self.rows)))
+
+    def _whole(self, row: Row) -> Row:
+        ours = row.ours
+        if row.fill and not ours:
+            pointers = [str(_filled(pointer, row.fill)) for pointer in _by_column(self.ours, self.columns)]
+            ours = tuple(pointers)
+        return msgspec.structs.replace(row, ours=ours, scale=self.scale if row.scale is None else row.scale)
 
 
 class SuiteFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,7 +230,7 @@ def read_suite(given: str, settings: Sequence[str] = ()) -> SuiteFile:
         systems=_each(parsed.systems, "systems", shown, seeds),
         steps=_each(parsed.steps, "steps", shown, seeds),
         release=parsed.release,
-        tables=parsed.tables,
+        tables=[table.whole() for table in parsed.tables],
     )
     _check(suite)
     return suite
@@ -402,8 +419,12 @@ def _check_table(suite: SuiteFile, table: Table, place: str) -> None:
         raise suite.error("name at least one column", f"{place}.columns")
     if not 0 <= table.digits <= 6:
         raise suite.error("0 to 6", f"{place}.digits")
+    size = len(table.columns)
+    for key, values in (("ours", table.ours), ("scale", table.scale)):
+        if isinstance(values, tuple) and len(values) != size:
+            raise suite.error(f"{len(values)} values for {size} columns", f"{place}.{key}")
     for i, row in enumerate(table.rows):
-        where, size = f"{place}.rows[{i}]", len(table.columns)
+        where = f"{place}.rows[{i}]"
         if row.published and len(row.published) != size:
             raise suite.error(f"{len(row.published)} numbers for {size} columns", f"{where}.published")
         for key, values in (("ours", row.ours), ("relative_to", row.relative_to), ("scale", row.scale)):

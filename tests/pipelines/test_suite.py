@@ -258,6 +258,31 @@ rows = [{ name = "changed", ours = "@typos-{seed}/statistics.json#/sets/typos/tu
             read_suite(str(folder / "small.toml"), [bad])
 
 
+def test_the_places_of_a_tables_rows(folder: Path) -> None:
+    append_to(
+        folder,
+        """
+[[tables]]
+title = "Two systems"
+source = "nobody"
+columns = ["a", "b"]
+ours = ["@sets/typos/{file}#/{column}/{key}", "@sets/wordy/{file}#/{key}"]
+scale = 100
+rows = [
+  { name = "filled", fill = { file = "x.json", key = "y" } },
+  { name = "its own", ours = "@sets/typos/x.json#/{column}", scale = 1 },
+  { name = "none" },
+]
+""",
+    )
+    table = read_suite(str(folder / "small.toml")).tables[-1]
+    filled, own, none = table.rows
+    assert filled.pointers(table.columns) == ["@sets/typos/x.json#/a/y", "@sets/wordy/x.json#/y"]
+    assert own.pointers(table.columns) == ["@sets/typos/x.json#/a", "@sets/typos/x.json#/b"]
+    assert (filled.scale, own.scale, none.pointers(table.columns)) == (100, 1, ["", ""])
+    graph_of(folder / "small.toml")
+
+
 def test_an_entry_with_a_seed_needs_a_name_with_it(folder: Path) -> None:
     append_to(folder, '[[steps]]\nname = "a"\npipeline = "perturb typos"\nseed = "{seed}"\n')
     with pytest.raises(InputError, match=r"give it a name with {seed}"):

@@ -198,6 +198,16 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         "rows=[{ name = 'r', published = [1], ours = '@scores/b/metrics.json#/x' }]\n[[systems]]\n" + KEYWORDS,
         ("tables[0].rows[0].ours", "@scores/b"),
     ),
+    "too many places for the columns": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\nours=['@b/x.json#/x', '@b/x.json#/y']\n"
+        "rows=[{ name = 'r', fill = { key = 'x' } }]\n[[sets]]\nperturbation='typos'\n",
+        ("tables[0].ours", "2 values for 1 columns"),
+    ),
+    "a place that is not filled": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\nours='@{step}/x.json#/{key}'\n"
+        "rows=[{ name = 'r', fill = { key = 'x' } }]\n[[sets]]\nperturbation='typos'\n",
+        ("tables[0].rows[0].ours", "@{step}"),
+    ),
     # what is not there
     "no such corpus": (
         "[corpus]\nsgd='nowhere'\n[[sets]]\nperturbation='typos'\n",
