@@ -420,16 +420,17 @@ def _check_table(suite: SuiteFile, table: Table, place: str) -> None:
     if not 0 <= table.digits <= 6:
         raise suite.error("0 to 6", f"{place}.digits")
     size = len(table.columns)
-    for key, values in (("ours", table.ours), ("scale", table.scale)):
-        if isinstance(values, tuple) and len(values) != size:
-            raise suite.error(f"{len(values)} values for {size} columns", f"{place}.{key}")
+    given: list[tuple[str, object]] = [(f"{place}.ours", table.ours), (f"{place}.scale", table.scale)]
     for i, row in enumerate(table.rows):
         where = f"{place}.rows[{i}]"
         if row.published and len(row.published) != size:
             raise suite.error(f"{len(row.published)} numbers for {size} columns", f"{where}.published")
-        for key, values in (("ours", row.ours), ("relative_to", row.relative_to), ("scale", row.scale)):
-            if isinstance(values, tuple) and len(values) != size:
-                raise suite.error(f"{len(values)} values for {size} columns", f"{where}.{key}")
+        given += [(f"{where}.{key}", getattr(row, key)) for key in ("ours", "relative_to", "scale")]
+    for where, values in given:
+        if isinstance(values, tuple) and len(values) != size:
+            raise suite.error(f"{len(values)} values for {size} columns", where)
+    for i, row in enumerate(table.rows):
+        where = f"{place}.rows[{i}]"
         for key, pointer in row.named(table.columns, suite.seeds):
             if not re.fullmatch(r"@[^#]+#/.*", pointer):
                 raise suite.error(
