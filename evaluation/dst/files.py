@@ -57,6 +57,7 @@ class Scored(msgspec.Struct, frozen=True):
       values: of ``frames.METRICS``.
       wrong: the slots that lower the scores.
       intent: the active one of the reference, and the predicted one.
+      active: the slots that have a value in the reference.
     """
 
     dialogue_id: str
@@ -67,6 +68,7 @@ class Scored(msgspec.Struct, frozen=True):
     values: tuple[float, ...]
     wrong: tuple[Wrong, ...]
     intent: tuple[str, str]
+    active: tuple[str, ...] = ()
 
 
 class PassedOver(msgspec.Struct):
@@ -211,7 +213,8 @@ def _scored(
         spans = _texts(frame.slots, utterance), _texts(other.slots, utterance)
     values, wrong = score_frame(frame.state, other.state, slots, spans, config.fuzzy)
     intents = frame.state.active_intent, other.state.active_intent
-    return Scored(dialogue_id, position, i, frame.service, utterance, values, wrong, intents)
+    active = tuple(slot for slot in frame.state.slot_values if slot in slots.categorical or slot in slots.free)
+    return Scored(dialogue_id, position, i, frame.service, utterance, values, wrong, intents, active)
 
 
 def _check_state(state: State, slots: Slots, config: ScoreConfig, passed_over: PassedOver, where: str) -> None:

@@ -51,7 +51,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     if variants:
         sections += [_sgdx_table(variants, sets["original"]["intervals"]), _policies(variants)]
     services = _services(sets["original"]["metrics"], numbers["seen_services"], variants)
-    sections += [_groups(sets), _all_metrics(sets), *services, _errors(sets, variants)]
+    sections += [_groups(sets), _all_metrics(sets), *services, _slots(sets), _errors(sets, variants)]
     if examples:
         sections.append(examples_table(examples, EXAMPLES_TITLE))
     return Report(
@@ -197,6 +197,24 @@ def _services(
         rows=rows,
         text_columns=2,
         numbers_in="robustness.json",
+    )
+
+
+def _slots(sets: Mapping[str, Any]) -> Table:
+    """A row a slot, a column a set. Variants are left out: their slots have other names."""
+    accuracies = {name: entry["slot_accuracy"] for name, entry in sets.items() if entry["kind"] != "variant"}
+    names = sorted({(service, slot) for of in accuracies.values() for service, slots in of.items() for slot in slots})
+    return Table(
+        title="Accuracy by slot",
+        note="Over the frames in which the slot is active (RADDLE, Table 7).",
+        columns=["service", "slot", *accuracies],
+        rows=[
+            [service, slot, *(percent(of.get(service, {}).get(slot)) for of in accuracies.values())]
+            for service, slot in names
+        ],
+        text_columns=2,
+        numbers_in="robustness.json",
+        in_card=False,
     )
 
 

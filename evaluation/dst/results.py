@@ -16,7 +16,7 @@ from parapet.evaluation.dst.report import dst_report
 from parapet.evaluation.dst.rows import ERRORS, HurtFrame
 from parapet.evaluation.dst.sensitivity import POLICIES, UNITS
 from parapet.evaluation.dst.sets import Config, Plan
-from parapet.evaluation.dst.totals import AGGREGATES, Totals, means
+from parapet.evaluation.dst.totals import AGGREGATES, Totals, means, slot_accuracy
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.writing import json_bytes
 from parapet.transforms.counts import Counts
@@ -30,6 +30,7 @@ JGA = "joint_goal_accuracy"
 WRONG_SLOTS, LOST_SLOTS, COMPARED = "wrong_slots", "lost_slots", "compared_dialogues"
 
 SENSITIVITY = "sensitivity/"  # before the key of its sums: sensitivity/frame/zero
+SLOTS = "slots/"  # before the name of a set: the sums of its slots
 SENSITIVITIES = [f"{unit}/{policy}" for unit in UNITS for policy in POLICIES]
 
 
@@ -52,12 +53,14 @@ def metadata_files(
     Args:
       config: the run.
       counts: of its slots that are wrong.
-      totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate.
+      totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate; those of each set's slots.
       replicates: one or none, of joint goal accuracy and sensitivity.
       hurt: one list or none, the frames that variants hurt most.
     """
-    metrics = {name: means(sums) for name, sums in totals}
-    numbers = robustness(config, metrics, counts, replicates[0] if replicates else None)
+    found = dict(totals)
+    slots = {name.removeprefix(SLOTS): slot_accuracy(found.pop(name)) for name in list(found) if name.startswith(SLOTS)}
+    metrics = {name: means(sums) for name, sums in found.items()}
+    numbers = robustness(config, metrics, slots, counts, replicates[0] if replicates else None)
     examples = hurt[0] if hurt else []
     report = dst_report(numbers, examples)
     return {
@@ -69,13 +72,18 @@ def metadata_files(
 
 
 def robustness(
-    config: Config, metrics: Mapping[str, Metrics], counts: Counts, replicates: bootstrap.Counts | None
+    config: Config,
+    metrics: Mapping[str, Metrics],
+    slots: Mapping[str, Metrics],
+    counts: Counts,
+    replicates: bootstrap.Counts | None,
 ) -> dict[str, Any]:
     """All numbers of a run.
 
     Args:
       config: the run.
       metrics: by set, and by unit and policy of the sensitivity, the means of each aggregate.
+      slots: by set and service, the accuracy of each slot.
       counts: of slots that are wrong.
       replicates: of joint goal accuracy and sensitivity; None where there are none.
     """
@@ -88,6 +96,7 @@ def robustness(
             name: {
                 "kind": one.kind,
                 "metrics": metrics.get(name, {}),
+                "slot_accuracy": slots.get(name, {}),
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
                 "wrong_slots": _by_kind(counts, WRONG_SLOTS, name),
             }

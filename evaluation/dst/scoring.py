@@ -16,7 +16,7 @@ from parapet.evaluation.dst.files import Dialogue, PassedOver, Scored, parse_dia
 from parapet.evaluation.dst.frames import JOINT
 from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
 from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, check_known, read_predictions
-from parapet.evaluation.dst.results import COMPARED, LOST_SLOTS, SENSITIVITY, WRONG_SLOTS, statistics_of
+from parapet.evaluation.dst.results import COMPARED, LOST_SLOTS, SENSITIVITY, SLOTS, WRONG_SLOTS, statistics_of
 from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.dst.sets import Config, Job, Set
 from parapet.evaluation.sets import ORIGINAL
@@ -71,6 +71,7 @@ class ScoreFile:
             scored[name] = list(frames if model is not None else tracked(frames, "dialogues"))
             result.written.append(self._write(of, job.name, scored[name]))
             sums.append((name, totals.add_up(scored[name], of.seen, config.across_turn)))
+            sums.append((SLOTS + name, totals.add_up_slots(scored[name])))
             result.counts.add("frames", sum(map(len, scored[name])), set=name)
             result.counts.add("dialogues", len(references), set=name)
             result.counts.add("scored_dialogues", len(scored[name]), set=name)

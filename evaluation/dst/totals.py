@@ -71,6 +71,16 @@ def _sums(values: Iterable[tuple[float, ...]]) -> list[Sum]:
     return [total([value for value in column if not math.isnan(value)]) for column in zip(*values, strict=True)]
 
 
+def add_up_slots(dialogues: Iterable[Sequence[Scored]]) -> Totals:
+    """For each service and slot (``Hotels_1<tab>city``) the sum of its scores over the frames in which it is active."""
+    values: dict[str, list[float]] = {}
+    for frame in (frame for frames in dialogues for frame in frames):
+        scores = {wrong.slot: wrong.score for wrong in frame.wrong}
+        for slot in frame.active:
+            values.setdefault(f"{frame.service}\t{slot}", []).append(scores.get(slot, 1.0))
+    return {key: [total(of)] for key, of in values.items()}
+
+
 def merged(totals: Iterable[Mapping[str, Sequence[Sum]]]) -> Totals:
     """The sums of several, of any order."""
     found: Totals = {}
@@ -89,3 +99,12 @@ def means(totals: Mapping[str, Sequence[Sum]]) -> dict[str, dict[str, float]]:
         key: {name: mean(of) for name, of in sorted(zip(METRICS, totals[key], strict=True)) if of[1]}
         for key in sorted(totals)
     }
+
+
+def slot_accuracy(totals: Mapping[str, Sequence[Sum]]) -> dict[str, dict[str, float]]:
+    """Service to slot to its accuracy, from the sums of :func:`add_up_slots`."""
+    found: dict[str, dict[str, float]] = {}
+    for key in sorted(totals):
+        service, _, slot = key.partition("\t")
+        found.setdefault(service, {})[slot] = mean(totals[key][0])
+    return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from parapet.evaluation.response.knowledge import Entity, Knowledge, is_said, placeholders, placeholders_of, satisfies
+from parapet.transforms.corpora import domain_of
 
 END = 2**31 - 1
 
@@ -55,6 +56,12 @@ class Goal(msgspec.Struct, frozen=True):
 
     searches: tuple[Search, ...] = ()
     requests: tuple[Request, ...] = ()
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """Those of its searches and requests, sorted."""
+        services = [one.service for one in self.searches] + [one.service for one in self.requests]
+        return tuple(sorted(set(map(domain_of, services))))
 
 
 class Response(msgspec.Struct, frozen=True):

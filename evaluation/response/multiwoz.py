@@ -59,7 +59,9 @@ def read_reference(goals: str, knowledge: str | None, responses: str) -> Referen
         raise InputError(f"there is no {lacking} for dialogue {dialogue!r}", path)
     if not parsed:
         raise InputError("there are no goals in it", goals)
-    return Reference(parsed, turns_of, Knowledge(entities), {})
+    # Nothing says of which of the goal's domains a turn speaks: of all.
+    domains = {dialogue: dict.fromkeys(turns_of[dialogue], goal.domains) for dialogue, goal in parsed.items()}
+    return Reference(parsed, turns_of, Knowledge(entities), {}, domains)
 
 
 def _goal(domains: Mapping[str, DomainGoal], naming: Mapping[str, str | None]) -> Goal:

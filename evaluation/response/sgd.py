@@ -12,6 +12,8 @@ from parapet.evaluation.response.knowledge import Knowledge, satisfies
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
+from parapet.transforms.corpora import domain_of
+from parapet.transforms.touching import services_in_turns
 
 _NAMES = frozenset({"name", "title"})
 _YES_NO = frozenset({"true", "false"})
@@ -23,12 +25,14 @@ class Reference(msgspec.Struct, frozen=True):
     Attributes:
       goals: by dialogue. ``responses`` are the reference's, by the system's turns.
       skipped: requests that are not counted, by reason.
+      domains: by dialogue and turn of the system, those that the turn speaks of.
     """
 
     goals: dict[str, Goal]
     responses: dict[str, dict[int, str]]
     knowledge: Knowledge
     skipped: dict[str, int]
+    domains: dict[str, dict[int, tuple[str, ...]]] = {}
 
 
 def reference_of(
@@ -65,7 +69,7 @@ def reference_of(
             rows[frame.service].extend(frame.service_results or ())
     knowledge = Knowledge(rows, _said(dialogues))
     naming = naming_slots(dialogues, services)
-    goals, responses = {}, {}
+    goals, responses, domains = {}, {}, {}
     skipped: Counter[str] = Counter()
     for dialogue in dialogues:
         searches = tuple(_goals_of(dialogue, services, naming, entities or {}))
@@ -74,7 +78,11 @@ def reference_of(
         responses[dialogue.dialogue_id] = {
             t: turn.utterance for t, turn in enumerate(dialogue.turns) if turn.speaker == "SYSTEM"
         }
-    return Reference(goals, responses, knowledge, dict(sorted(skipped.items())))
+        spoken_of = services_in_turns(dialogue)
+        domains[dialogue.dialogue_id] = {
+            t: tuple(dict.fromkeys(map(domain_of, spoken_of[t]))) for t in responses[dialogue.dialogue_id]
+        }
+    return Reference(goals, responses, knowledge, dict(sorted(skipped.items())), domains)
 
 
 def _searches(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[tuple[int, Frame]]:

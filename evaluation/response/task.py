@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from parapet.evaluation.lines import ALL, Key, group_label, with_mean
+from parapet.evaluation.response.domains import SetScores, scores_of, table_of
 from parapet.evaluation.response.goals import Goal, Response, Verdict, judge
 from parapet.evaluation.response.multiwoz import read_entities, read_reference
 from parapet.evaluation.response.sgd import Reference, reference_of
 from parapet.evaluation.sets import ORIGINAL, Placed, Sources, find_sets, read_dialogues, read_rows
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
-from parapet.evaluation.writing import rows_bytes
+from parapet.evaluation.writing import json_bytes, rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
 from parapet.transforms import text
@@ -159,10 +160,17 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
         details = details_of(inputs, evaluation)
         n_responses = sum(len(of) for one in inputs.values() for of in one.responses.values())
         names = {"sets": list(inputs)} if len(inputs) > 1 else {}
+        stage("domains")
+        domains = {
+            name or ORIGINAL: scores_of(one.reference, one.responses, evaluation.verdicts[name], self.tokenizer)
+            for name, one in inputs.items()
+        }
+        page = report(inputs, evaluation, details, domains)
         return Result(
-            files=files_of(
-                evaluation.metrics, details, rows_of(inputs, evaluation), report(inputs, evaluation, details)
-            ),
+            files={
+                **files_of(evaluation.metrics, details, rows_of(inputs, evaluation), page),
+                "domains.json": json_bytes(domains),
+            },
             summary=[
                 f"{text.counted(details.dialogues, 'dialogue')}, {text.counted(n_responses, 'response')}",
                 *(
@@ -372,8 +380,8 @@ def _size(references: Sequence[Reference]) -> Size:
     )
 
 
-def report(inputs: Inputs, evaluation: Evaluation, details: Details) -> Report:
-    """The report: by set, by service, and dialogues without success."""
+def report(inputs: Inputs, evaluation: Evaluation, details: Details, domains: Mapping[str, SetScores]) -> Report:
+    """The report: by set, by domain, by service, and dialogues without success."""
     of_all = evaluation.sets[ALL]
     by_set = [
         [group_label(name), text.percent(values["inform"], 2), text.percent(values["success"], 2),
@@ -395,6 +403,8 @@ def report(inputs: Inputs, evaluation: Evaluation, details: Details) -> Report:
             for metric in ("inform", "success")
         ]
         sections.append(Dots(title="Inform and Success by set", dots=dots))
+    if any(of.domains for of in domains.values()):
+        sections.append(table_of(domains))
     if services:
         columns = ["service", "searches met", "requests answered"]
         sections.append(Table(title="Services", columns=columns, rows=services))
@@ -412,7 +422,7 @@ def report(inputs: Inputs, evaluation: Evaluation, details: Details) -> Report:
         ],
         sections=[*sections, *_failed(inputs, evaluation)],
         terms=TERMS | {"BLEU": f"{TERMS['BLEU']} Signature: `{evaluation.signature}`."},
-        links=FILES,
+        links={**FILES, "domains.json": "the metrics by set and domain, with intervals"},
     )
 
 

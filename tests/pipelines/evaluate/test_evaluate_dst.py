@@ -239,6 +239,30 @@ def test_wrong_slots_by_kind_and_those_that_a_variant_costs(place: Path, scores:
             assert slot["original_description"]
 
 
+def test_accuracy_by_slot(place: Path, scores: Path) -> None:
+    matches: dict[tuple[str, str], list[float]] = {}
+    for path in sorted((sample_root() / "test").glob("dialogues_*.json")):
+        predicted = json.loads((place / "predictions" / "original" / path.name).read_bytes())
+        for (_, _, service), reference, guess in user_frames(json.loads(path.read_bytes()), predicted):
+            for slot, values in reference.items():
+                found = guess.get(slot, [""])[0]
+                # Those with " or so" match a free slot partly: only what is right or not there can be told by hand.
+                if found in ("", *values):
+                    matches.setdefault((service, slot), []).append(float(found in values))
+                else:
+                    matches.setdefault((service, slot), []).append(math.nan)
+    numbers = json.loads((scores / "robustness.json").read_bytes())["sets"]
+    accuracy = numbers["original"]["slot_accuracy"]
+    assert {(service, slot) for service, of in accuracy.items() for slot in of} == matches.keys()
+    for (service, slot), values in matches.items():
+        low, high = np.nan_to_num(values, nan=0.0).mean(), np.nan_to_num(values, nan=1.0).mean()
+        assert low - 1e-12 <= accuracy[service][slot] <= high + 1e-12
+    assert any(0 < value < 1 for of in accuracy.values() for value in of.values())
+    assert any(not np.isnan(values).any() for values in matches.values())
+    assert set(numbers["v1"]["slot_accuracy"]) == {f"{service}1" for service in accuracy}
+    assert "Accuracy by slot" in (scores / "report.html").read_text()
+
+
 def user_frames(dialogues: Any, predicted: Any) -> Iterator[tuple[tuple[str, int, str], Any, Any]]:
     """Dialogue, turn and service of each frame of a user turn, the slot values of the reference and the predicted."""
     for dialogue, other in zip(dialogues, predicted, strict=True):

@@ -265,6 +265,10 @@ def test_responses_of_the_sample(tmp_path: Path, capfd: pytest.CaptureFixture[st
         "response", tmp_path / "poor", "--reference", str(sample), "--predictions", lines(tmp_path / "p.jsonl", said)
     )
     assert json.loads(poor["metrics.json"])["#ALL"]["success"] == 0.0
+    domains = json.loads(poor["domains.json"])["original"]
+    assert set(domains["domains"]) == {"Ferries", "Gyms", "Libraries", "Repairs"}
+    assert domains["mean"]["success"] == 0.0
+    assert json.loads(files["domains.json"])["original"]["domains"]["Gyms"]["intervals"]["success"] == [1.0, 1.0]
     assert EVIL not in poor["report.html"].decode()
     assert json.loads(poor["run.json"])["options"]["bleu_signature"].startswith("nrefs:1|case:lc|eff:no|tok:13a")
     out = str(tmp_path / "out")

@@ -1,0 +1,130 @@
+"""Inform, Success, BLEU and Combined by domain, with intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from parapet.evaluation import bootstrap
+from parapet.evaluation.response.domains import Scores, SetScores, scores_of, table_of
+from parapet.evaluation.response.goals import Response, judge
+from parapet.evaluation.response.sgd import Reference, reference_of
+from parapet.evaluation.response.task import own_responses
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.service import parse_service
+
+PLACES = {"Inns_1": "Anchor", "Bars_1": "Crown"}
+SERVICES = {
+    name: parse_service(
+        {"service_name": name, "description": name,
+         "slots": [{"name": slot, "description": slot, "is_categorical": False, "possible_values": []}
+                   for slot in ("city", "name", "phone")],
+         "intents": [{"name": "Find", "description": "find", "is_transactional": False, "required_slots": ["city"],
+                      "optional_slots": {}, "result_slots": ["city", "name", "phone"]}]}
+    )
+    for name in PLACES
+}  # fmt: skip
+
+
+def act(name: str, slot: str, *values: str) -> dict[str, Any]:
+    return {"act": name, "slot": slot, "values": list(values), "canonical_values": list(values)}
+
+
+def asks(service: str) -> list[dict[str, Any]]:
+    """Four turns: a search for a place of the service, and its phone."""
+    found = {"city": "Rome", "name": PLACES[service], "phone": "12 34"}
+    call = {"service_call": {"method": "Find", "parameters": {"city": "Rome"}}, "service_results": [found]}
+
+    def turn(speaker: str, text: str, *actions: dict[str, Any], **more: Any) -> dict[str, Any]:
+        if speaker == "USER":
+            more["state"] = {"active_intent": "Find", "requested_slots": [], "slot_values": {"city": ["Rome"]}}
+        return {
+            "speaker": speaker,
+            "utterance": text,
+            "frames": [{"service": service, "slots": [], "actions": list(actions), **more}],
+        }
+
+    return [
+        turn("USER", f"one of the {service} in Rome", act("INFORM", "city", "Rome")),
+        turn("SYSTEM", f"The {PLACES[service]} is a good one .", act("OFFER", "name", PLACES[service]), **call),
+        turn("USER", "its phone?", act("REQUEST", "phone")),
+        turn("SYSTEM", "You can call them at 12 34 .", act("INFORM", "phone", "12 34")),
+    ]
+
+
+def reference(*dialogues: tuple[str, ...]) -> Reference:
+    """A dialogue for each list of services, which are asked for one after the other."""
+    made = [
+        {
+            "dialogue_id": f"d{i}",
+            "services": list(services),
+            "turns": [turn for name in services for turn in asks(name)],
+        }
+        for i, services in enumerate(dialogues)
+    ]
+    return reference_of(msgspec.convert(made, list[Dialogue]), SERVICES)
+
+
+def scored(of: Reference, said: dict[str, list[Response]]) -> SetScores:
+    verdicts = {name: judge(goal, said.get(name, ()), of.knowledge) for name, goal in of.goals.items()}
+    return scores_of(of, said, verdicts, "13a")
+
+
+def numbers(scores: Scores | None) -> tuple[float | None, ...]:
+    assert scores is not None
+    return scores.inform, scores.success, scores.bleu, scores.combined
+
+
+def test_a_system_that_is_good_in_one_domain_only() -> None:
+    of = reference(("Inns_1",), ("Bars_1",), ("Inns_1", "Bars_1"))
+    said = own_responses(of.responses)
+    # In the second half of the third dialogue, and in all of the second, the system says something else.
+    said["d1"] = [Response(t, "sorry no idea") for t in (1, 3)]
+    said["d2"] = [*said["d2"][:2], *(Response(t, "sorry no idea") for t in (5, 7))]
+    found = scored(of, said)
+    assert set(found.domains) == {"Inns", "Bars"}
+    assert numbers(found.domains["Inns"]) == pytest.approx((1.0, 1.0, 100.0, 200.0))
+    assert numbers(found.domains["Bars"]) == (0.0, 0.0, 0.0, 0.0)
+    assert numbers(found.mean) == pytest.approx((0.5, 0.5, 50.0, 100.0))
+    assert (found.all.inform, found.all.success) == (1 / 3, 1 / 3)  # only the first dialogue as a whole
+    assert [(one.dialogues, one.responses) for one in (*found.domains.values(), found.all)] == [(2, 4), (2, 4), (3, 8)]
+    assert found.domains["Inns"].intervals["inform"] == (1.0, 1.0)
+    low, high = found.all.intervals["inform"] or (1.0, 0.0)
+    assert low <= 1 / 3 <= high
+    cells = table_of({"original": found}).rows
+    assert [row[0] for row in cells] == ["Bars", "Inns", "mean over domains"]
+    assert cells[2][1].splitlines()[0] == "50.0"
+
+
+def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops() -> None:
+    import sacrebleu
+
+    of = reference(*[("Inns_1",)] * 6)
+    said = own_responses(of.responses)
+    for i in (1, 3, 4):
+        said[f"d{i}"] = [Response(1, "The Crown is a bad one ."), Response(3, f"You can call them at 12 3{i} .")]
+    found = scored(of, said)
+
+    def bleu(names: list[str]) -> float:
+        pairs = [(one.response, of.responses[name][one.turn]) for name in names for one in said[name]]
+        return sacrebleu.corpus_bleu([a for a, _ in pairs], [[b for _, b in pairs]], lowercase=True).score
+
+    assert found.all.bleu == pytest.approx(bleu(list(of.goals)))
+    assert found.all == found.domains["Inns"]
+    drawn = np.array([bootstrap.weights("0", name) for name in of.goals])
+    plain = [bleu([name for name, n in zip(of.goals, column, strict=True) for _ in range(n)])
+             for column in drawn.T[:200] if column.any()]  # fmt: skip
+    low, high = found.all.intervals["bleu"] or (0.0, 0.0)
+    assert np.quantile(plain, [0.025, 0.975]) == pytest.approx((low, high), abs=6)
+    assert low < (found.all.bleu or 0) < high
+
+
+def test_nothing_to_judge() -> None:
+    of = reference()
+    assert numbers(scored(of, {}).all) == (None, None, None, None)
+    silent = reference(("Inns_1",))
+    mute = scored(silent, {"d0": [Response(1, ""), Response(3, "")]})
+    assert numbers(mute.domains["Inns"]) == (0.0, 0.0, 0.0, 0.0)
