@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
-from parapet.evaluation.models.soloist.data import read_steps
 from parapet.evaluation.models.soloist.learning import Config, SoloistLearner
+from parapet.evaluation.models.systems.data import read_steps
 from parapet.pipelines.models.family import config_of
 
 NOT_LEARNED = -100  # what transformers leaves out of the loss

@@ -103,8 +103,8 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
         check_apart(args.output, knowledge_base=args.knowledge_base)
         checkpoint = read_checkpoint(args, self.model)
         device = device_to_train_on(args, "transformers")
-        from parapet.evaluation.models.soloist.data import read_steps
         from parapet.evaluation.models.soloist.learning import Config, SoloistLearner
+        from parapet.evaluation.models.systems.data import read_steps
 
         read = partial(read_steps, knowledge_base=args.knowledge_base)
         train, dev, inputs = read_sets(args, read, lambda step: step.dialogue_id)
@@ -137,9 +137,9 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
         check_apart(args.output, knowledge_base=args.knowledge_base)
         check_device(args, "transformers")
         from parapet.evaluation.models.soloist.answering import check
-        from parapet.evaluation.models.soloist.data import read_source
         from parapet.evaluation.models.soloist.decoding import Sampling
         from parapet.evaluation.models.soloist.inference import Job
+        from parapet.evaluation.models.systems.data import read_source
 
         check(args.model)
         plan = plan_sets(args)

@@ -5,42 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import torch
 
 from parapet.evaluation.models import pretrained, saving
 from parapet.evaluation.models.devices import device_of, enough_memory
 from parapet.evaluation.models.saving import MODEL
-from parapet.evaluation.models.soloist.data import (
+from parapet.evaluation.models.soloist.decoding import GREEDY, Sampling, go_on
+from parapet.evaluation.models.soloist.encoding import Tokens
+from parapet.evaluation.models.systems.data import (
     BELIEF,
     DATABASE,
     END,
     MARKS,
     RESPONSE,
-    Belief,
     Database,
+    Reply,
     Step,
     belief_of,
     database_parts,
 )
-from parapet.evaluation.models.soloist.decoding import GREEDY, Sampling, go_on
-from parapet.evaluation.models.soloist.encoding import Tokens
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
 from parapet.transforms.checkpoints import Checkpoint
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """What the model answers after a user turn.
-
-    Attributes:
-      belief: the belief state; ``response`` the response.
-      long: whether the history was longer than what it can read, for either.
-    """
-
-    belief: Belief
-    response: str
-    long: bool
 
 
 class Soloist:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.models.soloist.data import BELIEF, DATABASE, END, MARKS, RESPONSE, Part, Step
+from parapet.evaluation.models.systems.data import BELIEF, DATABASE, END, MARKS, RESPONSE, Part, Step
 
 
 class Sequenced(msgspec.Struct, frozen=True):

@@ -1,120 +1,21 @@
-"""Predictions of the model: dialogues of all sets, to states in the SGD format and to responses."""
+"""Predictions of the model, see :mod:`parapet.evaluation.models.systems.inference`."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-
-import msgspec
-
-from parapet.evaluation.dst.files import Dialogue, Frame, Turn
-from parapet.evaluation.dst.frames import State
-from parapet.evaluation.dst.sets import Set
-from parapet.evaluation.models import inference
-from parapet.evaluation.models.inference import Answers, DialogueFile, Dialogues, Part, chunks_of_dialogues
-from parapet.evaluation.models.soloist.answering import Reply, Soloist, load
-from parapet.evaluation.models.soloist.data import NONE, asked_of, read_source
+from parapet.evaluation.models.soloist.answering import Soloist, load
 from parapet.evaluation.models.soloist.decoding import Sampling
-from parapet.schemas.service import Service
-
-CHUNK = 8  # dialogues
-RESPONSES = "responses"
+from parapet.evaluation.models.systems import inference
 
 
-class Job(inference.Job[DialogueFile, Dialogues, Soloist], frozen=True, kw_only=True):
+class Job(inference.Job, frozen=True, kw_only=True):
     """What is predicted.
 
     Attributes:
       sampling: how the tokens of responses are chosen.
-      reference: the corpus whose searches are the knowledge base, its ``split``, and a ``knowledge_base`` besides.
-      sets: by name.
-      inputs: the files of dialogues.
     """
 
     sampling: Sampling
-    reference: str
-    split: str
-    knowledge_base: str | None
-    sets: dict[str, Set]
-    inputs: tuple[DialogueFile, ...]
-
-    def sources(self) -> Sequence[DialogueFile]:
-        """The files of dialogues."""
-        return self.inputs
-
-    def chunks(self, file: DialogueFile) -> Iterator[Dialogues]:
-        """The dialogues of a file, some at a time."""
-        return chunks_of_dialogues(file, CHUNK)
-
-    def asked(self, chunk: Dialogues) -> dict[str, int]:
-        """The user turns."""
-        turns = sum(turn.speaker == "USER" for dialogue in chunk.dialogues for turn in dialogue.turns)
-        return {f"asked/{chunk.file.set}": turns}
 
     def load(self) -> Soloist:
         """The model, with the database of the reference."""
-        database = read_source(self.reference, self.split, self.knowledge_base).database
-        return load(self.folder, database, self.device, self.batch_size, self.sampling)
-
-    def answer(self, model: Soloist, chunk: Dialogues) -> Answers:
-        """Dialogues with states, and responses as JSON lines."""
-        file = chunk.file
-        states, responses, counts = answered(chunk.dialogues, self.sets[file.set].services, model)
-        parts = [
-            Part(file.predictions, (file.predictions, chunk.number), states),
-            Part(f"{RESPONSES}/{file.set}/{self.split}/{RESPONSES}.jsonl", (file.predictions, chunk.number), responses),
-        ]
-        return Answers(parts, {f"{kind}/{file.set}": n for kind, n in sorted(counts.items()) if n})
-
-
-def answered(
-    dialogues: Sequence[Dialogue], services: Mapping[str, Service], model: Soloist
-) -> tuple[bytes, bytes, Counter[str]]:
-    """What the model answers in dialogues: the dialogues with states, responses, and counts.
-
-    Args:
-      dialogues: of a chunk.
-      services: of the set's schema, by name.
-      model: ready to answer.
-    """
-    steps = [step for dialogue in dialogues for step in asked_of(dialogue.dialogue_id, _texts(dialogue))]
-    replies = iter(model.answers(steps))
-    counts: Counter[str] = Counter()
-    lines, found = [], []
-    for dialogue in dialogues:
-        turns = []
-        for position, turn in enumerate(dialogue.turns):
-            frames: list[Frame] = []
-            if turn.speaker == "USER":
-                reply = next(replies)
-                counts["answered"] += 1
-                counts["too_long"] += reply.long
-                frames = [_frame(frame.service, reply, services.get(frame.service), counts) for frame in turn.frames]
-                if position + 1 < len(dialogue.turns) and dialogue.turns[position + 1].speaker == "SYSTEM":
-                    lines.append(_line(dialogue.dialogue_id, position + 1, reply))
-            turns.append(Turn(turn.speaker, frames, turn.utterance))
-        found.append(msgspec.json.encode(Dialogue(dialogue.dialogue_id, turns, dialogue.services)))
-    return b",\n".join(found), b"".join(lines), counts
-
-
-def _texts(dialogue: Dialogue) -> list[tuple[str, str]]:
-    return [(turn.speaker, turn.utterance if isinstance(turn.utterance, str) else "") for turn in dialogue.turns]
-
-
-def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str]) -> Frame:
-    """The state of a service. The model may name slots that its schema, perhaps a variant's, does not have."""
-    state = reply.belief.get(name, State(NONE, [], {}))
-    slots = {slot.name for slot in service.slots} if service else set()
-    unknown = {*state.slot_values, *state.requested_slots} - slots
-    counts["frames"] += 1
-    counts["unknown_slots"] += len(unknown)
-    values = {slot: values for slot, values in sorted(state.slot_values.items()) if slot in slots}
-    return Frame(
-        name, State(state.active_intent, [one for one in sorted(state.requested_slots) if one in slots], values)
-    )
-
-
-def _line(dialogue_id: str, turn: int, reply: Reply) -> bytes:
-    state = {name: of.slot_values for name, of in sorted(reply.belief.items())}
-    row = {"dialogue_id": dialogue_id, "turn": turn, "response": reply.response, "state": state}
-    return msgspec.json.encode(row) + b"\n"
+        return load(self.folder, self.database(), self.device, self.batch_size, self.sampling)

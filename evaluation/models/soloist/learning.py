@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from parapet.evaluation.models import pretrained
 from parapet.evaluation.models.batching import Rows, bucketed, by_length
 from parapet.evaluation.models.soloist.answering import MODEL_CLASS, Card, files_of
-from parapet.evaluation.models.soloist.data import Step
 from parapet.evaluation.models.soloist.encoding import Sequenced, Tokens
+from parapet.evaluation.models.systems.data import Step
 from parapet.evaluation.models.training import Learner, TrainingConfig
 from parapet.schemas.errors import InputError
 from parapet.transforms.checkpoints import Checkpoint

@@ -25,13 +25,15 @@ from parapet.evaluation.models.soloist.answering import (
     MODEL,
     MODEL_CLASS,
     Card,
-    Reply,
     Soloist,
     check,
     files_of,
     load,
 )
-from parapet.evaluation.models.soloist.data import (
+from parapet.evaluation.models.soloist.decoding import Sampling, drawn, go_on, likeliest
+from parapet.evaluation.models.soloist.encoding import Tokens
+from parapet.evaluation.models.soloist.learning import Config, Learned, SoloistLearner, spoil
+from parapet.evaluation.models.systems.data import (
     ASKED,
     END,
     INTENT,
@@ -39,6 +41,7 @@ from parapet.evaluation.models.soloist.data import (
     SLOT,
     VALUE,
     Database,
+    Reply,
     Step,
     after,
     asked_of,
@@ -50,11 +53,8 @@ from parapet.evaluation.models.soloist.data import (
     read_source,
     steps_of,
 )
-from parapet.evaluation.models.soloist.data import SERVICE as SERVICE_MARK
-from parapet.evaluation.models.soloist.decoding import Sampling, drawn, go_on, likeliest
-from parapet.evaluation.models.soloist.encoding import Tokens
-from parapet.evaluation.models.soloist.inference import answered
-from parapet.evaluation.models.soloist.learning import Config, Learned, SoloistLearner, spoil
+from parapet.evaluation.models.systems.data import SERVICE as SERVICE_MARK
+from parapet.evaluation.models.systems.inference import answered
 from parapet.evaluation.response.goals import Response
 from parapet.evaluation.response.knowledge import Knowledge
 from parapet.evaluation.response.sgd import reference_of

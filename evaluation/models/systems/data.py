@@ -14,7 +14,7 @@ from parapet.evaluation.models.examples import Examples
 from parapet.evaluation.response.knowledge import Knowledge, plain_name, satisfies
 from parapet.evaluation.response.multiwoz import read_entities
 from parapet.evaluation.response.sgd import reference_of
-from parapet.schemas.dialogue import Dialogue, Frame, Turn, parse_dialogues
+from parapet.schemas.dialogue import Action, Dialogue, Frame, Turn, parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.transforms.corpora import read_corpus
@@ -107,9 +107,11 @@ BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED = (
     "<|belief|>", "<|service|>", "<|intent|>", "<|slot|>", "<|value|>", "<|asked|>"
 )  # fmt: skip
 DATABASE, RESPONSE, END = "<|database|>", "<|response|>", "<|end|>"
+ACT = "<|act|>"
 MARKS = (USER, SYSTEM, BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED, DATABASE, RESPONSE, END)
 
 NONE = "NONE"
+INTENT_SLOT = "intent"  # the slot of acts that offer an intent
 
 Part = tuple[str, str]
 Belief = dict[str, State]  # service to its state
@@ -157,6 +159,49 @@ def belief_of(parts: Sequence[Part]) -> Belief:
     return found
 
 
+def act_parts(turn: Turn) -> tuple[Part, ...]:
+    """The acts of a system turn without values, but for the intents that it offers; each act once, with its slots."""
+    found: list[Part] = []
+    for frame in turn.frames:
+        slots: dict[str, dict[Part, None]] = {}
+        for action in frame.actions or ():
+            of = slots.setdefault(action.act, {})
+            if action.slot == INTENT_SLOT:
+                of |= dict.fromkeys((INTENT, value) for value in action.values)
+            elif action.slot:
+                of[SLOT, action.slot] = None
+        if slots:
+            found.append((SERVICE, frame.service))
+        for act, of in slots.items():
+            found += [(ACT, act), *of]
+    return tuple(found)
+
+
+def acts_of(parts: Sequence[Part]) -> dict[str, list[Action]]:
+    """The acts by service that parts tell, of which a model may have written any; other values are left empty."""
+    found: dict[str, list[Action]] = {}
+    actions: list[Action] | None = None
+    for mark, text in parts:
+        if mark == SERVICE:
+            actions = found.setdefault(text, [])
+        elif actions is None:
+            continue
+        elif mark == ACT:
+            actions.append(Action(text, "", []))
+        elif mark in (SLOT, INTENT) and actions:
+            act, slot, values = actions[-1].act, *((INTENT_SLOT, [text]) if mark == INTENT else (text, []))
+            if not actions[-1].slot:
+                actions.pop()
+            actions.append(Action(act, slot, values))
+    return found
+
+
+def user_acts(turn: Turn) -> tuple[str, ...]:
+    """The kinds of a user turn's acts, those that request with what they request, in alphabetical order."""
+    actions = [action for frame in turn.frames for action in frame.actions or ()]
+    return tuple(sorted({f"{one.act}({one.slot})" if one.act == "REQUEST" else one.act for one in actions}))
+
+
 def database_parts(belief: Mapping[str, State], database: Database) -> tuple[Part, ...]:
     """How many entities satisfy the belief state, for each of its services that has entities."""
     found: list[Part] = []
@@ -180,6 +225,9 @@ class Step(msgspec.Struct, frozen=True):
       belief: the true one; empty where it is not known.
       database: how many entities satisfy the true belief state.
       response: of the system, delexicalised; None where it says nothing more.
+      before: the true belief state after the user's previous turn.
+      acts: of the system's response.
+      user_acts: see :func:`user_acts`.
     """
 
     dialogue_id: str
@@ -188,6 +236,24 @@ class Step(msgspec.Struct, frozen=True):
     belief: tuple[Part, ...] = ()
     database: tuple[Part, ...] = ()
     response: str | None = None
+    before: tuple[Part, ...] = ()
+    acts: tuple[Part, ...] = ()
+    user_acts: tuple[str, ...] = ()
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What a model answers after a user turn.
+
+    Attributes:
+      belief: the belief state; ``response`` the response.
+      long: whether the history was longer than what it can read, for either.
+      acts: of the response, by service; None of a model that predicts none.
+    """
+
+    belief: Belief
+    response: str
+    long: bool
+    acts: dict[str, list[Action]] | None = None
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -234,6 +300,7 @@ def read_steps(root: str, split: str, knowledge_base: str | None = None) -> Exam
 def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:
     """The user turns of a dialogue that have a state, with all that is to be learned of them."""
     belief: Belief = {}
+    before: tuple[Part, ...] = ()
     said: list[tuple[str, str]] = []
     touched: set[str] = set()
     for position, (turn, services) in enumerate(zip(dialogue.turns, touched_in_turns(dialogue), strict=True)):
@@ -244,14 +311,19 @@ def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:
         belief = after(belief, [frame for frame in turn.frames if frame.service in touched])
         following = dialogue.turns[position + 1 : position + 2]
         answered = following and following[0].speaker == "SYSTEM"
+        parts = belief_parts(belief, " ".join(text for _, text in said).casefold())
         yield Step(
             dialogue.dialogue_id,
             position,
             history_parts(said),
-            belief_parts(belief, " ".join(text for _, text in said).casefold()),
+            parts,
             database_parts(belief, database),
             delexicalised(following[0]) if answered else None,
+            before,
+            act_parts(following[0]) if answered else (),
+            user_acts(turn),
         )
+        before = parts
 
 
 def asked_of(dialogue_id: str, turns: Sequence[tuple[str, str]]) -> Iterator[Step]:
