@@ -35,7 +35,7 @@ of a set must be the same."""
 def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("compare", DESCRIPTION, EXAMPLE, NOTE)
-    text = "systems; OUT is an output of 'evaluate', and may be repeated"
+    text = "systems; OUT is an output of 'evaluate', and NAME may be repeated; NAME/PART: of one of --sets or --domains"
     parser.group(INPUT)("--systems", required=True, nargs="+", metavar="NAME=OUT", help=text)
     add_output(parser)
     add = parser.group("comparison")
@@ -47,6 +47,12 @@ def parser() -> StrictParser:
         help="columns: METRIC, SET/METRIC, TASK/SET/METRIC; or seen, unseen or a SERVICE for SET "
         "(default: the main metrics on each set)",
     )
+    text = "columns that the average counts, named as for --metrics (default: the main metric of each task on each set)"
+    add("--average", rare=True, nargs="+", default=[], metavar="NAME", help=text)
+    text = "sets that are compared, in the order of the columns (default: all)"
+    add("--sets", rare=True, nargs="+", default=[], metavar="SET", help=text)
+    text = "domains: each number is the unweighted mean over them (default: over all dialogues)"
+    add("--domains", rare=True, nargs="+", default=[], metavar="NAME", help=text)
     add(
         "--baseline",
         nargs="+",
@@ -67,10 +73,13 @@ def parser() -> StrictParser:
 def task(args: argparse.Namespace) -> Compare:
     """The comparison that the flags describe."""
     from parapet.evaluation.compare.leaderboard import Compare, SignificanceConfig
+    from parapet.evaluation.compare.parts import Selection
 
     if not 0 <= args.replicates <= 1_000_000:
         raise InputError("0 to 1000000", "--replicates")
     systems = _parse(args.systems)
+    selection = Selection(tuple(args.sets), tuple(args.domains), tuple(args.average))
+    names = dict.fromkeys(selection.system_and_part(name)[0] for name in systems)
     for name, paths in systems.items():
         for path in paths:
             check_apart(args.output, **{f"systems {name}": path})
@@ -79,7 +88,8 @@ def task(args: argparse.Namespace) -> Compare:
         metrics=tuple(args.metrics),
         sets="all" if args.all else "strict" if args.strict else "common",
         quiet=args.common,
-        settings=SignificanceConfig(_baselines(args.baseline, systems), args.seed, args.replicates),
+        settings=SignificanceConfig(_baselines(args.baseline, names), args.seed, args.replicates),
+        selection=selection,
     )
 
 

@@ -23,9 +23,12 @@ from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import Table
 from parapet.transforms.text import number, percent
 
-_LABELS = {JGA: "joint goal accuracy", "f1": "F1", "macro_f1": "macro-F1", "bleu": "BLEU", "sgsacc": "SGSAcc",
+_LABELS = {JGA: "joint goal accuracy", "active_intent_accuracy": "intent accuracy",
+           "inform": "Inform", "success": "Success", "combined": "Combined",
+           "f1": "F1", "macro_f1": "macro-F1", "bleu": "BLEU", "sgsacc": "SGSAcc",
            "sgsacc_all": "SGSAcc of all turns", "sgsacc_acts": "SGSAcc by act", "sgsacc_acts_all": "SGSAcc of all acts",
            "auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}  # fmt: skip
+_IN_DOMAINS = {"dst": (JGA,), "response": ("inform", "success", "bleu")}
 _TASKS = {"intent": "intent", "ood": "out-of-domain"}
 
 
@@ -95,7 +98,7 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
     beside = [column for column in there if column.metric == SENSITIVITY and column.task in has_goals]
     of_rows = [column for column in there if column not in beside]
     keys = sorted({(column.set, "") for column in of_rows} | {(column.set, SENSITIVITY) for column in beside},
-                  key=lambda key: (set_order(key[0]), key[1]))  # fmt: skip
+                  key=lambda key: (set_order(key[0], board.selection.sets), key[1]))  # fmt: skip
 
     def value(name: str, column: Column) -> Value | None:
         lacking = Value(name, column.task, column.set, group, column.metric, None) if column in there else None
@@ -121,6 +124,47 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
         blocks = [msgspec.structs.replace(blocks[0], means=[board.average[name] for name in board.systems])]
     names = [metric_label(extra) if extra else _shared_label(board, at, of_rows) for at, extra in keys]
     return Grid(names, blocks, several)
+
+
+def one_row(board: Board) -> Grid:
+    """The table with all numbers of the average in one row a system, set by set (RADDLE, Table 2)."""
+    metrics = list(dict.fromkeys(column.metric for column in board.columns))
+    averaged = sorted(
+        (one.column for one in board.columns if one.in_average),
+        key=lambda one: (set_order(one.set, board.selection.sets), one.group, metrics.index(one.metric)),
+    )
+    values = {(value.system, value.column): value for value in board.values}
+    rows: list[list[Value | None]] = [[values[name, column] for column in averaged] for name in board.systems]
+    names = headings(board)
+    block = Block("Average", AVERAGE, board.systems, [board.average[name] for name in board.systems], rows)
+    return Grid([names[column.name].replace(metric_label(JGA), "JGA") for column in averaged], [block], True)
+
+
+def by_domain(board: Board) -> list[Table]:
+    """A table a task: below each system a row a set, for each domain its metrics (RADDLE, Tables 3 to 5)."""
+    tables = []
+    values = {(value.system, value.column): value for value in board.values}
+    for task in dict.fromkeys(column.task for column in board.columns):
+        metrics = [
+            one for one in _IN_DOMAINS.get(task, ()) if any(c.task == task and c.metric == one for c in board.columns)
+        ]
+        columns = [(domain, metric) for domain in board.selection.domains for metric in metrics]
+        sets = dict.fromkeys(one.set for one in board.columns if one.task == task and one.metric in metrics)
+        rows: list[list[str]] = []
+        groups: dict[int, str] = {}
+        for name in board.systems:
+            for at in sets:
+                found = [values.get((name, Column(task, at, metric, domain))) for domain, metric in columns]
+                if any(one is not None and one.value is not None for one in found):
+                    groups |= {len(rows): name} if name not in groups.values() else {}
+                    rows.append([set_label(board, task, at), *("–" if one is None else cell(one, []) for one in found)])
+        several = len(metrics) > 1
+        names = [f"{domain} {metric_label(metric)}" if several else domain for domain, metric in columns]
+        what = "Responses" if task == "response" else metric_label(metrics[0]).capitalize() if metrics else ""
+        if rows:
+            title = f"{what} by domain, of 100"
+            tables.append(Table(title=title, columns=["set", *names], rows=rows, groups=groups, numbers_in="table.csv"))
+    return tables
 
 
 def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
@@ -186,6 +230,7 @@ def grid_table(board: Board, of: Sequence[tuple[str, Grid]], title: str, note: s
     bold: set[tuple[int, int]] = set()
     groups: dict[int, str] = {}
     with_mean = of[0][1].with_mean
+    mean = "average" if of[0][1].blocks[0].title == "Average" and len(of[0][1].blocks) == 1 else "mean"
     several = sum(len(one.blocks) for _, one in of) > 1
     for what, one in of:
         for block in one.blocks:
@@ -197,10 +242,10 @@ def grid_table(board: Board, of: Sequence[tuple[str, Grid]], title: str, note: s
             shift = 1 + with_mean
             bold |= {(len(rows) + i, j + shift) for i, j in cells}
             bold |= {(len(rows) + i, 1) for i in means if with_mean}
-            for name, mean, numbers in zip(block.systems, block.means, block.numbers, strict=True):
-                start = [name, *([_with_interval(mean)] if with_mean else [])]
+            for name, of_row, numbers in zip(block.systems, block.means, block.numbers, strict=True):
+                start = [name, *([_with_interval(of_row)] if with_mean else [])]
                 rows.append([*start, *(cell(value, numbers) for value in numbers)])
-    columns = ["system", *(["mean"] if with_mean else []), *of[0][1].headings]
+    columns = ["system", *([mean] if with_mean else []), *of[0][1].headings]
     return Table(
         title=title, columns=columns, rows=rows, note=note, best=sorted(bold), groups=groups, in_card=in_card,
         numbers_in="table.csv",

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from parapet.evaluation.compare.parts import EVERYTHING, Selection, assembled
 from parapet.evaluation.compare.results import (
     AVERAGED,
     JGA,
@@ -122,6 +123,7 @@ class Board(msgspec.Struct, frozen=True):
       variants: of each task that has some, the sets whose mean is ``#VARIANTS``.
       left_out: what some systems were not scored on, in words.
       examples: of each system the frames that variants hurt most.
+      selection: the sets, domains and columns of the average that were chosen.
       relative_changes: of each system with a baseline, group (``all``, ``seen``, ``unseen``) to metric to the change of
         the number over the variants, as a share of the baseline's (SGD-X, Table 3).
     """
@@ -136,6 +138,7 @@ class Board(msgspec.Struct, frozen=True):
     left_out: list[str] = []
     examples: dict[str, list[HurtFrame]] = {}
     relative_changes: dict[str, dict[str, dict[str, float]]] = {}
+    selection: Selection = EVERYTHING
 
 
 class Systems(msgspec.Struct, frozen=True):
@@ -147,6 +150,7 @@ class Systems(msgspec.Struct, frozen=True):
       averaged: those of them that the average counts.
       parts: of each system the sums by dialogue of the numbers that are means of rows.
       left_out: what some systems were not scored on.
+      selection: of sets, domains and the average.
     """
 
     outcomes: dict[str, list[Outcome]]
@@ -154,6 +158,7 @@ class Systems(msgspec.Struct, frozen=True):
     averaged: list[Column]
     parts: dict[str, dict[Column, Parts]]
     left_out: list[str]
+    selection: Selection = EVERYTHING
 
     def value(self, system: str, column: Column) -> float | None:
         """A number of a system."""
@@ -164,11 +169,12 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
     """``parapet compare``.
 
     Attributes:
-      systems: name to folders that ``parapet evaluate`` wrote.
+      systems: name, or name and part, to folders that ``parapet evaluate`` wrote.
       metrics: the columns, as :func:`columns_of` has them.
       sets: which tasks and sets are compared: those that all systems have, all, or those that all have and an error
         if there are others.
       quiet: no warning about what is left out.
+      selection: of sets, domains and the average.
     """
 
     name = "compare"
@@ -178,10 +184,11 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
     sets: Sets = "common"
     quiet: bool = False
     settings: SignificanceConfig = SignificanceConfig()
+    selection: Selection = EVERYTHING
 
     def read(self) -> Systems:
         """Reads the results. Raises InputError where they cannot be compared."""
-        return read_systems(self.systems, self.metrics, self.sets)
+        return read_systems(self.systems, self.metrics, self.sets, self.selection)
 
     def score(self, inputs: Systems, stage: Stage) -> Result:
         """The leaderboard."""
@@ -197,25 +204,36 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
             options={
                 "systems": sorted(self.systems),
                 "columns": [column.name for column in inputs.columns],
+                "average": [column.name for column in inputs.averaged],
+                "domains": list(self.selection.domains),
                 **msgspec.structs.asdict(self.settings),
             },
             warnings=[] if self.quiet else [f"left out: {line}" for line in board.left_out],
         )
 
 
-def read_systems(systems: Mapping[str, Sequence[str]], metrics: Sequence[str] = (), sets: Sets = "common") -> Systems:
+def read_systems(
+    systems: Mapping[str, Sequence[str]],
+    metrics: Sequence[str] = (),
+    sets: Sets = "common",
+    selection: Selection = EVERYTHING,
+) -> Systems:
     """Reads what ``parapet evaluate`` wrote of some systems.
 
     Args:
-      systems: name to folders, of one task each.
+      systems: name to folders, of one task each; a name may be ``NAME/PART``, see :class:`Selection`.
       metrics: the columns, as :func:`columns_of` has them.
       sets: which tasks and sets are compared.
+      selection: of sets, domains and the average.
 
     Raises:
       InputError: they cannot be compared, or there is no such metric.
     """
-    read = {name: [read_outcome(path) for path in paths] for name, paths in systems.items()}
-    outcomes, left_out = shared(read, sets == "all")
+    read: dict[str, list[tuple[str, Outcome]]] = {}
+    for key, paths in systems.items():
+        name, part = selection.system_and_part(key)
+        read.setdefault(name, []).extend((part, read_outcome(path)) for path in paths)
+    outcomes, left_out = shared(assembled(read, selection), sets == "all")
     if sets == "strict" and left_out:
         more = f" (and {len(left_out) - 1:,} more differences)" if left_out[1:] else ""
         raise InputError(f"the systems were not scored on the same sets: {left_out[0]}{more}", "--systems")
@@ -224,7 +242,14 @@ def read_systems(systems: Mapping[str, Sequence[str]], metrics: Sequence[str] = 
         for outcome in of:
             by_task.setdefault(outcome.task, {})[name] = outcome
     merged = [_merged(list(of_task.values())) for of_task in by_task.values()]
-    columns = columns_of(merged, metrics)
+    columns = columns_of(merged, metrics, selection.sets)
+    averaged = [column for column in columns if _is_averaged(column, frozenset(metrics))]
+    if selection.average:
+        averaged = columns_of(merged, selection.average, selection.sets, "--average")
+        if bad := next((column.name for column in averaged if column.low_is_good), None):
+            raise InputError(f"{bad}: less of it is better, so it is in no average", "--average")
+        names = tuple(dict.fromkeys([column.name for column in [*averaged, *columns]]))
+        columns = columns_of(merged, names, selection.sets)
     absent = absent_groups((column for outcome in merged for column in outcome.values), metrics)
     left_out = [*left_out, *(f"{name}: the systems were scored on no such services" for name in absent)]
     wanted = [column for of in outcomes.values() for column in _with_groups(columns, of)]
@@ -234,8 +259,7 @@ def read_systems(systems: Mapping[str, Sequence[str]], metrics: Sequence[str] = 
         check_same_turns(rows, of_task)
         for name, found in rows.items():
             parts[name] |= found.parts
-    averaged = [column for column in columns if _is_averaged(column, frozenset(metrics))]
-    return Systems(outcomes, columns, averaged, parts, left_out)
+    return Systems(outcomes, columns, averaged, parts, left_out, selection)
 
 
 def _merged(outcomes: Sequence[Outcome]) -> Outcome:
@@ -282,6 +306,7 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
         systems.left_out,
         {name: list(one.examples) for name in ranked for one in systems.outcomes[name] if one.examples},
         {name: of for name in ranked if (of := _relative_changes(systems, name, settings.baselines.get(name)))},
+        systems.selection,
     )
 
 
@@ -303,10 +328,15 @@ def _average(systems: Systems, name: str, seed: str) -> Number:
     of_100 = [None if x is None else column.of_100(x) for column, x in zip(systems.averaged, values, strict=True)]
     parts = [systems.parts[name].get(column, ()) for column in systems.averaged]
     interval = None
-    if all(len(of) == 1 for of in parts) and not any(column.metric in OF_100 for column in systems.averaged):
+    if _alike(parts) and not any(column.metric in OF_100 for column in systems.averaged):
         interval = intervals([tuple(part for of in parts for part in of)], seed)[0]
     value = macro_average(of_100)
     return Number(value) if interval is None else Number(value, 100 * interval[0], 100 * interval[1])
+
+
+def _alike(numbers: Sequence[Parts]) -> bool:
+    """Whether the mean of some numbers is that of all their parts: all have some, and as many."""
+    return all(numbers) and len({len(parts) for parts in numbers}) == 1
 
 
 def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
@@ -331,7 +361,8 @@ def _tests(
     # What is computed over several sets is tested by the bootstrap; the average, if all of its columns can be tested.
     over_sets = [column for column in tested if column.set == VARIANTS]
     single = [column for column in tested if column.set != VARIANTS]
-    whole = [AVERAGE] if len(systems.averaged) > 1 and set(systems.averaged) <= set(single) else []
+    alike = all(_alike([systems.parts[name].get(column, ()) for column in systems.averaged]) for name in ranked)
+    whole = [AVERAGE] if len(systems.averaged) > 1 and set(systems.averaged) <= set(single) and alike else []
     found: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in pairs}
     for columns, test in ((single, randomised), (over_sets, bootstrapped)):
         if not columns:
@@ -345,7 +376,7 @@ def _tests(
         numbers = [list(range(start, start + count)) for start, count in zip(starts, counts, strict=True)]
         names = [column.name for column in columns]
         if columns is single and whole:
-            numbers.append([starts[columns.index(column)] for column in systems.averaged])
+            numbers.append([part for column in systems.averaged for part in numbers[columns.index(column)]])
             names.append(AVERAGE)
         factors = [column.of_100(1.0) for column, count in zip(columns, counts, strict=True) for _ in range(count)]
         for pair, results in zip(

@@ -6,11 +6,13 @@ from collections import Counter
 
 from parapet.evaluation.compare.grid import (
     Grid,
+    by_domain,
     cell,
     grid,
     grid_table,
     headings,
     of_100,
+    one_row,
     set_label,
     shown,
 )
@@ -28,6 +30,7 @@ TERMS = {
     "Mean": "The unweighted mean over the sets of a row.",
     "Average": "The unweighted mean of all columns, as on RADDLE's leaderboard, without those where low is good and "
     "without what is computed from other columns (the mean over variants) or into them (Inform, Success, BLEU).",
+    "JGA": "Joint goal accuracy.",
     "Small print": "Below a number its 95% interval, from a Poisson bootstrap over dialogues, and its change against "
     "the original in percent.",
     "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: standard deviation "
@@ -43,14 +46,12 @@ TERMS = {
 
 def sections(board: Board) -> list[Section]:
     """The sections of a page: everything that the leaderboard has."""
-    whole = grid(board)
-    title = f"{whole.blocks[0].title}, of 100" if len(whole.blocks) == 1 else "Systems by set, of 100"
-    found: list[Section] = [grid_table(board, [("", whole)], title, _note(whole))]
-    found += _chart(board)
+    found: list[Section] = [*main_tables(board), *_chart(board), *by_domain(board)]
     found += _relative_changes(board)
     found += _baselines(board)
-    found += _seen_and_unseen(board)
-    found += _services(board)
+    found += seen_and_unseen(board)
+    found += _seen_and_unseen_chart(board)
+    found += [] if board.selection.domains else _services(board)
     if board.tests:
         found.append(_differences(board))
     for name in board.systems:
@@ -58,6 +59,27 @@ def sections(board: Board) -> list[Section]:
             suffix = f": {name}" if len(board.systems) > 1 else ""
             found.append(examples_table(examples, f"{EXAMPLES_TITLE}{suffix}"))
     return found
+
+
+def main_tables(board: Board) -> list[Table]:
+    """The numbers by set; before them, where columns of the average were chosen, these in one row a system."""
+    whole = grid(board)
+    title = f"{whole.blocks[0].title}, of 100" if len(whole.blocks) == 1 else "Systems by set, of 100"
+    found = [grid_table(board, [("", whole)], title, _note(whole))]
+    if not board.selection.average:
+        return found
+    averaged = one_row(board)
+    return [grid_table(board, [("", averaged)], "The average and its numbers, of 100", _note(averaged)), *found]
+
+
+def seen_and_unseen(board: Board) -> list[Table]:
+    """The same table for seen and for unseen services."""
+    grids = [(f"{group} services", grid(board, group)) for group in (SEEN, UNSEEN)]
+    grids = [(what, of) for what, of in grids if of.blocks]
+    if not grids or any(of.headings != grids[0][1].headings for _, of in grids):
+        return []
+    note = "Generated utterances: by domain." if any(one.task == "generation" for one in board.columns) else ""
+    return [grid_table(board, grids, "Seen and unseen services, of 100", note)]
 
 
 def _note(whole: Grid) -> str:
@@ -182,24 +204,18 @@ def _chart(board: Board) -> list[Dots]:
     return [Dots(title="The same as a chart", dots=dots, note=note)] if len(dots) > 1 else []
 
 
-def _seen_and_unseen(board: Board) -> list[Section]:
-    """The same table for seen and for unseen services, and SGD-X's Figure 5: the mean over the variants of both."""
-    grids = [(f"{group} services", grid(board, group)) for group in (SEEN, UNSEEN)]
-    grids = [(what, of) for what, of in grids if of.blocks]
-    if not grids or any(of.headings != grids[0][1].headings for _, of in grids):
-        return []
-    note = "Generated utterances: by domain." if any(one.task == "generation" for one in board.columns) else ""
-    found: list[Section] = [grid_table(board, grids, "Seen and unseen services, of 100", note)]
+def _seen_and_unseen_chart(board: Board) -> list[Dots]:
+    """SGD-X's Figure 5: the mean over the variants of both."""
     dots = [
         Dot(value.system, value.value, value.low, value.high, group=f"{value.group} services")
         for name in dict.fromkeys([*_by_baseline(board), *board.systems])
         for value in board.values
         if value.system == name and value.set == VARIANTS and value.metric == JGA and value.group in (SEEN, UNSEEN)
     ]
-    if len({dot.group for dot in dots}) > 1:
-        label = set_label(board, "dst", VARIANTS)
-        found.append(Dots(title=f"Joint goal accuracy over {label} of seen and unseen services", dots=dots))
-    return found
+    if len({dot.group for dot in dots}) < 2:
+        return []
+    label = set_label(board, "dst", VARIANTS)
+    return [Dots(title=f"Joint goal accuracy over {label} of seen and unseen services", dots=dots)]
 
 
 def _services(board: Board) -> list[Table]:
@@ -257,6 +273,8 @@ def tiles(board: Board) -> list[Tile]:
 def notes(board: Board) -> list[str]:
     """What must be known before the numbers are read: what was left out, what could not be tested."""
     found = [f"Left out: {line}." for line in board.left_out]
+    if board.selection.domains:
+        found.append(f"By domain: a number is the unweighted mean over {', '.join(board.selection.domains)}.")
     defined = Counter(value.column for value in board.values if value.value is not None)
     lacking = [one.column for one in board.columns if not one.tested and defined[one.column] == len(board.systems)]
     if lacking and board.tests:
@@ -283,7 +301,7 @@ def summary(board: Board) -> list[str]:
     if board.tests:
         clear = sum(test.p_holm < 0.05 for test in board.tests)
         lines.append(f"{clear:,} of {len(board.tests):,} differences have p < 0.05 after Holm's correction")
-    return [*lines, *(note for note in notes(board) if note.startswith("Not tested"))]
+    return [*lines, *(note for note in notes(board) if not note.startswith("Left out"))]
 
 
 def terms(board: Board) -> dict[str, str]:
@@ -291,6 +309,7 @@ def terms(board: Board) -> dict[str, str]:
     metrics, groups = {one.metric for one in board.values}, {one.group for one in board.values}
     absent = {
         *(["Average"] if sum(one.in_average for one in board.columns) < 2 else []),
+        *(["JGA"] if not board.selection.average else []),
         *(["Schema sensitivity"] if SENSITIVITY not in metrics else []),
         *(["Seen, unseen"] if not groups & {SEEN, UNSEEN} else []),
         *(["p", "p, Holm", "Interval"] if not board.tests else []),
@@ -326,8 +345,8 @@ def page_of(board: Board) -> bytes:
         links={
             "leaderboard.json": "all numbers and tests",
             "table.csv": "a row a number, also as `table.parquet`",
-            "table.tex": "the table for LaTeX",
-            "table.md": "the table as Markdown",
+            "table.tex": "the tables for LaTeX",
+            "table.md": "the tables as Markdown",
         },
     )
     return page(report).encode()

@@ -13,6 +13,7 @@ import msgspec
 from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.dst.sets import originals_of
 from parapet.evaluation.lines import ALL
+from parapet.evaluation.response.domains import METRICS, SetScores
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there, parse_json
@@ -93,8 +94,12 @@ class Column(msgspec.Struct, frozen=True, order=True):
         return value if self.metric in OF_100 else 100 * value
 
 
+# Where a number is found: in which of several outcomes, and what it is there. Of several numbers it is the mean.
+Origin = tuple[tuple[int, Column], ...]
+
+
 class Outcome(msgspec.Struct, frozen=True):
-    """One folder that ``parapet evaluate`` wrote.
+    """One folder that ``parapet evaluate`` wrote; or, with ``pieces``, several that are one system (``parts.py``).
 
     Attributes:
       values: the numbers, None where one is not defined.
@@ -102,6 +107,9 @@ class Outcome(msgspec.Struct, frozen=True):
       variants: the sets of which ``#VARIANTS`` is the mean.
       options: how it was scored.
       examples: the frames that variants hurt most.
+      by_domain: the numbers of each domain: the group is its name.
+      pieces: the outcomes that it is made of; ``origins`` says where each number is in them, and ``set_names`` what the
+        sets of each piece are called here.
     """
 
     task: str
@@ -111,6 +119,15 @@ class Outcome(msgspec.Struct, frozen=True):
     variants: tuple[str, ...] = ()
     options: dict[str, Any] = {}
     examples: tuple[HurtFrame, ...] = ()
+    by_domain: dict[Column, float | None] = {}
+    pieces: tuple[Outcome, ...] = ()
+    origins: dict[Column, Origin] = {}
+    set_names: tuple[dict[str, str], ...] = ()
+
+    @property
+    def numbers(self) -> dict[Column, float | None]:
+        """All values, those of domains too."""
+        return {**self.by_domain, **self.values}
 
     @property
     def sets(self) -> list[str]:
@@ -118,11 +135,12 @@ class Outcome(msgspec.Struct, frozen=True):
         return list(dict.fromkeys(column.set for column in self.values))
 
 
-def set_order(name: str) -> tuple[object, ...]:
-    """Sorts sets as the page has them; numbers in names by size."""
+def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:
+    """Sorts sets: those that come ``first``, then as the page has them; numbers in names by size."""
+    chosen = first.index(name) if name in first else len(first)
     rank = next(i for i, pattern in enumerate(_ORDER) if pattern.match(name))
     parts = re.split(r"([0-9]+)", name.casefold())
-    return rank, parts[::2], [int(part) for part in parts[1::2]], name
+    return chosen, rank, parts[::2], [int(part) for part in parts[1::2]], name
 
 
 def read_outcome(path: str) -> Outcome:
@@ -142,7 +160,8 @@ def read_outcome(path: str) -> Outcome:
     if task == "dst" and (folder / "robustness.json").is_file():
         return msgspec.structs.replace(_of_dst(folder, path), options=options)
     values, variants = _of_groups(task, _json(folder / "metrics.json"), options.get("sets"), folder / "metrics.json")
-    return Outcome(task, path, values, {}, variants, options)
+    outcome = Outcome(task, path, values, {}, variants, options)
+    return _with_domains(outcome, folder / "domains.json") if task == "response" else outcome
 
 
 def _json(path: Path) -> Any:
@@ -181,11 +200,32 @@ def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Col
     return values, variants
 
 
+def _with_domains(outcome: Outcome, path: Path) -> Outcome:
+    """With the intervals and the numbers by domain of ``domains.json``, where it is there."""
+    if not path.is_file():
+        return outcome
+    try:
+        sets = msgspec.convert(_json(path), dict[str, SetScores])
+    except msgspec.ValidationError as error:
+        raise InputError(f"these are not the numbers of 'parapet evaluate --task response': {error}", path) from None
+    by_domain: dict[Column, float | None] = {}
+    intervals: dict[Column, tuple[float, float]] = {}
+    for name, of in sets.items():
+        at = name if name in outcome.sets else ALL
+        for group, scores in {WHOLE: of.all, **of.domains}.items():
+            for metric in METRICS:
+                column, interval = Column(outcome.task, at, metric, group), scores.intervals.get(metric)
+                intervals |= {column: interval} if interval else {}
+                by_domain |= {column: getattr(scores, metric)} if group != WHOLE else {}
+    return msgspec.structs.replace(outcome, intervals=intervals, by_domain=by_domain)
+
+
 def _of_dst(folder: Path, path: str) -> Outcome:
     """Of ``robustness.json`` each set's metrics, and what the variants have together; the examples."""
     place = folder / "robustness.json"
     numbers = _json(place)
     values: dict[Column, Any] = {}
+    by_domain: dict[Column, Any] = {}
     intervals: dict[Column, Any] = {}
     try:
         together = numbers.get("variants") or {}
@@ -195,8 +235,11 @@ def _of_dst(folder: Path, path: str) -> Outcome:
             renamed = originals_of(name, of["metrics"], services) if name in variants else {}
             for key, metrics in of["metrics"].items():
                 group = _AGGREGATES.get(key) or renamed.get(key, key)
+                of_key = {Column("dst", name, metric, group): value for metric, value in metrics.items()}
                 if key in _AGGREGATES or group in services:
-                    values |= {Column("dst", name, metric, group): value for metric, value in metrics.items()}
+                    values |= of_key
+                if key not in _AGGREGATES and group.split("_")[0] == group:
+                    by_domain |= of_key
             for key, interval in of.get("intervals", {}).items():
                 intervals[Column("dst", name, JGA, _AGGREGATES[key])] = interval
         for key, row in together.get("table", {}).items():
@@ -210,7 +253,8 @@ def _of_dst(folder: Path, path: str) -> Outcome:
     except (TypeError, KeyError, AttributeError, ValueError, IndexError):
         raise InputError("these are not the numbers of 'parapet evaluate --task dst'", place) from None
     values = {at: value for at, value in values.items() if value is None or _is_number(value, at.name, place)}
-    return Outcome("dst", path, values, known, variants, {}, _examples(folder / "examples.json"))
+    by_domain = {at: value for at, value in by_domain.items() if value is None or _is_number(value, at.name, place)}
+    return Outcome("dst", path, values, known, variants, {}, _examples(folder / "examples.json"), by_domain)
 
 
 def _services(metrics: Iterable[str]) -> frozenset[str]:
@@ -328,13 +372,17 @@ def absent_groups(there: Iterable[Column], requested: Iterable[str]) -> list[str
     return [name for name in requested if name in of_one]
 
 
-def columns_of(outcomes: Sequence[Outcome], requested: Sequence[str] = ()) -> list[Column]:
+def columns_of(
+    outcomes: Sequence[Outcome], requested: Sequence[str] = (), sets: Sequence[str] = (), flag: str = "--metrics"
+) -> list[Column]:
     """The columns of a leaderboard, in the order of the page.
 
     Args:
       outcomes: of one system.
       requested: ``metric``, ``set/metric``, ``group/metric`` or ``task/set/metric``; the defaults where there are none.
         Those of :func:`absent_groups` are left out.
+      sets: those that come first, in their order.
+      flag: which requests them, for messages.
 
     Raises:
       InputError: another that the systems do not have.
@@ -344,19 +392,20 @@ def columns_of(outcomes: Sequence[Outcome], requested: Sequence[str] = ()) -> li
     for name in requested:
         if name not in absent and not any(name in column.names for column in there):
             known = ", ".join(sorted({column.metric for column in there}))
-            raise InputError(f"no such metric: {name!r}; there are: {known}", "--metrics")
+            raise InputError(f"no such metric: {name!r}; there are: {known}", flag)
     if requested:
         found = [column for column in there if column.names & set(requested)]
     else:
         found = [column for column in there if column.group == WHOLE and column.metric in shown_metrics(column.task)]
     if not found:
-        raise InputError("which metrics? Name some", "--metrics")
+        raise InputError("which metrics? Name some", flag)
     tasks = [*AVERAGED, *(outcome.task for outcome in outcomes)]  # dialogue states first, as RADDLE has them
     metrics = [name.rpartition("/")[2] for name in requested]
 
     def order(column: Column) -> tuple[object, ...]:
         ranked = [*metrics, *shown_metrics(column.task), column.metric]
-        return tasks.index(column.task), ranked.index(column.metric), column.metric, set_order(column.set), column.group
+        place = set_order(column.set, sets)
+        return tasks.index(column.task), ranked.index(column.metric), column.metric, place, column.group
 
     return sorted(_sets_only(found, frozenset(requested)), key=order)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -52,12 +52,16 @@ def read_rows(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
     Raises:
       InputError: rows that cannot be read.
     """
-    wanted = [column for column in columns if outcome.values.get(column) is not None]
+    if outcome.pieces:
+        return _rows_of_pieces(outcome, columns)
+    numbers = outcome.numbers
+    wanted = [column for column in columns if numbers.get(column) is not None]
     metrics = sorted({column.metric for column in wanted})
     table = _read(outcome, metrics)
     if table is None:
         return None
-    sums = _sums(table, outcome.task, [metric for metric in metrics if metric in table.column_names])
+    there = [metric for metric in metrics if metric in table.column_names]
+    sums = _sums(table, outcome.task, there, {column.group for column in wanted})
     if SENSITIVITY in metrics:
         sums |= _coefficients(table, outcome)
     parts: dict[Column, Parts] = {}
@@ -66,9 +70,31 @@ def read_rows(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
         if column.set == VARIANTS and column.metric != SENSITIVITY:
             members = [msgspec.structs.replace(column, set=name) for name in outcome.variants]
         found = tuple(sums.get(member, {}) for member in members)
-        if _is_mean(found, outcome.values[column]):
+        if _is_mean(found, numbers[column]):
             parts[column] = found
     return Rows(_turns(table), parts)
+
+
+def _rows_of_pieces(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
+    """The rows of all pieces: a number that is the mean over domains has the parts of each."""
+    origins = {column: outcome.origins[column] for column in columns if column in outcome.origins}
+    read = [
+        read_rows(piece, [one for of in origins.values() for at, one in of if at == i])
+        for i, piece in enumerate(outcome.pieces)
+    ]
+    turns: dict[str, list[pa.Table]] = {}
+    for rows, names in zip(read, outcome.set_names, strict=True):
+        for name, table in rows.turns.items() if rows else ():
+            merged = names.get(name) or (names.get(ALL) if not name else None)  # what has no sets has one
+            if merged is not None:
+                turns.setdefault(merged, []).append(table)
+    parts: dict[Column, Parts] = {}
+    for column, of in origins.items():
+        found = [rows.parts.get(one, ()) if (rows := read[i]) else () for i, one in of]
+        if all(found):
+            parts[column] = tuple(part for each in found for part in each)
+    order = [("dialogue_id", "ascending"), ("turn", "ascending")]
+    return Rows({name: pa.concat_tables(of).sort_by(order) for name, of in turns.items()}, parts) if turns else None
 
 
 def _is_mean(parts: Parts, value: float | None) -> bool:
@@ -106,16 +132,23 @@ def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
     return table.filter(pc.is_in(table["set"], pa.array(["", *named]))) if named else table
 
 
-def _sums(table: pa.Table, task: str, metrics: Sequence[str]) -> dict[Column, Sums]:
-    """The sums of metrics by dialogue, for each set, all sets together, and each group of services."""
+def _sums(table: pa.Table, task: str, metrics: Sequence[str], wanted: Set[str]) -> dict[Column, Sums]:
+    """The sums of metrics by dialogue, for each set, all sets together, each group of services and wanted domain."""
     found: dict[Column, Sums] = {}
     groups = [name for name in ("seen", "original_service") if name in table.column_names]
+    services = table["original_service"].to_pylist() if "original_service" in table.column_names else []
+    if services and (others := wanted - {WHOLE, SEEN, UNSEEN} - set(services)):  # domains that are no services
+        names = [domain if (domain := service.split("_")[0]) in others else None for service in services]
+        table = table.append_column("domain", pa.array(names, pa.string()))
+        groups.append("domain")
     for metric in metrics:
         rows = table.filter(pc.is_valid(table[metric]))
         for group in [None, *groups]:
             keys = ["set", "dialogue_id", *([group] if group else [])]
             grouped = _grouped(rows, keys, [(metric, "sum"), (metric, "count")])
             for name, dialogue, *of, total, n in zip(*(column.to_pylist() for column in grouped.columns), strict=True):
+                if group == "domain" and of[0] is None:
+                    continue
                 of_group = _group(of[0]) if of else WHOLE
                 found.setdefault(Column(task, name, metric, of_group), {})[dialogue] = (total, n)
                 together = found.setdefault(Column(task, ALL, metric, of_group), {})

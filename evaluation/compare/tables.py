@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 
-from parapet.evaluation.compare.grid import best, grid, grid_table, shown
+from parapet.evaluation.compare.grid import by_domain
 from parapet.evaluation.compare.leaderboard import AVERAGE, Board, Value
-from parapet.evaluation.compare.page import notes
+from parapet.evaluation.compare.page import main_tables, notes, seen_and_unseen
 from parapet.evaluation.writing import json_bytes
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms import markdown
-from parapet.transforms.report import table_markdown
-from parapet.transforms.text import number
+from parapet.transforms.report import Table, table_markdown
 
 COLUMNS = ("system", "task", "set", "group", "metric", "value", "low", "high")
 _LATEX = {
@@ -27,7 +26,7 @@ def board_json(board: Board) -> bytes:
 
 
 def table_files(board: Board) -> dict[str, bytes]:
-    """``table.csv`` and ``table.parquet`` in long form, ``table.tex`` and ``table.md`` as the page has it."""
+    """``table.csv`` and ``table.parquet`` in long form, ``table.tex`` and ``table.md`` with those of the page."""
     import pyarrow as pa
 
     from parapet.transforms.parquet import parquet_bytes
@@ -57,26 +56,31 @@ def _text(value: str | float | None) -> str:
 
 
 def latex(board: Board) -> str:
-    r"""The table for LaTeX: a ``tabular`` to ``\input``, for the package booktabs; the best numbers are bold."""
-    whole = grid(board)
-    heads = ["system", *(["mean"] if whole.with_mean else []), *whole.headings]
+    r"""The tables for LaTeX, a ``tabular`` each, for the package booktabs; the best numbers are bold."""
+    return "\n".join(map(_tabular, _tables(board)))
+
+
+def _tables(board: Board) -> list[Table]:
+    return [*main_tables(board), *by_domain(board), *seen_and_unseen(board)]
+
+
+def _tabular(table: Table) -> str:
+    r"""A table to ``\input``, without small print."""
+    texts, numbers = table.text_columns, len(table.columns) - table.text_columns
     lines = [
+        f"% {escaped(table.title)}",
         "% \\usepackage{booktabs}",
-        f"\\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+        f"\\begin{{tabular}}{{{'l' * texts}{'r' * numbers}}}",
         "\\toprule",
-        f"{' & '.join(map(escaped, heads))} \\\\",
+        f"{' & '.join(map(escaped, table.columns))} \\\\",
         "\\midrule",
     ]
-    for i, block in enumerate(whole.blocks):
-        if len(whole.blocks) > 1:
-            title = f"\\multicolumn{{{len(heads)}}}{{l}}{{\\emph{{{escaped(block.title)}}}}} \\\\"
+    for i, row in enumerate(table.rows):
+        if i in table.groups:
+            title = f"\\multicolumn{{{len(row)}}}{{l}}{{\\emph{{{escaped(table.groups[i])}}}}} \\\\"
             lines += [*(["\\addlinespace"] if i else []), title]
-        means, cells = best(block)
-        for k, (name, mean, numbers) in enumerate(zip(block.systems, block.means, block.numbers, strict=True)):
-            texts = [_bold(number(mean.value, 1), k in means)] if whole.with_mean else []
-            texts += ["" if one is None else _bold(shown(one.metric, one.value), (k, j) in cells)
-                      for j, one in enumerate(numbers)]  # fmt: skip
-            lines.append(f"{' & '.join([escaped(name), *texts])} \\\\")
+        cells = (_bold(cell.split("\n")[0], (i, j) in table.best) for j, cell in enumerate(row))
+        lines.append(f"{' & '.join(cells)} \\\\")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
 
 
@@ -97,7 +101,5 @@ def _bold(text: str, is_best: bool) -> str:
 
 
 def _markdown(board: Board) -> str:
-    whole = grid(board)
-    title = f"{whole.blocks[0].title}, of 100" if len(whole.blocks) == 1 else "Systems by set, of 100"
-    parts = [markdown.text(title), table_markdown(grid_table(board, [("", whole)], title))]
+    parts = [part for table in _tables(board) for part in (markdown.text(table.title), table_markdown(table))]
     return "\n\n".join([*parts, *map(markdown.text, notes(board))]) + "\n"

@@ -229,9 +229,16 @@ def test_files(trackers: dict[str, list[str]]) -> None:
     lines = files["table.md"].decode().splitlines()
     assert lines[2] == "| system | mean | original | v1 | v2 | v1–v2 | schema sensitivity | typos |"
     assert lines[4].startswith("| pt | **")
-    tex = files["table.tex"].decode()
-    assert tex.splitlines()[1] == r"\begin{tabular}{lrrrrrrr}"
+    assert lines[7:10:2] == ["Seen and unseen services, of 100", lines[2]]
+    assert [line.split(" |")[0] for line in lines[11:]] == [
+        "| **seen services**", "| pt", "| ft", "| **unseen services**", "| pt", "| ft"
+    ]  # fmt: skip
+    tex, seen = files["table.tex"].decode().split("\n\n")
+    assert tex.splitlines()[0] == "% Joint goal accuracy, of 100"
+    assert tex.splitlines()[2] == r"\begin{tabular}{lrrrrrrr}"
     assert tex.count(r"\\") == 3
+    assert seen.count(r"\\") == 7
+    assert r"\multicolumn{8}{l}{\emph{unseen services}} \\" in seen
     assert r"pt & \textbf{" in tex
     assert "v1--v2" in tex
 

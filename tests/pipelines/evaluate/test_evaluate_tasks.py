@@ -300,6 +300,19 @@ def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     board = json.loads((tmp_path / "board" / "leaderboard.json").read_bytes())
     assert board["systems"] == ["good", "twin", "bad"]
     assert {one["dialogues"] for one in board["tests"]} == {20}
+    parts = ["--systems", f"ours/x={tmp_path / 'good'}", f"ours/far={tmp_path / 'far'}", "--sets", "x", "far"]
+    evaluate(
+        "intent",
+        tmp_path / "far",
+        "--predictions",
+        lines(tmp_path / "far.jsonl", [{**row, "set": "z"} for row in rows[:20]]),
+    )
+    chosen = [*parts, "--average", "x/accuracy", "far/macro_f1", "--output", str(tmp_path / "parts")]
+    assert run_compare(chosen) == 0
+    assert capfd.readouterr().out.splitlines()[0] == "ours: average 70.0"  # of 100, and 2 * 5 / (20 + 5)
+    text = (tmp_path / "parts" / "table.md").read_text().splitlines()
+    assert text[2] == "| system | average | x accuracy | far macro-F1 |"
+    assert failure(capfd, "compare", *parts, "--average", "y/accuracy", "--output", str(tmp_path / "no"))[0] == 2
     again = [*argv, str(tmp_path / "again"), "--quiet", "--baseline", "bad"]
     assert run_compare(again) == 0
     fewer = json.loads((tmp_path / "again" / "leaderboard.json").read_bytes())
