@@ -35,6 +35,7 @@ def page_of(model: str, options: Mapping[str, Option], trained: TrainedModel) ->
                 Tile("steps", f"{log[-1].step:,}"),
                 Tile("trained parameters", f"{trained.parameters:,}"),
                 Tile("loss at the end", f"{losses_of(log)[-1][1]:.4g}"),
+                *(Tile(name.replace("_", " "), f"{value:,.6g}") for name, value in trained.result.items() if value),
             ],
             sections=[*_charts(log, metric), _measurements(log, metric), _flags(options)],
             links={

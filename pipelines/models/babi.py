@@ -31,10 +31,12 @@ from parapet.schemas.layout import as_path, is_there
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.babi.saving import Card
+    from parapet.pipelines.models.presets import Preset
 
 PREDICTIONS = "predictions"
 PLACES = ("ontology", "train", "dev", "candidates", "match")
 LEAST = {"size": 1, "hops": 1, "memory": 1, "negatives": 0}
+OPTIONS = ("task", "margin", "input", "share", "time", "bigrams", "optimiser", "initial")
 
 WARNINGS = {
     "too_long": ("turn", "{n} with more history than the model's --memory: the oldest lines were cut off"),
@@ -209,6 +211,41 @@ class Nearest(Babi):
         return self.of_card(args, card, {})
 
 
+# Bordes et al. 2017, appendix C: the flags of each column, and the row of each task.
+_Table = tuple[tuple[str, ...], dict[str, tuple[str | int | float, ...]]]
+_ROWS: dict[str, _Table] = {
+    "embeddings": (
+        ("learning_rate", "margin", "size", "negatives", "input"),
+        {
+            "1": (0.01, 0.01, 32, 100, "history"),
+            "2": (0.01, 0.01, 128, 100, "last"),
+            "3": (0.01, 0.1, 128, 1000, "last"),
+            "4": (0.001, 0.1, 128, 1000, "last"),
+            "5": (0.01, 0.01, 32, 100, "history"),
+            "6": (0.001, 0.01, 128, 100, "last"),
+            "concierge": (0.001, 0.1, 64, 100, "last"),
+        },
+    ),
+    "memn2n": (
+        ("learning_rate", "margin", "size", "negatives", "hops"),
+        {
+            "1": (0.01, 0.1, 128, 100, 1),
+            "2": (0.01, 0.1, 32, 100, 1),
+            "3": (0.01, 0.1, 32, 100, 3),
+            "4": (0.01, 0.1, 128, 100, 2),
+            "5": (0.01, 0.1, 32, 100, 3),
+            "6": (0.01, 0.1, 128, 100, 4),
+            "concierge": (0.001, 0.1, 128, 100, 2),
+        },
+    ),
+}
+_SGD: Preset = {"optimiser": "sgd", "batch_size": 1, "initial": 0.1, "epochs": 50, "patience": 5}
+PRESETS: dict[str, dict[str, Preset]] = {
+    "embeddings": {"table8": {**_SGD, "share": "auto"}},
+    "memn2n": {"table9": {**_SGD, "time": "index", "memory": 1000}},
+}
+
+
 class Net(Babi):
     """Embeddings or a memory network."""
 
@@ -216,6 +253,7 @@ class Net(Babi):
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
+        self.presets = PRESETS[model]
         if model == "memn2n":
             self.description = "A memory network over the dialogue, a softmax over all candidates (section 4.4)."
             more = " \\\n    --match babi/kb-all.txt"
@@ -230,19 +268,46 @@ class Net(Babi):
         text = "dialogues that select the best epoch"
         parser.group(INPUT)("--dev", required=True, nargs="+", metavar="FILE", reads=True, help=text)
         add_candidates_and_types(parser)
-        add = add_training(parser, Defaults(epochs=50, patience=5, batch=32, rate=0.003, unit="turns"))
+        memn2n = self.model == "memn2n"
+        rate = 0.003 if memn2n else 0.001
+        add = add_training(parser, Defaults(epochs=50, patience=5, batch=32, rate=rate, unit="turns", optimiser=""))
         add("--size", type=int, default=128, metavar="N", help="size of the embeddings")
-        if self.model == "memn2n":
+        text = "ranking loss over N sampled candidates; 0 for a softmax over all"
+        if memn2n:
             add("--hops", type=int, default=1, metavar="N", help="hops over the memory")
             add("--memory", type=int, default=256, metavar="N", help="maximum number of lines of history")
-        else:
-            text = "the paper's ranking loss over N sampled candidates; 0 for a softmax over all"
             add("--negatives", type=int, default=0, metavar="N", help=text)
-            add("--margin", type=float, default=1.0, metavar="X", help="margin of the ranking loss")
+            text = "time features: lines back from the input, or the index of the line, as in the paper"
+            add("--time", rare=True, choices=("back", "index"), default="back", help=text)
+        else:
+            add("--input", choices=("history", "last"), default="history", help="whole dialogue, or last utterance")
+            add("--negatives", type=int, default=1000, metavar="N", help=text)
+            text = "same embeddings in dialogues and candidates (A = B); auto: what is better on dev"
+            add("--share", rare=True, choices=("off", "on", "auto"), default="off", help=text)
+        add("--margin", rare=True, type=float, default=1.0, metavar="X", help="margin of the ranking loss")
+        text = "optimiser: Adam, or plain stochastic gradient descent"
+        add("--optimiser", rare=True, choices=("adam", "sgd"), default="adam", help=text)
+        text = "standard deviation of new parameters"
+        add("--initial", rare=True, type=float, default=0.15, metavar="X", help=text)
+        text = "two words that follow one another are a word of the dictionary, too"
+        add("--bigrams", rare=True, action="store_true", help=text)
+        text = "row of the --preset (default: the task in the names of the files)"
+        add("--task", rare=True, choices=list(_ROWS[self.model][1]), help=text)
+
+    def preset_row(self, args: argparse.Namespace) -> Preset:
+        """The row of the task. Raises InputError where neither flag nor files name one of the table's."""
+        from parapet.evaluation.models.babi.data import task_of
+
+        columns, rows = _ROWS[self.model]
+        task = args.task or task_of([*args.train, *args.dev])
+        if task not in rows:
+            what = f"has no row for task {task}" if task else "needs a task, and the names of the files have none"
+            raise InputError(f"{args.preset} {what}: give --task", "--preset")
+        return {"task": task, **dict(zip(columns, rows[task], strict=True))}
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
-        check_numbers(args, LEAST, ["margin"])
+        check_numbers(args, LEAST, ["margin", "initial"])
         inputs = self.inputs(args)
         device = device_to_train_on(args)
         from parapet.evaluation.models.babi.data import read_corpus
@@ -253,7 +318,7 @@ class Net(Babi):
         return Training(
             model=self.model,
             output=args.output,
-            options=options_of(args, (*TRAINING, *LEAST, "margin"), device=device),
+            options=options_of(args, (*TRAINING, *LEAST, *OPTIONS), device=device),
             inputs=inputs,
             packages=("torch",),
             config=config,

@@ -135,10 +135,14 @@ class Family(ABC):
     def train_parser(self) -> TrainingParser:
         """The command line of ``parapet train MODEL``."""
         name, note = f"train {self.model}", RESUMED if self.resumable else ""
-        parser = TrainingParser(name, self.description, self.example, note, self.presets)
+        parser = TrainingParser(name, self.description, self.example, note, self.presets, self.preset_row)
         self.add_train_flags(parser)
         add_output(parser)
         return parser
+
+    def preset_row(self, args: argparse.Namespace) -> Preset:
+        """Further flags of ``--preset`` that depend on others, as on the files. Raises InputError where these lack."""
+        return {}
 
     @abstractmethod
     def add_train_flags(self, parser: StrictParser) -> None:
@@ -215,7 +219,7 @@ def add_training(parser: StrictParser, defaults: Defaults) -> Add:
     text = "with --steps: measure dev and save the state every N steps (default: a tenth of --steps)"
     add("--eval_steps", rare=True, type=int, metavar="N", help=text)
     add("--batch_size", type=int, default=defaults.batch, metavar="N", help=f"{defaults.unit} in a batch")
-    text = f"learning rate of {defaults.optimiser}"
+    text = "learning rate" + (f" of {defaults.optimiser}" if defaults.optimiser else "")
     add("--learning_rate", type=float, default=defaults.rate, metavar="X", help=text)
     text = "learning rate after the warm-up: constant, or falling linearly to zero"
     add("--schedule", rare=True, choices=("constant", "linear"), default=defaults.schedule, help=text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from parapet.pipelines.flags import StrictParser
 
@@ -20,11 +20,20 @@ class TrainingParser(StrictParser):
     Args:
       name, description, example, note: see :class:`StrictParser`.
       presets: by name.
+      row_of: further flags of a preset that depend on other flags, as :meth:`Family.preset_row` gives them.
     """
 
-    def __init__(self, name: str, description: str, example: str, note: str, presets: Mapping[str, Preset]) -> None:
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        example: str,
+        note: str,
+        presets: Mapping[str, Preset],
+        row_of: Callable[[argparse.Namespace], Preset] = lambda _: {},
+    ) -> None:
         super().__init__(name, description, example, note)
-        self.presets = presets
+        self.presets, self.row_of = presets, row_of
         if presets:
             text = "settings of a paper, see below"
             self.group("training")("--preset", choices=list(presets), help=text)
@@ -36,6 +45,8 @@ class TrainingParser(StrictParser):
         given = {action.dest for token in argv if (action := self._action_of(token))}
         left_out = EPOCHS if "steps" in given else STEPS if "epochs" in given else ()
         preset = {flag: value for flag, value in self._preset_of(argv).items() if flag not in left_out}
+        if preset:
+            preset = {**preset, **self.row_of(super().parse(argv)[0])}
         args, rest = super().parse([*_flags(preset), *argv])
         if hasattr(args, "steps"):
             self._settle_length(args, given)

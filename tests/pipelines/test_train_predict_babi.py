@@ -81,7 +81,10 @@ def test_what_a_training_writes(memn2n: Path, toy: tuple[Path, list[str]]) -> No
     best = max(log, key=lambda row: row["dev"])
     length = {"epoch": best["epoch"], "epochs": len(log), "step": best["step"], "steps": log[-1]["step"]}
     trained = sum(tensor.numel() for tensor in load_file(memn2n / WEIGHTS).values())
-    assert head["result"] == {"dev": best["dev"], "parameters": trained, **length}
+    words = {
+        word for text in (*CANDIDATES, *json.loads((memn2n / MODEL).read_text())["words"]) for word in text.split()
+    }
+    assert head["result"] == {"dev": best["dev"], "parameters": trained, "vocabulary": len(words), **length}
     assert head["pipeline"] == "train_memn2n"
     assert head["options"]["size"] == 32
     assert [one["flag"] for one in head["inputs"]] == ["train", "dev", "candidates", "match"]

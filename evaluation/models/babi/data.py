@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -136,6 +137,12 @@ def warn_of_lost(lost: Sequence[tuple[int, str]], path: str) -> None:
 def words_of(text: str) -> list[str]:
     """The words of a text: what spaces separate."""
     return text.split()
+
+
+def tokens_of(text: str, bigrams: bool) -> list[str]:
+    """The words of a text, and with ``bigrams`` each two that follow one another."""
+    words = words_of(text)
+    return [*words, *map(" ".join, pairwise(words))] if bigrams else words
 
 
 def numbers_of(texts: Iterable[str]) -> Mapping[str, int]:

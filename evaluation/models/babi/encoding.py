@@ -12,10 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parapet.evaluation.models.babi.data import words_of
+from parapet.evaluation.models.babi.data import tokens_of, words_of
 from parapet.transforms.babi_format import BabiDialogue, Exchange
 
-USER, BOT = 0, 1  # facts are listed by the bot
+USER, BOT = 0, 1
 
 
 class Ragged(NamedTuple):
@@ -97,7 +97,7 @@ def encode(dialogues: Iterable[BabiDialogue], candidates: Mapping[str, int]) -> 
                 add(one.user, USER)
                 add(one.bot, BOT)
             else:
-                add(f"{one.entity} {one.relation} {one.value}", BOT, said=False)
+                add(f"{one.entity} {one.relation} {one.value}", USER, said=False)  # footnote 2
     line, speaker, said = torch.tensor(lines, dtype=torch.long).view(len(lines), 3).unbind(1)
     first, now, answer = torch.tensor(turns, dtype=torch.long).view(len(turns), 3).unbind(1)
     return Encoded([*known], line, speaker, said.bool(), first, now, answer)
@@ -144,7 +144,13 @@ class Turns(NamedTuple):
         return ranges(starts, lengths), places
 
 
-def turns_of(encoded: Encoded, words: Mapping[str, int], entities: Mapping[str, int], device: torch.device) -> Turns:
+def turns_of(
+    encoded: Encoded,
+    words: Mapping[str, int],
+    entities: Mapping[str, int],
+    device: torch.device,
+    bigrams: bool = False,
+) -> Turns:
     """Turns for a model. Words that it does not know are left out: nothing was learned of them.
 
     Args:
@@ -152,12 +158,12 @@ def turns_of(encoded: Encoded, words: Mapping[str, int], entities: Mapping[str, 
       words: what it knows.
       entities: the values of the knowledge base.
       device: where it computes.
+      bigrams: whether some of the words are two that follow one another.
     """
     _, *columns = encoded
+    texts = (*encoded.texts, "")
     bags = [
-        Ragged.of(
-            [[vocabulary[word] for word in words_of(text) if word in vocabulary] for text in (*encoded.texts, "")]
-        )
-        for vocabulary in (words, entities)
+        Ragged.of([[words[token] for token in tokens_of(text, bigrams) if token in words] for text in texts]),
+        Ragged.of([[entities[word] for word in words_of(text) if word in entities] for text in texts]),
     ]
     return Turns(*(column.to(device) for column in columns), *(bag.to(device) for bag in bags))

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.models.babi.data import numbers_of, words_of
+from parapet.evaluation.models.babi.data import numbers_of, tokens_of, words_of
 from parapet.evaluation.models.babi.encoding import Ragged, Turns, encode, turns_of
 from parapet.evaluation.models.devices import enough_memory
 from parapet.transforms.babi_format import BabiDialogue
@@ -31,6 +31,7 @@ class Matches(nn.Module):
         super().__init__()
         self.entities = {word: i for i, word in enumerate(sorted({w for of in knowledge.values() for w in of}))}
         self.types = 0
+        pairs: list[list[tuple[int, int]]] = [[] for _ in candidates]  # of each candidate: a type, an entity of it
         for words in knowledge.values():
             known = frozenset(words)
             found = [
@@ -40,12 +41,17 @@ class Matches(nn.Module):
             found = [(number, there) for number, there in found if there]
             if not found:
                 continue
+            for number, there in found:
+                pairs[number] += [(self.types, entity) for entity in there]
             most = max(len(there) for _, there in found)
             nobody = len(self.entities)  # a column of its own, always false
             rows = [there + [nobody] * (most - len(there)) for _, there in found]
             self.register_buffer(f"candidates{self.types}", torch.tensor([number for number, _ in found]), False)
             self.register_buffer(f"words{self.types}", torch.tensor(rows), False)
             self.types += 1
+        flat = Ragged.of([[entity * max(self.types, 1) + kind for kind, entity in of] for of in pairs])
+        for name, buffer in zip(Ragged._fields, flat, strict=True):
+            self.register_buffer(f"pairs_{name}", buffer, False)
 
     def there(self, turns: Turns, lines: Tensor, places: Tensor, examples: int) -> Tensor:
         """Of each example and word with a type, whether it is in the dialogue; one column more is false.
@@ -61,6 +67,27 @@ class Matches(nn.Module):
         found[of, words] = True
         return found
 
+    def everything(self, examples: int, device: torch.device) -> Tensor:
+        """As :meth:`there`, as if each word were in each dialogue."""
+        found = torch.ones(examples, len(self.entities) + 1, dtype=torch.bool, device=device)
+        found[:, -1] = False
+        return found
+
+    def of_chosen(self, there: Tensor, chosen: Tensor) -> Tensor:
+        """Whether candidates have each type; shape (examples, chosen, types).
+
+        Args:
+          there: of each example and word with a type, whether it is in the dialogue.
+          chosen: candidates of each example; shape (examples, chosen).
+        """
+        pairs = Ragged(*(self.get_buffer(f"pairs_{name}") for name in Ragged._fields))
+        places = torch.arange(chosen.numel(), device=chosen.device)
+        values, place = pairs.of_groups(chosen.flatten(), places)
+        hits = there[place // chosen.shape[1], values // self.types]
+        found = torch.zeros(chosen.numel(), self.types, dtype=torch.bool, device=chosen.device)
+        found[place[hits], values[hits] % self.types] = True
+        return found.view(*chosen.shape, self.types)
+
     def features(self, there: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """For each type: (the candidates that may have it, of each example and such candidate whether it has)."""
         for i in range(self.types):
@@ -75,7 +102,7 @@ class Vocabulary(msgspec.Struct, frozen=True):
     """What a net knows.
 
     Attributes:
-      words: of the dialogues that it is trained on.
+      words: of the dialogues that it is trained on; with bigrams also each two that follow one another.
       candidates: what may be answered.
       knowledge: type to its words; empty without match-type features.
     """
@@ -85,31 +112,66 @@ class Vocabulary(msgspec.Struct, frozen=True):
     knowledge: dict[str, list[str]]
 
 
+class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What shapes a net: flags of its training.
+
+    Attributes:
+      size: of the embeddings.
+      hops, memory: of a memory network: hops over the memory, and lines of history that it holds.
+      time: of a memory network: time features count lines ``back`` from the input, or are the ``index`` of the line.
+      input: of embeddings: the whole ``history``, or the ``last`` utterance.
+      share: of embeddings: whether words have the same embeddings in candidates (A = B).
+      bigrams: whether two words that follow one another are a word, too.
+    """
+
+    size: int
+    hops: int = 1
+    memory: int | None = None
+    time: str = "back"
+    input: str = "history"
+    share: bool = False
+    bigrams: bool = False
+
+
 class Net(nn.Module):
     """What both models have: embeddings of the user's side and of the candidates', and match-type features.
 
     Args:
       vocabulary: what it knows.
-      size: of the embeddings.
+      shape: its size, and which features it has.
+      initial: standard deviation of the new parameters.
+
+    Attributes:
+      sparse: whether gradients of embeddings have only the rows that were used.
     """
 
-    def __init__(self, vocabulary: Vocabulary, size: int) -> None:
+    sparse = False
+
+    def __init__(self, vocabulary: Vocabulary, shape: Shape, initial: float = INITIAL) -> None:
         super().__init__()
-        known = numbers_of(sorted({word for text in vocabulary.candidates for word in words_of(text)}))
-        bags = Ragged.of([[known[word] for word in words_of(text)] for text in vocabulary.candidates])
+        texts = [tokens_of(text, shape.bigrams) for text in vocabulary.candidates]
+        own = sorted({word for text in texts for word in text})
+        known = numbers_of(dict.fromkeys([*vocabulary.words, *own]) if shape.share else own)
+        bags = Ragged.of([[known[word] for word in text] for text in texts])
+        self.shape, self.initial = shape, initial
         self.register_buffer("candidate_words", bags.values, False)
         self.register_buffer("candidate_starts", bags.starts, False)
+        self.register_buffer("candidate_lengths", bags.lengths, False)
         self.matches = Matches(vocabulary.candidates, vocabulary.knowledge)
-        self.words = parameter(len(vocabulary.words), size)
-        self.answers = parameter(len(known), size)
-        self.types = parameter(self.matches.types, size)
+        self.words = self.parameter(len(known) if shape.share else len(vocabulary.words))
+        self.answers = None if shape.share else self.parameter(len(known))
+        self.types = self.parameter(self.matches.types)
+
+    def parameter(self, rows: int) -> nn.Parameter:
+        """Embeddings, new."""
+        return nn.Parameter(torch.randn(rows, self.shape.size) * self.initial)
 
     def sums(self, turns: Turns, texts: Tensor) -> Tensor:
         """The sum of the embeddings of each text's words."""
         words, starts = turns.words.take(texts)
-        return F.embedding_bag(words, self.words, starts, mode="sum")
+        return F.embedding_bag(words, self.words, starts, mode="sum", sparse=self.sparse)
 
-    def scores(self, query: Tensor, turns: Turns, ids: Tensor, first: Tensor) -> Tensor:
+    def scores(self, query: Tensor, turns: Turns, ids: Tensor, first: Tensor, chosen: Tensor | None) -> Tensor:
         """The score of each candidate, given a query for each turn.
 
         Args:
@@ -117,97 +179,122 @@ class Net(nn.Module):
           turns: all.
           ids: which of them.
           first: of each, the first line in which words with types are looked for.
+          chosen: candidates of each turn, shape (turns, chosen); None for all of each.
         """
+        if chosen is not None:
+            return self._scores_of_chosen(query, turns, ids, first, chosen)
         words, starts = self.get_buffer("candidate_words"), self.get_buffer("candidate_starts")
-        found = query @ F.embedding_bag(words, self.answers, starts, mode="sum").T
+        table = self.words if self.answers is None else self.answers
+        found = query @ F.embedding_bag(words, table, starts, mode="sum", sparse=self.sparse).T
         if self.matches.types:
-            there = self.matches.there(turns, *turns.history(ids, first), len(ids))
+            there = self._there(turns, ids, first)
             # A type's word adds its own product with the query to each candidate that has it.
             gains = query @ self.types.T
             for gain, (candidates, features) in zip(gains.unbind(1), self.matches.features(there), strict=True):
                 found = found.index_add(1, candidates, features * gain[:, None])
         return found
 
+    def _scores_of_chosen(self, query: Tensor, turns: Turns, ids: Tensor, first: Tensor, chosen: Tensor) -> Tensor:
+        buffers = (self.get_buffer(f"candidate_{name}") for name in ("words", "starts", "lengths"))
+        words, starts = Ragged(*buffers).take(chosen.flatten())
+        table = self.words if self.answers is None else self.answers
+        embedded = F.embedding_bag(words, table, starts, mode="sum", sparse=self.sparse).view(*chosen.shape, -1)
+        found = torch.einsum("bd,bcd->bc", query, embedded)
+        if self.matches.types:
+            features = self.matches.of_chosen(self._there(turns, ids, first), chosen)
+            found = found + torch.einsum("bd,td,bct->bc", query, self.types, features.to(query.dtype))
+        return found
+
+    def _there(self, turns: Turns, ids: Tensor, first: Tensor) -> Tensor:
+        if self.shape.input == "last":  # appendix D: the type is recorded, whatever the input
+            return self.matches.everything(len(ids), ids.device)
+        return self.matches.there(turns, *turns.history(ids, first), len(ids))
+
 
 class MemN2N(Net):
-    """A memory network (section 4.4; Sukhbaatar et al. 2015): a line of the history is a slot of the memory.
+    """A memory network (section 4.4, appendix A): a line of the history is a slot of the memory.
 
-    The bag of words of a line has features for who speaks and for how long ago that was. Each hop adds what the memory
-    answers, ``R sum p_i m_i``, to the query.
-
-    Args:
-      vocabulary: what it knows.
-      size: of the embeddings.
-      hops: over the memory.
-      memory: lines at most, the last ones.
+    The bag of words of a line has features for who speaks and for when. Each hop adds what the memory answers,
+    ``R sum p_i m_i``, to the query. Facts are lines of the user (footnote 2).
     """
 
-    def __init__(self, vocabulary: Vocabulary, size: int, hops: int, memory: int) -> None:
-        super().__init__(vocabulary, size)
-        self.hops, self.memory = hops, memory
-        self.ago = parameter(memory, size)
-        self.speakers = parameter(2, size)
-        self.answer = nn.Linear(size, size, bias=False)
+    def __init__(self, vocabulary: Vocabulary, shape: Shape, initial: float = INITIAL) -> None:
+        super().__init__(vocabulary, shape, initial)
+        if shape.memory is None:
+            raise KeyError("memory")
+        self.hops, self.memory = shape.hops, shape.memory
+        self.ago = self.parameter(self.memory)
+        self.speakers = self.parameter(2)
+        self.answer = nn.Linear(shape.size, shape.size, bias=False)
 
-    def forward(self, turns: Turns, ids: Tensor) -> Tensor:
-        """Scores of all candidates at some turns."""
-        now = turns.now[ids]
-        lengths = (now - turns.first[ids]).clamp_max(self.memory)
+    def forward(self, turns: Turns, ids: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Scores of the chosen candidates at some turns, of all by default."""
+        query, _ = self.read(turns, ids)
+        return self.scores(query, turns, ids, turns.now[ids] - self.lengths(turns, ids), chosen)
+
+    def lengths(self, turns: Turns, ids: Tensor) -> Tensor:
+        """How many lines the memory holds at some turns."""
+        return (turns.now[ids] - turns.first[ids]).clamp_max(self.memory)
+
+    def read(self, turns: Turns, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """(the query after the last hop, of each hop the weights of the memories, the latest memory first)."""
+        now, lengths = turns.now[ids], self.lengths(turns, ids)
         query = self.sums(turns, turns.line[now])
-        longest = int(lengths.max())
+        longest, attention = int(lengths.max()), []
         if longest:  # the first thing that a user says has no history
-            ago = torch.arange(longest, device=ids.device)
-            there = ago < lengths[:, None]
-            lines = torch.where(there, now[:, None] - 1 - ago, 0)
+            back = torch.arange(longest, device=ids.device)
+            there = back < lengths[:, None]
+            lines = torch.where(there, now[:, None] - 1 - back, 0)
             texts = torch.where(there, turns.line[lines], turns.padding)
+            times = back if self.shape.time == "back" else (lines - turns.first[ids, None]).clamp(0, self.memory - 1)
             slots = self.sums(turns, texts.flatten()).view(len(ids), longest, -1)
-            slots = slots + self.ago[:longest] + self.speakers[turns.speaker[lines]]
+            slots = slots + F.embedding(times, self.ago, sparse=self.sparse) + self.speakers[turns.speaker[lines]]
             for _ in range(self.hops):
                 weights = torch.einsum("bmd,bd->bm", slots, query).masked_fill(~there, -torch.inf)
                 # Where the memory is empty, all weights would be 0 / 0.
                 weights = torch.softmax(weights.masked_fill(lengths[:, None] == 0, 0), 1) * there
                 query = query + self.answer(torch.einsum("bm,bmd->bd", weights, slots))
-        return self.scores(query, turns, ids, now - lengths)
+                attention.append(weights)
+        return query, attention
 
 
 class Embeddings(Net):
     """Supervised embeddings (section 4.3): ``(A x) · (B y)``, the history with what is said now as one bag of words."""
 
-    def forward(self, turns: Turns, ids: Tensor) -> Tensor:
-        """Scores of all candidates at some turns."""
-        lines, places = turns.history(ids)
-        words, of = turns.words.of_groups(turns.line[lines], places)
-        counts = torch.bincount(of, minlength=len(ids))
-        query = F.embedding_bag(words, self.words, counts.cumsum(0) - counts, mode="sum")
-        return self.scores(query, turns, ids, turns.first[ids])
+    def forward(self, turns: Turns, ids: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Scores of the chosen candidates at some turns, of all by default."""
+        if self.shape.input == "last":
+            query = self.sums(turns, turns.line[turns.now[ids]])
+        else:
+            lines, places = turns.history(ids)
+            words, of = turns.words.of_groups(turns.line[lines], places)
+            counts = torch.bincount(of, minlength=len(ids))
+            starts = counts.cumsum(0) - counts
+            query = F.embedding_bag(words, self.words, starts, mode="sum", sparse=self.sparse)
+        return self.scores(query, turns, ids, turns.first[ids], chosen)
 
 
-def parameter(rows: int, size: int) -> nn.Parameter:
-    """Embeddings, new."""
-    return nn.Parameter(torch.randn(rows, size) * INITIAL)
+def negatives_of(answers: Tensor, candidates: int, negatives: int) -> Tensor:
+    """Candidates drawn for each turn, none of them the right one; shape (turns, negatives)."""
+    # Drawn from those after the right one, and round to those before it.
+    steps = torch.randint(1, candidates, (len(answers), negatives), device=answers.device)
+    return (answers[:, None] + steps) % candidates
 
 
-def ranking_loss(scores: Tensor, answers: Tensor, margin: float, negatives: int) -> Tensor:
-    """The margin ranking loss of section 4.3, summed over sampled candidates, as a mean over turns.
+def ranking_loss(scores: Tensor, margin: float) -> Tensor:
+    """The margin ranking loss of section 4.3: the mean over the negatives within the margin, and over turns.
 
     Args:
-      scores: of all candidates at each turn.
-      answers: the right ones.
+      scores: of the right candidate, then of the negatives; shape (turns, 1 + negatives).
       margin: by which the right one is to be better.
-      negatives: others that are drawn for each turn.
     """
-    # Drawn from those after the right one, and round to those before it: so it is never drawn.
-    steps = torch.randint(1, scores.shape[1], (len(scores), negatives), device=scores.device)
-    others = (answers[:, None] + steps) % scores.shape[1]
-    short = margin - scores.gather(1, answers[:, None]) + scores.gather(1, others)
-    return short.clamp_min(0).sum(1).mean()
+    short = (margin - scores[:, :1] + scores[:, 1:]).clamp_min(0)
+    return (short.sum(1) / (short > 0).sum(1).clamp_min(1)).mean()
 
 
-def make(model: str, vocabulary: Vocabulary, settings: Mapping[str, int]) -> Net:
+def make(model: str, vocabulary: Vocabulary, shape: Shape, initial: float = INITIAL) -> Net:
     """A net by the name of its model, with new parameters."""
-    if model == "memn2n":
-        return MemN2N(vocabulary, settings["size"], settings["hops"], settings["memory"])
-    return Embeddings(vocabulary, settings["size"])
+    return (MemN2N if model == "memn2n" else Embeddings)(vocabulary, shape, initial)
 
 
 class NetAnswers:
@@ -235,7 +322,8 @@ class NetAnswers:
         Raises:
           InputError: there is not enough memory.
         """
-        turns = turns_of(encode(dialogues, {}), self.words, self.net.matches.entities, self.device)
+        net = self.net
+        turns = turns_of(encode(dialogues, {}), self.words, net.matches.entities, self.device, net.shape.bigrams)
         found: list[int] = []
         with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
             for ids in turns.batches(self.batch):

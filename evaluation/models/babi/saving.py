@@ -13,7 +13,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms import files
 from parapet.transforms.babi_format import BabiDialogue
 
-FORMAT = 1
+FORMAT = 2  # 1 had facts in the memory as lines of the bot
 
 
 class Answerer(Protocol):
@@ -28,7 +28,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
     Attributes:
       task: of the bAbI tasks, empty where that is not known.
-      settings: numbers that shape a net.
+      settings: of a net: its shape, see :class:`parapet.evaluation.models.babi.nets.Shape`.
       history: of ``tfidf``: whether all that was said counts.
       candidates: what may be answered.
       knowledge: type to its words; empty without match-type features.
@@ -39,7 +39,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
     format: int = FORMAT
     task: str = ""
-    settings: dict[str, int] = msgspec.field(default_factory=dict)
+    settings: dict[str, int | str | bool] = msgspec.field(default_factory=dict)
     history: bool = True
     candidates: list[str] = msgspec.field(default_factory=list)
     knowledge: dict[str, list[str]] = msgspec.field(default_factory=dict)
@@ -87,7 +87,7 @@ def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answer
 def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
     # These load torch, which a card does not need.
     from parapet.evaluation.models.babi.baselines import Nearest, RuleBot, TfIdf
-    from parapet.evaluation.models.babi.nets import NetAnswers, Vocabulary, make
+    from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
     from parapet.evaluation.models.devices import device_of
 
     if card.model == "rules":
@@ -98,8 +98,8 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
         return TfIdf(card.candidates, card.knowledge, card.history)
     vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)
     try:
-        net = make(card.model, vocabulary, card.settings)
-    except (KeyError, RuntimeError) as error:  # settings that are missing
+        net = make(card.model, vocabulary, msgspec.convert(card.settings, Shape))
+    except (KeyError, RuntimeError, msgspec.ValidationError) as error:  # settings that are missing
         message = " ".join(str(error).split())[:300]
         raise InputError(f"does not fit {MODEL} beside it: {message}", files.join(folder, WEIGHTS)) from None
     saving.load_weights(net, folder)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
+import msgspec
 import pytest
 import torch
 from babi_toy import CANDIDATES, CUISINES, FACTS, dialogue, dialogues, unseen
@@ -13,11 +15,21 @@ from hypothesis import strategies as st
 from seeding import SEED
 
 from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Nearest, RuleBot, TfIdf
-from parapet.evaluation.models.babi.data import Corpus, numbers_of, types_of, words_of
+from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of, types_of, words_of
 from parapet.evaluation.models.babi.encoding import BOT, USER, Ragged, encode, ranges, turns_of
 from parapet.evaluation.models.babi.inference import histories
 from parapet.evaluation.models.babi.learning import BabiLearner, Config
-from parapet.evaluation.models.babi.nets import Matches, MemN2N, NetAnswers, Vocabulary, make, ranking_loss
+from parapet.evaluation.models.babi.nets import (
+    Matches,
+    MemN2N,
+    NetAnswers,
+    Shape,
+    Vocabulary,
+    make,
+    negatives_of,
+    ranking_loss,
+)
+from parapet.evaluation.models.saving import MODEL
 from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact
 
 CPU = torch.device("cpu")
@@ -38,10 +50,12 @@ def vocabulary(match: bool = True) -> Vocabulary:
     return Vocabulary(words, CANDIDATES, KNOWLEDGE if match else {})
 
 
-def net(model: str = "memn2n", match: bool = True, hops: int = 2, memory: int = 9) -> tuple[MemN2N, Vocabulary]:
+def net(
+    model: str = "memn2n", match: bool = True, hops: int = 2, memory: int = 9, **shape: Any
+) -> tuple[MemN2N, Vocabulary]:
     torch.manual_seed(SEED + 3)
     known = vocabulary(match)
-    made = make(model, known, {"size": 6, "hops": hops, "memory": memory})
+    made = make(model, known, Shape(size=6, hops=hops, memory=memory, **shape))
     return made.double(), known  # type: ignore[return-value]
 
 
@@ -50,7 +64,7 @@ def texts_before(one: BabiDialogue) -> list[tuple[list[tuple[int, str]], str]]:
     found, before = [], []
     for line in one.lines:
         if isinstance(line, Fact):
-            before.append((BOT, f"{line.entity} {line.relation} {line.value}"))
+            before.append((USER, f"{line.entity} {line.relation} {line.value}"))
         else:
             found.append((list(before), line.user))
             before += [(USER, line.user), (BOT, line.bot)]
@@ -73,9 +87,15 @@ def plain_scores(model: MemN2N, known: Vocabulary, memory: list[tuple[int, str]]
     def bag(text: str) -> torch.Tensor:
         return sum((words[word] for word in text.split() if word in words), zero)
 
-    memory = memory[-model.memory :]
+    cut = max(0, len(memory) - model.memory)
+    memory = memory[cut:]
+    times = [
+        min(cut + i, model.memory - 1) if model.shape.time == "index" else len(memory) - 1 - i
+        for i in range(len(memory))
+    ]
     slots = [
-        bag(text) + model.ago[len(memory) - 1 - i] + model.speakers[speaker] for i, (speaker, text) in enumerate(memory)
+        bag(text) + model.ago[time] + model.speakers[speaker]
+        for time, (speaker, text) in zip(times, memory, strict=True)
     ]
     query = bag(said)
     for _ in range(model.hops):
@@ -93,9 +113,9 @@ def plain_scores(model: MemN2N, known: Vocabulary, memory: list[tuple[int, str]]
 
 
 @pytest.mark.parametrize("match", [True, False])
-@pytest.mark.parametrize("hops", [1, 3])
-def test_memn2n_computes_what_the_paper_says(match: bool, hops: int) -> None:
-    model, known = net(match=match, hops=hops)
+@pytest.mark.parametrize(("hops", "time"), [(1, "back"), (3, "back"), (2, "index")])
+def test_memn2n_computes_what_the_paper_says(match: bool, hops: int, time: str) -> None:
+    model, known = net(match=match, hops=hops, time=time)
     some = [*dialogues()[:3], *ODD, *unseen()[:1]]
     turns = turns_of(encode(some, numbers_of(CANDIDATES)), numbers_of(known.words), model.matches.entities, CPU)
     with torch.inference_mode():
@@ -263,8 +283,110 @@ def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
 
 
 def test_the_right_answer_is_never_drawn_against_itself() -> None:
-    scores = torch.zeros(3, 4)
     answers = torch.tensor([0, 2, 3])
-    scores[torch.arange(3), answers] = 5.0
-    assert float(ranking_loss(scores, answers, margin=1.0, negatives=50)) == 0.0
-    assert float(ranking_loss(-scores, answers, margin=1.0, negatives=50)) == pytest.approx(300)
+    drawn = negatives_of(answers, 4, 50)
+    assert [set(row) for row in drawn.tolist()] == [{1, 2, 3}, {0, 1, 3}, {0, 1, 2}]
+
+
+def test_the_ranking_loss_is_the_mean_over_negatives_within_the_margin() -> None:
+    scores = torch.tensor([[1.0, 0.5, 0.95, 1.3], [2.0, 0.0, 0.0, 0.0]], requires_grad=True)
+    loss = ranking_loss(scores, margin=0.1)
+    assert loss.item() == pytest.approx(((0.05 + 0.4) / 2 + 0) / 2)
+    loss.backward()
+    assert scores.grad is not None
+    assert torch.allclose(scores.grad, torch.tensor([[-0.5, 0, 0.25, 0.25], [0, 0, 0, 0]]))
+
+
+SHAPES: list[tuple[str, dict[str, Any]]] = [
+    ("memn2n", {}),
+    ("memn2n", {"time": "index", "bigrams": True}),
+    ("embeddings", {}),
+    ("embeddings", {"input": "last"}),
+    ("embeddings", {"share": True, "bigrams": True}),
+]
+
+
+@pytest.mark.parametrize("match", [True, False])
+@pytest.mark.parametrize(("model", "shape"), SHAPES)
+def test_chosen_candidates_have_the_scores_that_they_have_among_all(
+    model: str, shape: dict[str, Any], match: bool
+) -> None:
+    made, known = net(model, match, **shape)
+    numbers = numbers_of(CANDIDATES)
+    turns = turns_of(encode([*dialogues()[:4], *ODD], numbers), numbers_of(known.words), made.matches.entities, CPU)
+    ids = torch.arange(len(turns.now))
+    chosen = torch.randint(0, len(CANDIDATES), (len(ids), 7))
+    with torch.inference_mode():
+        assert torch.allclose(made(turns, ids, chosen), made(turns, ids).gather(1, chosen), atol=1e-12)
+
+
+def test_without_history_a_type_is_recorded_whatever_the_input() -> None:
+    made, known = net("embeddings", input="last")
+    some = [BabiDialogue((Exchange("hi", "hello"), Exchange("a table in rome", "on it")))]
+    turns = turns_of(encode(some, {}), numbers_of(known.words), made.matches.entities, CPU)
+    answers = sorted({word for text in CANDIDATES for word in text.split()})
+    with torch.inference_mode():
+        scores = made(turns, torch.arange(2))[1]
+        query = sum(made.words[known.words.index(word)] for word in ("a", "table", "in", "rome"))
+        for candidate, score in zip(CANDIDATES, scores.tolist(), strict=True):
+            words = candidate.split()
+            embedded = sum(made.answers[answers.index(word)] for word in words)
+            for number, values in enumerate(KNOWLEDGE.values()):
+                if set(values) & set(words):
+                    embedded = embedded + made.types[number]
+            assert score == pytest.approx(float(query @ embedded))
+
+
+def test_bigrams_are_words_within_a_line() -> None:
+    assert tokens_of("a b c", bigrams=True) == ["a", "b", "c", "a b", "b c"]
+    assert tokens_of("a b c", bigrams=False) == ["a", "b", "c"]
+    some = [BabiDialogue((Exchange("a b", "c"), Exchange("b a", "c")))]
+    words = numbers_of(["a", "b", "c", "a b", "b a", "b c"])
+    turns = turns_of(encode(some, {}), words, {}, CPU, bigrams=True)
+    assert [turns.words.take(turns.line[[i]])[0].tolist() for i in range(4)] == [[0, 1, 3], [2], [1, 0, 4], [2]]
+
+
+@pytest.mark.parametrize(("model", "shape"), SHAPES)
+def test_sparse_gradients_move_parameters_as_dense_ones_do(model: str, shape: dict[str, Any]) -> None:
+    corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
+    share = {"share": "on" if shape.get("share") else "off"}
+    config = Config(model=model, size=8, batch_size=1, learning_rate=0.5, margin=1.0, negatives=5, epochs=1, patience=1,
+                    hops=2, memory=9, seed=str(SEED), threads=1, device="cpu", optimiser="sgd",
+                    **{**shape, **share})  # fmt: skip
+    moved = []
+    for sparse in (True, False):
+        torch.manual_seed(SEED)
+        learner = BabiLearner(config, corpus)
+        learner.nets[0].sparse = sparse
+        before = {name: value.clone() for name, value in learner.module.state_dict().items()}
+        for turn in (4, 7):
+            learner.optimiser.zero_grad()
+            learner.loss(torch.tensor([turn])).backward()
+            learner.optimiser.step()
+        assert learner.nets[0].words.grad is not None
+        assert learner.nets[0].words.grad.is_sparse == sparse
+        moved.append(learner.module.state_dict())
+    assert all(torch.allclose(moved[0][name], value, atol=1e-6) for name, value in moved[1].items())
+    assert not torch.equal(moved[0]["words"], before["words"])
+
+
+def test_of_two_nets_the_better_one_on_dev_is_kept() -> None:
+    corpus = Corpus(dialogues(), dialogues(), CANDIDATES, {}, "1")
+    config = Config(model="embeddings", size=8, batch_size=1, learning_rate=0.5, margin=1.0, negatives=5, epochs=1,
+                    patience=1, seed=str(SEED), threads=1, device="cpu", share="auto")  # fmt: skip
+    learner = BabiLearner(config, corpus)
+    wrong = numbers_of(CANDIDATES)["api_call welsh rome"]
+    for good, (net_of, other) in enumerate([learner.nets, learner.nets[::-1]]):
+        with torch.no_grad():
+            for one in learner.nets:
+                for value in one.parameters():
+                    value.zero_()  # all scores are equal: the answer is the first candidate, "hello"
+            other.words.fill_(1.0)
+            table = other.words if other.answers is None else other.answers
+            table[
+                Ragged(other.candidate_words, other.candidate_starts, other.candidate_lengths).take(
+                    torch.tensor([wrong])
+                )[0]
+            ] = 9.0
+        card = msgspec.json.decode(learner.files()[MODEL])
+        assert card["settings"].get("share", False) == net_of.shape.share == bool(good)

@@ -1,0 +1,120 @@
+"""``--preset table8`` and ``table9`` against Bordes, Boureau and Weston 2017, Tables 1, 8, 9 and 10."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+from babi_toy import CANDIDATES, dialogues, write_toy
+from safetensors.torch import load_file
+from seeding import train
+
+from parapet.evaluation.models.babi.data import read_candidates, words_of
+from parapet.evaluation.models.babi.learning import Config
+from parapet.evaluation.models.saving import WEIGHTS
+from parapet.pipelines.models import family_of
+from parapet.pipelines.models.family import config_of
+from parapet.schemas.errors import InputError
+from parapet.transforms.babi_format import Exchange
+
+# Learning rate, margin, dimension, negative candidates, and history or hops, as the paper prints them.
+TABLE_8 = """\
+1 0.01 0.01 32 100 True
+2 0.01 0.01 128 100 False
+3 0.01 0.1 128 1000 False
+4 0.001 0.1 128 1000 False
+5 0.01 0.01 32 100 True
+6 0.001 0.01 128 100 False
+concierge 0.001 0.1 64 100 False"""
+TABLE_9 = """\
+1 0.01 0.1 128 100 1
+2 0.01 0.1 32 100 1
+3 0.01 0.1 32 100 3
+4 0.01 0.1 128 100 2
+5 0.01 0.1 32 100 3
+6 0.01 0.1 128 100 4
+concierge 0.001 0.1 128 100 2"""
+ROWS = [("embeddings", "table8", *row.split()) for row in TABLE_8.splitlines()]
+ROWS += [("memn2n", "table9", *row.split()) for row in TABLE_9.splitlines()]
+PUBLISHED_VOCABULARY, PUBLISHED_CANDIDATES = 3_747, 4_212  # Table 1, tasks 1 to 5
+
+
+def parsed(model: str, *argv: str, name: str = "chats") -> argparse.Namespace:
+    files = ["--train", f"babi-{name}-trn.txt", "--dev", f"babi-{name}-dev.txt", "--candidates", "c", "--output", "o"]
+    return family_of(model).train_parser().parse([*files, *argv])[0]
+
+
+@pytest.mark.parametrize(("model", "preset", "task", "rate", "margin", "size", "negatives", "last"), ROWS)
+def test_a_preset_has_the_row_of_its_task(
+    model: str, preset: str, task: str, rate: str, margin: str, size: str, negatives: str, last: str
+) -> None:
+    args = parsed(model, "--preset", preset, "--task", task)
+    assert (args.learning_rate, args.margin) == (float(rate), float(margin))
+    assert (args.size, args.negatives) == (int(size), int(negatives))
+    assert (args.optimiser, args.batch_size, args.schedule, args.bigrams) == ("sgd", 1, "constant", False)
+    config = config_of(Config, args, model=model, device="cpu")
+    if model == "embeddings":
+        assert args.input == {"True": "history", "False": "last"}[last]
+        assert [(shape.share, shape.input) for shape in config.shapes] == [(False, args.input), (True, args.input)]
+    else:
+        assert args.hops == int(last)
+        assert (args.memory, args.time) == (1000, "index")  # T = 1000 features of the index
+
+
+@pytest.mark.parametrize(("model", "preset"), [("embeddings", "table8"), ("memn2n", "table9")])
+def test_the_task_is_that_of_the_files_and_flags_win(model: str, preset: str) -> None:
+    named, given = parsed(model, "--preset", preset, name="task4"), parsed(model, "--preset", preset, "--task", "4")
+    assert vars(named) == {**vars(given), "train": named.train, "dev": named.dev}
+    other = parsed(model, "--size", "7", "--preset", preset, "--task", "2", "--batch_size=8", name="task4")
+    assert (other.size, other.batch_size, other.task) == (7, 8, "2")
+    by_steps = parsed(model, "--preset", preset, "--steps", "30", name="task4")
+    assert (by_steps.steps, by_steps.epochs, by_steps.learning_rate) == (30, None, given.learning_rate)
+    with pytest.raises(InputError, match="needs a task, and the names of the files have none: give --task"):
+        parsed(model, "--preset", preset)
+    with pytest.raises(InputError, match="has no row for task 7: give --task"):
+        parsed(model, "--preset", preset, name="task7")
+
+
+def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path: Path) -> None:
+    """A and W of d x V, R of d x d, T = 1000 features of time and two of the speaker (appendix A)."""
+    files = write_toy(tmp_path)
+    lines = [
+        f"{line.user} {line.bot}" if isinstance(line, Exchange) else f"{line.entity} {line.relation} {line.value}"
+        for one in dialogues()
+        for line in one.lines
+    ]
+    inputs = {word for text in lines for word in text.split()}
+    answers = {word for text in CANDIDATES for word in text.split()}
+    short = ["--epochs", "1", "--quiet"]
+    found = {}
+    for model, flags in {
+        "memn2n": ["--preset", "table9"],
+        "embeddings": ["--preset", "table8", "--share", "off"],
+        "shared": ["--preset", "table8", "--share", "on"],
+    }.items():
+        out = tmp_path / model
+        assert train([model.replace("shared", "embeddings"), *files, *flags, *short, "--output", str(out)]) == 0
+        head = json.loads((out / "run.json").read_text())
+        found[model] = sum(tensor.numel() for tensor in load_file(out / WEIGHTS).values())
+        assert head["result"]["parameters"] == found[model]
+        assert head["result"]["vocabulary"] == len(inputs | answers)
+        assert head["options"]["preset"] == flags[1]
+        assert (head["options"]["task"], head["options"]["learning_rate"]) == ("1", 0.01)
+    assert found["memn2n"] == 128 * (len(inputs) + len(answers) + 1000 + 2 + 128)
+    assert found["embeddings"] == 32 * (len(inputs) + len(answers))
+    assert found["shared"] == 32 * len(inputs | answers)
+
+
+def test_the_vocabulary_of_the_published_files(real_data: Path) -> None:
+    """The paper's 3,747 words are those of all files: 19 are left for the tasks that are not at hand."""
+    folder = real_data / "babi"
+    if not folder.is_dir():
+        pytest.skip("PARAPET_DATA has no babi")
+    candidates = read_candidates(str(folder / "dialog-babi-candidates.txt"))
+    assert len(candidates) == PUBLISHED_CANDIDATES
+    texts = [*candidates, *(folder / "dialog-babi-kb-all.txt").read_text().splitlines()]
+    texts += [text.partition(" ")[2] for path in folder.glob("*task*.txt") for text in path.read_text().splitlines()]
+    words = {word for text in texts for word in words_of(text)}
+    assert len(words) == PUBLISHED_VOCABULARY - 19
