@@ -1,4 +1,4 @@
-"""The active intents of dialogues: of each frame, and the one that a user turn with several frames is about."""
+"""The active intents of dialogues: of each frame, and the one that a user turn with several is about; and its acts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from parapet.evaluation.dst.sets import originals_of
-from parapet.schemas.dialogue import Dialogue, Frame
+from parapet.schemas.dialogue import Dialogue, Frame, Turn
 from parapet.schemas.service import Service
 from parapet.transforms.touching import services_in_turns
 
@@ -24,6 +24,7 @@ class UserTurn(msgspec.Struct, frozen=True):
       turn: its position in the dialogue, from 0.
       intent: the one that it is about, and its ``service``; both empty where no frame has a state.
       frames: the active intent of each service that has a state.
+      acts: its dialogue acts, each once, in alphabetical order, joined by ``+``; empty where it has none.
     """
 
     turn: int
@@ -31,6 +32,7 @@ class UserTurn(msgspec.Struct, frozen=True):
     intent: str
     service: str
     frames: dict[str, str]
+    acts: str = ""
 
 
 def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[UserTurn]:
@@ -44,7 +46,12 @@ def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[UserTurn]:
                     frames[frame.service] = renamed.get(frame.service, {}).get(intent, intent)
             active = frame_of(turn.frames, services)
             service = active.service if active else ""
-            yield UserTurn(position, turn.utterance, frames.get(service, ""), service, frames)
+            yield UserTurn(position, turn.utterance, frames.get(service, ""), service, frames, acts_of(turn))
+
+
+def acts_of(turn: Turn) -> str:
+    """The dialogue acts of a turn as one label: ``INFORM+INFORM_INTENT``; empty where it has none."""
+    return "+".join(sorted({action.act for frame in turn.frames for action in frame.actions or ()}))
 
 
 def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None:

@@ -23,6 +23,7 @@ TASKS = {
     "response": "responses: Inform, Success, BLEU and Combined, as for MultiWOZ",
     "generation": "utterances from dialogue acts: slot error rate, BLEU, SGSAcc",
     "ratings": "what people say of such utterances: agreement with SGSAcc",
+    "validity": "perturbed sets: values, states and labels kept",
 }
 
 USAGE = f"""usage: parapet evaluate --task TASK [flags]

@@ -1,4 +1,4 @@
-"""The text classifier: intents of user turns, and turns that are out of domain."""
+"""The text classifier: intents or dialogue acts of user turns, and turns that are out of domain."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 FROM_SCRATCH = {"learning_rate": 0.01, "schedule": "constant", "warmup": 0.0, "clip": 0.0}
 FINE_TUNED = {"learning_rate": 5e-5, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
+TASKS = ("intent", "acts", "ood")
 HELD_OUT = 0.1  # of the dialogues, where there is no --dev
 LEAST = {"size": 1, "buckets": 1, "max_length": 8}
 OPTIONS = (*TRAINING, *LEAST, "task", "score", "split", "dev_split")
@@ -44,16 +45,16 @@ class Classifier(Family):
     """A net from scratch, or a fine-tuned checkpoint."""
 
     description = """\
-Trains a classifier of user turns, by intent or by whether they are out of domain: a fine-tuned BERT or RoBERTa, or
-from scratch on hashed words and character n-grams, in seconds."""
+Trains a classifier of user turns, by intent, by dialogue acts or by whether they are out of domain: a fine-tuned BERT
+or RoBERTa, or from scratch on hashed words and character n-grams, in seconds."""
     example = """\
   parapet train classifier --train my_corpus --output my_model
   parapet train classifier --train my_corpus --foreign my_foreign_turns --output my_model
   parapet train classifier --task ood --train my_foreign_turns --output my_model
   parapet train classifier --train my_corpus --checkpoint bert-base-uncased --output my_model"""
     predict_description = """\
-Predicts intents or out-of-domain scores of user turns: OUT/predictions/original/SPLIT/intent.jsonl or ood.jsonl, and so
-on for each variant and set, for 'parapet evaluate --task intent' and '--task ood'."""
+Predicts intents, dialogue acts or out-of-domain scores of user turns: OUT/predictions/original/SPLIT/intent.jsonl,
+acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evaluate --task intent' and '--task ood'."""
     predict_example = """\
   parapet predict classifier --model my_model --reference my_corpus --sets typos=my_variations/typos-env1 \\
     --output my_intents
@@ -65,7 +66,7 @@ on for each variant and set, for 'parapet evaluate --task intent' and '--task oo
     def add_train_flags(self, parser: StrictParser) -> None:
         """Turns, what their labels are, and the model."""
         add = parser.group(INPUT)
-        add("--task", choices=("intent", "ood"), default="intent", help="what the labels are")
+        add("--task", choices=TASKS, default=TASKS[0], help="what the labels are")
         text = "corpora, outputs of 'parapet ood', or JSON lines with utterance and label (default: the bundled sample)"
         add("--train", nargs="+", metavar="PATH", reads=True, help=text)
         add_split(parser, TRAIN)
@@ -97,8 +98,8 @@ on for each variant and set, for 'parapet evaluate --task intent' and '--task oo
         if args.task == "ood" and not args.train:
             raise InputError("give turns that are labelled, such as what 'parapet ood' wrote", "--train")
         train = args.train or [str(sample_root())]
-        if args.foreign and args.task == "ood":
-            raise InputError("is for intents: with --task ood the threshold is tuned on --dev", "--foreign")
+        if args.foreign and args.task != "intent":
+            raise InputError("is for intents; with --task ood the threshold is tuned on --dev", "--foreign")
         for flag, paths in (("train", train), ("dev", args.dev), ("foreign", args.foreign)):
             for path in paths or ():
                 check_apart(args.output, **{flag: path})
@@ -124,7 +125,7 @@ on for each variant and set, for 'parapet evaluate --task intent' and '--task oo
     def add_predict_flags(self, parser: Parser) -> None:
         """What is predicted, and of which turns."""
         add = parser.group(INPUT)
-        add("--task", choices=("intent", "ood"), help="what is predicted (default: what the model was trained for)")
+        add("--task", choices=TASKS, help="what is predicted (default: what the model was trained for)")
         add_sets(parser, reference="corpus, output of 'ood', or JSON lines with utterance")
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
@@ -138,8 +139,8 @@ on for each variant and set, for 'parapet evaluate --task intent' and '--task oo
 
         card, _ = load(args.model, "cpu", args.batch_size)
         task = args.task or card.task
-        if task == "intent" and card.task != "intent":
-            raise InputError("the model was trained on out-of-domain turns, and knows no intents", args.model, "--task")
+        if task not in ("ood", card.task):
+            raise InputError(f"the model was trained for {card.task}, and knows no {task}", args.model, "--task")
         found = find(sources, task)
         for remark in found.remarks:
             logging.warning("%s", remark)

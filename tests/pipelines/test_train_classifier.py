@@ -221,7 +221,7 @@ def test_bad_input_is_told(model: Path, data: Path, tmp_path: Path, capsys: pyte
         (["--train", str(tmp_path / "none")], "there is no such file or folder"),
         (["--train", one], "all turns have the label 'A': there is nothing to learn"),
         (["--train", str(tmp_path / "bare.jsonl")], "no user turn of it has a label of --task intent"),
-        (["--train", str(data / "foreign")], "has labels for --task ood: for intents give the corpus"),
+        (["--train", str(data / "foreign")], "has labels for --task ood: give the corpus for --task intent"),
         ([*good, "--task", "ood"], "is no label of --task ood: ood or in_domain"),
         ([*good, "--task", "ood", "--foreign", one], "--foreign: is for intents"),
         ([*good, "--foreign", str(data / "foreign")], "no turns of split 'dev'; there are: test, train"),

@@ -58,8 +58,9 @@ def _end(text: str, acts: frozenset[str]) -> str:
     thanks = ", thanks" if acts & _END_ACTS and rules.THANKS.search(text) else ""
     if "GOODBYE" not in acts:
         return thanks
-    bye = ", bye" if rules.BYE.search(text) else ""
-    return thanks + bye or (", that's all" if rules.ALL.search(text) else "")
+    leave = ", bye" if rules.BYE.search(text) else ", that's all" if rules.ALL.search(text) else ""
+    # Words that are neither thanks nor a known farewell may be one: they stay.
+    return thanks + leave if leave or rules.THANKING.match(text) else ""
 
 
 def _whole(text: str, new: str) -> list[Operation]:

@@ -100,10 +100,15 @@ NO = re.compile(r"(?:no|nope|nah)\b", re.IGNORECASE)
 THANKS = re.compile(r"\b(?:thanks|thank\s+you|thank|thx)\b", re.IGNORECASE)
 ALL = re.compile(
     r"\b(?:(?:that|it|this)(?:['’]?s|\s+is|\s+was|\s+will\s+be|\s+would\s+be|['’]ll\s+be)\s+(?:about\s+)?(?:all|it|everything)"
-    r"|all\s+i\s+need(?:ed)?)\b",
+    r"|(?:that|this|it)(?:\s+will|['’]?ll|\s+should)\s+do(?:\s+it)?|all\s+i\s+need(?:ed)?|(?:i['’]?m|i\s+am)\s+all\s+set"
+    r"|nothing\s+else|(?:don['’]?t|do\s+not|won['’]?t)\s+need\s+anything\s+(?:else|more))\b",
     re.IGNORECASE,
 )
-BYE = re.compile(r"\b(?:bye|goodbye|good\s+(?:bye|night|day)|see\s+you|so\s+long|take\s+care)\b", re.IGNORECASE)
+BYE = re.compile(
+    r"\b(?:bye|goodbye|good\s+(?:bye|night|day)|see\s+you|so\s+long|take\s+care"
+    r"|have\s+an?\s+\w+\s+(?:one|day|night|evening|afternoon|weekend|time))\b",
+    re.IGNORECASE,
+)
 PLEASANT = re.compile(
     r"(?:sounds|(?:that|it|this|everything)(?:\s+(?:one|all))?"
     r"(?:['’]?s|\s+(?:is|was|sounds|looks|seems|would\s+be|will\s+be)))\s+"

@@ -1,1 +1,1 @@
-"""A text classifier: intents of user turns, and turns that are out of domain."""
+"""A text classifier: intents or dialogue acts of user turns, and turns that are out of domain."""

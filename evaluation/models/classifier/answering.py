@@ -141,7 +141,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
     """What ``model.json`` says.
 
     Attributes:
-      task: ``intent`` or ``ood``.
+      task: ``intent``, ``acts`` or ``ood``.
       labels: the classes, in the order of the scores.
       checkpoint: whether the model is one of transformers; else a net of ``size`` and ``buckets``.
       length: words or pieces of an utterance at most.

@@ -18,7 +18,7 @@ from parapet.schemas.layout import as_path, is_there
 from parapet.transforms import corpora
 from parapet.transforms.files import read_bytes
 
-INTENT = "intent"
+INTENT, ACTS = "intent", "acts"
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Turn(msgspec.Struct, frozen=True):
 
     Attributes:
       key: its set, dialogue and turn.
-      label: its intent, or ``ood`` or ``in_domain``; empty where that is not known.
+      label: its intent, its dialogue acts, or ``ood`` or ``in_domain``; empty where that is not known.
     """
 
     key: Key
@@ -47,7 +47,7 @@ def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
     Args:
       paths: corpora, files of JSON lines, or folders that ``parapet ood`` wrote.
       split: of the folders.
-      task: ``intent`` or ``ood``.
+      task: ``intent``, ``acts`` or ``ood``.
 
     Raises:
       InputError: one cannot be read, or has no label of this task.
@@ -72,14 +72,16 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
         return iter(turns_of_lines(path, task))
     if is_of_ood(path):
         if task != OOD:
-            raise InputError("is of 'parapet ood' and has labels for --task ood: for intents give the corpus", path)
+            raise InputError(
+                f"is of 'parapet ood' and has labels for --task ood: give the corpus for --task {task}", path
+            )
         return (
             turn_of(key, truth.ood, truth.utterance) for key, truth in read_truth(Sources(path, split)).turns.items()
         )
     if task == OOD:
         raise InputError("has no set of 'parapet ood': give what it wrote, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])
-    return (turn for file in sorted(one.path for one in corpus.files) for turn in turns_of_corpus(file, "", {}))
+    return (turn for file in sorted(one.path for one in corpus.files) for turn in turns_of_corpus(file, "", {}, task))
 
 
 def turn_of(key: Key, ood: bool, utterance: str) -> Turn:
@@ -100,17 +102,19 @@ def turns_of_lines(path: str, task: str) -> list[Turn]:
     return found
 
 
-def turns_of_corpus(path: str, name: str, renamed: Renamed) -> Iterator[Turn]:
+def turns_of_corpus(path: str, name: str, renamed: Renamed, task: str) -> Iterator[Turn]:
     """The user turns of a dialogue file.
 
     Args:
       path: the file.
       name: of its set.
       renamed: how its intents are to be called.
+      task: ``acts``; of any other the label is the intent.
     """
     for dialogue in parse_dialogues(read_bytes(path), path):
         for turn in user_turns(dialogue, renamed):
-            yield Turn((name, dialogue.dialogue_id, turn.turn), turn.utterance, turn.intent)
+            label = turn.acts if task == ACTS else turn.intent
+            yield Turn((name, dialogue.dialogue_id, turn.turn), turn.utterance, label)
 
 
 class Corpus(msgspec.Struct, frozen=True):
@@ -150,7 +154,7 @@ def read_training(task: str, paths: Paths) -> Corpus:
     """Reads what a classifier is trained on.
 
     Args:
-      task: ``intent`` or ``ood``.
+      task: ``intent``, ``acts`` or ``ood``.
       paths: where from.
 
     Raises:

@@ -12,7 +12,7 @@ from parapet.evaluation.active_intents import renamed_intents
 from parapet.evaluation.dst.sets import make_plan
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.classifier.answering import Answer, Classifier, load
-from parapet.evaluation.models.classifier.data import INTENT, Turn, read_turns, turns_of_corpus
+from parapet.evaluation.models.classifier.data import Turn, read_turns, turns_of_corpus
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, is_of_ood
 from parapet.evaluation.sets import ORIGINAL, Sources
@@ -46,7 +46,7 @@ def find(given: Sources, task: str) -> Reference:
     Args:
       given: a reference: a corpus, a file of JSON lines, or a folder that ``parapet ood`` wrote; of a corpus its
         variants and further sets too.
-      task: ``intent`` or ``ood``.
+      task: ``intent``, ``acts`` or ``ood``.
 
     Raises:
       InputError: something is not there, or cannot be asked for this task.
@@ -81,7 +81,7 @@ def _read(reference: Reference, name: str, path: str, task: str) -> Iterator[Tur
     if not name:
         yield from read_turns(path, reference.split, task)
         return
-    for turn in turns_of_corpus(path, name, reference.renamed.get(name, {})):
+    for turn in turns_of_corpus(path, name, reference.renamed.get(name, {}), task):
         if task == OOD:
             yield msgspec.structs.replace(turn, label="")  # whether it is foreign is nowhere said
         elif turn.label:
@@ -104,7 +104,7 @@ class Job(inference.Job[int, Turns, Classifier], frozen=True, kw_only=True):
     """What is predicted.
 
     Attributes:
-      task: ``intent`` or ``ood``.
+      task: ``intent``, ``acts`` or ``ood``.
       threshold: turns with this score or more are out of domain; None for scores without a decision.
       reference: the files.
     """
@@ -156,7 +156,7 @@ def _line(turn: Turn, answer: Answer, job: Job) -> bytes:
     name, dialogue, position = turn.key
     row: dict[str, Any] = {"set": name} if name else {}
     row |= {"dialogue_id": dialogue, "turn": position}
-    if job.task == INTENT:
+    if job.task != OOD:
         row["predicted"] = answer.label
     else:
         row["score"] = answer.score

@@ -28,7 +28,7 @@ class Config(TrainingConfig, frozen=True, kw_only=True):
     """How a classifier is trained.
 
     Attributes:
-      task: ``intent`` or ``ood``.
+      task: ``intent``, ``acts`` or ``ood``.
       checkpoint: what it begins with; None for a net from scratch, of ``size`` and ``buckets``.
       size: of the embeddings.
       buckets: of the hashed features.
@@ -74,7 +74,7 @@ class ClassifierLearner(Learner):
         self.f1: float | None = None  # with the threshold, on the turns that it was tuned on
         self.tuned = dev if config.task == OOD else corpus.foreign
         self.labels = sorted({turn.label for turn in train})
-        self.metric = "F1 of out-of-domain turns" if config.task == OOD else "intent accuracy"
+        self.metric = "F1 of out-of-domain turns" if config.task == OOD else f"{config.task.removesuffix('s')} accuracy"
         self.encoder, module, self.length = body(config, self.labels)
         self.module, rate = module.to(self.device), config.learning_rate
         if config.checkpoint is None:

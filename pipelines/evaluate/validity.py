@@ -1,0 +1,57 @@
+"""``parapet evaluate --task validity``: whether perturbed sets keep values, states and labels of the original."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from parapet.pipelines.evaluate import run_task
+from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_reference, add_seed, add_split
+from parapet.pipelines.sets import SETS
+
+if TYPE_CHECKING:
+    from parapet.evaluation.validity.task import Validity
+
+DESCRIPTION = """\
+Checks perturbed sets against the original, turn by turn: how many user turns have changed, whether their values are
+still in them, whether states are the same, and whether a classifier predicts the same of both texts."""
+
+EXAMPLE = """\
+  parapet evaluate --task validity --reference my_corpus --sets typos=varied/typos verbose=varied/verbose \\
+    --output my_validity
+  parapet evaluate --task validity --reference my_corpus --sets typos=varied/typos --classifier my_acts \\
+    --output my_validity                # my_acts: parapet train classifier --task acts"""
+
+
+def parser() -> StrictParser:
+    """The flags."""
+    parser = StrictParser("evaluate --task validity", DESCRIPTION, EXAMPLE)
+    add_reference(parser)
+    add_split(parser)
+    add = parser.group(INPUT)
+    add("--sets", nargs="+", required=True, metavar="NAME=ROOT", reads=True, help=SETS)
+    text = "output of 'parapet train classifier', of intents or acts"
+    add("--classifier", metavar="DIR", reads=True, help=text)
+    add_output(parser)
+    add_seed(parser, "the bootstrap")
+    return parser
+
+
+def task(args: argparse.Namespace) -> Validity:
+    """The task that the flags describe."""
+    from parapet.evaluation.validity.task import Validity
+    from parapet.pipelines.sets import sources_of
+
+    sources = sources_of(argparse.Namespace(**vars(args), variants=None, variant=""))
+    return Validity(sources=sources, classifier=args.classifier, seed=args.seed)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the task. Returns the exit status."""
+    return run_task(parser(), argv, task)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,226 @@
+"""``parapet evaluate --task validity``, as run: a corpus whose sets lose values, states and intents by design."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from folders import files_of
+
+from parapet.evaluation.models.classifier.answering import load
+from parapet.evaluation.models.classifier.data import ACTS, read_turns
+from parapet.pipelines.evaluate import run as run_evaluate
+from parapet.pipelines.perturb import run as run_perturb
+from parapet.pipelines.train import run as train
+
+HOSTILE = "</textarea><script>alert(1)</script> =HYPERLINK(1) | `x` \u202e\U0001f600"
+SCHEMA = [
+    {
+        "service_name": "Food_1",
+        "description": "places to eat",
+        "slots": [
+            {"name": name, "description": name, "is_categorical": name == "party", "possible_values": values}
+            for name, values in (("city", []), ("time", []), ("party", ["2", "3"]))
+        ],
+        "intents": [
+            {
+                "name": "FindFood",
+                "description": "find food",
+                "is_transactional": False,
+                "required_slots": [],
+                "optional_slots": {},
+            }
+        ],
+    }
+]
+
+
+def user(text: str, acts: Sequence[tuple[str, str, str]], state: dict[str, list[str]]) -> dict[str, Any]:
+    """A user turn; slots but ``party`` have spans."""
+    slots = [
+        {"slot": slot, "start": text.index(value), "exclusive_end": text.index(value) + len(value)}
+        for _, slot, value in acts
+        if slot in ("city", "time")
+    ]
+    actions = [{"act": act, "slot": slot, "values": [value] if value else []} for act, slot, value in acts]
+    frame = {
+        "service": "Food_1",
+        "slots": slots,
+        "actions": actions,
+        "state": {"active_intent": "FindFood", "requested_slots": [], "slot_values": state},
+    }
+    return {"speaker": "USER", "utterance": text, "frames": [frame]}
+
+
+def system(text: str) -> dict[str, Any]:
+    return {"speaker": "SYSTEM", "utterance": text, "frames": []}
+
+
+def dialogues() -> list[dict[str, Any]]:
+    """Two dialogues of three and one user turns."""
+    one = [
+        user("Food in San Jose, please.", [("INFORM", "city", "San Jose")], {"city": ["San Jose"]}),
+        system(f"When? {HOSTILE}"),
+        user(
+            "At 5:30 pm for 2 people.",
+            [("INFORM", "time", "5:30 pm"), ("INFORM", "party", "2")],
+            {"city": ["San Jose"], "time": ["5:30 pm"], "party": ["2"]},
+        ),
+        system("Fine."),
+        user("Thanks a lot.", [("THANK_YOU", "", "")], {"city": ["San Jose"], "time": ["5:30 pm"], "party": ["2"]}),
+    ]
+    other = [user("Food in Oslo, please.", [("INFORM", "city", "Oslo")], {"city": ["Oslo"]})]
+    return [
+        {"dialogue_id": "1_00000", "services": ["Food_1"], "turns": one},
+        {"dialogue_id": "1_00001", "services": ["Food_1"], "turns": other},
+    ]
+
+
+def write(root: Path, found: list[dict[str, Any]]) -> Path:
+    for path, content in (("schema.json", SCHEMA), ("dialogues_001.json", found)):
+        (root / "test").mkdir(parents=True, exist_ok=True)
+        (root / "test" / path).write_text(json.dumps(content))
+    return root
+
+
+def said(*utterances: str) -> list[dict[str, Any]]:
+    """The dialogues with other user turns, in order; without their spans."""
+    found = dialogues()
+    turns = [turn for dialogue in found for turn in dialogue["turns"] if turn["speaker"] == "USER"]
+    for turn, utterance in zip(turns, utterances, strict=True):
+        turn["utterance"] = utterance
+        turn["frames"][0]["slots"] = []
+    return found
+
+
+def renamed() -> list[dict[str, Any]]:
+    """San Jose is Paris throughout."""
+    found: list[dict[str, Any]] = json.loads(json.dumps(dialogues()).replace("San Jose", "Paris"))
+    found[0]["turns"][0]["frames"][0]["slots"][0]["exclusive_end"] -= 3
+    return found
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The original, and three sets: one heard, one that loses things, one with another city."""
+    folder = tmp_path_factory.mktemp("validity")
+    write(folder / "original", dialogues())
+    heard = said(
+        "food in san jose please", "at five thirty p m for two people", "Thanks a lot.", "Food in Oslo, please."
+    )
+    write(folder / "heard", heard)
+    lossy = said("Food in San Diego.", "At 5:30 pm for 12 people.", HOSTILE, "Feed me in Oslo.")
+    lossy[1]["turns"][0]["frames"][0]["state"]["slot_values"] = {}
+    lossy[1]["turns"][0]["frames"][0]["state"]["active_intent"] = "NONE"
+    write(folder / "lossy", lossy)
+    write(folder / "renamed", renamed())
+    return folder
+
+
+def evaluate(out: Path, *flags: object) -> dict[str, Any]:
+    """``metrics.json`` of a run."""
+    assert run_evaluate(["--task", "validity", "--quiet", "--output", str(out), *map(str, flags)]) == 0
+    metrics: dict[str, Any] = json.loads((out / "metrics.json").read_bytes())
+    return metrics
+
+
+def sets(corpus: Path, *names: str) -> list[str]:
+    return ["--reference", str(corpus / "original"), "--sets", *(f"{name}={corpus / name}" for name in names)]
+
+
+def test_values_states_and_how_much_has_changed(corpus: Path, tmp_path: Path) -> None:
+    metrics = evaluate(tmp_path / "out", *sets(corpus, "heard", "lossy", "renamed"))
+    assert set(metrics) == {"#ALL", "#MEAN", "heard", "lossy", "renamed"}
+    # Two turns are spoken forms: nothing is there letter for letter, everything nearly.
+    assert metrics["heard"] == {"changed": 0.5, "states_equal": 1, "values_kept": 0, "values_kept_fuzzy": 1}
+    # San Diego is not San Jose, the 2 of 12 is no 2; Oslo is there and its state has no city: its label is lost.
+    assert metrics["lossy"] == {"changed": 1, "states_equal": 0.75, "values_kept": 0, "values_kept_fuzzy": 0}
+    # What the set's own state has is what its turn has to say.
+    assert metrics["renamed"] == {"changed": 0.25, "states_equal": 0.25, "values_kept": 1, "values_kept_fuzzy": 1}
+    details = json.loads((tmp_path / "out" / "details.json").read_bytes())
+    group = details["groups"]["lossy"]
+    assert (group["values"], group["values_found"]) == (4, 1)
+    assert group["lost_by_slot"] == {"city": 2, "party": 1}
+    rows = pq.read_table(tmp_path / "out" / "rows.parquet").to_pylist()
+    assert len(rows) == 12
+    for name in ("heard", "lossy", "renamed"):
+        for metric, value in metrics[name].items():
+            known = [row[metric] for row in rows if row["set"] == name and row[metric] is not None]
+            assert sum(known) / len(known) == value
+    lost = {(row["set"], row["dialogue_id"], row["turn"]): row["lost"] for row in rows if row["lost"]}
+    assert lost["lossy", "1_00001", 0] == "city: no value"
+    assert lost["heard", "1_00000", 2] == "time: 5:30 pm; party: 2"
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "San Diego" in page
+    assert "<script>alert" not in page
+    assert evaluate(tmp_path / "again", *sets(corpus, "heard", "lossy", "renamed")) == metrics
+    assert {**files_of(tmp_path / "out"), "run.json": b""} == {**files_of(tmp_path / "again"), "run.json": b""}
+
+
+def test_what_a_classifier_predicts_of_both_texts(corpus: Path, tmp_path: Path) -> None:
+    """Trained on the acts of the corpus itself: it knows the originals, and what is said elsewhere."""
+    root = str(corpus / "original")
+    labels = {turn.utterance: turn.label for turn in read_turns(root, "test", ACTS)}
+    assert labels == {
+        "Food in San Jose, please.": "INFORM",
+        "At 5:30 pm for 2 people.": "INFORM",
+        "Thanks a lot.": "THANK_YOU",
+        "Food in Oslo, please.": "INFORM",
+    }
+    learn = ["classifier", "--task", "acts", "--train", root, "--split", "test", "--dev", root, "--dev_split", "test"]
+    small = ["--buckets", "512", "--size", "8", "--batch_size", "2", "--epochs", "60", "--quiet"]
+    assert train([*learn, *small, "--output", str(tmp_path / "model")]) == 0
+    flags = ["--classifier", str(tmp_path / "model")]
+    swapped = write(
+        tmp_path / "swapped", said("Thanks a lot!", "At 5:30 pm for 2 people.", "Food, please.", "Food in Oslo.")
+    )
+    metrics = evaluate(tmp_path / "out", *sets(corpus, "heard"), f"swapped={swapped}", *flags)
+    assert metrics["swapped"]["same_label"] == metrics["swapped"]["accuracy"] == pytest.approx(1 / 3)
+    assert metrics["swapped"]["accuracy_original"] == 1
+    _, model = load(str(tmp_path / "model"), "cpu", 4)
+    answers, _ = model.answers([turn.utterance for turn in read_turns(str(corpus / "heard"), "test", ACTS)])
+    right = sum(answer.label == "INFORM" for answer in answers[:2]) / 2
+    assert metrics["heard"]["same_label"] == metrics["heard"]["accuracy"] == right
+    assert metrics["heard"]["accuracy_original"] == 1
+    details = json.loads((tmp_path / "out" / "details.json").read_bytes())
+    assert details["labels"] == "acts"
+    assert details["groups"]["swapped"]["changed_labels"] == [["INFORM", "THANK_YOU", 1], ["THANK_YOU", "INFORM", 1]]
+    assert "Turns of swapped with another prediction" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_sets_made_here_keep_all(tmp_path: Path) -> None:
+    assert run_perturb(["typos", "--quiet", "--output", str(tmp_path / "varied")]) == 0
+    metrics = evaluate(tmp_path / "out", "--sets", f"typos={tmp_path / 'varied' / 'typos'}")["typos"]
+    assert metrics == {"changed": 1, "states_equal": 1, "values_kept": 1, "values_kept_fuzzy": 1}
+
+
+def test_what_cannot_be_compared(corpus: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def changed(change: Callable[[list[dict[str, Any]]], object]) -> Path:
+        found = copy.deepcopy(dialogues())
+        change(found)
+        return write(tmp_path / "changed", found)
+
+    def fails(*flags: object) -> str:
+        assert run_evaluate(["--task", "validity", "--output", str(tmp_path / "no"), *map(str, flags)]) == 2
+        assert not (tmp_path / "no").exists()
+        message = capfd.readouterr().err
+        assert message.count("\n") == 1
+        return message
+
+    reference = ["--reference", corpus / "original", "--sets"]
+    root = changed(lambda found: found[0]["turns"].pop())
+    assert "'1_00000' has other turns than the reference" in fails(*reference, f"a={root}")
+    root = changed(lambda found: found[0].update(dialogue_id="9"))
+    assert "the reference has no dialogue '9'" in fails(*reference, f"a={root}")
+    root = changed(lambda found: found.append(found[0]))
+    assert "dialogue '1_00000' appears twice" in fails(*reference, f"a={root}")
+    assert "no model is here" in fails(*reference, f"a={corpus / 'heard'}", "--classifier", tmp_path)
+    root = changed(lambda found: found.pop())
+    flags = ["--task", "validity", "--output", str(tmp_path / "out"), *map(str, reference), f"a={root}"]
+    assert run_evaluate(flags) == 0
+    assert "a: lacks 1 dialogue of the reference" in capfd.readouterr().err
