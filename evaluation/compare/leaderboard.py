@@ -233,7 +233,9 @@ def read_systems(
     for key, paths in systems.items():
         name, part = selection.system_and_part(key)
         read.setdefault(name, []).extend((part, read_outcome(path)) for path in paths)
-    outcomes, left_out = shared(assembled(read, selection), sets == "all")
+    chosen, absent_sets = _sets_that_are_there(read, selection) if sets == "all" else (selection, [])
+    outcomes, left_out = shared(assembled(read, chosen), sets == "all")
+    selection, left_out = chosen, [*left_out, *absent_sets]
     if sets == "strict" and left_out:
         more = f" (and {len(left_out) - 1:,} more differences)" if left_out[1:] else ""
         raise InputError(f"the systems were not scored on the same sets: {left_out[0]}{more}", "--systems")
@@ -242,6 +244,11 @@ def read_systems(
         for outcome in of:
             by_task.setdefault(outcome.task, {})[name] = outcome
     merged = [_merged(list(of_task.values())) for of_task in by_task.values()]
+    if sets == "all":
+        known = {name for outcome in merged for column in outcome.values for name in column.names}
+        left_out += [f"{name} of the average: no system has it" for name in selection.average if name not in known]
+        there = tuple(name for name in selection.average if name in known)
+        selection = msgspec.structs.replace(selection, average=there)
     columns = columns_of(merged, metrics, selection.sets)
     averaged = [column for column in columns if _is_averaged(column, frozenset(metrics))]
     if selection.average:
@@ -260,6 +267,16 @@ def read_systems(
         for name, found in rows.items():
             parts[name] |= found.parts
     return Systems(outcomes, columns, averaged, parts, left_out, selection)
+
+
+def _sets_that_are_there(
+    systems: Mapping[str, Sequence[tuple[str, Outcome]]], selection: Selection
+) -> tuple[Selection, list[str]]:
+    """The selection without the sets that no system has, and what is left out, in words."""
+    known = {name for parts in systems.values() for part, outcome in parts for name in (part, *outcome.sets)}
+    there = tuple(name for name in selection.sets if name in known)
+    lacking = [f"set {name}: no system has it" for name in selection.sets if name not in known]
+    return msgspec.structs.replace(selection, sets=there), lacking
 
 
 def _merged(outcomes: Sequence[Outcome]) -> Outcome:

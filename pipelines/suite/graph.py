@@ -302,7 +302,8 @@ class _Builder:
         scores: list[Value] = [f"{name}=@{step}" for name, steps in self.systems.items() for step in steps]
         if scores:
             # Dashes where a system was not scored on a set that another was.
-            self._add(COMPARISON, ("compare",), {"systems": scores, "all": True}, "systems")
+            options: Options = {"all": True, **self.suite.compare, "systems": scores}
+            self._add(COMPARISON, ("compare",), options, "compare")
 
     def release(self) -> None:
         if self.suite.release is None:

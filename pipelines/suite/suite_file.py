@@ -21,7 +21,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")  # of what has a folder 
 HEADS = ("sample", "corpus", "variants")  # what '@' names besides inputs and steps
 TASKS = ("dst", "response", "generation", "intent", "ood", "ranking")
 SEED = "{seed}"  # in an entry's texts: it is repeated for each of the suite's seeds
-_LEVELS = ("corpus", "inputs", "variants", "sets", "systems", "steps", "release", "tables")
+_LEVELS = ("corpus", "inputs", "variants", "sets", "systems", "steps", "compare", "release", "tables")
 _LISTS = ("sets", "systems", "steps", "tables")
 
 Value = str | bool | int | float | list[Any] | dict[str, Any]
@@ -146,6 +146,7 @@ class SuiteFile(msgspec.Struct, frozen=True, kw_only=True):
       sets: ``[[sets]]``.
       systems: ``[[systems]]``.
       steps: ``[[steps]]``.
+      compare: ``[compare]``: flags of the table of all systems.
       release: ``[release]``.
       tables: ``[[tables]]``.
     """
@@ -162,6 +163,7 @@ class SuiteFile(msgspec.Struct, frozen=True, kw_only=True):
     sets: list[Options]
     systems: list[Options]
     steps: list[Options]
+    compare: Options
     release: dict[str, Any] | None
     tables: list[Table]
 
@@ -180,6 +182,7 @@ class _Raw(msgspec.Struct, forbid_unknown_fields=True):
     sets: list[dict[str, Any]] = []
     systems: list[dict[str, Any]] = []
     steps: list[dict[str, Any]] = []
+    compare: dict[str, Any] = {}
     release: dict[str, Any] | None = None
     tables: list[Table] = []
 
@@ -229,6 +232,7 @@ def read_suite(given: str, settings: Sequence[str] = ()) -> SuiteFile:
         sets=_each(parsed.sets, "sets", shown, seeds),
         systems=_each(parsed.systems, "systems", shown, seeds),
         steps=_each(parsed.steps, "steps", shown, seeds),
+        compare=parsed.compare,
         release=parsed.release,
         tables=[table.whole() for table in parsed.tables],
     )

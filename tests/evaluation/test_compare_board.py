@@ -16,6 +16,7 @@ from compare_folders import JGA, groups, intent_metrics, intents, mean, sensitiv
 from parapet.evaluation.compare.grid import grid, headings
 from parapet.evaluation.compare.leaderboard import Board, SignificanceConfig, leaderboard, read_board, read_systems
 from parapet.evaluation.compare.page import headline, notes, page_of, sections, terms, tiles
+from parapet.evaluation.compare.parts import Selection
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS
 from parapet.evaluation.compare.tables import board_json, escaped, latex, table_files
 from parapet.schemas.errors import InputError
@@ -302,6 +303,22 @@ def test_everything_with_dashes(tmp_path: Path, trackers: dict[str, list[str]]) 
     other = [states(tmp_path / "other", {"original": numbers(0, 0.5, 20)})]
     with pytest.raises(InputError, match="different turns of set 'original' were scored: 20 only for 'damd', 0 only"):
         read_systems({"damd": damd, "other": other}, sets="all")
+
+
+def test_what_no_system_has_is_left_out_of_everything(trackers: dict[str, list[str]]) -> None:
+    chosen = Selection(sets=("typos", "SR-30", "original"), average=("joint_goal_accuracy", "combined", "SR-30/f1"))
+    with pytest.raises(InputError, match="no system has a set 'SR-30'"):
+        read_systems(trackers, selection=chosen)
+    read = read_systems(trackers, sets="all", selection=chosen)
+    assert [column.name for column in read.averaged] == [
+        "dst/typos/joint_goal_accuracy",
+        "dst/original/joint_goal_accuracy",
+    ]
+    assert [line for line in read.left_out if "no system" in line] == [
+        "set SR-30: no system has it",
+        "combined of the average: no system has it",
+        "SR-30/f1 of the average: no system has it",
+    ]
 
 
 def test_hostile_names(tmp_path: Path) -> None:

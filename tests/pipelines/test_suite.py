@@ -283,6 +283,15 @@ rows = [
     graph_of(folder / "small.toml")
 
 
+def test_what_the_table_of_all_systems_has(folder: Path) -> None:
+    append_to(folder, '[compare]\nsets = ["wordy", "original"]\naverage = ["wordy/joint_goal_accuracy"]\n')
+    graph = graph_of(folder / "small.toml", "compare.replicates=9")
+    assert command_line(graph.steps["comparison"], Path("/out")) == [
+        *("compare", "--all", "--sets", "wordy", "original", "--average", "wordy/joint_goal_accuracy"),
+        *("--replicates=9", "--systems", "keywords=/out/scores/keywords/dst", "--output", "/out/comparison"),
+    ]
+
+
 def test_an_entry_with_a_seed_needs_a_name_with_it(folder: Path) -> None:
     append_to(folder, '[[steps]]\nname = "a"\npipeline = "perturb typos"\nseed = "{seed}"\n')
     with pytest.raises(InputError, match=r"give it a name with {seed}"):
