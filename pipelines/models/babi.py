@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import INPUT, Parser, StrictParser, add_candidates, add_file_sets
+from parapet.pipelines.flags import INPUT, OUTPUT, Parser, StrictParser, add_candidates, add_file_sets
 from parapet.pipelines.models.family import (
     TRAINING,
     Defaults,
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from parapet.evaluation.models.babi.saving import Card
     from parapet.pipelines.models.presets import Preset
 
-PREDICTIONS = "predictions"
+PREDICTIONS, ATTENTION = "predictions", "attention"
 PLACES = ("ontology", "train", "dev", "candidates", "match")
+MOST_ATTENDED = 64  # dialogues: a chunk of a prediction
 LEAST = {"size": 1, "hops": 1, "memory": 1, "negatives": 0}
 OPTIONS = ("task", "margin", "input", "share", "time", "bigrams", "optimiser", "initial")
 
@@ -93,6 +94,9 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
         from parapet.evaluation.sets import parse_sets
 
         check_numbers(args)
+        attended = getattr(args, "attention", 0)
+        if not 0 <= attended <= MOST_ATTENDED:
+            raise InputError(f"{attended}: give a number from 0 to {MOST_ATTENDED}", "--attention")
         check_apart(args.output, model=args.model)
         sets = parse_sets(args.sets)
         for flag, paths in (("reference", args.reference), ("sets", sets.values())):
@@ -112,7 +116,7 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
                 reason = f"is of task {task}, and the model of task {card.task}: --any_task predicts all the same"
                 raise InputError(reason, path)
         files = tuple(
-            BabiFile(path, f"{PREDICTIONS}/{name}/{stem_of(path)}.jsonl")
+            BabiFile(path, f"{PREDICTIONS}/{name}/{stem_of(path)}.jsonl", f"{ATTENTION}/{name}/{stem_of(path)}")
             for name, paths in tests.items()
             for path in sorted(paths, key=stem_of)
         )
@@ -122,15 +126,17 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
             "version": parapet_version(),
             "model": {path.name: named_digest(str(path))["sha256"] for path in model if path.is_file()},
             "inputs": [named_digest(file.path) for file in files],
+            **({"options": {"attention": attended}} if attended else {}),
         }
         return Prediction(
-            job=job_of(Job, args, self.model, memory=card.settings.get("memory"), inputs=files),
+            job=job_of(Job, args, self.model, memory=card.settings.get("memory"), inputs=files, attention=attended),
             header=header,
             inputs=[("--model", args.model), *(("--reference", file.path) for file in files)],
             asked="turns",
             answered="answers",
             outputs=tuple(Output(file.answers, f"answers/{file.answers}", "answer") for file in files),
             warnings=WARNINGS,
+            notes=(f"{args.output}/{ATTENTION}: a page and JSON lines a file",) if attended else (),
         )
 
 
@@ -293,6 +299,13 @@ class Net(Babi):
         add("--bigrams", rare=True, action="store_true", help=text)
         text = "row of the --preset (default: the task in the names of the files)"
         add("--task", rare=True, choices=list(_ROWS[self.model][1]), help=text)
+
+    def add_predict_flags(self, parser: Parser) -> None:
+        """The files of dialogues, and what a memory network writes besides its answers."""
+        super().add_predict_flags(parser)
+        if self.model == "memn2n":
+            text = "write what the model attends to in the first N dialogues of each file: JSON lines and a page"
+            parser.group(OUTPUT)("--attention", type=int, default=0, metavar="N", help=text)
 
     def preset_row(self, args: argparse.Namespace) -> Preset:
         """The row of the task. Raises InputError where neither flag nor files name one of the table's."""

@@ -169,6 +169,38 @@ def test_what_is_too_long_is_cut_and_counted(
     assert told in capsys.readouterr().err
 
 
+def test_what_a_memory_network_attends_to(
+    memn2n: Path, toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = toy[0] / "toy-task1-tst.txt"
+    flags = ["memn2n", "--model", str(memn2n), "--reference", str(test)]
+    plain, out, two = tmp_path / "plain", tmp_path / "out", tmp_path / "two"
+    assert predict([*flags, "--quiet", "--output", str(plain)]) == 0
+    assert predict([*flags, "--attention", "2", "--output", str(out)]) == 0
+    assert f"{out}/attention: a page and JSON lines a file" in capsys.readouterr().out
+    assert predict([*flags, "--quiet", "--attention", "2", "--output", str(two), *TWO_WORKERS]) == 0
+    assert files_of(out) == files_of(two)
+    answers = Path("predictions") / "original" / "toy-task1-tst.jsonl"
+    assert (out / answers).read_bytes() == (plain / answers).read_bytes()
+    assert not (plain / "attention").exists()
+    folder = out / "attention" / "original"
+    rows = [json.loads(line) for line in (folder / "toy-task1-tst.jsonl").read_text().splitlines()]
+    given = answers_of(out / answers)[:2]
+    assert [row["predicted"] for row in rows] == [answer for one in given for answer in one]
+    call = next(row for row in rows if row["correct"].startswith("api_call"))
+    heaviest = max(call["memories"], key=lambda memory: memory["attention"][0])
+    assert heaviest["text"] == "a thai table in rome"  # all that the call needs
+    assert "a thai table in rome" in (folder / "toy-task1-tst.html").read_text()
+    head = json.loads((out / "run.json").read_text())
+    assert head["options"] == {"attention": 2}
+    assert "--attention: 65: give a number from 0 to 64" in refused(
+        ["predict", *flags, "--attention", "65", "--output", str(tmp_path / "no")], capsys
+    )
+    assert "unknown flag --attention" in refused(
+        ["predict", "embeddings", *flags[1:], "--attention", "1", "--output", str(tmp_path / "no")], capsys
+    )
+
+
 def test_models_that_learn_nothing(
     toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -167,3 +167,12 @@ def turns_of(
         Ragged.of([[entities[word] for word in words_of(text) if word in entities] for text in texts]),
     ]
     return Turns(*(column.to(device) for column in columns), *(bag.to(device) for bag in bags))
+
+
+def histories(dialogue: BabiDialogue) -> Iterator[int]:
+    """How many lines of history each turn has: a turn leaves two, a fact one."""
+    lines = 0
+    for line in dialogue.lines:
+        if isinstance(line, Exchange):
+            yield lines
+        lines += 2 if isinstance(line, Exchange) else 1

@@ -8,20 +8,30 @@ from typing import NamedTuple
 import msgspec
 
 from parapet.evaluation.models import inference
+from parapet.evaluation.models.babi import attention
 from parapet.evaluation.models.babi.data import dialogues_in
+from parapet.evaluation.models.babi.encoding import histories
 from parapet.evaluation.models.babi.saving import Answerer, load
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.transforms.babi_format import BabiDialogue, Exchange
+from parapet.schemas.layout import as_path
+from parapet.transforms.babi_format import BabiDialogue
 from parapet.transforms.files import read_bytes
 
 CHUNK = 64  # dialogues
 
 
 class BabiFile(NamedTuple):
-    """A file of dialogues, and the path of its answers below the output folder."""
+    """A file of dialogues.
+
+    Attributes:
+      path: where it is.
+      answers: the path of its answers below the output folder.
+      attention: the path of its attention there, without the extension.
+    """
 
     path: str
     answers: str
+    attention: str = ""
 
 
 class BabiChunk(NamedTuple):
@@ -37,10 +47,12 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
 
     Attributes:
       memory: how many lines of history the model reads, the last ones; None for all.
+      attention: how many dialogues of each file get files of what a memory network attends to; up to ``CHUNK``.
       inputs: the files of dialogues.
     """
 
     memory: int | None
+    attention: int = 0
     inputs: tuple[BabiFile, ...]
 
     def sources(self) -> Sequence[BabiFile]:
@@ -67,9 +79,10 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
 
     def answer(self, model: Answerer, chunk: BabiChunk) -> Answers:
         """The answers as JSON lines for ``parapet evaluate --task ranking``; counts them, and those that are empty."""
+        answered = model.answers(chunk.dialogues)
         rows = [
             {"dialogue": number, "turn": turn, "answer": answer}
-            for number, answers in enumerate(model.answers(chunk.dialogues), chunk.first)
+            for number, answers in enumerate(answered, chunk.first)
             for turn, answer in enumerate(answers)
         ]
         path = chunk.file.answers
@@ -77,13 +90,16 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         if empty := sum(not row["answer"] for row in rows):
             counts[f"empty/{path}"] = empty
         data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-        return Answers([Part(path, (chunk.first,), data)], counts)
+        return Answers([Part(path, (chunk.first,), data), *self._attention(model, chunk, answered)], counts)
 
+    def _attention(self, model: Answerer, chunk: BabiChunk, answers: Sequence[Sequence[str]]) -> Iterator[Part]:
+        """What a memory network attends to in the first dialogues of a file, which are all in its first chunk."""
+        if not self.attention or chunk.first:
+            return
+        from parapet.evaluation.models.babi.nets import NetAnswers
 
-def histories(dialogue: BabiDialogue) -> Iterator[int]:
-    """How many lines of history each turn has: a turn leaves two, a fact one."""
-    lines = 0
-    for line in dialogue.lines:
-        if isinstance(line, Exchange):
-            yield lines
-        lines += 2 if isinstance(line, Exchange) else 1
+        assert isinstance(model, NetAnswers)
+        some = chunk.dialogues[: self.attention]
+        found = list(attention.responses(chunk.first, some, answers[: self.attention], model.attention(some)))
+        yield Part(f"{chunk.file.attention}.jsonl", (), attention.lines_of(found))
+        yield Part(f"{chunk.file.attention}.html", (), attention.page_of(as_path(chunk.file.path).name, found))

@@ -322,11 +322,32 @@ class NetAnswers:
         Raises:
           InputError: there is not enough memory.
         """
-        net = self.net
-        turns = turns_of(encode(dialogues, {}), self.words, net.matches.entities, self.device, net.shape.bigrams)
+        turns = self._turns(dialogues)
         found: list[int] = []
         with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
             for ids in turns.batches(self.batch):
                 found += self.net(turns, ids).float().argmax(1).tolist()
         rest = iter(found)
         return [[self.candidates[next(rest)] for _ in dialogue.exchanges] for dialogue in dialogues]
+
+    def attention(self, dialogues: Sequence[BabiDialogue]) -> list[list[list[list[float]]]]:
+        """Of each dialogue, turn and hop of a memory network, the weights of the memories, the earliest first.
+
+        Raises:
+          InputError: there is not enough memory.
+        """
+        net = self.net
+        assert isinstance(net, MemN2N)
+        turns = self._turns(dialogues)
+        found: list[list[list[float]]] = []
+        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+            for ids in turns.batches(self.batch):
+                _, weights = net.read(turns, ids)
+                for place, length in enumerate(net.lengths(turns, ids).tolist()):
+                    found.append([hop[place, :length].flip(0).tolist() for hop in weights if length])
+        rest = iter(found)
+        return [[next(rest) for _ in dialogue.exchanges] for dialogue in dialogues]
+
+    def _turns(self, dialogues: Sequence[BabiDialogue]) -> Turns:
+        known, entities = self.words, self.net.matches.entities
+        return turns_of(encode(dialogues, {}), known, entities, self.device, self.net.shape.bigrams)

@@ -16,8 +16,7 @@ from seeding import SEED
 
 from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Nearest, RuleBot, TfIdf
 from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of, types_of, words_of
-from parapet.evaluation.models.babi.encoding import BOT, USER, Ragged, encode, ranges, turns_of
-from parapet.evaluation.models.babi.inference import histories
+from parapet.evaluation.models.babi.encoding import BOT, USER, Ragged, encode, histories, ranges, turns_of
 from parapet.evaluation.models.babi.learning import BabiLearner, Config
 from parapet.evaluation.models.babi.nets import (
     Matches,

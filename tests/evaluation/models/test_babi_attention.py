@@ -1,0 +1,105 @@
+"""The attention of a memory network: which line has which weight, and the page that shows it."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+import torch
+from babi_toy import CANDIDATES, dialogue, dialogues
+from seeding import SEED
+
+from parapet.evaluation.models.babi.attention import FOLDED, Memory, Response, lines_of, page_of, responses
+from parapet.evaluation.models.babi.data import words_of
+from parapet.evaluation.models.babi.nets import MemN2N, NetAnswers, Shape, Vocabulary, make
+from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact
+
+SOME = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
+
+
+def answering(hops: int = 2, memory: int = 20) -> NetAnswers:
+    torch.manual_seed(SEED)
+    words = sorted(
+        {word for one in dialogues() for line in one.exchanges for word in words_of(f"{line.user} {line.bot}")}
+    )
+    known = Vocabulary(words, CANDIDATES, {})
+    net = make("memn2n", known, Shape(size=6, hops=hops, memory=memory), initial=1.0)
+    return NetAnswers(net, known, torch.device("cpu"), batch=3)
+
+
+def found_in(model: NetAnswers, first: int = 0) -> list[Response]:
+    return list(responses(first, SOME, model.answers(SOME), model.attention(SOME)))
+
+
+def test_each_line_of_the_history_has_a_weight_at_each_hop() -> None:
+    found = found_in(answering(), first=7)
+    assert [(one.dialogue, one.turn) for one in found] == [(7, 0), (7, 1), (7, 2), (7, 3), (8, 0), (8, 1), (8, 2)]
+    last = found[3]
+    assert [(memory.time, memory.speaker, memory.text) for memory in last.memories] == [
+        (1, "User", "hi"),
+        (2, "Bot", "hello"),
+        (3, "User", "a thai table in rome"),
+        (4, "Bot", "on it"),
+        (5, "User", "<SILENCE>"),
+        (6, "Bot", "api_call thai rome"),
+        (7, "User", "resto_thai R_phone thai_phone"),
+    ]
+    assert (last.input, last.correct) == ("the phone please", "here it is thai_phone")
+    assert last.predicted in CANDIDATES
+    assert found[0].memories == []
+    for one in found[1:4]:
+        for hop in range(2):
+            assert sum(memory.attention[hop] for memory in one.memories) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_weights_are_those_of_the_softmax() -> None:
+    """Of the second turn: p_i = softmax(q · m_i), section "Attention over the memory" of appendix A."""
+    model = answering(hops=1)
+    net = model.net
+    assert isinstance(net, MemN2N)
+
+    def bag(text: str) -> torch.Tensor:
+        return net.words[[model.words[word] for word in text.split()]].sum(0)
+
+    slots = [bag("hello") + net.ago[0] + net.speakers[1], bag("hi") + net.ago[1] + net.speakers[0]]
+    weights = torch.softmax(torch.stack(slots) @ bag("a thai table in rome"), 0).tolist()
+    assert [memory.attention[0] for memory in found_in(model)[1].memories] == pytest.approx(weights[::-1], abs=1e-6)
+
+
+def test_a_short_memory_has_the_last_lines() -> None:
+    last = found_in(answering(memory=2))[3]
+    assert [memory.time for memory in last.memories] == [6, 7]
+
+
+def test_what_is_written_can_be_read_back() -> None:
+    found = found_in(answering())
+    assert [msgspec.json.decode(line, type=Response) for line in lines_of(found).splitlines()] == found
+
+
+def test_the_page_shows_all_but_lines_with_little_attention() -> None:
+    shares = [0.5, 0.004, 0.001, 0.405, 0.002, 0.088, *[0.0] * 15]
+    memories = [Memory(i + 1, "User", f"line {i + 1}", [share, share]) for i, share in enumerate(shares)]
+    found = [Response(0, 0, memories, "what", "yes", "yes"), Response(1, 0, [], "why", "yes", "no")]
+    page = page_of("task1-tst", found).decode()
+    rows = re.findall(r"<td>(\d+)</td><td>User</td><td dir=\"auto\">line \1</td>", page)
+    assert rows == ["1", "4", "5", "6"]  # one line alone is shown: a line that says so would be as long
+    assert re.findall(rf"(\d+) lines, each less than {FOLDED}", page) == ["2", "15"]
+    short = page_of("task1-tst", [Response(0, 0, memories[:6], "what", "yes", "yes")]).decode()
+    assert "each less than" not in short
+    assert page.count('style="--p: 0.405">0.405</td>') == 2
+    assert "1 of 2 responses are right in the first 2 dialogues of task1-tst" in page
+    assert re.findall(r"\[(Correct|Incorrect)\]", page) == ["Correct", "Incorrect"]
+    assert page.count("<details open>") == 1
+    assert page.count("<details>") == 1
+
+
+def test_what_is_said_is_no_markup() -> None:
+    hostile = "<script>alert(1)</script>"
+    memories = [Memory(1, "User", hostile, [1.0])]
+    page = page_of(hostile, [Response(0, 0, memories, hostile, hostile, hostile)]).decode()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") == 6
+    odd = [BabiDialogue((Fact("<b>", "R_x", "&"), Exchange("\ud800", "hello")))]
+    model = answering()
+    page_of("x", list(responses(0, odd, model.answers(odd), model.attention(odd)))).decode()
