@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from parapet.transforms.variations.perturbations import LanguageVariations
     from parapet.transforms.variations.translated import Translating
 
+RULES = "rules"  # the engine that needs no translation
+ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, RULES, translating.MEMORY)
+
 EXAMPLE = """\
   parapet language_variations --output varied                 # the sample
   parapet language_variations --sgd sgd --kinds typos --rates word=0.2 --output varied
@@ -82,7 +85,7 @@ def parser() -> Parser:
         help="rewritten turns: output of 'compose_variations'",
     )
     add = parser.group("variation")
-    text = "typos, verbose, simple, paraphrase (default: the first three, or those of --rewritten)"
+    text = "typos, verbose, simple, paraphrase (default: all, or those of --rewritten)"
     add("--kinds", metavar="LIST", help=text)
     text = "shares of varied turns in the mixes of each kind, or none"
     add("--env", metavar="LIST", default="0.1,0.5,0.8", help=text)
@@ -105,8 +108,9 @@ def parser() -> Parser:
         help="fail if a smaller share of the user turns changes (default: 0.5; simple 0.1, paraphrase 0.3)",
     )
     add = parser.group("translation")
+    text = "rules paraphrases without a model; memory looks up --memory; others translate and back (default: rules)"
+    add("--engine", choices=ENGINES, help=text)
     add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: de)")
-    add("--engine", choices=translating.ENGINES, help=f"{translating.ENGINE} (default: memory)")
     translating.add_flags(parser, rare=True)
     add_max_bad(parser, "dialogues, turns or lines of --rewritten")
     add_dry_run(parser)
@@ -152,8 +156,8 @@ def check(args: argparse.Namespace) -> Config:
     corpus = read_corpus(root, listed(args.split))
     for line in corpus.problems:
         logging.warning("%s", line)
-    args.engine = args.engine or translating.MEMORY
-    wanted = "paraphrase" in kinds and files is None
+    args.engine = _engine(args)
+    wanted = "paraphrase" in kinds and files is None and args.engine != RULES
     pivots, translation = _translation(args, wanted)
     config = KindsConfig(args.seed, rates, args.perturb_values, tuple(pivots), files is not None)
     variations = LanguageVariations(kinds, envs, config, files=files, translating=translation, least=least)
@@ -168,7 +172,7 @@ def check(args: argparse.Namespace) -> Config:
         "perturb_values": args.perturb_values,
         "least_changed": least,
         "pivots": pivots,
-        "provider": translator.provider if translator else translating.MEMORY,
+        "provider": translator.provider if translator else translating.MEMORY if wanted else RULES,
         "model": translator.model if translator else "",
         "seed": args.seed,
         "max_bad": float(args.max_bad),
@@ -189,6 +193,15 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
                 raise InputError("has no effect with --rewritten: those turns are taken as they are", f"--{flag}")
             if kind not in kinds and getattr(args, flag):
                 raise InputError(f"is for the kind {kind}, which --kinds does not name", f"--{flag}")
+    if _engine(args) == RULES:
+        for flag in ("pivots", "dry_run", *translating.FLAGS):
+            if getattr(args, flag):
+                raise InputError(f"is for an engine that translates, and this is {RULES}: add --engine", f"--{flag}")
+
+
+def _engine(args: argparse.Namespace) -> str:
+    """What ``--engine`` names, else the one that the other flags are for."""
+    return args.engine or (translating.MEMORY if args.memory or args.pivots else RULES)
 
 
 def _translation(args: argparse.Namespace, wanted: bool) -> tuple[list[str], Translating | None]:

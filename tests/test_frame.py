@@ -56,7 +56,7 @@ OPTIONS: dict[str, list[str]] = {
     "typos": ["--env", "0.5"],
     "verbose": [],
     "simple": [],
-    "paraphrase": ["--memory", str(sample_root() / "translations.csv")],
+    "paraphrase": [],
     "unseen_entities": [],
     "ood": ["--rates", "0.1,0.2"],
     # Short turns and a small language model: what is heard is for test_speech_errors.

@@ -122,8 +122,10 @@ def patterns() -> Iterator[tuple[str, re.Pattern[Any], set[str]]]:
 def compile_later() -> None:
     """Patterns that are made of tables when they are first needed."""
     from parapet.transforms.speech.normalisation import load_normalisation
+    from parapet.transforms.variations.paraphrase_rules import load_rules
 
     assert load_normalisation().tokens
+    assert load_rules().frames
 
 
 def _uses(tree: ast.AST) -> set[tuple[str, str]]:

@@ -24,7 +24,6 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: parapet.perturb(SAMPLE, "typos", env=[0.1, 2]), r"^env: 2 is no rate"),
     (lambda: parapet.perturb(SAMPLE, "typos", env=0.1), r"typos makes 2 sets: give set_name, one of typos, typos-env1"),
     (lambda: parapet.perturb(SAMPLE, "typos", set_name="typo"), r"typos makes no set 'typo': there are typos"),
-    (lambda: parapet.perturb(SAMPLE, "paraphrase"), "paraphrase needs memory"),
     (lambda: parapet.perturb(SAMPLE, "paraphrase", memory="nowhere.csv"), "nowhere.csv"),
     (lambda: parapet.perturb(SAMPLE, "verbose", rewritten="nowhere.jsonl"), "nowhere.jsonl: .*cannot be read"),
     (lambda: parapet.perturb(SAMPLE, int), "expected a name, a class or an object of a Perturbation, found type"),

@@ -64,7 +64,8 @@ def test_the_options_of_typos(tmp_path: Path) -> None:
 
 
 def test_paraphrases_of_a_memory(tmp_path: Path) -> None:
-    run("language_variations", "--kinds", "paraphrase", "--env", "none", "--output", str(tmp_path / "c"))
+    flags = ["--kinds", "paraphrase", "--engine", "memory", "--env", "none"]
+    run("language_variations", *flags, "--output", str(tmp_path / "c"))
     corpus = parapet.load_corpus(sample_root() / "test")
     parapet.perturb(corpus, "paraphrase", memory=sample_root() / "translations.csv").save(tmp_path / "a")
     expected = {name.removeprefix("test/"): data for name, data in data_of(tmp_path / "c" / "paraphrase").items()}

@@ -21,7 +21,7 @@ from parapet.schemas.layout import sample_root
 from parapet.schemas.perturbed_turns import PERTURBED_TURNS
 from parapet.transforms.perturb.edits import Edit, edited, moved
 
-KINDS = ("typos", "verbose", "simple")
+KINDS = ("typos", "verbose", "simple", "paraphrase")
 RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}
 
 

@@ -78,7 +78,7 @@ def check_set(before: dict[Turn, dict[str, Any]], out: Path, kind: str) -> dict[
 
 def test_the_sample_by_its_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A plain reading of the CSV: what is used is what came back, as it is or with its values put back."""
-    assert run(tmp_path / "out", "--kinds", "paraphrase", "--env", "none") == 0
+    assert run(tmp_path / "out", "--kinds", "paraphrase", "--engine", "memory", "--env", "none") == 0
     assert "paraphrase: 39 of 49 user turns varied" in capsys.readouterr().out
     rows = check_set(originals(), tmp_path / "out", "paraphrase")
     with (sample_root() / "translations.csv").open(newline="", encoding="utf-8") as handle:
@@ -224,10 +224,19 @@ def test_an_engine_is_asked_once(
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--engine", "memory"], "--engine: is for the kind paraphrase, which --kinds does not name"),
-        (["--dry_run"], "--dry_run: is for the kind paraphrase, which --kinds does not name"),
-        (["--memory", "EMPTY"], "--memory: is for the kind paraphrase, which --kinds does not name"),
-        (["--kinds", "paraphrase", "--beams", "2"], "--beams: is for --engine local, and this is memory"),
+        (
+            ["--kinds", "typos", "--engine", "memory"],
+            "--engine: is for the kind paraphrase, which --kinds does not name",
+        ),
+        (["--kinds", "typos", "--dry_run"], "--dry_run: is for the kind paraphrase, which --kinds does not name"),
+        (["--dry_run"], "--dry_run: is for an engine that translates, and this is rules: add --engine"),
+        (["--engine", "rules", "--pivots", "de"], "--pivots: is for an engine that translates, and this is rules"),
+        (["--beams", "2"], "--beams: is for an engine that translates, and this is rules"),
+        (
+            ["--kinds", "typos", "--memory", "EMPTY"],
+            "--memory: is for the kind paraphrase, which --kinds does not name",
+        ),
+        (["--engine", "memory", "--beams", "2"], "--beams: is for --engine local, and this is memory"),
         (["--kinds", "paraphrase", "--pivots", "fr"], "add a --memory that has the user turns, or choose another"),
         (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is no pivot"),
         (

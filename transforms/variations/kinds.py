@@ -13,6 +13,7 @@ from parapet.transforms.perturb.typos import Operation, Rates, typo_operations
 from parapet.transforms.seeding import key_of
 from parapet.transforms.user_turns import Span, UserTurn
 from parapet.transforms.variations.paraphrase import Answers, paraphrased, pivot_of
+from parapet.transforms.variations.paraphrase_rules import rephrased
 from parapet.transforms.variations.rewording import RULES, Made, reworded
 from parapet.transforms.variations.rewritten import REWRITTEN, Key, Rewritten
 from parapet.transforms.variations.simple import simple_operations
@@ -29,7 +30,7 @@ class Config(msgspec.Struct, frozen=True):
       seed: of all that is drawn.
       rates: of typos.
       perturb_values: whether annotated values may have typos.
-      pivots: the languages that paraphrases go through; none where no engine makes any.
+      pivots: the languages that paraphrases go through; none where rules make them.
       rewritten: whether the kinds come of files, and no rule makes any.
     """
 
@@ -92,6 +93,8 @@ def _simple(user_turn: UserTurn, config: Config, given: Given) -> Made:
 
 
 def _paraphrase(user_turn: UserTurn, config: Config, given: Given) -> Made:
+    if not config.pivots:
+        return rephrased(user_turn, key_of(config.seed, "paraphrase", user_turn.dialogue_id, str(user_turn.position)))
     return paraphrased(user_turn, pivot_of(user_turn, config.pivots, config.seed), given.answers)
 
 
@@ -109,8 +112,6 @@ KINDS: dict[str, Callable[[UserTurn, Config, Given], Made]] = {
     "simple": _simple,
     "paraphrase": _paraphrase,
 }
-BY_RULES = ("typos", "verbose", "simple")  # made of any corpus at once
-
 
 # The share of its user turns that a kind must change, by default: a corpus of short turns has little to simplify. Of
 # files, the share of the turns that they have.
@@ -143,7 +144,7 @@ def vary(kind: str, user_turn: UserTurn, config: Config, given: Given = NOTHING)
 def value_after(utterance: str, span: Span, made: Made, config: Config) -> str:
     """What must stand in a span afterwards: the text it had, with ``perturb_values`` after the operations inside."""
     value = utterance[span.start : span.end]
-    if not config.perturb_values or made.source != RULES:
+    if not config.perturb_values or made.source != RULES or made.places is not None:
         return value
     inside = [
         Edit(one.start - span.start, one.end - span.start, one.text)

@@ -123,12 +123,20 @@ def _with(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> st
 
 def _taken(user_turn: UserTurn, answer: str, pivot: str) -> Made:
     made = reworded(user_turn, answer, KIND, f"back_translation:{pivot}")
-    if made.operations and (
-        bool(_NEGATION.search(answer)) != bool(_NEGATION.search(user_turn.utterance))
-        or bool(_YES.search(answer)) != bool(_YES.search(user_turn.utterance))
-    ):
+    before = user_turn.utterance
+    if made.operations and (denies(answer) != denies(before) or affirms(answer) != affirms(before)):
         return Made(reason=MEANING)
     return made
+
+
+def denies(text: str) -> bool:
+    """Whether a text has a negation."""
+    return _NEGATION.search(text) is not None
+
+
+def affirms(text: str) -> bool:
+    """Whether a text says yes."""
+    return _YES.search(text) is not None
 
 
 def _lost(made: Made) -> bool:

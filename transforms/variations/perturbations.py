@@ -445,11 +445,12 @@ class Simple(LanguageVariation):
 
 
 class Paraphrase(LanguageVariation):
-    """User turns translated and back, from a translation memory; or as others have rewritten them.
+    """User turns in other words, by rules; or translated and back, from a memory; or as others have rewritten them.
 
     Args:
       seed: of all random choices.
-      memory: translation memories, Parquet or CSV, as ``parapet back_translate`` writes them.
+      memory: translation memories, Parquet or CSV, as ``parapet back_translate`` writes them; they take the place of
+        the rules.
       pivots: the languages to go through; of several, one is drawn for each turn.
       env: see :class:`LanguageVariation`.
       rewritten: see :class:`LanguageVariation`.
@@ -466,11 +467,9 @@ class Paraphrase(LanguageVariation):
         env: Texts = (),
         rewritten: Paths = (),
     ) -> None:
-        if not rewritten and not memory:
-            raise InputError("paraphrase needs memory, a translation memory, or rewritten, JSON Lines of turns")
-        languages = () if rewritten else tuple(listed(comma_separated(pivots)))
+        languages = () if rewritten or not memory else tuple(listed(comma_separated(pivots)))
         super().__init__(seed=seed, env=env, rewritten=rewritten, config=Config(pivots=languages))
-        if not rewritten:
+        if languages:
             self.given = Given(answers=_answers(_paths(memory), languages))
 
 

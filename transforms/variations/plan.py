@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import listed
 from parapet.transforms.perturb.typos import MIX, Rates
-from parapet.transforms.variations.kinds import BY_RULES, KINDS
+from parapet.transforms.variations.kinds import KINDS
 from parapet.transforms.variations.rewritten import Files
 
 
@@ -24,7 +24,7 @@ def parse_kinds(given: str) -> list[str]:
 
 
 def kinds_of(given: str | None, files: Files | None) -> list[str]:
-    """The kinds to be made: those named, else those of the files, else those that rules make.
+    """The kinds to be made: those named, else those of the files, else all.
 
     Args:
       given: ``--kinds``.
@@ -34,7 +34,7 @@ def kinds_of(given: str | None, files: Files | None) -> list[str]:
       InputError: no such kinds, or the files have none of one.
     """
     if files is None:
-        return parse_kinds(given or ",".join(BY_RULES))
+        return parse_kinds(given or ",".join(KINDS))
     there = [kind for kind in KINDS if kind in files.lines]
     kinds = parse_kinds(given) if given else there
     if not kinds:

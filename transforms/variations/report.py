@@ -30,9 +30,12 @@ HOW = {
     "inside it.",
     "simple": "Fillers and politeness left out, requests reduced to what is requested; a yes, a no or thanks reduced "
     "to a word or two. Only where a rule applies safely.",
-    "paraphrase": "Translated into another language and back, where every value is kept and no negation or "
-    "confirmation changes.",
+    "paraphrase": "Requests, questions and replies in another form, and synonyms, by rules; every value is kept, and "
+    "no negation or confirmation changes.",
 }
+HOW_TRANSLATED = (
+    "Translated into another language and back, where every value is kept and no negation or confirmation changes."
+)
 HOW_REWRITTEN = {
     "typos": "With typing errors made by people, or by a model.",
     "verbose": "At more length, by people or by a model.",
@@ -152,6 +155,8 @@ def report_of(
     """The page and the card, given ``statistics.json``."""
     kinds: Mapping[str, Mapping[str, Any]] = numbers["kinds"]
     how = HOW_REWRITTEN if variations.config.rewritten else HOW
+    if variations.config.pivots:
+        how = {**how, "paraphrase": HOW_TRANSLATED}
     turns = max((kind["turns"] for kind in kinds.values()), default=0)
     sections: list[Section] = [
         Table(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from parapet.transforms.perturb.edits import edited, moved
 from parapet.transforms.perturb.protected import value_ranges
 from parapet.transforms.user_turns import Span, UserTurn
-from parapet.transforms.variations.kinds import BY_RULES, Config, vary, write_into
+from parapet.transforms.variations.kinds import KINDS, Config, vary, write_into
 from parapet.transforms.variations.simple import simple_operations
 from parapet.transforms.variations.verbose import verbose_operations
 
@@ -160,7 +160,7 @@ WORDS = st.one_of(
     st.lists(WORDS, max_size=14),
     st.sets(st.sampled_from([*ACTS, "OFFER"]), max_size=3),
     st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=3),
-    st.sampled_from(sorted(BY_RULES)),
+    st.sampled_from(sorted(KINDS)),
     st.booleans(),
 )
 def test_any_turn_keeps_its_spans(

@@ -1,0 +1,219 @@
+"""English grammar without a parser: sentences and clauses, questions inside other sentences, forms of verbs.
+
+Every function decides only where the words leave no doubt. Elsewhere it gives None, and the text stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+VALUE = "[\ue000-\uf8ff]"  # stands for a value: a character of private use
+
+# A subject that is one word, or an article and its noun; behind the latter there may be more of it.
+_PRONOUN = re.compile(
+    r"(?P<subject>it|they|he|she|we|i|you|there|this|that|these|those)(?: (?P<tail>.+))?", re.IGNORECASE
+)
+_NAMED = re.compile(
+    rf"(?P<subject>(?:the|this|that|these|those|their|its|his|her|your|my) [a-z]+|{VALUE}) (?P<tail>.+)", re.IGNORECASE
+)
+_MANY, _ONE = frozenset({"they", "we", "you", "these", "those"}), frozenset({"it", "he", "she", "this", "that"})
+# Pronouns that cannot follow a verb in a question: "do it" is none.
+_NOT_AFTER = {
+    **dict.fromkeys(("is", "has", "does", "was"), _MANY),
+    **dict.fromkeys(("are", "have", "were"), _ONE),
+    "do": _ONE | {"there"},
+}
+_AUXILIARY = "is|are|was|were|will|would|can|could|should|has|have|does|do"
+_WH = re.compile(
+    rf"(?P<wh>(?:what|which|where|when|who|how|why)(?: [a-z]+){{0,4}}?)(?P<aux>['’]s| (?:{_AUXILIARY})) (?P<rest>\S.*)",
+    re.IGNORECASE,
+)
+_WHO = re.compile(r"(?:who|which [a-z]+) (?:[a-z]+ed|stars|sings|plays|wrote|made|sang|leaves|has) .+", re.IGNORECASE)
+_WHETHER = re.compile(rf"(?P<aux>{_AUXILIARY}) (?P<rest>\S.*)", re.IGNORECASE)
+# What cannot be part of a subject: it ends before.
+_TAIL = re.compile(
+    r"(?:(?:an?|the|in|on|at|from|for|free|available|expensive|cheap|good|open|closed|located|situated|unisex|nonstop"
+    r"|non-stop|direct|refundable|pet|kid|family|suitable|okay|still|also|more|very|currently|held|being|playing"
+    rf"|showing|happening|wheelchair|worth|over|about|near|close|far|like)\b|{VALUE}\Z)",
+    re.IGNORECASE,
+)
+_LOCATED = re.compile(
+    r"(?P<subject>.+?) (?P<tail>(?:located|situated|held|being held|playing|showing|happening|going on)\b.*)"
+)
+_NOT_A_PHRASE = re.compile(r"\b(?:that(?= (?:is|are|has|have))|which|who|and|or|to|if|from)\b", re.IGNORECASE)
+
+_SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\b[DdMmSsJj][rst]\.)(?<!\b[Mm]rs\.)\s+")
+# With what a clause may begin after "and"; and after a comma.
+_OPENS = (
+    r"(?:(?:can|could|would|will) you\b|(?:can|could|may) i\b|i(?:['’](?:d|m|ll|ve))?\b"
+    r"|what(?:['’]?s| is| are| time| else)\b|where (?:is|are)\b|when (?:is|does|do|will)\b"
+    r"|how (?:much|many|long|about)\b|is (?:it|there)\b|are (?:there|they)\b|do (?:you|they)\b"
+    r"|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b)"
+)
+_MAY_OPEN = (
+    rf"(?:{_OPENS}|(?:what|where|when|how|which|who|that['’]?s?|it|this|sounds|no|not|yes|bye|goodbye|have a|perfect"
+    r"|great|you)\b)"
+)
+_NOT_BEHIND_NO = r"(?<!\bno)(?<!nope)(?<!\bnah)"  # "no, thanks" is one clause
+_BOUNDARY = re.compile(
+    rf"(?<![\s,])(?:{_NOT_BEHIND_NO},\s*(?:(?:and|but|so)\s+)?(?={_MAY_OPEN})|\s(?:and|but|so)\s(?={_OPENS})"
+    rf"|{_NOT_BEHIND_NO}(?<!\bsay)(?<!\bto)(?<!\bmany)\s(?=thanks\b|thank you\b)|(?<=\Aand)\s|(?<=\Aalso),?\s)",
+    re.IGNORECASE,
+)
+# A first word after which people often write no comma.
+_LEAD = re.compile(
+    r"(?:yes|yeah|yep|yup|yea|no|nope|nah|ok|okay|okey|alright|all right|sure|great|perfect|awesome|wonderful|excellent"
+    r"|cool|nice|hi|hello|hey)(?: there)?(?P<gap>(?:,\s*|\s)(?:(?:and|so|but)\s)?)"
+    r"(?!please\b|thanks?\b|not\b|that(?:['’]?s| is) it\b)(?=\S)",
+    re.IGNORECASE,
+)
+_THANKS = re.compile(
+    r"(?:thanks|thank you)(?: (?:so much|very much|a lot))?(?: for (?:your|the) \w+)?(?P<gap>\s)"
+    r"(?=that|i\b|bye|goodbye|it|have|no\b)",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"(?:what|where|when|which|who|whose|why|how|is|are|was|does|do|did|can|could|may|might|will|would|should|has|have)"
+    r"(?:['’]?s)?\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[a-z]+|['’][a-z]+|[^\sa-z.,!?…]")
+_FULL = {"m": "am", "d": "would", "ll": "will", "ve": "have", "re": "are", "s": "is"}
+_IRREGULAR = {"be": "is", "have": "has"}
+
+
+class Clause(msgspec.Struct, frozen=True):
+    """A piece of a sentence that says one thing.
+
+    Attributes:
+      text: the piece.
+      gap: what stands between it and the next: white space, a comma, "and".
+    """
+
+    text: str
+    gap: str
+
+
+def sentences(text: str) -> Iterator[tuple[str, str, str]]:
+    """(words, final marks, white space) of each sentence, in order; together they are the text."""
+    at = 0
+    ends = [*((end.start(), end.end()) for end in _SENTENCE_END.finditer(text)), (len(text), len(text))]
+    for end, after in ends:
+        body = text[at:end].rstrip(".!?… ")
+        yield body, text[at + len(body) : end], text[end:after]
+        at = after
+
+
+def clauses(sentence: str) -> list[Clause]:
+    """The clauses of a sentence without its final marks; together they are the sentence."""
+    found: list[Clause] = []
+    at = 0
+    for pattern in (_LEAD, _THANKS):
+        if lead := pattern.match(sentence, at):
+            found.append(Clause(sentence[at : lead.start("gap")], lead["gap"]))
+            at = lead.end()
+    rest = sentence[at:]
+    at = 0
+    for gap in _BOUNDARY.finditer(rest):
+        found.append(Clause(rest[at : gap.start()], gap[0]))
+        at = gap.end()
+    return [*found, Clause(rest[at:], "")]
+
+
+def asks(clause: str) -> bool:
+    """Whether a clause begins as a question does."""
+    return _ASKS.match(clause) is not None
+
+
+def ing_form(verb: str, doubling: Collection[str] = ()) -> str:
+    """``make`` to ``making``; ``get``, where it is one of ``doubling``, to ``getting``."""
+    if verb in doubling:
+        return f"{verb}{verb[-1]}ing"
+    return f"{verb[:-1]}ing" if re.fullmatch(r".+[^eo]e", verb) else f"{verb}ing"
+
+
+def third_person(verb: str) -> str:
+    """``serve`` to ``serves``."""
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb]
+    if verb.endswith(("s", "sh", "ch", "x", "z", "o")):
+        return f"{verb}es"
+    return f"{verb[:-1]}ies" if re.fullmatch(r".+[^aeiou]y", verb) else f"{verb}s"
+
+
+def embedded(question: str, verbs: Collection[str]) -> str | None:
+    """A question as it stands inside another sentence: ``when does it start`` as ``when it starts``.
+
+    Args:
+      question: in English, without its mark, that begins with *what*, *where* and the like.
+      verbs: those by which a subject ends: ``when does | the show | start``.
+    """
+    if _WHO.fullmatch(question):
+        return question
+    found = _WH.fullmatch(question)
+    if found is None:
+        return None
+    if _PRONOUN.fullmatch(found["wh"].rpartition(" ")[2]):
+        return None  # "how much it costs" is one already
+    wh, aux, rest = found["wh"], found["aux"].strip().lower(), found["rest"]
+    aux = "is" if aux[0] in "'’" else aux
+    statement = _statement(aux, rest, verbs)
+    if statement is None and aux in ("is", "are") and wh.lower().startswith(("where", "when", "who", "how ")):
+        if located := _LOCATED.fullmatch(rest):
+            statement = f"{located['subject']} {aux} {located['tail']}"
+        elif rest.count(" ") < 6 and not _NOT_A_PHRASE.search(rest):
+            statement = f"{rest} {aux}"
+    return statement and f"{wh} {statement}"
+
+
+def embedded_choice(question: str, verbs: Collection[str]) -> str | None:
+    """A question without a question word as it stands after *if*: ``is it far`` as ``it is far``.
+
+    Args:
+      question: in English, without its mark.
+      verbs: see :func:`embedded`.
+    """
+    found = _WHETHER.fullmatch(question)
+    return found and _statement(found["aux"].lower(), found["rest"], verbs)
+
+
+def _statement(aux: str, rest: str, verbs: Collection[str]) -> str | None:
+    """What stands behind the auxiliary of a question, with the verb behind the subject."""
+    found, named = _PRONOUN.fullmatch(rest), _NAMED.fullmatch(rest)
+    if found and named and not _TAIL.match(found["tail"] or ""):
+        found = None  # "that" of "that show"
+    if found:
+        subject, tail = found["subject"], found["tail"] or ""
+        return None if subject.lower() in _NOT_AFTER.get(aux, ()) else _with_verb(aux, subject, tail)
+    if not named:
+        return None
+    subject, tail = named["subject"], named["tail"]
+    if aux in ("is", "are", "was", "were"):
+        return f"{subject} {aux} {tail}" if _TAIL.match(tail) else None
+    words = tail.split(" ")
+    i = next((i for i, word in enumerate(words[:3]) if word.lower() in verbs), -1)
+    if i < 0 or aux in ("has", "have"):
+        return None
+    return _with_verb(aux, " ".join([subject, *words[:i]]), " ".join(words[i:]))
+
+
+def _with_verb(aux: str, subject: str, tail: str) -> str | None:
+    if aux not in ("do", "does"):
+        return f"{subject} {aux} {tail}".rstrip()
+    verb, _, rest = tail.partition(" ")
+    if not re.fullmatch(r"[a-z]{2,}", verb) or verb in ("not", "also", "usually", "still"):
+        return None
+    return f"{subject} {third_person(verb) if aux == 'does' else verb} {rest}".rstrip()
+
+
+def same_article(before: str, word: str) -> bool:
+    """Whether two words take the same of *a* and *an*, by their first letters."""
+    return (before[:1].lower() in "aeiou") == (word[:1].lower() in "aeiou")
+
+
+def plain_words(text: str) -> list[str]:
+    """The words in lower case, short forms as full ones, so that another spelling is no other word."""
+    return [_FULL.get(word[1:], word) if word[0] in "'’" else word for word in _WORD.findall(text.lower())]
