@@ -1,74 +1,140 @@
 """A rule-based bot that solves the tasks (Bordes et al. 2017, section 4.1).
 
-It knows the patterns of the domain, the names of its fields and extras, and the dialogue so far. It knows no values, no
-entities, and nothing about how the dialogue was simulated.
+It knows the patterns of the domain, the names of its fields and extras, and the dialogue so far. It needs no values, no
+entities, and nothing about how the dialogue was simulated. It reads a turn by what it said before: the same words may
+answer a question at one place and ask for a table at another.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.restaurants.ontology import Ontology
 from parapet.transforms.restaurants.patterns import SIMPLE
+from parapet.transforms.restaurants.values import ValueFinder
 
 _GAP = re.compile(r"\\\{(\w+)\\\}")
 _HEADS = ("request", "update")
+
+# Act of the bot to what the user may say next, the most likely first; "" is the beginning.
+_EXPECTED = {
+    "": ("greet", "request"),
+    "greet": ("request",),
+    "call": ("update", "thank", "no_more"),
+    "updated": ("no_more", "update"),
+    "option": ("accept", "reject"),
+    **dict.fromkeys(("reserve", "reserve_by_name", "give"), ("thank", "question")),
+    "anything_else": ("decline", "thank", "question"),
+    **dict.fromkeys(("farewell", "welcome"), ("decline", "thank")),
+}
+# Acts that stand for another one without a text.
+_INSTEAD = {
+    "search_again": "search",
+    "search": "search_again",
+    "reserve_by_name": "reserve",
+    "reserve": "reserve_by_name",
+    "next_option": "option",
+    "welcome": "farewell",
+    "farewell": "welcome",
+}
+
+
+class Reading(NamedTuple):
+    """What the user does: an act, values by field or ``name``, and whether a pattern says so."""
+
+    act: str
+    values: dict[str, str]
+    understood: bool = True
 
 
 class Rules:
     """The patterns of a domain, for recognition.
 
     Args:
-      ontology: the domain; only the names of its fields and extras are used.
+      ontology: the domain; only the names of its fields and extras and its patterns are used.
+      values: finds values of a knowledge base, in turns that no pattern matches; without, such turns have none.
+      flow: :attr:`State.situation` to the act of the bot, where it is not the usual one.
     """
 
-    def __init__(self, ontology: Ontology) -> None:
-        self.fields = ontology.names
+    def __init__(
+        self, ontology: Ontology, values: ValueFinder | None = None, flow: Mapping[str, str] | None = None
+    ) -> None:
+        self.fields, self.values, self.flow = ontology.names, values, flow or {}
         self.texts = ontology.patterns.bot_texts(self.fields)
         ways = ontology.patterns.user_ways()
-        self._plain = {text: act for act in SIMPLE if act not in _HEADS for text in ways[act]}
-        self._plain |= {text: act for act in ways if act.startswith("question.") for text in ways[act]}
+        self._plain: dict[str, list[str]] = {}
+        for act, texts in ways.items():
+            if (act in SIMPLE and act not in _HEADS) or act.startswith("question."):
+                for text in texts:
+                    self._plain.setdefault(text, []).append(act)
         # Longest first, here and with phrases: one may be a prefix of another.
-        heads = sorted(((text, act) for act in _HEADS for text in ways[act]), key=lambda head: -len(head[0]))
+        heads = sorted(((text, act) for act in _HEADS for text in ways.get(act, ())), key=lambda head: -len(head[0]))
         self._heads = [(re.compile(rf"{re.escape(text)}(?![^ ])"), act) for text, act in heads]
         phrases = [(text, act.partition(".")[2]) for act in ways if act.startswith("phrase.") for text in ways[act]]
         self._phrases = [(name, _matcher(text)) for text, name in sorted(phrases, key=lambda one: -len(one[0]))]
-        self._answers = {name: [_matcher(text) for text in ways[f"answer.{name}"]] for name in self.fields}
-        self._bot = {text: act for act, text in self.texts.items()}
-        self._options = [_matcher(self.texts[act]) for act in ("option", "next_option")]
+        self._answers = {name: [_matcher(text) for text in ways.get(f"answer.{name}", ())] for name in self.fields}
+        self._bot: dict[str, str] = {}
+        for act, text in self.texts.items():
+            self._bot.setdefault(text, act)
+        self._options = [_matcher(self.texts[act]) for act in ("option", "next_option") if act in self.texts]
 
-    def understand(self, text: str, asked: str) -> tuple[str, dict[str, str]]:
-        """The act of the user, with values by field or ``name``; ``("", {})`` where no pattern matches.
+    def understand(self, text: str, last: str) -> Reading:
+        """What the user does.
 
         Args:
           text: the utterance.
-          asked: the field that the bot asked for, if any.
+          last: the act of the bot before it; empty at the beginning.
         """
-        if text in self._plain:
-            return self._plain[text], {}
-        for head, act in self._heads:
-            if begins := head.match(text):
-                values = self._phrase_values(text[begins.end() :])
-                return ("", {}) if values is None else (act, values)
-        for answer in self._answers.get(asked, ()):
-            if found := answer.fullmatch(text):
-                return "answer", {asked: found[1]}
-        return "", {}
+        kind, _, asked = last.partition(".")
+        expected = _EXPECTED.get(kind, ())
+        if kind == "ask":
+            found = [{asked: match[1]} for answer in self._answers[asked] if (match := answer.fullmatch(text))]
+            if found:
+                return Reading("answer", self._likely(found))
+        plain = self._plain.get(text, [])
+        plain_kinds = {act.partition(".")[0]: act for act in plain}
+        for act in expected:
+            if act in plain_kinds:
+                return Reading(plain_kinds[act], {})
+        for in_place in (True, False):
+            for head, act in self._heads:
+                if (act in expected) == in_place and (begins := head.match(text)):
+                    if parses := list(self._phrase_values(text, begins.end())):
+                        return Reading(act, self._likely(parses))
+        if plain:
+            return Reading(plain[0], {})
+        return self._guess(text, kind, asked)
 
-    def _phrase_values(self, text: str) -> dict[str, str] | None:
-        """The values of consecutive phrases, each after a space; None where there is anything else."""
-        values: dict[str, str] = {}
-        at = 0
-        while at < len(text):
-            for name, phrase in self._phrases:
-                if found := phrase.match(text, at + 1):
-                    values[name], at = found[1], found.end()
-                    break
-            else:
-                return None
-        return values
+    def _phrase_values(self, text: str, at: int) -> Iterator[dict[str, str]]:
+        """The values of consecutive phrases up to the end, each after a space; several where phrases are alike."""
+        if at == len(text):
+            yield {}
+        for name, phrase in self._phrases:
+            if found := phrase.match(text, at + 1):
+                for values in self._phrase_values(text, found.end()):
+                    yield {name: found[1], **values}
+
+    def _likely(self, readings: Sequence[dict[str, str]]) -> dict[str, str]:
+        """The first reading whose values the knowledge base has as such; else the first."""
+        if self.values is None or len(readings) == 1:
+            return readings[0]
+        known = [one for one in readings if all(self.values.has(name, value) for name, value in one.items())]
+        return (known or readings)[0]
+
+    def _guess(self, text: str, last: str, asked: str) -> Reading:
+        """The act that is most likely after the last one of the bot, with the values of the knowledge base."""
+        found = dict(self.values.find(text).values) if self.values else {}
+        if last == "ask":
+            return Reading("answer", {asked: found[asked]} if asked in found else found, understood=False)
+        if last in ("", "greet"):
+            return Reading("request" if found or last else "greet", found, understood=False)
+        acts = _EXPECTED.get(last, ())
+        if "update" in acts:
+            return Reading("update" if found else "no_more", found, understood=False)
+        return Reading(acts[0] if acts else "", found, understood=False)
 
     def act_of(self, text: str) -> tuple[str, str]:
         """The act of a text of the bot, and the entity that it offers, if any."""
@@ -78,82 +144,141 @@ class Rules:
         return self._bot.get(text, "call" if text.startswith("api_call ") else ""), ""
 
 
+class State:
+    """What has been said and done in one dialogue, from the bot's view.
+
+    Args:
+      fields: of the domain, in the order in which the bot asks for them.
+    """
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self.fields = fields
+        self.facts: dict[str, dict[str, str]] = {}
+        self.wishes: dict[str, str] = {}
+        self.reserved = ""
+        self.last = ""  # act of the bot
+        self.asked_about = ""  # an extra
+        self._user = ""
+        self._found: dict[str, None] = {}  # entities whose facts came since the last call; before the first, all
+        self.offered: list[str] = []
+        self._calls = 0
+
+    def read(self, fact: Fact) -> None:
+        """Takes a fact in the dialogue."""
+        self.facts.setdefault(fact.entity, {})[fact.relation] = fact.value
+        self._found[fact.entity] = None
+
+    def take(self, act: str, values: Mapping[str, str]) -> None:
+        """Takes what the user does; ``""`` for silence."""
+        self._user, _, name = act.partition(".")
+        if self._user == "question":
+            self.asked_about = name
+        self.wishes |= {name: value for name, value in values.items() if name != "name"}
+        self.reserved = values.get("name", self.reserved)
+        if act == "accept" and self.offered:
+            self.reserved = self.offered[-1]
+
+    def done(self, act: str, offered: str = "") -> None:
+        """Takes what the bot does."""
+        self.last = {"next_option": "option", "call_again": "call"}.get(act, act)
+        if offered:
+            self.offered.append(offered)
+        if self.last == "call":
+            self._calls += 1
+            self.offered, self._found = [], dict.fromkeys(self._found) if self._calls == 1 else {}
+
+    @property
+    def missing(self) -> str:
+        """The next field to ask for; empty where all are known."""
+        return next((name for name in self.fields if name not in self.wishes), "")
+
+    @property
+    def best(self) -> str:
+        """The entity with the highest rating that was not offered; empty where none is left."""
+        left = [name for name in self._found if name not in self.offered]
+        return max(left, key=lambda name: _number(self.facts[name].get("R_rating", "0")), default="")
+
+    @property
+    def situation(self) -> str:
+        """All that the next act of the bot depends on."""
+        user = f"{self._user} by name" if self._user == "request" and self.reserved else self._user
+        parts = {"missing": self.missing, "left": self.best, "called": self._calls, "offered": self.offered}
+        return ", ".join((user or "silence", f"after {self.last.partition('.')[0]}", *(key for key in parts if parts[key])))
+
+    def usual(self) -> str:
+        """The bot's act in the usual course of the tasks; empty where there is none."""
+        if self._user == "":
+            if self.last == "acknowledge":
+                return "ask" if self.missing else "search"
+            return "option" if self.best else "call"
+        if self._user == "request" and self.reserved:
+            return "reserve_by_name"
+        if self._user == "answer":
+            return "ask" if self.missing else "search"
+        if self._user == "thank":
+            return "welcome" if self.last == "call" else "anything_else"
+        return _ANSWERS.get(self._user, "")
+
+
 class Bot:
     """The bot in one dialogue.
 
     Args:
       rules: of the domain.
+
+    Attributes:
+      not_understood: number of turns of the user that no pattern matched.
     """
 
     def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-        self._facts: dict[str, dict[str, str]] = {}
-        self._wishes: dict[str, str] = {}
-        self._offered: list[str] = []
-        self._reserved = ""
-        self._last = ""  # act of the bot
+        self.rules, self.state = rules, State(rules.fields)
+        self.not_understood = 0
+        self._own = ("", "", "")  # the text of its last answer, its act, and the entity that it offers
 
     def read(self, fact: Fact) -> None:
         """Reads a fact in the dialogue."""
-        self._facts.setdefault(fact.entity, {})[fact.relation] = fact.value
+        self.state.read(fact)
 
     def answer(self, user: str) -> str:
         """The answer to an utterance of the user; empty where no rule applies."""
-        if user == SILENCE:
-            return self._go_on()
-        act, values = self.rules.understand(user, self._last.removeprefix("ask."))
-        self._reserved = values.pop("name", self._reserved)
-        self._wishes |= values
-        if act == "request":
-            return self._text("reserve_by_name" if self._reserved else "acknowledge")
-        if act == "answer":
-            return self._ask_or_search()
-        if act == "accept":
-            self._reserved = self._offered[-1] if self._offered else ""
-        if act.startswith("question."):
-            extra = act.removeprefix("question.")
-            value = self._facts.get(self._reserved, {}).get(f"R_{extra}", "")
-            return self._text(f"give.{extra}", {extra: value})
-        if act == "thank":  # for a call, or for a reservation
-            return self._text("farewell" if self._last == "call" else "anything_else")
-        return self._text(_ANSWERS.get(act, ""))
+        state = self.state
+        reading = Reading("", {}) if user == SILENCE else self.rules.understand(user, state.last)
+        self.not_understood += not reading.understood
+        state.take(reading.act, reading.values)
+        act = self.rules.flow.get(state.situation) or state.usual()
+        values, offered = dict(state.wishes), ""
+        if act == "ask":
+            act = f"ask.{state.missing}"
+        elif act == "option":
+            offered = values["name"] = state.best
+            act = "next_option" if state.offered else "option"
+        elif act == "give":
+            extra = state.asked_about
+            act, values = f"give.{extra}", {extra: state.facts.get(state.reserved, {}).get(f"R_{extra}", "")}
+        elif act == "call" and state.missing:
+            values |= {name: f"R_{name}" for name in state.fields if name not in values}
+        texts = self.rules.texts
+        text = texts.get(act) or texts.get(_INSTEAD.get(act, ""), "")
+        for name, value in values.items():
+            text = text.replace(f"{{{name}}}", value)
+        self._own = (text, act, offered)
+        return text
 
     def hear(self, text: str) -> None:
         """Takes the right answer, whether it was the bot's own or not."""
-        self._last, offered = self.rules.act_of(text)
-        if offered:
-            self._offered.append(offered)
-
-    def _go_on(self) -> str:
-        """The next text where the user is silent."""
-        if self._last == "acknowledge":
-            return self._ask_or_search()
-        left = {name: of for name, of in self._facts.items() if name not in self._offered}
-        if not left:
-            return self._text("call", self._wishes)
-        best = max(left, key=lambda name: int(left[name].get("R_rating", "0")))
-        return self._text("next_option" if self._offered else "option", {"name": best})
-
-    def _ask_or_search(self) -> str:
-        for name in self.rules.fields:
-            if name not in self._wishes:
-                return self._text(f"ask.{name}")
-        return self._text("search")
-
-    def _text(self, act: str, values: Mapping[str, str] | None = None) -> str:
-        text = self.rules.texts.get(act, "")
-        for name, value in (values or {}).items():
-            text = text.replace(f"{{{name}}}", value)
-        return text
+        own, act, offered = self._own
+        self.state.done(*((act, offered) if text == own else self.rules.act_of(text)))
 
 
 # Acts of the user to the bot's answers, where these do not depend on the dialogue so far.
 _ANSWERS = {
     "greet": "greet",
+    "request": "acknowledge",
     "update": "updated",
     "no_more": "search_again",
     "reject": "another",
     "accept": "reserve",
+    "question": "give",
     "decline": "farewell",
 }
 
@@ -161,16 +286,26 @@ _ANSWERS = {
 def solve(rules: Rules, dialogue: BabiDialogue) -> list[bool]:
     """For each answer whether the bot finds it, given everything before it."""
     bot = Bot(rules)
-    right = []
+    return [answer == line.bot for line, answer in answered(bot, dialogue)]
+
+
+def answered(bot: Bot, dialogue: BabiDialogue) -> Iterator[tuple[Exchange, str]]:
+    """Each exchange of a dialogue with the bot's answer, given everything before it."""
     for line in dialogue.lines:
         if isinstance(line, Exchange):
-            right.append(bot.answer(line.user) == line.bot)
+            yield line, bot.answer(line.user)
             bot.hear(line.bot)
         else:
             bot.read(line)
-    return right
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:
     """A regular expression of a pattern with one gap, which matches one word, up to a space or the end."""
     return re.compile(_GAP.sub(r"(\\S+)", re.escape(pattern)) + r"(?!\S)")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -59,6 +59,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       patterns: of the utterances.
       structure: the random choices in dialogues.
       name: the fields in the name of an entity, in order; by default all that are not ``one_each``.
+      default_patterns: whether acts without patterns got the default ones; else tasks that need them cannot be simulated.
     """
 
     domain: str
@@ -69,6 +70,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     patterns: Patterns
     structure: Structure
     name: tuple[str, ...] = ()
+    default_patterns: bool = True
 
     @property
     def crossed(self) -> tuple[Field, ...]:
@@ -91,6 +93,7 @@ class _Given(msgspec.Struct, forbid_unknown_fields=True):
     ratings: int
     extras: tuple[str, ...]
     name: tuple[str, ...] = ()
+    default_patterns: bool = True
     patterns: dict[str, Any] = {}
     structure: dict[str, Any] = {}
 
@@ -103,8 +106,13 @@ def default_ontology() -> Ontology:
     return parse_ontology({**content, "patterns": patterns}, "ontology.toml")
 
 
-def read_ontology(data: bytes, path: object) -> Ontology:
+def read_ontology(data: bytes, path: object, *, simulated: bool = True) -> Ontology:
     """Parses a file.
+
+    Args:
+      data: its bytes.
+      path: its path, for messages.
+      simulated: whether dialogues are simulated from it; else its values are not checked.
 
     Raises:
       InputError: no TOML, an unknown key, too few values, repeated values, or a value with a space; with the place.
@@ -117,25 +125,36 @@ def read_ontology(data: bytes, path: object) -> Ontology:
         raise InputError(f"not TOML: {error}", path) from None
     except RecursionError:
         raise InputError("TOML nested too deeply", path) from None
-    return parse_ontology(content, path)
+    return parse_ontology(content, path, simulated=simulated)
 
 
-def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
-    """Validates an ontology. Raises InputError with the place."""
+def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = True) -> Ontology:
+    """Validates an ontology, for simulation or for the rule-based bot alone. Raises InputError with the place."""
     _check_keys(given, path)
     try:
         content = msgspec.convert(given, _Given)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
-    for place, reason in _problems(content):
+    for place, reason in _problems(content) if simulated else _name_problems(content):
         raise InputError(reason, path, place)
     fields = [field.name for field in content.fields]
-    patterns = patterns_for(content.domain, fields, content.extras, content.patterns, path)
+    defaults = content.default_patterns
+    patterns = patterns_for(
+        content.domain, fields, content.extras, content.patterns, path, defaults=defaults, simulated=simulated
+    )
     structure = structure_for(len(fields), content.structure, path)
     names = content.name or tuple(field.name for field in content.fields if not field.one_each)
     return Ontology(
-        content.domain, content.entity, content.fields, content.ratings, content.extras, patterns, structure, names
+        domain=content.domain,
+        entity=content.entity,
+        fields=content.fields,
+        ratings=content.ratings,
+        extras=content.extras,
+        patterns=patterns,
+        structure=structure,
+        name=names,
+        default_patterns=defaults,
     )
 
 
@@ -170,6 +189,8 @@ def _problems(given: _Given) -> Iterator[tuple[str, str]]:
     if not 2 <= given.ratings <= 1000:
         yield "ratings", f"{given.ratings} ratings: give 2 to 1,000, such as 8"
     yield from _name_problems(given)
+    if not given.extras:
+        yield "extras", 'there is none: give one or more, such as ["phone", "address"]'
     for i, field in enumerate(given.fields):
         yield from _value_problems(f"fields[{i}]", field)
     yield from _twins(given)
@@ -184,8 +205,6 @@ def _problems(given: _Given) -> Iterator[tuple[str, str]]:
 def _name_problems(given: _Given) -> Iterator[tuple[str, str]]:
     if not given.fields:
         yield "fields", "there is none: give one or more as [[fields]]"
-    if not given.extras:
-        yield "extras", 'there is none: give one or more, such as ["phone", "address"]'
     names = [(f"fields[{i}].name", field.name) for i, field in enumerate(given.fields)]
     names += [(f"extras[{i}]", name) for i, name in enumerate(given.extras)]
     seen: set[str] = set()

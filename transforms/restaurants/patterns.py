@@ -65,6 +65,7 @@ class Bot(msgspec.Struct, frozen=True):
       reserve: answers an acceptance; ``reserve_by_name`` a request by name.
       anything_else: answers thanks for a reservation.
       farewell: answers that nothing else is wanted.
+      welcome: answers thanks for an API call; where empty, ``farewell`` does.
       ask: field to the question for it.
       give: extra to the answer.
     """
@@ -81,6 +82,7 @@ class Bot(msgspec.Struct, frozen=True):
     reserve_by_name: str
     anything_else: str
     farewell: str
+    welcome: str
     ask: tuple[tuple[str, str], ...]
     give: tuple[tuple[str, str], ...]
 
@@ -92,20 +94,34 @@ class Patterns(msgspec.Struct, frozen=True):
     bot: Bot
 
     def user_ways(self) -> dict[str, Ways]:
-        """Act of the user, such as ``greet`` or ``answer.price``, to its wordings."""
+        """Act of the user, such as ``greet`` or ``answer.price``, to its wordings; without acts that have none."""
+        return {act: ways for act, ways in self._user().items() if ways}
+
+    def bot_texts(self, fields: Sequence[str]) -> dict[str, str]:
+        """Act of the bot, such as ``greet`` or ``ask.price``, to its text; without acts that have none.
+
+        Calls have the gaps of the fields.
+        """
+        call = " ".join(("api_call", *(f"{{{name}}}" for name in fields)))
+        return {act: text for act, text in self._bot().items() if text} | dict.fromkeys(CALLS, call)
+
+    def without_text(self) -> list[str]:
+        """The acts without any text, such as ``user.update`` or ``bot.ask.price``; ``welcome`` may have none."""
+        texts: dict[str, object] = {f"user.{act}": ways for act, ways in self._user().items()}
+        texts |= {f"bot.{act}": text for act, text in self._bot().items() if act != "welcome"}
+        return [act for act, text in texts.items() if not text]
+
+    def _user(self) -> dict[str, Ways]:
         user = self.user
         ways: dict[str, Ways] = {key: getattr(user, key) for key in SIMPLE}
         for key, pairs in (("phrase", user.phrase), ("answer", user.answer), ("question", user.question)):
             ways |= {f"{key}.{name}": of for name, of in pairs}
         return ways
 
-    def bot_texts(self, fields: Sequence[str]) -> dict[str, str]:
-        """Act of the bot, such as ``greet`` or ``ask.price``, to its text; calls have the gaps of the fields."""
+    def _bot(self) -> dict[str, str]:
         texts: dict[str, str] = {key: getattr(self.bot, key) for key in self.bot.__struct_fields__[:-2]}
         texts |= {f"ask.{name}": text for name, text in self.bot.ask}
-        texts |= {f"give.{name}": text for name, text in self.bot.give}
-        call = " ".join(("api_call", *(f"{{{name}}}" for name in fields)))
-        return {**texts, "call": call, "call_again": call}
+        return texts | {f"give.{name}": text for name, text in self.bot.give}
 
 
 def counted_patterns(patterns: Patterns) -> tuple[int, int]:
@@ -114,7 +130,14 @@ def counted_patterns(patterns: Patterns) -> tuple[int, int]:
 
 
 def patterns_for(
-    domain: str, fields: Sequence[str], extras: Sequence[str], given: Mapping[str, Any], path: object
+    domain: str,
+    fields: Sequence[str],
+    extras: Sequence[str],
+    given: Mapping[str, Any],
+    path: object,
+    *,
+    defaults: bool = True,
+    simulated: bool = True,
 ) -> Patterns:
     """The patterns of an ontology; defaults are filled with its words.
 
@@ -124,11 +147,15 @@ def patterns_for(
       extras: their names.
       given: the table ``patterns`` of the ontology.
       path: the ontology's file, for messages.
+      defaults: whether acts without patterns get the default ones.
+      simulated: whether texts must be unambiguous without a knowledge base.
 
     Raises:
-      InputError: an unknown key, a missing or unknown gap, one text for two acts; with the place.
+      InputError: an unknown key, a missing or unknown gap, a text that could be two acts; with the place.
     """
     default = _default(domain, fields, extras)
+    if not defaults:
+        default = _emptied(default)
     sides: dict[str, dict[str, Any]] = {}
     for side, of_side in default.items():
         sides[side] = merged(of_side, given.get(side, {}), path, f"patterns.{side}")
@@ -142,7 +169,7 @@ def patterns_for(
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, f"patterns.{at}" if at else "patterns") from None
-    for place, reason in _problems(patterns):
+    for place, reason in _problems(patterns, defaults, simulated):
         raise InputError(reason, path, f"patterns.{place}")
     return patterns
 
@@ -174,6 +201,12 @@ def _default(domain: str, fields: Sequence[str], extras: Sequence[str]) -> dict[
     return {side: expand(of) for side, of in tomllib.loads(_any_domain()).items()}
 
 
+def _emptied(table: Any) -> Any:
+    if isinstance(table, dict):
+        return {key: _emptied(value) for key, value in table.items()}
+    return [] if isinstance(table, list) else ""
+
+
 def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> dict[str, Any]:
     """A table with defaults, and nested tables likewise. Raises InputError with the place."""
     if not isinstance(given, dict):
@@ -201,18 +234,19 @@ def _texts(patterns: Patterns) -> Iterator[tuple[str, str, str, list[str]]]:
         kind, _, name = act.partition(".")
         gaps = {"option": ["name"], "next_option": ["name"], "give": [name]}.get(kind, [])
         if kind not in CALLS:
-            yield f"bot.{act}", f"bot.{_SAME.get(act, act)}", text, gaps
+            yield f"bot.{act}", f"bot.{act}", text, gaps
 
 
-# Acts that may have the same text.
-_SAME = {"search_again": "search", "next_option": "option", "reserve_by_name": "reserve"}
+# What the bot answers to, by its last act; where several of these have the same text, it cannot tell them apart. An
+# update always has a value, unlike "no more" and thanks, and the answer to a question is read as just that.
+_TOGETHER = ({"phrase"}, {"reject", "accept"}, {"question", "thank"})
 
 
-def _problems(patterns: Patterns) -> Iterator[tuple[str, str]]:
-    for act, ways in patterns.user_ways().items():
-        if not ways:
-            yield f"user.{act}", "there is none: give one or more"
-    first: dict[tuple[str, str], tuple[str, str]] = {}
+def _problems(patterns: Patterns, complete: bool, unambiguous: bool) -> Iterator[tuple[str, str]]:
+    if complete:
+        for act in patterns.without_text():
+            yield act, "there is none: give one or more"
+    first: dict[tuple[int, str], tuple[str, str]] = {}
     for place, what, text, gaps in _texts(patterns):
         if not text.strip() or text != " ".join(text.split()) or not text.isprintable():
             yield place, f"{text!r}: give one line, with single spaces and no tabs"
@@ -221,11 +255,11 @@ def _problems(patterns: Patterns) -> Iterator[tuple[str, str]]:
         if slots_of(text) != gaps or text.count("{") + text.count("}") != 2 * len(gaps):
             wanted = " and ".join(f"{{{gap}}}" for gap in gaps) or "no {gap}"
             yield place, f"{text!r} must have {wanted}{', once' if gaps else ''}"
-        side = what.partition(".")[0]
-        # The question before it distinguishes answers.
-        act = "user.answer" if what.startswith("user.answer") else what
+        side, _, act = what.partition(".")
         for gap in gaps:
             text = text.replace(f"{{{gap}}}", "{}")
-        other, there = first.setdefault((side, text), (act, place))
-        if other != act:
-            yield place, f"says the same as {there}: it would be ambiguous"
+        for i, together in enumerate(_TOGETHER if unambiguous else ()):
+            if side == "user" and act.partition(".")[0] in together:
+                other, there = first.setdefault((i, text), (act, place))
+                if other != act:
+                    yield place, f"says the same as {there}, in the same place: it would be ambiguous"

@@ -1,0 +1,231 @@
+"""Learns an ontology from dialogues of tasks 1 to 5 and their knowledge base: patterns, fields, the structure's shares.
+
+The sentences of published files belong to their authors, so Parapet's ontologies have others. With the files at hand,
+this reads their patterns out of them: for the rule-based bot, and for ``parapet restaurants``, which then simulates
+dialogues in the same words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.errors import InputError
+from parapet.transforms.babi_format import BabiDialogue, Fact
+from parapet.transforms.restaurants.bot import State
+from parapet.transforms.restaurants.labels import CALL, Labelled, Labeller
+from parapet.transforms.restaurants.ontology import parse_ontology
+from parapet.transforms.restaurants.patterns import SIMPLE
+from parapet.transforms.restaurants.phrases import split_turns
+from parapet.transforms.restaurants.values import RATING, Relations, bare, relations_of
+
+_STARS = re.compile(r"[0-9]+stars")
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """What was learned.
+
+    Attributes:
+      ontology: as in TOML.
+      values: field to its values in the knowledge base, and ``name`` to its entities.
+      flow: situation to the act of the bot, see :attr:`~parapet.transforms.restaurants.bot.State.situation`.
+      dropped: (act, pattern) that cannot be used: the same words do something else at the same place.
+    """
+
+    ontology: dict[str, Any]
+    values: dict[str, list[str]]
+    flow: dict[str, str]
+    dropped: list[tuple[str, str]]
+
+
+def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: object) -> Learned:
+    """Learns from dialogues.
+
+    Args:
+      dialogues: of any of tasks 1 to 5, also of several.
+      knowledge: the facts of the knowledge base, of the out-of-vocabulary test, too.
+      path: of the knowledge base, for messages.
+
+    Raises:
+      InputError: the calls have values that are no relation's of the knowledge base.
+    """
+    calls = [one.bot.split()[1:] for dialogue in dialogues for one in dialogue.exchanges if one.bot.startswith(CALL)]
+    facts = [fact for dialogue in dialogues for fact in dialogue.facts]
+    relations = relations_of(knowledge, calls, [fact.relation for fact in facts], path)
+    if not relations.fields:
+        raise InputError("has no relation whose values several entities share: is it of these dialogues?", path)
+    labeller = Labeller(relations, [*knowledge, *facts])
+    labelled = [labeller.label(dialogue) for dialogue in dialogues]
+    values = {name: labeller.values[name] for name in ("name", *relations.fields)}
+    patterns, dropped = _patterns(labelled, relations)
+    said = {value for dialogue in labelled for one in dialogue for value in one.user.values.values()}
+    said |= {value for call in calls for value in call} | {fact.value for fact in facts}
+    ontology = {
+        **_domain(relations, knowledge, values, said),
+        "default_patterns": False,
+        "patterns": patterns,
+        "structure": _structure(labelled, relations),
+    }
+    parse_ontology(ontology, path, simulated=False)  # or it is a defect
+    return Learned(ontology, values, _flow(labelled, relations.fields), dropped)
+
+
+def _patterns(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """The table ``patterns``, the most frequent first; and what cannot be used."""
+    users: dict[str, Counter[str]] = {}
+    bots: dict[str, Counter[str]] = {}
+    turns: list[tuple[str, str]] = []
+    for one in (one for dialogue in labelled for one in dialogue):
+        if one.user.name in ("request", "update"):
+            turns.append((one.user.name, one.user.pattern))
+        elif one.user.name:
+            users.setdefault(one.user.name, Counter())[one.user.pattern] += 1
+        bots.setdefault(one.bot.name, Counter())[one.bot.pattern] += 1
+    parts = split_turns(turns)
+    ways = {act: [text for text, _ in counts.most_common()] for act, counts in users.items()}
+    ways |= parts.heads | {f"phrase.{name}": texts for name, texts in parts.phrases.items()}
+    if "option" in bots:
+        bots["next_option"] = bots["option"]
+    texts = {act: [counts.most_common(1)[0][0]] for act, counts in bots.items() if act != "call"}
+    if texts.get("welcome") == texts.get("farewell"):
+        texts.pop("welcome", None)
+    elif "farewell" not in texts and "welcome" in texts:
+        texts["farewell"] = texts.pop("welcome")
+    dropped: list[tuple[str, str]] = []
+    table: dict[str, Any] = {"user": {}, "bot": {}}
+    for side, of_side in (("user", ways), ("bot", texts)):
+        for act, found in of_side.items():
+            usable = [text for text in found if _usable(act, text)]
+            dropped += [(act, text) for text in found if text not in usable]
+            kind, _, name = act.partition(".")
+            place = table[side].setdefault(kind, {}) if name else table[side]
+            place[name or kind] = usable if side == "user" else "".join(usable)
+    return table, dropped
+
+
+def _usable(act: str, text: str) -> bool:
+    """Whether a text keeps to the rules for patterns."""
+    kind, _, name = act.partition(".")
+    gap = {"option": "name", "next_option": "name"}.get(kind, name if kind in ("phrase", "answer", "give") else "")
+    braces = text.count("{") + text.count("}")
+    return text.isprintable() and (text.count(f"{{{gap}}}") == 1 and braces == 2 if gap else not braces)
+
+
+def _domain(
+    relations: Relations, knowledge: Iterable[Fact], values: Mapping[str, Sequence[str]], seen: set[str]
+) -> dict[str, Any]:
+    """The keys of an ontology about its entities; names such as ``resto_rome_cheap_thai_2stars`` say most of them."""
+    entities: dict[str, dict[str, str]] = {}
+    for fact in knowledge:
+        entities.setdefault(fact.entity, {})[fact.relation] = fact.value
+    orders: Counter[tuple[str, ...]] = Counter()
+    for name, known in entities.items():
+        _, *parts, stars = name.split("_") if name.count("_") > 1 else (name, "", "")
+        of_value = {known[relation]: bare(relation) for relation in known if bare(relation) in relations.fields}
+        fits = _STARS.fullmatch(stars) and all(part in of_value for part in parts)
+        orders[tuple(of_value[part] for part in parts) if fits else ()] += 1
+    order = orders.most_common(1)[0][0]
+    ratings = [int(known[RATING]) for known in entities.values() if known.get(RATING, "").isdecimal()]
+    entity = next(iter(entities)).partition("_")[0]
+    fields = []
+    for name in relations.fields:
+        unseen = [value for value in values[name] if value not in seen]
+        halves = {"seen": [value for value in values[name] if value in seen], "unseen": unseen}
+        once = {"one_each": True} if order and name not in order else {}
+        fields.append({"name": name, **(halves if unseen else {"values": list(values[name])}), **once})
+    return {
+        "domain": re.sub("[^A-Za-z0-9-]", "", entity).lstrip("0123456789-")[:50] or "entity",
+        "entity": entity,
+        **({"name": list(order)} if order else {}),
+        "ratings": min(max(ratings, default=8), 1000),
+        "extras": list(relations.extras),
+        "fields": fields,
+    }
+
+
+def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> dict[str, Any]:
+    """The table ``structure``: ranges and shares as they are in the dialogues."""
+    given: dict[int, set[int]] = {}
+    updates: dict[int, set[int]] = {}
+    options: Counter[int] = Counter()
+    chances = accepted = asked = asked_all = 0
+    for dialogue in labelled:
+        task = _task_of(dialogue)
+        users = Counter(one.user.name.partition(".")[0] for one in dialogue)
+        if task != 4:
+            given.setdefault(task, set()).update(
+                len(one.user.values) for one in dialogue if one.user.name == "request"
+            )
+        if users["update"] and task in (2, 5):
+            updates.setdefault(task, set()).add(users["update"])
+        if task in (3, 5):
+            found = len({fact.entity for one in dialogue for fact in one.facts})
+            proposals = sum(one.bot.name == "option" for one in dialogue)
+            options[found] += task == 3
+            chances += min(proposals, found - 1)
+            accepted += proposals < found
+        questions = {one.user.name for one in dialogue if one.user.name.startswith("question.")}
+        asked += bool(questions)
+        asked_all += len(questions) == len(relations.extras) > 0
+    table: dict[str, Any] = {}
+    for key, found_ in (("given", given), ("updates", updates)):
+        if found_:
+            table[key] = {f"task{task}": [min(numbers), max(numbers)] for task, numbers in sorted(found_.items()) if numbers}
+    if numbers := +options:
+        table["options"] = {str(n): round(count / numbers.total(), 3) for n, count in sorted(numbers.items()) if n}
+    if chances > 0:
+        table["accepted"] = round(accepted / chances, 3)
+    if asked and len(relations.extras) > 1:
+        table["all_extras"] = round(asked_all / asked, 3)
+    return table
+
+
+def _task_of(dialogue: Iterable[Labelled]) -> int:
+    """The task that a dialogue is of, by what is done in it."""
+    acts = Counter(name for one in dialogue for name in (one.user.name, one.bot.name))
+    if acts["reserve_by_name"]:
+        return 4
+    if acts["option"]:
+        return 5 if acts["call"] else 3
+    return 2 if acts["call"] > 1 or acts["update"] else 1
+
+
+def _flow(labelled: Iterable[Sequence[Labelled]], fields: Sequence[str]) -> dict[str, str]:
+    """What the bot mostly does in each situation, where that is not the usual act."""
+    done: dict[str, Counter[str]] = {}
+    usual: dict[str, str] = {}
+    for dialogue in labelled:
+        state = State(fields)
+        for one in dialogue:
+            for fact in one.facts:
+                state.read(fact)
+            state.take(one.user.name, one.user.values)
+            usual.setdefault(state.situation, state.usual())
+            done.setdefault(state.situation, Counter())[one.bot.name.partition(".")[0]] += 1
+            state.done(one.bot.name, one.bot.values.get("name", "") if one.bot.name == "option" else "")
+    most = {situation: acts.most_common(1)[0][0] for situation, acts in sorted(done.items())}
+    return {situation: act for situation, act in most.items() if act != usual[situation]}
+
+
+def toml_of(table: Mapping[str, Any], place: str = "") -> str:
+    """A table as TOML: plain values first, then tables, lists of tables likewise."""
+    nested = {key: value for key, value in table.items() if isinstance(value, dict)}
+    lists = {key: value for key, value in table.items() if isinstance(value, list) and any(isinstance(one, dict) for one in value)}
+    text = "".join(
+        f"{key} = {_toml_value(value)}\n" for key, value in table.items() if key not in nested and key not in lists
+    )
+    for key, tables in lists.items():
+        text += "".join(f"\n[[{place}{key}]]\n{toml_of(one)}" for one in tables)
+    for key, value in nested.items():
+        text += f"\n[{place}{key}]\n{toml_of(value, f'{place}{key}.')}"
+    return text
+
+
+def _toml_value(value: Any) -> str:
+    # Strings of JSON are strings of TOML, but for one control character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
