@@ -33,7 +33,7 @@ def parser() -> Parser:
     text = "domain in TOML (default: the paper's restaurants, with other names)"
     parser.group(INPUT)("--ontology", metavar="FILE", reads=True, help=text)
     add = parser.group("simulation")
-    add("--tasks", metavar="LIST", default="1,2,3,4,5", help="tasks, comma-separated")
+    add("--tasks", metavar="LIST", default="", help="tasks, comma-separated (default: 1,2,3,4,5)")
     add(
         "--sizes",
         metavar="LIST",
@@ -90,7 +90,7 @@ def check(args: argparse.Namespace) -> Config:
         output=args.output,
         ontology=ontology,
         ontology_path=args.ontology,
-        tasks=config.parse_tasks(args.tasks),
+        tasks=config.tasks_for(args.tasks, ontology, args.ontology or ""),
         sizes=config.parse_sizes(args.sizes),
         per_file=args.dialogues_per_file,
         formats=config.parse_formats(args.formats),

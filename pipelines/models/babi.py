@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
@@ -42,6 +44,7 @@ OPTIONS = ("task", "margin", "input", "share", "time", "bigrams", "optimiser", "
 WARNINGS = {
     "too_long": ("turn", "{n} with more history than the model's --memory: the oldest lines were cut off"),
     "empty": ("turn", "no rule applies at {n}: the answer is empty"),
+    "not_understood": ("turn", "{n} with words that the rules do not know: answered by the values in them"),
 }
 
 _FILES = "babi/task1-trn.txt --dev babi/task1-dev.txt --candidates babi/candidates.txt"
@@ -70,8 +73,14 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
             check_apart(args.output, **{flag: path})
         return found
 
-    def of_card(self, args: argparse.Namespace, card: Card, options: dict[str, str]) -> Training:
-        """The training of a model that learns nothing by epochs: its card is all there is."""
+    def of_card(
+        self,
+        args: argparse.Namespace,
+        card: Card,
+        options: dict[str, str],
+        more: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> Training:
+        """The training of a model that learns nothing by epochs: its card, and maybe further files."""
         from parapet.evaluation.models.babi.saving import files_of
 
         return Training(
@@ -79,7 +88,7 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
             output=args.output,
             options={**options},
             inputs=self.inputs(args),
-            files=files_of(card),
+            files={**files_of(card), **more},
         )
 
     def add_predict_flags(self, parser: Parser) -> None:
@@ -143,27 +152,46 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
 class Rules(Babi):
     """The rule-based bot."""
 
-    description = "The simulator's rule-based bot, as a model to predict with; it learns nothing."
-    example = "  parapet train rules --ontology hotels.toml --output my_model"
+    description = """\
+The rule-based bot of tasks 1 to 5: with the patterns of an ontology, by default the simulator's, or with those that it
+learns from dialogues and their knowledge base; these are in OUT/ontology.toml, too, for 'parapet restaurants'."""
+    example = """\
+  parapet train rules --train babi/task1-trn.txt babi/task4-trn.txt --match babi/kb-all.txt --output my_model
+  parapet train rules --ontology hotels.toml --output my_model"""
 
     def add_train_flags(self, parser: StrictParser) -> None:
-        """The domain."""
+        """The domain, or what it is learned from."""
+        add = parser.group(INPUT)
         text = "domain in TOML (default: the paper's restaurants, with other names)"
-        parser.group(INPUT)("--ontology", metavar="FILE", reads=True, help=text)
+        add("--ontology", metavar="FILE", reads=True, help=text)
+        text = "dialogues of tasks 1 to 5 in the bAbI format to learn the patterns from; needs --match"
+        add("--train", nargs="+", metavar="FILE", reads=True, help=text)
+        add("--match", metavar="FILE", reads=True, help="knowledge base of these dialogues")
 
     def training(self, args: argparse.Namespace) -> Training:
-        """Reads the ontology. Raises InputError where it cannot be used."""
+        """Reads the ontology, or learns it. Raises InputError where it cannot be used."""
+        from parapet.evaluation.models.babi.rules import files_of_rules, learned_card
         from parapet.evaluation.models.babi.saving import Card
         from parapet.transforms.restaurants.ontology import read_ontology
 
-        ontology = ""
-        if args.ontology is not None:
-            path = as_path(args.ontology)
-            if not is_there(args.ontology) or not path.is_file():
-                raise InputError("there is no such file", args.ontology)
-            read_ontology(path.read_bytes(), args.ontology)
-            ontology = path.read_text(encoding="utf-8-sig")
-        return self.of_card(args, Card(model=self.model, ontology=ontology), {})
+        if args.train and args.ontology:
+            raise InputError("give either --ontology, or --train to learn one", "--ontology")
+        if bool(args.train) != bool(args.match):
+            missing, given = ("--match", "--train") if args.train else ("--train", "--match")
+            raise InputError(f"needs {missing}, too: patterns are learned from dialogues and knowledge base", given)
+        self.inputs(args)
+        if args.train:
+            card = learned_card(args.train, args.match)
+        else:
+            ontology = ""
+            if args.ontology is not None:
+                path = as_path(args.ontology)
+                if not is_there(args.ontology) or not path.is_file():
+                    raise InputError("there is no such file", args.ontology)
+                read_ontology(path.read_bytes(), args.ontology, simulated=False)
+                ontology = path.read_text(encoding="utf-8-sig")
+            card = Card(model=self.model, ontology=ontology)
+        return self.of_card(args, card, {}, files_of_rules(card))
 
 
 class TfIdf(Babi):

@@ -269,14 +269,13 @@ def test_bad_flags(flags: list[str], message: str, tmp_path: Path, capsys: Any) 
 
 def test_ambiguous_patterns(tmp_path: Path, capsys: Any) -> None:
     """Ambiguity that the patterns alone do not show is found by the rule-based bot; nothing is published."""
-    confusing = HOTELS + '[patterns.user]\nupdate = ["i need a hotel whose room is single"]\n'
+    confusing = HOTELS + '[patterns.user]\nrequest = ["i need a hotel", "i need a hotel whose room is single"]\n'
     (tmp_path / "hotels.toml").write_text(confusing)
     flags = ["--ontology", str(tmp_path / "hotels.toml"), "--tasks", "1", "--sizes", "300", "--formats", "babi"]
     assert run(tmp_path / "out", *flags) == 1
     message = capsys.readouterr().err
-    assert (
-        "the rule-based bot does not find 'let me see' as the answer to 'i need a hotel whose room is single" in message
-    )
+    assert "the rule-based bot does not find" in message
+    assert "are two patterns ambiguous?" in message
     assert not list((tmp_path / "out").glob("*.txt"))
 
 

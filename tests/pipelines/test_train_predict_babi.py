@@ -217,7 +217,8 @@ def test_models_that_learn_nothing(
     rules = ["rules", "--model", str(tmp_path / "rules"), *reference, "--output", str(tmp_path / "o")]
     assert predict(rules) == 0
     told = capsys.readouterr()
-    assert "toy-task1-tst.jsonl: no rule applies at 72 turns: the answer is empty" in told.err
+    assert "toy-task1-tst.jsonl: no rule applies at 32 turns: the answer is empty" in told.err
+    assert "toy-task1-tst.jsonl: 72 turns with words that the rules do not know" in told.err
     assert "predictions/original/toy-task1-tst.jsonl: 104 answers" in told.out
 
 

@@ -82,18 +82,19 @@ class Rules:
         self._options = [_matcher(self.texts[act]) for act in ("option", "next_option") if act in self.texts]
 
     def understand(self, text: str, last: str) -> Reading:
-        """What the user does.
+        """What the user does; a guess where no pattern matches.
 
         Args:
           text: the utterance.
           last: the act of the bot before it; empty at the beginning.
         """
+        text = " ".join(text.split())
         kind, _, asked = last.partition(".")
         expected = _EXPECTED.get(kind, ())
         if kind == "ask":
             found = [{asked: match[1]} for answer in self._answers[asked] if (match := answer.fullmatch(text))]
             if found:
-                return Reading("answer", self._likely(found))
+                return self._likely("answer", found, text)
         plain = self._plain.get(text, [])
         plain_kinds = {act.partition(".")[0]: act for act in plain}
         for act in expected:
@@ -101,9 +102,9 @@ class Rules:
                 return Reading(plain_kinds[act], {})
         for in_place in (True, False):
             for head, act in self._heads:
-                if (act in expected) == in_place and (begins := head.match(text)):
-                    if parses := list(self._phrase_values(text, begins.end())):
-                        return Reading(act, self._likely(parses))
+                begins = head.match(text) if (act in expected) == in_place else None
+                if begins and (parses := list(self._phrase_values(text, begins.end()))):
+                    return self._likely(act, parses, text)
         if plain:
             return Reading(plain[0], {})
         return self._guess(text, kind, asked)
@@ -117,31 +118,49 @@ class Rules:
                 for values in self._phrase_values(text, found.end()):
                     yield {name: found[1], **values}
 
-    def _likely(self, readings: Sequence[dict[str, str]]) -> dict[str, str]:
-        """The first reading whose values the knowledge base has as such; else the first."""
-        if self.values is None or len(readings) == 1:
-            return readings[0]
-        known = [one for one in readings if all(self.values.has(name, value) for name, value in one.items())]
-        return (known or readings)[0]
+    def _likely(self, act: str, parses: Sequence[dict[str, str]], text: str) -> Reading:
+        """The first parse whose values the knowledge base has as such; without a knowledge base the first."""
+        if self.values is None:
+            return Reading(act, parses[0])
+        for values in parses:
+            if all(self.values.has(name, value) for name, value in values.items()):
+                return Reading(act, values)
+        found = self.values.find(text).values
+        return Reading(act, found, understood=False) if found else Reading(act, parses[0])
 
     def _guess(self, text: str, last: str, asked: str) -> Reading:
-        """The act that is most likely after the last one of the bot, with the values of the knowledge base."""
+        """The likeliest act after the last one of the bot, with the values of the knowledge base in the text."""
         found = dict(self.values.find(text).values) if self.values else {}
-        if last == "ask":
-            return Reading("answer", {asked: found[asked]} if asked in found else found, understood=False)
-        if last in ("", "greet"):
-            return Reading("request" if found or last else "greet", found, understood=False)
         acts = _EXPECTED.get(last, ())
-        if "update" in acts:
-            return Reading("update" if found else "no_more", found, understood=False)
-        return Reading(acts[0] if acts else "", found, understood=False)
+        if last == "ask":
+            act = "answer"
+            found = {asked: found[asked]} if asked in found else found
+        elif found and "update" in acts:
+            act = "update"
+        elif last in ("", "greet"):
+            act = "request" if found or last else "greet"
+        else:
+            act = self._nearest(text, [one for one in acts if one != "update"])
+        return Reading(act, found, understood=False)
+
+    def _nearest(self, text: str, kinds: Sequence[str]) -> str:
+        """The act of these kinds with the most similar pattern, by words; the first kind where nothing is similar."""
+        words = set(text.split())
+        best, nearest = 0.0, kinds[0] if kinds else "other"
+        for pattern, acts in self._plain.items():
+            known = set(pattern.split())
+            share = len(words & known) / len(words | known)
+            for act in acts:
+                if share > best and act.partition(".")[0] in kinds:
+                    best, nearest = share, act
+        return nearest
 
     def act_of(self, text: str) -> tuple[str, str]:
         """The act of a text of the bot, and the entity that it offers, if any."""
         for option in self._options:
             if found := option.fullmatch(text):
                 return "option", found[1]
-        return self._bot.get(text, "call" if text.startswith("api_call ") else ""), ""
+        return self._bot.get(text, "call" if text.startswith("api_call ") else "other"), ""
 
 
 class State:
@@ -203,7 +222,8 @@ class State:
         """All that the next act of the bot depends on."""
         user = f"{self._user} by name" if self._user == "request" and self.reserved else self._user
         parts = {"missing": self.missing, "left": self.best, "called": self._calls, "offered": self.offered}
-        return ", ".join((user or "silence", f"after {self.last.partition('.')[0]}", *(key for key in parts if parts[key])))
+        true = [key for key, part in parts.items() if part]
+        return ", ".join((user or "silence", f"after {self.last.partition('.')[0]}", *true))
 
     def usual(self) -> str:
         """The bot's act in the usual course of the tasks; empty where there is none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 
 from parapet.schemas.errors import InputError
@@ -9,7 +11,7 @@ from parapet.transforms.babi_format import dialogues_name
 from parapet.transforms.corpora import listed
 from parapet.transforms.counts import CountKey, Equal, Invariant
 from parapet.transforms.restaurants.ontology import Ontology
-from parapet.transforms.restaurants.simulating import TASKS, check_updates
+from parapet.transforms.restaurants.simulating import TASKS, check_updates, missing_acts
 from parapet.transforms.restaurants.world import SPLITS, World, check_world
 
 PLUS = "babi_plus"
@@ -148,6 +150,27 @@ def check(config: Config) -> None:
     world = config.world()
     check_world(world, config.tasks, splits, path)
     check_updates(world, config.tasks, splits, path)
+
+
+def tasks_for(text: str, ontology: Ontology, path: object) -> tuple[int, ...]:
+    """The tasks to simulate, in order.
+
+    Args:
+      text: such as ``1,2``; empty for all that the ontology has patterns for, with a warning where these are not all.
+      ontology: the domain.
+      path: its file, for messages.
+
+    Raises:
+      InputError: no task, or one for which patterns are missing.
+    """
+    tasks = parse_tasks(text) if text else TASKS
+    missing = {task: acts for task in tasks if (acts := missing_acts(ontology, task))}
+    reasons = [f"there are no patterns of {', '.join(acts)}, which task {task} needs" for task, acts in missing.items()]
+    if reasons and (text or len(missing) == len(tasks)):
+        raise InputError(reasons[0], path)
+    for reason in reasons:
+        logging.warning("%s: %s: it is left out", path, reason)
+    return tuple(task for task in tasks if task not in missing)
 
 
 def parse_tasks(text: str) -> tuple[int, ...]:

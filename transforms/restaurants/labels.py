@@ -8,7 +8,7 @@ asked for it. What is left at the end are thanks, and that nothing else is wante
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -116,7 +116,7 @@ class _Reader:
         return Act("", text)
 
     def _user(self, i: int, last: str) -> Act:
-        text = self.exchanges[i].user
+        text = " ".join(self.exchanges[i].user.split())
         pattern, values = self.of_user.find(text, self._likely(i))
         if i == 0 and not (values and self._plain_next(i)):
             return Act("greet", text)
@@ -162,7 +162,9 @@ class _Reader:
         if not any(bot.name == "call" for bot in self.bots):
             for fact in (fact for facts in self.facts for fact in facts):
                 common.setdefault(bare(fact.relation), set()).add(fact.value)
-        return {name: min(values) for name, values in common.items() if name in self.fields and len(values) == 1} or None
+        return {
+            name: min(values) for name, values in common.items() if name in self.fields and len(values) == 1
+        } or None
 
     def _asked(self, i: int) -> str:
         """The field whose value the user gives in the next turn, if that is not silent."""
@@ -205,4 +207,3 @@ _ANSWERS = {
     "accept": "reserve",
     "decline": "farewell",
 }
-

@@ -20,7 +20,6 @@ from parapet.transforms.babi_format import BabiDialogue, Fact
 from parapet.transforms.restaurants.bot import State
 from parapet.transforms.restaurants.labels import CALL, Labelled, Labeller
 from parapet.transforms.restaurants.ontology import parse_ontology
-from parapet.transforms.restaurants.patterns import SIMPLE
 from parapet.transforms.restaurants.phrases import split_turns
 from parapet.transforms.restaurants.values import RATING, Relations, bare, relations_of
 
@@ -75,7 +74,9 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     return Learned(ontology, values, _flow(labelled, relations.fields), dropped)
 
 
-def _patterns(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+def _patterns(
+    labelled: Iterable[Sequence[Labelled]], relations: Relations
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The table ``patterns``, the most frequent first; and what cannot be used."""
     users: dict[str, Counter[str]] = {}
     bots: dict[str, Counter[str]] = {}
@@ -109,11 +110,11 @@ def _patterns(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> t
 
 
 def _usable(act: str, text: str) -> bool:
-    """Whether a text keeps to the rules for patterns."""
+    """Whether a text has the gap of its value, once, and no other."""
     kind, _, name = act.partition(".")
     gap = {"option": "name", "next_option": "name"}.get(kind, name if kind in ("phrase", "answer", "give") else "")
     braces = text.count("{") + text.count("}")
-    return text.isprintable() and (text.count(f"{{{gap}}}") == 1 and braces == 2 if gap else not braces)
+    return text.count(f"{{{gap}}}") == 1 and braces == 2 if gap else not braces
 
 
 def _domain(
@@ -158,9 +159,7 @@ def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> 
         task = _task_of(dialogue)
         users = Counter(one.user.name.partition(".")[0] for one in dialogue)
         if task != 4:
-            given.setdefault(task, set()).update(
-                len(one.user.values) for one in dialogue if one.user.name == "request"
-            )
+            given.setdefault(task, set()).update(len(one.user.values) for one in dialogue if one.user.name == "request")
         if users["update"] and task in (2, 5):
             updates.setdefault(task, set()).add(users["update"])
         if task in (3, 5):
@@ -175,7 +174,9 @@ def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> 
     table: dict[str, Any] = {}
     for key, found_ in (("given", given), ("updates", updates)):
         if found_:
-            table[key] = {f"task{task}": [min(numbers), max(numbers)] for task, numbers in sorted(found_.items()) if numbers}
+            table[key] = {
+                f"task{task}": [min(numbers), max(numbers)] for task, numbers in sorted(found_.items()) if numbers
+            }
     if numbers := +options:
         table["options"] = {str(n): round(count / numbers.total(), 3) for n, count in sorted(numbers.items()) if n}
     if chances > 0:
@@ -215,7 +216,11 @@ def _flow(labelled: Iterable[Sequence[Labelled]], fields: Sequence[str]) -> dict
 def toml_of(table: Mapping[str, Any], place: str = "") -> str:
     """A table as TOML: plain values first, then tables, lists of tables likewise."""
     nested = {key: value for key, value in table.items() if isinstance(value, dict)}
-    lists = {key: value for key, value in table.items() if isinstance(value, list) and any(isinstance(one, dict) for one in value)}
+    lists = {
+        key: value
+        for key, value in table.items()
+        if isinstance(value, list) and any(isinstance(one, dict) for one in value)
+    }
     text = "".join(
         f"{key} = {_toml_value(value)}\n" for key, value in table.items() if key not in nested and key not in lists
     )

@@ -59,7 +59,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       patterns: of the utterances.
       structure: the random choices in dialogues.
       name: the fields in the name of an entity, in order; by default all that are not ``one_each``.
-      default_patterns: whether acts without patterns got the default ones; else tasks that need them cannot be simulated.
+      default_patterns: whether acts without patterns got the default ones; if not, some tasks cannot be simulated.
     """
 
     domain: str

@@ -148,7 +148,7 @@ def patterns_for(
       given: the table ``patterns`` of the ontology.
       path: the ontology's file, for messages.
       defaults: whether acts without patterns get the default ones.
-      simulated: whether texts must be unambiguous without a knowledge base.
+      simulated: whether texts must fit the format, and be unambiguous without a knowledge base.
 
     Raises:
       InputError: an unknown key, a missing or unknown gap, a text that could be two acts; with the place.
@@ -242,15 +242,15 @@ def _texts(patterns: Patterns) -> Iterator[tuple[str, str, str, list[str]]]:
 _TOGETHER = ({"phrase"}, {"reject", "accept"}, {"question", "thank"})
 
 
-def _problems(patterns: Patterns, complete: bool, unambiguous: bool) -> Iterator[tuple[str, str]]:
+def _problems(patterns: Patterns, complete: bool, simulated: bool) -> Iterator[tuple[str, str]]:
     if complete:
         for act in patterns.without_text():
             yield act, "there is none: give one or more"
     first: dict[tuple[int, str], tuple[str, str]] = {}
     for place, what, text, gaps in _texts(patterns):
-        if not text.strip() or text != " ".join(text.split()) or not text.isprintable():
+        if simulated and (not text.strip() or text != " ".join(text.split()) or not text.isprintable()):
             yield place, f"{text!r}: give one line, with single spaces and no tabs"
-        if SILENCE in text or text.startswith("api_call"):
+        if simulated and (SILENCE in text or text.startswith("api_call")):
             yield place, f"{text!r}: {SILENCE} and api_call are reserved by the format"
         if slots_of(text) != gaps or text.count("{") + text.count("}") != 2 * len(gaps):
             wanted = " and ".join(f"{{{gap}}}" for gap in gaps) or "no {gap}"
@@ -258,7 +258,7 @@ def _problems(patterns: Patterns, complete: bool, unambiguous: bool) -> Iterator
         side, _, act = what.partition(".")
         for gap in gaps:
             text = text.replace(f"{{{gap}}}", "{}")
-        for i, together in enumerate(_TOGETHER if unambiguous else ()):
+        for i, together in enumerate(_TOGETHER if simulated else ()):
             if side == "user" and act.partition(".")[0] in together:
                 other, there = first.setdefault((i, text), (act, place))
                 if other != act:

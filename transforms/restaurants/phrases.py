@@ -7,6 +7,7 @@ maximisation over all splits, with a prior for few and short parts, as in unsupe
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -76,7 +77,7 @@ class _Lattice:
         places = [i for i, word in enumerate(words) if slots_of(word)]
         self.slots = [words[i] for i in places]
         edges = [-1, *places, len(words)]
-        self.between: list[_Words] = [tuple(words[a + 1 : b]) for a, b in zip(edges, edges[1:], strict=False)]
+        self.between: list[_Words] = [tuple(words[a + 1 : b]) for a, b in itertools.pairwise(edges)]
         self.head = self.between[0]
 
     def _columns(self) -> list[list[int]]:
@@ -129,10 +130,7 @@ class _Lattice:
             for end in columns[i]:
                 parts = [(start, self._part(i, start, end)) for start in paths]
                 extended[end] = max(
-                    (
-                        (paths[start][0] + math.log(chances[part]), (*paths[start][1], part))
-                        for start, part in parts
-                    ),
+                    ((paths[start][0] + math.log(chances[part]), (*paths[start][1], part)) for start, part in parts),
                     key=lambda one: one[0],
                 )
             paths = extended

@@ -60,7 +60,9 @@ class ValueFinder:
             values[best] = word
             return f"{{{best}}}"
 
-        words = [gap(word) if word in self._slots else _PIECE.sub(lambda piece: gap(piece[0]), word) for word in text.split()]
+        words = [
+            gap(word) if word in self._slots else _PIECE.sub(lambda piece: gap(piece[0]), word) for word in text.split()
+        ]
         return Found(" ".join(words), values)
 
 
@@ -76,7 +78,9 @@ class Relations(NamedTuple):
     extras: tuple[str, ...]
 
 
-def relations_of(facts: Sequence[Fact], calls: Iterable[Sequence[str]], order: Sequence[str], path: object) -> Relations:
+def relations_of(
+    facts: Sequence[Fact], calls: Iterable[Sequence[str]], order: Sequence[str], path: object
+) -> Relations:
     """Which relations are fields and which are extras.
 
     Args:
@@ -117,7 +121,7 @@ def _fields_of(columns: Sequence[set[str]], values: Mapping[str, set[str]], path
         shared, _, best = min(fits, default=(0, 0, ""))
         if not shared:
             example = min(column)
-            reason = f"has no relation with the values in place {place} of api_call, such as {example!r}: is it of the same domain?"
+            reason = f"has none of the values in place {place} of api_call, such as {example!r}: is it of this domain?"
             raise InputError(reason, path)
         fields.append(best)
     return fields

@@ -1,4 +1,4 @@
-"""The models that are not trained by epochs: the rule-based bot, the nearest neighbour, TF-IDF match."""
+"""Information retrieval: the nearest neighbour, TF-IDF match."""
 
 from __future__ import annotations
 
@@ -13,35 +13,7 @@ from torch import Tensor
 from parapet.evaluation.models.babi.data import numbers_of, words_of
 from parapet.evaluation.models.babi.encoding import encode, turns_of
 from parapet.evaluation.models.babi.nets import Matches
-from parapet.transforms.babi_format import BabiDialogue, Exchange
-from parapet.transforms.restaurants.bot import Bot, Rules
-from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
-
-
-class RuleBot:
-    """The simulator's bot, which hears what was really said before each turn.
-
-    Args:
-      ontology: of the domain, in TOML; empty for that of the simulator.
-    """
-
-    def __init__(self, ontology: str) -> None:
-        self.rules = Rules(read_ontology(ontology.encode(), "ontology") if ontology else default_ontology())
-
-    def answers(self, dialogues: Sequence[BabiDialogue]) -> list[list[str]]:
-        """The answers at each turn of each dialogue; empty where no rule applies."""
-        return [self._of_dialogue(dialogue) for dialogue in dialogues]
-
-    def _of_dialogue(self, dialogue: BabiDialogue) -> list[str]:
-        bot = Bot(self.rules)
-        found = []
-        for line in dialogue.lines:
-            if isinstance(line, Exchange):
-                found.append(bot.answer(line.user))
-                bot.hear(line.bot)
-            else:
-                bot.read(line)
-        return found
+from parapet.transforms.babi_format import BabiDialogue
 
 
 class Nearest:

@@ -90,11 +90,16 @@ def read_knowledge(path: str | None, candidates: Sequence[str]) -> dict[str, lis
     """
     if path is None:
         return {}
-    types = types_of(parse_facts(_bytes(path), path))
+    types = types_of(read_facts(path))
     known = {word for words in types.values() for word in words}
     if not any(word in known for text in candidates for word in words_of(text)):
         raise InputError("no candidate has a value of this knowledge base: are they of one domain?", path)
     return types
+
+
+def read_facts(path: str) -> list[Fact]:
+    """The facts of a knowledge base. Raises InputError."""
+    return list(parse_facts(_bytes(path), path))
 
 
 def types_of(facts: Iterable[Fact]) -> dict[str, list[str]]:

@@ -89,6 +89,8 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         counts = {f"answers/{path}": len(rows)}
         if empty := sum(not row["answer"] for row in rows):
             counts[f"empty/{path}"] = empty
+        if unread := getattr(model, "not_understood", 0):
+            counts[f"not_understood/{path}"] = unread
         data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
         return Answers([Part(path, (chunk.first,), data), *self._attention(model, chunk, answered)], counts)
 

@@ -31,10 +31,11 @@ class Card(saving.Card, frozen=True, kw_only=True):
       settings: of a net: its shape, see :class:`parapet.evaluation.models.babi.nets.Shape`.
       history: of ``tfidf``: whether all that was said counts.
       candidates: what may be answered.
-      knowledge: type to its words; empty without match-type features.
+      knowledge: type to its words; empty without match-type features; of ``rules``, field to its values.
       words: that a net knows.
       pairs: of ``nearest``.
       ontology: of ``rules``, in TOML.
+      flow: of ``rules``: what the bot does where that is not the usual act.
     """
 
     format: int = FORMAT
@@ -46,6 +47,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
     words: list[str] = msgspec.field(default_factory=list)
     pairs: list[tuple[str, str]] = msgspec.field(default_factory=list)
     ontology: str = ""
+    flow: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def files_of(card: Card, weights: Mapping[str, Any] | None = None) -> dict[str, bytes]:
@@ -86,12 +88,14 @@ def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answer
 
 def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
     # These load torch, which a card does not need.
-    from parapet.evaluation.models.babi.baselines import Nearest, RuleBot, TfIdf
+    if card.model == "rules":
+        from parapet.evaluation.models.babi.rules import RuleBot
+
+        return RuleBot(card.ontology, card.knowledge, card.flow)
+    from parapet.evaluation.models.babi.baselines import Nearest, TfIdf
     from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
     from parapet.evaluation.models.devices import device_of
 
-    if card.model == "rules":
-        return RuleBot(card.ontology)
     if card.model == "nearest":
         return Nearest(card.pairs)
     if card.model == "tfidf":

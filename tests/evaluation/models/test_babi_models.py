@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seeding import SEED
 
-from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Nearest, RuleBot, TfIdf
+from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Nearest, TfIdf
 from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of, types_of, words_of
 from parapet.evaluation.models.babi.encoding import BOT, USER, Ragged, encode, histories, ranges, turns_of
 from parapet.evaluation.models.babi.learning import BabiLearner, Config
@@ -271,6 +271,7 @@ def test_nearest_takes_most_shared_words_then_fewest_words_then_the_first() -> N
 
 
 def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
+    from parapet.evaluation.models.babi.rules import RuleBot
     from parapet.transforms.restaurants.ontology import default_ontology
     from parapet.transforms.restaurants.simulating import lines_of, simulate
     from parapet.transforms.restaurants.world import World
@@ -278,7 +279,9 @@ def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
     world = World(default_ontology(), "0", 3)
     some = [BabiDialogue(tuple(lines_of(world, simulate(world, task, "test", 0)))) for task in (1, 2, 3, 4, 5)]
     assert RuleBot("").answers(some) == [[line.bot for line in one.exchanges] for one in some]
-    assert RuleBot("").answers([ODD[2]]) == [["", ""]]
+    bot = RuleBot("")
+    assert bot.answers([ODD[2], some[0]]) == [[bot.rules.texts["greet"], ""], [line.bot for line in some[0].exchanges]]
+    assert bot.not_understood == 2
 
 
 def test_the_right_answer_is_never_drawn_against_itself() -> None:

@@ -244,7 +244,18 @@ def put(*path: Any) -> Any:
         (put("patterns", "user", "thank", []), "patterns.user.thank: there is none"),
         (put("patterns", "user", "thank", ["to {name}"]), "patterns.user.thank[0]: 'to {name}' must have no {gap}"),
         (put("patterns", "user", "thank", ["a\tb"]), "patterns.user.thank[0]: 'a\\tb': give one line"),
-        (put("patterns", "user", "thank", ["that was all"]), "says the same as user.no_more[0]: it would be ambiguous"),
+        (
+            put("patterns", "user", "reject", ["we take it"]),
+            "user.accept[1]: says the same as user.reject[0]",
+        ),
+        (
+            put("patterns", "user", "phrase", "area", ["with room type {area}"]),
+            "user.phrase.room_type[0]: says the same as user.phrase.area[0], in the same",
+        ),
+        (
+            put("patterns", "user", "question", "phone", ["cheers"]),
+            "user.question.phone[0]: says the same as user.thank[0], in the same",
+        ),
         (put("patterns", "user", "thank", "thanks"), "patterns.user.thank: Expected `array`, got `str`"),
         (put("patterns", "user", "answer", "a"), "patterns.user.answer: expected a table"),
         (put("patterns", "bot", "option", "this one"), "patterns.bot.option: 'this one' must have {name}, once"),

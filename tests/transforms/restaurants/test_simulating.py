@@ -18,7 +18,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text, parse_dialogues
 from parapet.transforms.counts import CountKey, Counts
-from parapet.transforms.restaurants.bot import Bot, Rules, solve
+from parapet.transforms.restaurants.bot import Bot, Rules, answered, solve
 from parapet.transforms.restaurants.disfluencies import KINDS, RATES, disfluent, parse_rates
 from parapet.transforms.restaurants.ontology import default_ontology
 from parapet.transforms.restaurants.sgd import schema, sgd_dialogue
@@ -303,16 +303,18 @@ def test_the_bot_of_rules_solves_all(which: tuple[int, str, int]) -> None:
 
 
 def test_the_bot_of_rules_is_told_the_right_answers() -> None:
-    """A wrong answer of its own does not go on; what it does not understand it does not answer."""
+    """A wrong answer of its own does not go on; what it does not understand it guesses, and says so."""
     dialogue = read(simulate(WORLD, 1, "train", 3))
     lines = list(dialogue.lines)
     strange = Exchange("what do you mean", lines[1].bot)
-    right = solve(RULES, BabiDialogue((lines[0], strange, *lines[2:])))
-    assert (right[1], len(right)) == (False, len(lines))
-    assert Bot(RULES).answer("i need a table under the sea") == ""
-    assert Bot(RULES).answer("i need a tableau") == ""
+    bot = Bot(RULES)
+    pairs = list(answered(bot, BabiDialogue((lines[0], strange, *lines[2:]))))
+    assert bot.not_understood == 1
+    assert [answer for _, answer in pairs[:2]] == [lines[0].bot, lines[1].bot]  # a request, it guesses; of no field
+    for strange in ("i need a table under the sea", "i need a tableau"):
+        assert not RULES.understand(strange, "greet").understood
     # Its own words are of another domain's patterns as well: it knows no values.
-    assert RULES.understand("i need a table somewhere in atlantis", "") == ("request", {"location": "atlantis"})
+    assert RULES.understand("i need a table somewhere in atlantis", "") == ("request", {"location": "atlantis"}, True)
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,172 @@
+"""``parapet train rules`` from files to scores, on simulated and on the published tasks; and simulating again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from seeding import train
+
+from parapet.pipelines.evaluate import run as evaluate
+from parapet.pipelines.predict import run as predict
+from parapet.pipelines.restaurants import run as restaurants
+from parapet.transforms.babi_format import CANDIDATES, FACTS, BabiDialogue, parse_candidates, parse_dialogues
+
+SIZES = ["--sizes", "train=150,dev=1,test=40,oov=40", "--formats", "babi", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All five tasks."""
+    folder = tmp_path_factory.mktemp("simulated") / "out"
+    assert restaurants([*SIZES, "--output", str(folder)]) == 0
+    return folder
+
+
+def scores(flags: list[str], tests: list[Path], candidates: Path, out: Path) -> list[tuple[float, float]]:
+    """The shares of responses and of dialogues that are right, in each file."""
+    assert train(["rules", "--quiet", *flags, "--output", str(out / "model")]) == 0
+    reference = ["--reference", *map(str, tests)]
+    told = ["--quiet", "--output", str(out / "answers")]
+    assert predict(["rules", "--model", str(out / "model"), *reference, *told]) == 0
+    counts = json.loads((out / "answers" / "run.json").read_text())["counts"]
+    assert not [name for name in counts if name.startswith(("empty/", "not_understood/"))]
+    given = ["--predictions", str(out / "answers" / "predictions"), "--candidates", str(candidates), "--quiet"]
+    assert evaluate(["--task", "ranking", *reference, *given, "--output", str(out / "scores")]) == 0
+    metrics = json.loads((out / "scores" / "metrics.json").read_text())
+    of_files = [of for name, of in metrics.items() if name.startswith("task")]
+    assert len(of_files) == len(tests)
+    return [(of["per_response"], of["per_dialogue"]) for of in of_files]
+
+
+@pytest.mark.parametrize("tasks", ["1", "2", "3", "4", "5", "14"])
+def test_rules_learned_from_train_solve_the_tests(tasks: str, simulated: Path, tmp_path: Path) -> None:
+    train_files = [str(path) for task in tasks for path in simulated.glob(f"dialog-babi-task{task}-*-trn.txt")]
+    tests = [path for task in tasks for path in sorted(simulated.glob(f"dialog-babi-task{task}-*-tst*.txt"))]
+    flags = ["--train", *train_files, "--match", str(simulated / FACTS)]
+    assert scores(flags, tests, simulated / CANDIDATES, tmp_path) == [(1, 1)] * 2 * len(tasks)
+
+
+def test_tasks_without_patterns_are_left_out(
+    simulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(path) for task in (1, 4) for path in simulated.glob(f"dialog-babi-task{task}-*-trn.txt")]
+    out = tmp_path / "model"
+    assert train(["rules", "--quiet", "--train", *files, "--match", str(simulated / FACTS), "--output", str(out)]) == 0
+    assert json.loads((out / "model.json").read_text())["task"] == ""
+    flags = ["--ontology", str(out / "ontology.toml"), *SIZES[:-1]]
+    capsys.readouterr()
+    assert restaurants([*flags, "--output", str(tmp_path / "again")]) == 0
+    told = capsys.readouterr().err
+    assert "ontology.toml: there are no patterns of user.update, bot.updated, user.no_more, bot.search_again," in told
+    assert "which task 5 needs: it is left out" in told
+    names = {path.name.split("-")[2] for path in (tmp_path / "again").glob("dialog-babi-task*")}
+    assert names == {"task1", "task4"}
+    assert restaurants([*flags, "--tasks", "1,3", "--output", str(tmp_path / "no")]) == 2
+    assert "there are no patterns of bot.option, user.reject, bot.another," in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
+def test_sentences_that_were_not_learned_are_counted(
+    simulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = simulated.glob("dialog-babi-task1-*-trn.txt")
+    out, strange = str(tmp_path / "model"), tmp_path / "task1-strange.txt"
+    assert train(["rules", "--train", str(path), "--match", str(simulated / FACTS), "--output", out, "--quiet"]) == 0
+    strange.write_text("1 ahoy\twelcome what would you like to book\n2 what of greek in oslo\tlet me see\n\n")
+    capsys.readouterr()
+    flags = ["--model", out, "--reference", str(strange), "--output", str(tmp_path / "answers")]
+    assert predict(["rules", *flags]) == 0
+    assert "task1-strange.jsonl: 2 turns with words that the rules do not know: answered by" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--train", "trn.txt"], "--train: needs --match, too"),
+        (["--match", "kb.txt"], "--match: needs --train, too"),
+        (["--train", "trn.txt", "--match", "kb.txt", "--ontology", "a.toml"], "--ontology: give either --ontology, or"),
+        (["--train", "trn.txt", "--match", "other.txt"], "other.txt: has none of the values in place 1 of api_call"),
+        (
+            ["--train", "odd.txt", "--match", "kb.txt"],
+            "odd.txt: no answer follows from what was learned: is it of tasks",
+        ),
+        (["--train", "trn.txt", "--match", "alone.txt"], "alone.txt: has none of the values in place"),
+    ],
+)
+def test_bad_flags(
+    flags: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trn.txt").write_text("1 hi\thello\n2 thai please\tsure\n3 <SILENCE>\tapi_call thai\n\n")
+    Path("odd.txt").write_text("1 hi\t{well}\n\n")
+    Path("kb.txt").write_text("1 a R_food\tthai\n1 b R_food\tthai\n1 c R_food\tgreek\n")
+    Path("other.txt").write_text("1 a R_food\tcuban\n1 b R_food\tgreek\n")
+    Path("alone.txt").write_text("1 a R_rating\t1\n")
+    Path("a.toml").write_text("")
+    assert train(["rules", *flags, "--output", "out"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def published(real_data: Path) -> Path:
+    folder = real_data / "babi"
+    if not folder.is_dir():
+        pytest.skip("PARAPET_DATA has no babi")
+    return folder
+
+
+@pytest.mark.parametrize("tasks", ["1", "4", "14"])
+def test_rules_solve_the_published_tasks(tasks: str, real_data: Path, tmp_path: Path) -> None:
+    """Table 2 of the paper: 100 (100), also out of vocabulary."""
+    folder = published(real_data)
+    name = f"{folder}/dialog-babi-"
+    flags = ["--train", *(f"{name}task{task}trn.txt" for task in tasks), "--match", f"{name}kb-all.txt"]
+    tests = [Path(f"{name}task{task}{split}.txt") for task in tasks for split in ("tst", "tst-OOV")]
+    assert scores(flags, tests, Path(f"{name}candidates.txt"), tmp_path) == [(1, 1)] * len(tests)
+
+
+def test_dialogues_simulated_in_the_published_words(real_data: Path, tmp_path: Path) -> None:
+    """The same sentences about as often, of the user and the bot, and the same candidates."""
+    folder = published(real_data)
+    name = f"{folder}/dialog-babi-"
+    files = [f"{name}task1trn.txt", f"{name}task4trn.txt"]
+    out = tmp_path / "model"
+    assert train(["rules", "--quiet", "--train", *files, "--match", f"{name}kb-all.txt", "--output", str(out)]) == 0
+    flags = [
+        "--ontology",
+        str(out / "ontology.toml"),
+        "--tasks",
+        "1,4",
+        "--formats",
+        "babi",
+        "--sizes",
+        "train=1000,oov=0",
+    ]
+    assert restaurants([*flags, "--quiet", "--output", str(tmp_path / "again")]) == 0
+    values = {line.split("\t")[1].strip() for line in Path(f"{name}kb-all.txt").read_text().splitlines()}
+
+    def bare(text: str) -> str:
+        return " ".join("_" if word in values or word.startswith("resto_") else word for word in text.split())
+
+    def shares(paths: list[Path]) -> tuple[Counter[str], Counter[str]]:
+        dialogues: list[BabiDialogue] = [one for path in paths for one in parse_dialogues(path.read_bytes())]
+        lines = [line for one in dialogues for line in one.exchanges]
+        return Counter(bare(line.user) for line in lines), Counter(bare(line.bot) for line in lines)
+
+    theirs = shares([Path(path) for path in files])
+    ours = shares(sorted((tmp_path / "again").glob("*trn.txt")))
+    for published_, simulated_ in zip(theirs, ours, strict=True):
+        for text, n in published_.items():
+            if n >= 100:
+                assert abs(simulated_[text] - n) < 6 * n**0.5, text
+    assert set(ours[1]) == set(theirs[1])
+
+    def candidates(path: Path) -> set[str]:
+        return set(parse_candidates(path.read_bytes()))
+
+    missing = candidates(folder / "dialog-babi-candidates.txt") - candidates(tmp_path / "again" / CANDIDATES)
+    # What these two tasks do not have: the 1,200 options, and four phrases.
+    assert len(missing) == 1204
+    assert not candidates(tmp_path / "again" / CANDIDATES) - candidates(folder / "dialog-babi-candidates.txt")
