@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,6 +31,7 @@ LOG = f"{FOLDER}/log.jsonl"
 STAGE = "training"  # of the progress
 PERFECT = 1.0
 CURVE = 20  # points of the loss in a row of the log
+PLATEAU = 3  # measurements of dev without an improvement, after which the learning rate is halved
 
 
 class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +46,8 @@ class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
       patience: training stops after this many epochs without an improvement.
       steps: of the optimiser, in all: neither a perfect dev nor one that does not improve ends the training.
       eval_steps: the steps between two measurements of the dev set.
-      schedule: of the learning rate, after the warm-up: ``constant``, or ``linear`` to zero at the last step.
+      schedule: of the learning rate, after the warm-up: ``constant``, ``linear`` to zero at the last step, or
+        ``plateau``: halved after each ``PLATEAU`` measurements of the dev set in a row without an improvement.
       warmup: the share of all steps, of ``epochs`` epochs where these are given, in which the learning rate rises.
       clip: the largest norm of the gradients, to which longer ones are scaled down; 0 for none.
       keep: the weights that are kept: ``best``, of the best measurement of the dev set, or ``last``, whatever dev says.
@@ -68,17 +70,29 @@ class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     device: str
 
-    def rate(self, step: int, total: int) -> float:
-        """The share of the full learning rate at a step, from 0, of ``total`` ones."""
+    def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
+        """The share of the full learning rate at a step, from 0, of ``total`` ones; ``dev`` was measured before."""
         rising = self.warmup * total
         if step < rising:
             return (step + 1) / (rising + 1)
+        if self.schedule == "plateau":
+            return 0.5 ** plateaus(dev)
         return (total - step) / (total - rising) if self.schedule == "linear" else 1.0
 
     @property
     def memory_hint(self) -> str:
         """What to do where memory is used up."""
         return f"lower --batch_size, which is {self.batch_size}"
+
+
+def plateaus(dev: Iterable[float]) -> int:
+    """How often ``PLATEAU`` measurements in a row were no improvement; the next ones are counted anew."""
+    best, waited, found = -1.0, 0, 0
+    for one in dev:
+        best, waited = (one, 0) if one > best else (best, waited + 1)
+        if waited == PLATEAU:
+            found, waited = found + 1, 0
+    return found
 
 
 class Learner(ABC):
@@ -246,7 +260,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
             expect(total, "steps", STAGE)
             advance(resumed, "steps", STAGE)
             resumed = 0
-        loss, losses = train_batches(learner, config, batches, position, total)
+        loss, losses = train_batches(learner, config, batches, position, total, [row.dev for row in log])
         rate = sum(map(len, batches)) / max(time.monotonic() - started, 1e-9)
         learner.module.eval()
         with torch.inference_mode():
@@ -346,7 +360,12 @@ def _epoch(learner: Learner, config: TrainingConfig, number: int) -> list[Tensor
 
 
 def train_batches(
-    learner: Learner, config: TrainingConfig, batches: list[Tensor], position: Position, total: int
+    learner: Learner,
+    config: TrainingConfig,
+    batches: list[Tensor],
+    position: Position,
+    total: int,
+    dev: Sequence[float] = (),
 ) -> tuple[float, list[float]]:
     """Trains on batches.
 
@@ -355,6 +374,7 @@ def train_batches(
       batches: numbers of examples.
       position: before them.
       total: steps of the whole training.
+      dev: the measurements so far.
 
     Returns:
       The mean loss over the examples, and its curve, see :class:`Measurement`.
@@ -369,7 +389,7 @@ def train_batches(
     found = torch.zeros(len(batches), dtype=torch.float64, device=device)
     for number, batch in enumerate(tracked(batches, "steps", STAGE)):
         for group, rate in zip(learner.optimiser.param_groups, full, strict=True):
-            group["lr"] = rate * config.rate(position.steps + number, total)
+            group["lr"] = rate * config.rate(position.steps + number, total, dev)
         # Half the memory and more than twice the speed on a GPU; a CPU gains nothing.
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             loss = learner.loss(batch)

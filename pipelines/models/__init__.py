@@ -17,6 +17,7 @@ TABLE = {
     "pt_t5": ("generation:Generation", "system utterances from their acts: a T5 with trained prefixes"),
     "classifier": ("classifier:Classifier", "intents and out-of-domain turns: a text classifier"),
     "soloist": ("soloist:Soloist", "belief states and responses, end to end: a GPT-2"),
+    "damd": ("damd:Damd", "belief states, acts and responses, end to end: GRUs, from scratch"),
     "rules": ("babi:Rules", "bAbI dialog tasks: the simulator's rule-based bot"),
     "tfidf": ("babi:TfIdf", "bAbI dialog tasks: the closest candidate by TF-IDF"),
     "nearest": ("babi:Nearest", "bAbI dialog tasks: the answer to the most similar utterance"),

@@ -221,8 +221,8 @@ def add_training(parser: StrictParser, defaults: Defaults) -> Add:
     add("--batch_size", type=int, default=defaults.batch, metavar="N", help=f"{defaults.unit} in a batch")
     text = "learning rate" + (f" of {defaults.optimiser}" if defaults.optimiser else "")
     add("--learning_rate", type=float, default=defaults.rate, metavar="X", help=text)
-    text = "learning rate after the warm-up: constant, or falling linearly to zero"
-    add("--schedule", rare=True, choices=("constant", "linear"), default=defaults.schedule, help=text)
+    text = "learning rate after the warm-up: constant, falling linearly to zero, or halved when dev stops improving"
+    add("--schedule", rare=True, choices=("constant", "linear", "plateau"), default=defaults.schedule, help=text)
     text = "share of the steps in which the learning rate rises"
     add("--warmup", rare=True, type=float, default=defaults.warmup, metavar="X", help=text)
     text = "largest norm of the gradients, to which longer ones are scaled down; 0 for none"

@@ -13,8 +13,6 @@ from parapet.pipelines.models.family import (
     CORPORA,
     TRAINING,
     Defaults,
-    Family,
-    Output,
     Prediction,
     Training,
     add_checkpoint,
@@ -25,14 +23,11 @@ from parapet.pipelines.models.family import (
     check_range,
     config_of,
     device_to_train_on,
-    header_of_sets,
-    job_of,
     options_of,
-    plan_sets,
     read_checkpoint,
     read_sets,
 )
-from parapet.pipelines.sets import add_sets
+from parapet.pipelines.models.systems import System
 
 if TYPE_CHECKING:
     from parapet.pipelines.models.presets import Preset
@@ -48,13 +43,8 @@ SCRIPTS: Preset = {
     "consistency": 0.33,
 }
 
-WARNINGS = {
-    "too_long": ("turn", "{n} with more history than the model reads: the oldest was cut off"),
-    "unknown_slots": ("slot", "the model named {n} that the schema does not have: left out"),
-}
 
-
-class Soloist(Family):
+class Soloist(System):
     """The language model."""
 
     description = """\
@@ -63,17 +53,6 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
     example = """\
   parapet train soloist --checkpoint gpt2 --output my_model
   parapet train soloist --preset raddle --checkpoint gpt2 --output my_model"""
-    predict_description = """\
-Predicts after each user turn, from the reference's history, the belief state and the response:
-OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original/SPLIT/...,
-delexicalised, for 'parapet evaluate --task response'; and so on for each variant and set."""
-    predict_example = """\
-  parapet predict soloist --model my_model --reference my_corpus --sets typos=my_variations/typos --output said
-  parapet evaluate --task dst --reference my_corpus --sets typos=my_variations/typos --predictions said/predictions \\
-    --output my_states
-  parapet evaluate --task response --reference my_corpus --sets typos=my_variations/typos \\
-    --predictions said/responses --output my_responses"""
-    batch = (16, "turns")
     # RADDLE (Peng et al. 2021), section 5: Adam from 5e-5, batches of one, 20 epochs; GPT-2 and SOLOIST alike. What it
     # leaves open is as in the scripts, and so is the pre-training.
     presets: Mapping[str, Preset] = {
@@ -122,48 +101,19 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
 
     def add_predict_flags(self, parser: Parser) -> None:
         """The sets, the database, and how responses are sampled."""
-        add_sets(parser)
-        add_knowledge_base(parser)
+        super().add_predict_flags(parser)
         text = "probability of nucleus sampling; 0 for greedy decoding"
         parser.group("search")("--top_p", type=float, default=0.0, metavar="P", help=text)
         add_seed(parser, "--top_p")
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the sets. Raises InputError for what cannot work."""
-        from parapet.evaluation.sets import open_reference
-
-        check_numbers(args)
         check_range(args, "top_p")
-        check_apart(args.output, knowledge_base=args.knowledge_base)
         check_device(args, "transformers")
         from parapet.evaluation.models.soloist.answering import check
         from parapet.evaluation.models.soloist.decoding import Sampling
         from parapet.evaluation.models.soloist.inference import Job
-        from parapet.evaluation.models.systems.data import read_source
 
         check(args.model)
-        plan = plan_sets(args)
-        corpus = str(open_reference(plan.reference)[0])
-        read_source(corpus, plan.split, args.knowledge_base)
-        job = job_of(
-            Job,
-            args,
-            self.model,
-            sampling=Sampling(args.top_p, args.seed),
-            reference=corpus,
-            split=plan.split,
-            knowledge_base=args.knowledge_base,
-            sets=plan.sets,
-            inputs=plan.files,
-        )
         sampling = {"top_p": args.top_p, "seed": args.seed} if args.top_p else {}
-        files = [("--sets", file.path) for file in plan.files]
-        return Prediction(
-            job=job,
-            header=header_of_sets(self.model, args.model, plan, **sampling),
-            inputs=[("--model", args.model), ("--reference", plan.reference), *files],
-            asked="asked",
-            answered="answered",
-            outputs=tuple(Output(f"predictions/{name}", f"frames/{name}", "frame") for name in plan.sets),
-            warnings=WARNINGS,
-        )
+        return self.predicted(args, Job, sampling, sampling=Sampling(args.top_p, args.seed))

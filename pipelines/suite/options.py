@@ -17,7 +17,7 @@ from parapet.schemas.errors import InputError
 
 # What a model of 'parapet train' is computed with; the others need nothing.
 _OF_MODELS = {
-    **dict.fromkeys(("tiny_dst", "embeddings", "memn2n", "classifier"), "models"),
+    **dict.fromkeys(("tiny_dst", "embeddings", "memn2n", "classifier", "damd"), "models"),
     **dict.fromkeys(("t5dst", "sgp_dst", "ft_t5", "pt_t5", "soloist"), "local"),
 }
 _NOT_IN_SUITES = ("suite", "mturk", "doctor", "completion")

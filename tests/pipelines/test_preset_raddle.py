@@ -13,8 +13,8 @@ from inn_toy import texts, write_corpus
 from seeding import train
 from tiny_gpt2 import save_gpt2
 
-from parapet.evaluation.models.soloist.data import MARKS, read_steps
 from parapet.evaluation.models.soloist.learning import Config, Net, SoloistLearner
+from parapet.evaluation.models.systems.data import MARKS, read_steps
 from parapet.pipelines.models import family_of
 from parapet.pipelines.models.family import config_of
 from parapet.transforms.checkpoints import inspect

@@ -51,7 +51,7 @@ class Config(FineTuning, frozen=True, kw_only=True):
     module_negatives: dict[str, float]
     tensor_clip: float
 
-    def rate(self, step: int, total: int) -> float:
+    def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
         """Always the full learning rate: the optimiser has a schedule for each module."""
         return 1.0
 

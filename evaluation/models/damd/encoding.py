@@ -1,0 +1,303 @@
+"""Steps of dialogues as words and numbers: utterances, belief spans, action spans, delexicalised responses.
+
+A word beyond the vocabulary is unknown to the encoders, but has a number of its own within the step, so that the
+decoders can copy it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from parapet.evaluation.models.systems.data import ACT, MARKS, SERVICE, SLOT, VALUE, Part, Step
+from parapet.evaluation.response.knowledge import plain_name
+from parapet.schemas.errors import InputError
+
+PAD, UNKNOWN, GO, END = range(4)
+SPECIAL = ("<pad>", "<unknown>", "<go>", "<end>")
+MATCHES = ("none", "one", "few", "many")  # of the database
+
+_NAMES = (*MARKS, ACT)
+_WORD = re.compile(r"\w+(?:[.,:'’-]\w+)*|[^\w\s]")
+_DELEXICALISED = re.compile(rf"\[[^\[\]\s]+\]|{_WORD.pattern}")
+
+
+def words_of(text: str) -> list[str]:
+    """The words and signs of an utterance or a value, in small letters."""
+    return [word for word, _ in _spans(text)]
+
+
+def _spans(text: str) -> list[tuple[str, tuple[int, int]]]:
+    """The words with their places; half a surrogate pair, which no file of a model can hold, is a question mark."""
+    whole = text.encode("utf-8", "replace").decode()
+    return [(match[0].lower(), match.span()) for match in _WORD.finditer(whole)]
+
+
+def response_words(text: str) -> list[str]:
+    """The words of a delexicalised response, in which a placeholder is one."""
+    return [word.lower() for word in _DELEXICALISED.findall(text.encode("utf-8", "replace").decode())]
+
+
+def span_of(parts: Iterable[Part]) -> list[str]:
+    """A belief or an action span: a word for each name, such as ``<|slot|>city``, and the words of each value."""
+    return [word for mark, text in parts for word in (words_of(text) if mark == VALUE else [f"{mark}{text}"])]
+
+
+def parts_of(span: Sequence[str]) -> list[Part]:
+    """The parts of a span; the words of a value are joined by spaces."""
+    found: list[Part] = []
+    for word in span:
+        mark = next((mark for mark in _NAMES if word.startswith(mark)), None)
+        if mark:
+            found.append((mark, word.removeprefix(mark)))
+        elif found and found[-1][0] == VALUE:
+            found[-1] = VALUE, f"{found[-1][1]} {word}"
+        else:
+            found.append((VALUE, word))
+    return found
+
+
+def delexicalised(utterance: Sequence[str], belief: Iterable[Part]) -> list[str]:
+    """The words of a user's utterance, those of the belief state's values replaced by placeholders, the longest first.
+
+    Args:
+      utterance: its words.
+      belief: the parts of the belief state after it.
+    """
+    found = list(utterance)
+    for _, value, name in sorted(((-len(value), value, name) for name, value in _named(belief))):
+        n = len(value)
+        first = next((i for i in range(len(found) - n + 1) if found[i : i + n] == value), None)
+        if n and first is not None:
+            found[first : first + n] = [name]
+    return found
+
+
+def _named(belief: Iterable[Part]) -> Iterator[tuple[str, list[str]]]:
+    """(placeholder, words of the value) of each slot."""
+    service = slot = ""
+    for mark, text in belief:
+        if mark == SERVICE:
+            service = text
+        elif mark == SLOT:
+            slot = text
+        elif mark == VALUE:
+            yield f"[{plain_name(f'{service}_{slot}')}]", words_of(text)
+
+
+class Surfaces:
+    """How values are written, of which the model writes words in small letters.
+
+    Args:
+      known: slot to what its values' words are joined, to how the value is written in training.
+    """
+
+    def __init__(self, known: Mapping[str, Mapping[str, str]]) -> None:
+        self.known = known
+
+    def written(self, parts: Iterable[Part], before: Iterable[Part], said: Sequence[str]) -> tuple[Part, ...]:
+        """The parts of a belief state, whose values are written as before, in training, or in what was said.
+
+        Args:
+          parts: as the model wrote them.
+          before: the belief state after the user's previous turn.
+          said: the utterances that values can be copied from, the newest first.
+        """
+        earlier = {" ".join(words_of(text)): text for mark, text in before if mark == VALUE}
+        slot, found = "", list[Part]()
+        for mark, text in parts:
+            slot = text if mark == SLOT else slot
+            if mark == VALUE:
+                text = earlier.get(text) or self.known.get(slot, {}).get(text) or _found_in(text, said) or text
+            found.append((mark, text))
+        return tuple(found)
+
+
+def _found_in(value: str, said: Iterable[str]) -> str | None:
+    """A value as one of the utterances has it."""
+    words = value.split(" ")
+    for text in said:
+        spans = _spans(text)
+        for i in range(len(spans) - len(words) + 1):
+            if [word for word, _ in spans[i : i + len(words)]] == words:
+                return text[spans[i][1][0] : spans[i + len(words) - 1][1][1]]
+    return None
+
+
+def surfaces_of(steps: Iterable[Step]) -> dict[str, dict[str, str]]:
+    """How the values of training are written most often, where that is not as their words are joined."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for step in steps:
+        slot = ""
+        for mark, text in step.belief:
+            slot = text if mark == SLOT else slot
+            if mark == VALUE:
+                counts.setdefault((slot, " ".join(words_of(text))), Counter())[text] += 1
+    found: dict[str, dict[str, str]] = {}
+    for (slot, words), ways in sorted(counts.items()):
+        best = min(ways, key=lambda way: (-ways[way], way))
+        if best != words:
+            found.setdefault(slot, {})[words] = best
+    return found
+
+
+class Texts(msgspec.Struct, frozen=True):
+    """A step as words.
+
+    Attributes:
+      previous: what the system said before, ``user`` what the user said.
+      before: the belief span of the user's previous turn.
+      delexicalised: what the user said, without the values of the belief state.
+      belief, acts, response: what is to be written; the response is None where there is none.
+      matches: how many entities there are of the service that the turn is about, by ``MATCHES``; None for no service.
+    """
+
+    previous: list[str]
+    user: list[str]
+    before: list[str]
+    delexicalised: list[str] = []
+    belief: list[str] = []
+    acts: list[str] = []
+    response: list[str] | None = None
+    matches: int | None = None
+
+
+def texts_of(step: Step) -> Texts:
+    """A step with all that is to be learned of it."""
+    asked = asked_of(step)
+    return msgspec.structs.replace(
+        asked,
+        delexicalised=delexicalised(asked.user, step.belief),
+        belief=span_of(step.belief),
+        acts=span_of(step.acts),
+        response=None if step.response is None else response_words(step.response),
+        matches=matches_of(step.before, step.belief, step.database),
+    )
+
+
+def asked_of(step: Step) -> Texts:
+    """A step with what is known before anything is predicted."""
+    user, previous = said_last(step)
+    return Texts(words_of(previous), words_of(user), span_of(step.before))
+
+
+def said_last(step: Step) -> tuple[str, str]:
+    """(what the user said, what the system said before, empty for nothing)."""
+    return step.history[-1][1], step.history[-2][1] if len(step.history) > 1 else ""
+
+
+def matches_of(before: Sequence[Part], belief: Sequence[Part], database: Iterable[Part]) -> int | None:
+    """How many entities satisfy the belief state, by ``MATCHES``, of the service that the turn is about.
+
+    That is the last one whose state differs from the one before, or the last one where none does.
+    """
+    counts: dict[str, int] = {}
+    name = ""
+    for mark, text in database:
+        name = text if mark == SERVICE else name
+        if mark == VALUE:
+            counts[name] = MATCHES.index(text)
+    earlier, now = _by_service(before), _by_service(belief)
+    changed = [service for service, state in now.items() if state != earlier.get(service)] or list(now)
+    return counts.get(changed[-1]) if changed else None
+
+
+def _by_service(belief: Iterable[Part]) -> dict[str, list[Part]]:
+    found: dict[str, list[Part]] = {}
+    state: list[Part] = []
+    for mark, text in belief:
+        if mark == SERVICE:
+            state = found.setdefault(text, [])
+        else:
+            state.append((mark, text))
+    return found
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """A step as numbers of words, each sequence with its end; see :class:`Texts`.
+
+    Attributes:
+      own: the words beyond the vocabulary, in the order of their numbers.
+    """
+
+    previous: list[int]
+    user: list[int]
+    before: list[int]
+    delexicalised: list[int]
+    belief: list[int]
+    acts: list[int]
+    response: list[int]
+    own: list[str]
+
+
+class Vocabulary:
+    """The words that have a number.
+
+    Args:
+      words: without the special ones.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = [*SPECIAL, *words]
+        self._numbers = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def numbered(self, texts: Texts) -> Numbers:
+        """A step as numbers. What is to be written is unknown where it is neither in the vocabulary nor can be copied.
+
+        An empty response, of which nothing is learned, has no number.
+        """
+        own: dict[str, int] = {}
+
+        def numbers(words: Iterable[str], sources: Iterable[Sequence[int]] | None = None) -> list[int]:
+            found = [self._numbers.get(word) or own.setdefault(word, len(self) + len(own)) for word in words]
+            if sources is not None:
+                there = {number for source in sources for number in source}
+                found = [one if one < len(self) or one in there else UNKNOWN for one in found]
+            return [*found, END]
+
+        previous, user, before = numbers(texts.previous), numbers(texts.user), numbers(texts.before)
+        delexicalised, belief = numbers(texts.delexicalised), numbers(texts.belief, (previous, user, before))
+        acts = numbers(texts.acts, (belief,))
+        response = [] if texts.response is None else numbers(texts.response, (delexicalised, belief, acts))
+        return Numbers(previous, user, before, delexicalised, belief, acts, response, list(own))
+
+    def span(self, words: Sequence[str]) -> list[int]:
+        """Numbers of a span of which nothing can be copied."""
+        return [*(self._numbers.get(word, UNKNOWN) for word in words), END]
+
+    def text(self, numbers: Iterable[int], own: Sequence[str]) -> list[str]:
+        """The words of numbers."""
+        return [self.words[one] if one < len(self) else own[one - len(self)] for one in numbers]
+
+
+def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:
+    """All names and placeholders, and the most frequent words.
+
+    Args:
+      steps: of training.
+      size: words at most, with the special ones.
+      least: how often a word must occur.
+
+    Raises:
+      InputError: names and placeholders alone are too many.
+    """
+    said = [words for step in steps for words in (step.previous, step.user, step.belief, step.response or [])]
+    spans = [words for step in steps for words in (step.belief, step.acts, step.delexicalised, step.response or [])]
+    names = sorted({word for words in spans for word in words if is_name(word)})
+    room = size - len(SPECIAL) - len(names)
+    if room < 0:
+        raise InputError(f"{size}: the names and placeholders alone are {len(names):,}: give more", "--vocabulary")
+    counts = Counter(word for words in said for word in words if not is_name(word))
+    frequent = sorted((word for word, n in counts.items() if n >= least), key=lambda word: (-counts[word], word))
+    return Vocabulary([*names, *frequent[:room]])
+
+
+def is_name(word: str) -> bool:
+    """Whether a word is that of a name, or a placeholder."""
+    return len(word) > 1 and word[0] in "<["

@@ -1,0 +1,378 @@
+"""DAMD: spans as words, what can be copied, decoders that depend on nothing else, other acts of the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inn_toy import CITIES, STARS, dialogues, inns
+from seeding import SEED
+from torch import Tensor
+
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models.damd.answering import MODEL, Card, Damd, Longest, check, files_of, load
+from parapet.evaluation.models.damd.encoding import (
+    END,
+    SPECIAL,
+    UNKNOWN,
+    Surfaces,
+    Texts,
+    Vocabulary,
+    delexicalised,
+    matches_of,
+    parts_of,
+    response_words,
+    span_of,
+    surfaces_of,
+    texts_of,
+    vocabulary_of,
+    words_of,
+)
+from parapet.evaluation.models.damd.learning import Config, DamdLearner, OtherActs
+from parapet.evaluation.models.damd.nets import Net, Sizes, likeliest, losses
+from parapet.evaluation.models.systems.data import (
+    ACT,
+    INTENT,
+    SERVICE,
+    SLOT,
+    VALUE,
+    Database,
+    Step,
+    act_parts,
+    acts_of,
+    belief_of,
+    belief_parts,
+    steps_of,
+    user_acts,
+)
+from parapet.evaluation.response.knowledge import Knowledge
+from parapet.schemas.dialogue import Action, Dialogue, Turn
+from parapet.schemas.errors import InputError
+
+KNOWN = Database(Knowledge({"Inns_1": [row for city in CITIES for stars in STARS for row in inns(city, stars)]}))
+STEPS = [step for one in msgspec.convert(dialogues(), list[Dialogue]) for step in steps_of(one, KNOWN)]
+TEXTS = [texts_of(step) for step in STEPS]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Of nets as small as these several threads are slower by far where the machine is busy."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+AUTHORS_PARAMETERS = 1_985_700  # experiments/all_multi_acts_sample3_sd666_lr0.005_bs80_sp5_dc3/config.json
+NEVER_USED = (2 * 100 * 100 + 100 + 100) + 2 * (100 * 100 + 100)  # of the action decoder: an attention, two copies
+BOOKING = 2 * 2 * 3 * 100  # two bits of the pointer, in two decoders with three gates
+
+
+def test_the_net_has_as_many_parameters_as_the_authors() -> None:
+    """Theirs has an attention and two copies of spans that its settings switch off, and a pointer to bookings."""
+    with torch.device("meta"):
+        net = Net(Sizes(words=3000, embedding=50, hidden=100))
+    found = sum(one.numel() for one in net.parameters())
+    assert found == AUTHORS_PARAMETERS - NEVER_USED - BOOKING == 1_944_100
+
+
+NAMES = st.sampled_from(["a", "B_1", "Ü", "x y"])
+VALUES = st.lists(st.from_regex(r"[\w$%.,:'!?]{1,6}", fullmatch=True), min_size=1, max_size=3).map(" ".join)
+STATES = st.builds(
+    State,
+    NAMES,
+    st.lists(NAMES, unique=True).map(sorted),
+    st.dictionaries(NAMES, st.lists(VALUES, min_size=1, max_size=1), max_size=3),
+)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(NAMES, STATES, max_size=2))
+def test_a_belief_state_comes_back_as_training_writes_it(belief: dict[str, State]) -> None:
+    """With the letters' case and the spaces of its values, where no other value has the same words."""
+    parts = belief_parts(belief, "")
+    step = Step("1", 0, (("<|user|>", ""),), parts)
+    surfaces = Surfaces(surfaces_of([step]))
+    written = surfaces.written(parts_of(span_of(parts)), (), ())
+    values = [(" ".join(words_of(text)), text) for mark, text in parts if mark == VALUE]
+    if len({words for words, _ in values}) == len(values):
+        assert belief_of(written) == belief
+    assert [mark for mark, _ in written] == [mark for mark, _ in parts]
+
+
+def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said() -> None:
+    surfaces = Surfaces({"city": {"san jose": "San José's"}, "stars": {"two": "2"}})
+
+    def value(slot: str, words: str, before: str = "", *said: str) -> str:
+        parts = surfaces.written([(SLOT, slot), (VALUE, words)], [(VALUE, before)] if before else [], said)
+        return parts[1][1]
+
+    assert value("city", "san jose", "San Jose", "SAN JOSE") == "San Jose"
+    assert value("city", "san jose", "", "SAN JOSE") == "San José's"
+    assert value("place", "san jose", "", "I said San  Jose!", "san jose") == "San  Jose"
+    assert value("place", "6:30 p.m", "", "no", "at 6:30 P.M.?") == "6:30 P.M"
+    assert value("place", "lost words", "", "words lost") == "lost words"
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=12))
+def test_no_word_of_a_text_is_a_name(text: str) -> None:
+    """Nobody can say a mark or a placeholder, and every word can be written to a file."""
+    for word in words_of(text):
+        assert word.encode()
+        assert not word.startswith("<|")
+        assert word == "[" or not word.startswith("[")
+
+
+def test_words_keep_what_belongs_to_them() -> None:
+    assert words_of("It's $1,200.50, at 5:30 pm -- e-mail me!") == [
+        *("it's", "$", "1,200.50", ",", "at", "5:30", "pm", "-", "-", "e-mail", "me", "!")
+    ]
+    assert response_words("[inns_1_inn_name]'s [x y]?") == ["[inns_1_inn_name]", "'", "s", "[", "x", "y", "]", "?"]
+
+
+def test_a_users_values_are_replaced_by_placeholders() -> None:
+    belief = [(SERVICE, "Inns_1"), (SLOT, "city"), (VALUE, "New York"), (SLOT, "near"), (VALUE, "York"), (VALUE, "")]
+    said = words_of("in new york , near York , york")
+    found = "in [inns_1_city] , near [inns_1_near] , york"
+    assert delexicalised(said, belief) == found.split()
+    assert delexicalised([], belief) == []
+
+
+def test_the_pointer_is_of_the_service_that_changed_last() -> None:
+    def belief(**stars: str) -> list[tuple[str, str]]:
+        return [part for name, value in stars.items() for part in ((SERVICE, name), (SLOT, "stars"), (VALUE, value))]
+
+    database = [(SERVICE, "A"), (VALUE, "few"), (SERVICE, "B"), (VALUE, "none")]
+    assert matches_of((), belief(A="1", B="1"), database) == 0
+    assert matches_of(belief(A="1", B="1"), belief(A="2", B="1"), database) == 2
+    assert matches_of(belief(A="1", B="1"), belief(A="1", B="1"), database) == 0
+    assert matches_of((), belief(A="1", C="1"), database) is None
+    assert matches_of((), (), database) is None
+
+
+def test_what_is_not_in_the_vocabulary_can_be_copied_alone() -> None:
+    vocabulary = Vocabulary(["<|slot|>city", "in", "[p]"])
+    one = Texts(
+        previous=["where", "?"],
+        user=["in", "oslo", "oslo"],
+        before=[],
+        delexicalised=["in", "[q]"],
+        belief=["<|slot|>city", "oslo", "bonn"],
+        acts=["<|act|>X", "oslo"],
+        response=["oslo", "where", "[q]", "[p]"],
+    )
+    found = vocabulary.numbered(one)
+    size = len(vocabulary)
+    where, mark, oslo, name = size, size + 1, size + 2, size + 3
+    assert (found.previous, found.user, found.before) == ([where, mark, END], [5, oslo, oslo, END], [END])
+    assert found.delexicalised == [5, name, END]
+    assert found.belief == [4, oslo, UNKNOWN, END]  # bonn was not said
+    assert found.acts == [UNKNOWN, oslo, END]
+    assert found.response == [oslo, UNKNOWN, name, 6, END]  # the response does not read what the system said before
+    assert found.own[:4] == ["where", "?", "oslo", "[q]"]
+    assert vocabulary.text([5, oslo], found.own) == ["in", "oslo"]
+
+
+def test_names_come_first_into_the_vocabulary_and_then_frequent_words() -> None:
+    names = sorted({word for one in TEXTS for word in (*one.belief, *one.acts) if word[0] == "<"})
+    placeholders = sorted({word for one in TEXTS for word in one.response or () if word[0] == "["} | {"[inns_1_stars]"})
+    room = len(SPECIAL) + len(names) + len(placeholders)
+    assert vocabulary_of(TEXTS, room, 1).words == [*SPECIAL, *names, *placeholders]
+    assert len(vocabulary_of(TEXTS, room + 3, 1)) == room + 3
+    everything, frequent = vocabulary_of(TEXTS, 3000, 1), vocabulary_of(TEXTS, 3000, 10)
+    assert {"please", "rome"} <= {*everything.words}
+    assert {*everything.words} - {*frequent.words} >= {"please"}
+    with pytest.raises(InputError, match="the names and placeholders alone are"):
+        vocabulary_of(TEXTS, room - 1, 1)
+
+
+def scores() -> tuple[Tensor, Tensor, Tensor]:
+    """Of 2 steps at 3 places, a vocabulary of 6 and 4 words that can be copied, of which one is padding."""
+    torch.manual_seed(SEED)
+    generated, copied = torch.randn(2, 3, 6).double(), torch.randn(2, 3, 4).double()
+    copied[:, :, 3] = -torch.inf
+    return generated, copied, torch.tensor([[5, 6, 6, 0], [7, 4, 5, 0]])
+
+
+def test_a_word_is_as_likely_as_all_ways_to_write_it() -> None:
+    generated, copied, numbers = scores()
+    found = torch.zeros(2, 3, 8).double()
+    for step in range(2):
+        for place in range(3):
+            both = torch.cat([generated[step, place], copied[step, place]]).softmax(0)
+            for number, p in zip([*range(6), *numbers[step].tolist()], both.tolist(), strict=True):
+                found[step, place, number] += p
+            for number in {*range(6), *numbers[step].tolist()}:
+                right = torch.zeros(2, 3, dtype=torch.long)
+                right[step, place] = number
+                loss = losses(generated, copied, numbers, right)[step, place]
+                assert float((-loss).exp()) == pytest.approx(float(found[step, place, number]))
+    found[:, :, :3] = -1  # padding, the unknown word, the beginning
+    assert likeliest(generated, copied, numbers, 2).tolist() == found.argmax(2).tolist()
+    copied[0, 0, 2] = 99.0
+    assert int(likeliest(generated, copied, numbers, 2)[0, 0]) == 6
+
+
+def config(**own: object) -> Config:
+    plain = {"batch_size": 8, "learning_rate": 0.01, "epochs": 1, "patience": 1, "seed": str(SEED), "threads": 1}
+    net = {"device": "cpu", "vocabulary": 3000, "min_count": 1, "embedding": 6, "hidden": 8, "multi_action": 0}
+    return msgspec.convert({**plain, **net, **own}, Config)
+
+
+@pytest.fixture(scope="module")
+def learner() -> DamdLearner:
+    torch.manual_seed(SEED)
+    return DamdLearner(config(), STEPS, STEPS[:9])
+
+
+@pytest.fixture(scope="module")
+def model(learner: DamdLearner) -> Damd:
+    """Of random weights: what it writes is long, and depends on all that is before it."""
+    card = Card(words=learner.vocabulary.words, surfaces={}, embedding=6, hidden=8, longest=Longest(14, 9, 9))
+    torch.manual_seed(SEED)
+    net = Net(card.sizes)
+    for parameter in net.parameters():
+        parameter.data *= 4  # of usual ones all states are alike
+    return Damd(card, net, KNOWN, torch.device("cpu"), 8)
+
+
+def test_a_batch_changes_nothing(model: Damd) -> None:
+    steps = [*STEPS[:9], *(Step("x", turn, (("<|user|>", "Zürich " * turn + "two"),)) for turn in (0, 2, 9))]
+    model.batch = 8
+    many = model.answers(steps)
+    model.batch = 1
+    assert model.answers(steps) == many
+    assert [one for n in (0, 3, 6, 9) for one in model.answers(steps[n : n + 3])] == many
+    model.batch = 8
+    assert model.answers(steps[6:] + steps[:6]) == many[6:] + many[:6]
+    assert len({one.response for one in many}) > 1
+    assert model.answers([]) == []
+
+
+def test_a_decoder_has_the_states_that_it_was_taught(model: Damd) -> None:
+    """What it writes, taught as if it were right, leads to the same states and is the most likely at each place."""
+    net, numbers = model.net, model.vocabulary.numbered(TEXTS[1])
+    with torch.inference_mode():
+        encoded = [
+            net.encoded(encoder, torch.tensor([row, row]), torch.ones(2, len(row), dtype=torch.bool))
+            for encoder, row in (
+                (net.user, numbers.user),
+                (net.utterance, numbers.previous),
+                (net.span, numbers.before),
+            )
+        ]
+        sources, first = [source for source, _ in encoded], encoded[0][1]
+        written = net.written(net.belief, 12, 0, first, sources)
+        taught = net.taught(net.belief, written.numbers, written.mask, first, sources)
+        assert torch.allclose(written.states, taught.states)
+        assert likeliest(*net.belief.scores(taught.states, sources), 0).tolist() == written.numbers.tolist()
+
+
+def test_dev_is_what_would_be_written(learner: DamdLearner) -> None:
+    """The share of belief spans that are right after the right words is that of writing them word by word."""
+    before = learner.dev()
+    for _ in range(12):
+        for batch in learner.batches(torch.Generator().manual_seed(SEED)):
+            learner.optimiser.zero_grad()
+            learner.loss(batch).backward()
+            learner.optimiser.step()
+    card = msgspec.json.decode(learner.files()[MODEL], type=Card)
+    net = Net(card.sizes)
+    net.load_state_dict(learner.net.state_dict())
+    found, of = Damd(card, net, KNOWN, torch.device("cpu"), 4), STEPS[:9]
+    with torch.inference_mode():
+        rows = learner._decoded(learner._dev, torch.arange(9))["belief"]
+        words = likeliest(*rows.decoder.scores(rows.states.states, rows.sources), 0)
+        taught = ((words == rows.right.numbers) | ~rows.right.mask).all(1).tolist()
+        written = [found._answers([step])[0][0].belief == belief_of(step.belief) for step in of]
+        assert written == taught
+        assert learner.dev() > before
+
+
+def turn(speaker: str, *actions: tuple[str, str, list[str]]) -> Turn:
+    acts = [{"act": act, "slot": slot, "values": values} for act, slot, values in actions]
+    frames = [{"service": "A", "actions": acts}, {"service": "B"}]
+    return msgspec.convert({"speaker": speaker, "utterance": "", "frames": frames}, Turn)
+
+
+def test_acts_come_back_without_values() -> None:
+    said = turn(
+        "SYSTEM",
+        ("INFORM", "city", ["Rome"]),
+        ("REQ_MORE", "", []),
+        ("INFORM", "stars", ["2"]),
+        ("OFFER_INTENT", "intent", ["Book"]),
+        ("INFORM", "city", ["Oslo"]),
+    )
+    parts = act_parts(said)
+    assert [text for _, text in parts] == ["A", "INFORM", "city", "stars", "REQ_MORE", "OFFER_INTENT", "Book"]
+    acts = [("INFORM", "city", []), ("INFORM", "stars", []), ("REQ_MORE", "", []), ("OFFER_INTENT", "intent", ["Book"])]
+    assert acts_of(parts_of(span_of(parts))) == {"A": [Action(*one) for one in acts]}
+    assert acts_of([(ACT, "X"), (SLOT, "s"), (SERVICE, "A"), (SLOT, "s"), (VALUE, "v")]) == {"A": []}
+    asked = turn("USER", ("REQUEST", "phone", []), ("INFORM", "city", ["x"]), ("INFORM", "stars", ["y"]))
+    assert user_acts(asked) == ("INFORM", "REQUEST(phone)")
+
+
+def acting(number: int, kind: str, slots: str = "", state: str = "city") -> Step:
+    acts = ((SERVICE, "A"), (ACT, kind), *((SLOT, slot) for slot in slots)) if kind else ()
+    belief = ((SERVICE, "A"), (INTENT, "Find"), (SLOT, state), (VALUE, str(number)))
+    return Step(str(number), 0, (("<|user|>", "hi"),), belief, (), "ok", (), acts, ("INFORM",))
+
+
+def test_acts_of_other_turns_in_the_same_state_are_right_too() -> None:
+    """Of other kinds: its own is learned from the turn itself. Values and the dialogue are no part of a state."""
+    steps = [acting(0, "OFFER", "ab"), acting(1, "REQUEST", "a"), acting(2, "REQUEST", "b"), acting(3, "REQUEST", "c"),
+             acting(4, "INFORM", "a", state="stars"), acting(5, "")]  # fmt: skip
+    texts = [texts_of(step) for step in steps]
+    vocabulary = vocabulary_of(texts, 3000, 1)
+    offer, *requests = (vocabulary.span(text.acts) for text in texts[:4])
+    others = OtherActs(steps, texts, vocabulary, 3)
+    assert others.spans == [[requests], [[offer]], [[offer]], [[offer]], [], []]
+    torch.manual_seed(SEED)
+    places, spans = others.drawn([4, 0, 1])
+    assert places == [1, 1, 1, 2]
+    assert sorted(spans[:3]) == sorted(requests)
+    assert spans[3] == offer
+    ones = OtherActs(steps, texts, vocabulary, 1)
+    drawn = [ones.drawn([0])[1] for _ in range(40)]
+    assert {len(one) for one in drawn} == {1}
+    assert {tuple(one[0]) for one in drawn} == {tuple(one) for one in requests}
+
+
+def test_further_acts_add_to_the_loss(learner: DamdLearner) -> None:
+    steps = [acting(number, kind) for number, kind in enumerate(("OFFER", "REQUEST", "INFORM"))]
+    batch, found = torch.arange(3), []
+    for most in (0, 2):
+        torch.manual_seed(SEED)
+        one = DamdLearner(config(multi_action=most), steps, steps)
+        found.append(one.loss(batch).item())
+        one.loss(batch).backward()
+    assert found[1] > found[0]
+
+
+def test_folders_that_do_not_fit(model: Damd, tmp_path: Path) -> None:
+    for relative, data in files_of(model.card, model.net.float()).items():
+        (tmp_path / relative).write_bytes(data)
+    model.net.double()
+    assert load(str(tmp_path), KNOWN, "cpu", 8).answers(STEPS[:3]) == model.answers(STEPS[:3])
+    good = (tmp_path / MODEL).read_bytes()
+    for old, new, said in (
+        (b'"damd"', b'"soloist"', "is a model of another kind"),
+        (b'"hidden": 8', b'"hidden": 0', "its sizes must be 1 or more"),
+        (b'"acts": 9', b'"acts": -1', "its sizes must be 1 or more"),
+        (b'"<pad>"', b'"<end>"', "its words are of no vocabulary"),
+        (b'"embedding": 6', b'"embedding": "6"', "is damaged, or no model of ours"),
+    ):
+        assert old in good
+        (tmp_path / MODEL).write_bytes(good.replace(old, new, 1))
+        with pytest.raises(InputError, match=said):
+            check(str(tmp_path))
+    (tmp_path / MODEL).write_bytes(good.replace(b'"hidden": 8', b'"hidden": 9'))
+    with pytest.raises(InputError, match="does not fit"):
+        load(str(tmp_path), KNOWN, "cpu", 8)

@@ -1,0 +1,179 @@
+"""``parapet train damd`` and ``parapet predict damd``, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from folders import files_of
+from inn_toy import CITIES, dialogues, write_corpus
+from seeding import train
+from torch import Tensor
+from two_workers import TWO_WORKERS
+
+from parapet.evaluation.models.damd.learning import Config, DamdLearner
+from parapet.evaluation.models.systems.data import act_parts, acts_of
+from parapet.pipelines.evaluate import run as evaluate
+from parapet.pipelines.models import family_of
+from parapet.pipelines.models.family import config_of
+from parapet.pipelines.predict import run as predict
+from parapet.schemas.dialogue import Dialogue
+
+LEARNED = 0.95
+FLAGS = ["--learning_rate", "0.01", "--epochs", "40", "--patience", "40", "--batch_size", "8", "--schedule", "constant",
+         "--hidden", "32", "--embedding", "16"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy")
+    write_corpus(folder / "corpus")
+    return folder
+
+
+def flags_of(corpus: Path, output: Path) -> list[str]:
+    return ["damd", "--quiet", "--train", str(corpus), *FLAGS, "--output", str(output)]
+
+
+@pytest.fixture(scope="module")
+def model(toy: Path) -> Path:
+    assert train(flags_of(toy / "corpus", toy / "model")) == 0
+    return toy / "model"
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def scores(folder: Path, task: str, *flags: str) -> dict[str, Any]:
+    assert evaluate(["--task", task, "--quiet", *flags, "--output", str(folder / task)]) == 0
+    found: dict[str, Any] = json.loads((folder / task / "metrics.json").read_text())
+    return found
+
+
+def test_a_toy_set_is_learned_predicted_and_evaluated(model: Path, toy: Path, tmp_path: Path) -> None:
+    """Nearly all states, acts and goals; on one worker and on two the same, whatever the batch."""
+    reference = ["--reference", str(toy / "corpus")]
+    flags = ["damd", "--quiet", "--model", str(model), *reference, "--sets", f"again={toy / 'corpus'}"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert predict([*flags, "--output", str(one)]) == 0
+    assert predict([*flags, "--batch_size", "5", "--output", str(two), *TWO_WORKERS]) == 0
+    assert files_of(one) == files_of(two)
+    states = scores(tmp_path, "dst", *reference, "--predictions", str(one / "predictions"))["#ALL_SERVICES"]
+    assert states["joint_goal_accuracy"] > LEARNED
+    assert states["active_intent_accuracy"] > LEARNED
+    assert states["requested_slots_f1"] > LEARNED
+    metrics = scores(tmp_path, "response", *reference, "--predictions", str(one / "responses"))["#ALL"]
+    assert metrics["inform"] > LEARNED
+    assert metrics["success"] > LEARNED
+    said = rows_of(one / "responses" / "original" / "test" / "responses.jsonl")
+    truth = {one["dialogue_id"]: msgspec.convert(one, Dialogue) for one in dialogues()}
+    pairs = [
+        (row["acts"], msgspec.to_builtins(acts_of(act_parts(truth[row["dialogue_id"]].turns[row["turn"]]))))
+        for row in said
+    ]
+    assert sum(found == right for found, right in pairs) / len(pairs) > LEARNED
+    counts = json.loads((one / "run.json").read_text())["counts"]
+    assert counts["answered/original"] == counts["asked/again"] == 18
+
+
+def test_responses_depend_on_the_database(model: Path, toy: Path, tmp_path: Path) -> None:
+    """With further inns in Rome in it, it says that there are many."""
+    more = [{"city": "Rome", "stars": "two", "inn_name": f"New {n}"} for n in range(9)]
+    (tmp_path / "db.json").write_text(json.dumps({"Inns_1": more}))
+    flags = ["damd", "--quiet", "--model", str(model), "--reference", str(toy / "corpus")]
+    found = []
+    for name, own in (("without", []), ("with", ["--knowledge_base", str(tmp_path / "db.json")])):
+        assert predict([*flags, *own, "--output", str(tmp_path / name)]) == 0
+        rows = rows_of(tmp_path / name / "responses" / "original" / "test" / "responses.jsonl")
+        found += [row["response"] for row in rows if row["dialogue_id"] == "1_00000" and row["turn"] == 3]
+    assert found == ["there is [inns_1_inn_name] only .", "there is [inns_1_inn_name] among many ."]
+
+
+def test_values_that_training_does_not_have_are_copied(tmp_path: Path) -> None:
+    """Each dialogue is about a city of its own. As words that occur so rarely are unknown, cities must be copied."""
+    corpus = tmp_path / "corpus"
+    write_corpus(corpus)
+    new = iter(f"{a}{b}ax" for a in "BCDFG" for b in "aeiouy")
+    for split in ("train", "test"):
+        place = corpus / split / "dialogues_001.json"
+        found = []
+        for dialogue in json.loads(place.read_text()):
+            text = json.dumps(dialogue)
+            city = next(city for city in CITIES if city in text)
+            found.append(text.replace(city, next(new)))  # as long as the old one, so that spans stay right
+        place.write_text(f"[{','.join(found)}]")
+    (corpus / "dev" / "dialogues_001.json").write_text((corpus / "train" / "dialogues_001.json").read_text())
+    assert train([*flags_of(corpus, tmp_path / "model"), "--min_count", "6"]) == 0
+    words = json.loads((tmp_path / "model" / "model.json").read_text())["words"]
+    assert {"stars", "two"} <= {*words}
+    assert not [word for word in words if word.endswith("ax")]
+    reference = ["--reference", str(corpus)]
+    flags = ["damd", "--quiet", "--model", str(tmp_path / "model"), *reference]
+    assert predict([*flags, "--output", str(tmp_path / "out")]) == 0
+    metrics = scores(tmp_path, "dst", *reference, "--predictions", str(tmp_path / "out" / "predictions"))
+    assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] > LEARNED
+    said = rows_of(tmp_path / "out" / "responses" / "original" / "test" / "responses.jsonl")
+    assert any(row["state"]["Inns_1"]["city"] == ["Gyax"] for row in said)
+
+
+class Stopped(Exception):
+    """A kill, as far as this process is concerned."""
+
+
+def test_a_stopped_training_goes_on_to_the_same_bytes(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flags(name: str) -> list[str]:
+        few = ["--epochs", "2", "--schedule", "plateau", "--multi_action", "3", "--held_out", "0.2"]
+        return [*flags_of(toy / "corpus", tmp_path / name), *few]
+
+    assert train(flags("whole")) == 0
+    steps, loss = [], DamdLearner.loss
+
+    def stopping(self: DamdLearner, batch: Tensor) -> Tensor:
+        steps.append(1)
+        if len(steps) == 10:
+            raise Stopped
+        return loss(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DamdLearner, "loss", stopping)
+        assert train(flags("cut")) == 1
+    assert len(rows_of(tmp_path / "cut" / ".training" / "log.jsonl")) == 1
+    assert train(flags("cut")) == 0
+    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+    options = json.loads((tmp_path / "cut" / "run.json").read_text())["options"]
+    assert (options["multi_action"], options["schedule"], options["vocabulary"]) == (3, "plateau", 3000)
+
+
+@pytest.mark.parametrize("preset", ["raddle", "damd"])
+def test_presets_are_as_the_authors_train_it(preset: str) -> None:
+    """config.py and README.md of github.com/thu-spmi/damd-multiwoz, "normal training without data augmentation"."""
+    args = family_of("damd").train_parser().parse(["--preset", preset, "--output", "out"])[0]
+    of = config_of(Config, args, device="cpu")
+    assert (of.vocabulary, of.embedding, of.hidden) == (3000, 50, 100)
+    assert (of.batch_size, of.epochs, of.patience, of.learning_rate, of.clip) == (128, 100, 5, 0.005, 5.0)
+    assert (of.multi_action, of.min_count, of.steps, of.warmup, of.keep) == (0, 1, None, 0.0, "best")
+    dev = [0.1, 0.3, 0.2, 0.3, 0.2, 0.4]
+    assert [of.rate(0, 9, dev[:n]) for n in range(7)] == [1, 1, 1, 1, 1, 0.5, 0.5]
+
+
+def test_bad_input_is_told(model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = flags_of(toy / "corpus", tmp_path / "out")
+    for flags, reason in (
+        ([*good, "--vocabulary", "9"], "--vocabulary: 9: the names and placeholders alone are"),
+        ([*good, "--hidden", "0"], "--hidden: 0: give 1 or more"),
+        ([*good, "--multi_action", "-1"], "--multi_action: -1: give 0 or more"),
+        ([*good, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
+    ):
+        status = train(flags)
+        told = capsys.readouterr().err
+        assert (status, "Traceback" in told) in ((2, False), (1, False))
+        assert reason in told
+    plain = ["damd", "--model", str(model), "--reference", str(toy / "corpus"), "--output", str(tmp_path / "o")]
+    assert predict([*plain, "--model", str(tmp_path)]) == 2
+    assert "no model is here: expected model.json, as 'parapet train damd' writes it" in capsys.readouterr().err
