@@ -5,6 +5,7 @@ The metrics are those of Bordes et al. 2017, section 5 and Table 2.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -27,7 +28,8 @@ from parapet.transforms.report import Report, Section, Table, Tile
 API_CALL = "api_call"
 FIELDS = ("cuisine", "location", "number", "price")
 OF_CALLS = (API_CALL, *(f"{API_CALL}_{field}" for field in FIELDS))
-METRICS = ("per_response", "per_dialogue", *OF_CALLS)
+PER_RESPONSE, PER_DIALOGUE, RECIPROCAL_RANK = "per_response", "per_dialogue", "mean_reciprocal_rank"
+METRICS = (PER_RESPONSE, PER_DIALOGUE, *OF_CALLS)
 EXAMPLES = 40
 
 TERMS = {
@@ -40,8 +42,13 @@ TERMS = {
     "Mean": "The unweighted mean over the sets, or where there are none over the files.",
 }
 
+RANKING_TERMS = {
+    "Top k": "An answer is right if it is among the first k of the ranking.",
+    "Mean reciprocal rank": "The mean of 1 / rank of the right answer, 0 where it is not in the ranking.",
+}
 
-# METRICS of a response. Only the last one of a dialogue has per_dialogue, and only API calls have those of calls.
+
+# The metrics of a response. Only the last one of a dialogue has per_dialogue, and only API calls have those of calls.
 Values = dict[str, float | None]
 
 
@@ -84,6 +91,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
       predictions: the answers to each of them, or one folder with those to all.
       candidates: a file with what may be answered.
       sets: by name further test files, or folders of them.
+      top: how many answers of a ranking count.
     """
 
     name = "evaluate_ranking"
@@ -92,6 +100,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
     predictions: tuple[str, ...]
     candidates: str | None = None
     sets: dict[str, str] = msgspec.field(default_factory=dict)
+    top: int = 1
 
     def inputs(self) -> dict[str, str | None]:
         """The files."""
@@ -107,18 +116,18 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
         """Reads the test files and the answers."""
         candidates = read_candidates(self.candidates) if self.candidates else None
         tests = [
-            read_test(reference, answers, candidates, name if self.sets else "")
+            read_test(reference, answers, candidates, name if self.sets else "", self.top)
             for name, reference, answers in self._files()
         ]
         return Answers(tests, candidates)
 
     def score(self, inputs: Answers, stage: Stage) -> Result:
         """Accuracy, by set, or where there are none by file."""
-        metrics, scored = evaluate(inputs.files)
+        metrics, scored = evaluate(inputs.files, self.top)
         details = details_of(inputs)
         rows = rows_bytes(
             [one.key for one in scored],
-            {name: [one.values[name] for one in scored] for name in METRICS},
+            {name: [one.values[name] for one in scored] for name in metrics_of(self.top)},
             {
                 "user": [one.response.user for one in scored],
                 "reference": [one.response.reference for one in scored],
@@ -126,13 +135,12 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
             },
         )
         return Result(
-            files=files_of(metrics, details, rows, report(scored, metrics, details)),
-            summary=[
-                f"{name}: per response {text.percent(values['per_response'])}, "
-                f"per dialogue {text.percent(values['per_dialogue'])}"
-                for name, values in metrics.items()
-            ],
-            options={"sets": list(dict.fromkeys(file.set for file in inputs.files))} if self.sets else {},
+            files=files_of(metrics, details, rows, report(scored, metrics, details, self.top)),
+            summary=[_summary(name, values, self.top) for name, values in metrics.items()],
+            options={
+                **({"sets": list(dict.fromkeys(file.set for file in inputs.files))} if self.sets else {}),
+                **({"top": self.top} if self.top > 1 else {}),
+            },
             counts={"responses": len(scored)},
             warnings=[
                 f"{name}: {text.counted(file.not_among_candidates, 'response')} cannot be answered: "
@@ -143,9 +151,32 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
         )
 
 
+def metrics_of(top: int) -> tuple[str, ...]:
+    """The metrics, of rankings with up to ``top`` answers also those within the first 2, 3, ... of them."""
+    if top == 1:
+        return METRICS
+    within = [f"{metric}_top_{k}" for metric in (PER_RESPONSE, PER_DIALOGUE) for k in range(2, top + 1)]
+    return (*METRICS, *within, RECIPROCAL_RANK)
+
+
+def _summary(name: str, values: Values, top: int) -> str:
+    """A line about a group; of rankings it has what is right among the first ``top``."""
+    ending = f"_top_{top}" if top > 1 else ""
+    within = f" within the top {top}" if top > 1 else ""
+    response, dialogue = (text.percent(values[f"{metric}{ending}"]) for metric in (PER_RESPONSE, PER_DIALOGUE))
+    rank = f", mean reciprocal rank {text.number(values[RECIPROCAL_RANK], 3)}" if top > 1 else ""
+    return f"{name}: per response {response}, per dialogue {dialogue}{within}{rank}"
+
+
 def is_right(response: Response) -> bool:
     """Whether the answer is exactly the reference; blanks at the ends do not count."""
     return response.answer.strip() == response.reference.strip()
+
+
+def rank_of(response: Response) -> int | None:
+    """The place of the reference in the ranking, from 1; None where it is not there."""
+    right = response.reference.strip()
+    return response.ranking.index(right) + 1 if right in response.ranking else None
 
 
 def call_values(reference: str, answer: str) -> Values:
@@ -166,40 +197,48 @@ def call_values(reference: str, answer: str) -> Values:
     return values
 
 
-def values_of(responses: Sequence[Response]) -> list[Values]:
-    """``METRICS`` of each response of a file; the last response of a dialogue has the dialogue's."""
-    wrong = {response.dialogue for response in responses if not is_right(response)}
+def values_of(responses: Sequence[Response], top: int = 1) -> list[Values]:
+    """The metrics of each response of a file; the last response of a dialogue has the dialogue's."""
+    worst: dict[int, float] = {}  # rank of the right answer in a dialogue
+    ranks = [1 if is_right(response) else (rank_of(response) or math.inf) for response in responses]
+    for response, rank in zip(responses, ranks, strict=True):
+        worst[response.dialogue] = max(rank, worst.get(response.dialogue, 1))
     rows: list[Values] = []
-    for i, response in enumerate(responses):
-        values: Values = dict.fromkeys(METRICS)
-        values["per_response"] = float(is_right(response))
-        if i + 1 == len(responses) or responses[i + 1].dialogue != response.dialogue:
-            values["per_dialogue"] = float(response.dialogue not in wrong)
+    for i, (response, rank) in enumerate(zip(responses, ranks, strict=True)):
+        values: Values = dict.fromkeys(metrics_of(top))
+        last = i + 1 == len(responses) or responses[i + 1].dialogue != response.dialogue
+        for k in range(1, top + 1):
+            ending = f"_top_{k}" if k > 1 else ""
+            values[f"{PER_RESPONSE}{ending}"] = float(rank <= k)
+            if last:
+                values[f"{PER_DIALOGUE}{ending}"] = float(worst[response.dialogue] <= k)
+        if top > 1:
+            values[RECIPROCAL_RANK] = 1 / rank
         rows.append(values | call_values(response.reference, response.answer))
     return rows
 
 
-def means(rows: Sequence[Values]) -> Values:
+def means(rows: Sequence[Values], top: int = 1) -> Values:
     """The mean of each metric over the rows that have it; None where none has."""
     averages: Values = {}
-    for name in METRICS:
+    for name in metrics_of(top):
         values = [value for row in rows if (value := row[name]) is not None]
         averages[name] = sum(values) / len(values) if values else None
     return averages
 
 
-def evaluate(files: Sequence[TestFile]) -> tuple[Metrics, list[ScoredResponse]]:
+def evaluate(files: Sequence[TestFile], top: int = 1) -> tuple[Metrics, list[ScoredResponse]]:
     """(``metrics.json``, the rows) of test files: all responses together, and those of each set, or of each file."""
     rows: list[ScoredResponse] = []
     groups: dict[str, list[Values]] = {}
     for file in sorted(files, key=_order):
-        values = values_of(file.responses)
+        values = values_of(file.responses, top)
         groups.setdefault(file.group, []).extend(values)
         # Dialogues of two files are never the same, though both are counted from 0.
         keys = [(file.group, f"{file.name}/{response.dialogue}", response.turn) for response in file.responses]
         rows += map(ScoredResponse, keys, file.responses, values)
-    metrics = {name: means(values) for name, values in groups.items()}
-    return with_mean({ALL: means([row.values for row in rows]), **metrics}), rows
+    metrics = {name: means(values, top) for name, values in groups.items()}
+    return with_mean({ALL: means([row.values for row in rows], top), **metrics}), rows
 
 
 def _order(file: TestFile) -> tuple[bool, str, str]:
@@ -237,8 +276,8 @@ def by_task(details: Details) -> list[list[str]]:
     ]
 
 
-def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details) -> Report:
-    """The report: by task, by file, API calls, the most frequent wrong answers."""
+def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details, top: int = 1) -> Report:
+    """The report: by task, by file, within the top 1, 2, ..., API calls, the most frequent wrong answers."""
     by_file = [
         [name, text.percent(file.per_response, 2), text.percent(file.per_dialogue, 2),
          f"{file.responses:,}", f"{file.dialogues:,}",
@@ -268,6 +307,8 @@ def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details) -
         ]
         columns = ["set", "per response", "per dialogue"]
         sections.insert(0, Table(title="Sets", columns=columns, rows=by_set, numbers_in="metrics.json"))
+    if top > 1:
+        sections.append(_within(metrics, top))
     if calls:
         columns = ["set", "API call", *FIELDS]
         sections.append(Table(title="API calls", columns=columns, rows=calls))
@@ -287,8 +328,30 @@ def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details) -
             Tile("API calls", text.percent(of_all[API_CALL], 2)),
         ],
         sections=sections,
-        terms=TERMS,
+        terms=TERMS | RANKING_TERMS if top > 1 else TERMS,
         links=FILES,
+    )
+
+
+def _within(metrics: Metrics, top: int) -> Table:
+    """What is right within the first answers, by group."""
+    endings = ["", *(f"_top_{k}" for k in range(2, top + 1))]
+    return Table(
+        title="Within the first answers",
+        note="Share of responses whose right answer is among the first k of the ranking, in brackets of dialogues all "
+        "of whose right answers are, as for Concierge in Bordes et al. 2017, Table 2 (k = 10).",
+        columns=["set", *(f"top {k}" for k in range(1, top + 1)), "mean reciprocal rank"],
+        rows=[
+            [
+                group_label(name),
+                *(
+                    f"{text.percent(values[PER_RESPONSE + e])} ({text.percent(values[PER_DIALOGUE + e])})"
+                    for e in endings
+                ),
+                text.number(values[RECIPROCAL_RANK], 3),
+            ]
+            for name, values in metrics.items()
+        ],
     )
 
 

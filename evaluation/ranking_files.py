@@ -19,21 +19,32 @@ _OOV = re.compile(r"[-_]oov$", re.IGNORECASE)
 
 
 class Answer(msgspec.Struct):
-    """A row of the predictions; dialogues and the bot's turns in them are counted from 0."""
+    """A row of the predictions; dialogues and the bot's turns in them are counted from 0.
+
+    Attributes:
+      answers: the best answers, the best one first, which is ``answer``; missing where they are not ranked.
+    """
 
     dialogue: int
     turn: int
     answer: str
+    answers: list[str] | None = None
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A response of the bot, and the answer given in its place."""
+    """A response of the bot, and the answers given in its place.
+
+    Attributes:
+      answer: the best answer.
+      ranking: the best answers, the best one first; only that one where no ranking was asked for.
+    """
 
     dialogue: int
     turn: int
     user: str
     reference: str
     answer: str
+    ranking: tuple[str, ...] = ()
 
 
 class TestFile(msgspec.Struct, frozen=True):
@@ -144,7 +155,9 @@ def stem_of(path: str) -> str:
     return as_path(path).name.removesuffix(".txt")
 
 
-def read_test(reference: str, predictions: str, candidates: frozenset[str] | None, name: str = "") -> TestFile:
+def read_test(
+    reference: str, predictions: str, candidates: frozenset[str] | None, name: str = "", top: int = 1
+) -> TestFile:
     """A test file with a system's answers.
 
     Args:
@@ -152,25 +165,29 @@ def read_test(reference: str, predictions: str, candidates: frozenset[str] | Non
       predictions: JSON lines ``{"dialogue", "turn", "answer"}``, or the same dialogues with the bot's answers.
       candidates: what may be answered; anything where it is None.
       name: of the set, where there are sets.
+      top: how many answers of a ranking count; with more than one, all answers must be ranked.
 
     Raises:
       InputError: a file that cannot be read, answers that are missing, twice, or of no response, one that is no
-        candidate.
+        candidate; with ``top``, answers without a ranking, with a longer one, or with one that is not sound.
     """
     dialogues = [dialogue.exchanges for dialogue in parse_dialogues(_bytes(reference), reference)]
     if predictions.endswith((".jsonl", ".json")):
-        answers = _answers_of_lines(predictions, dialogues)
+        answers = _answers_of_lines(predictions, dialogues, top)
+    elif top > 1:
+        raise InputError("dialogues have one answer a turn: --top needs JSON lines with answers", predictions)
     else:
         answers = _answers_of_dialogues(predictions, dialogues)
     if candidates is not None:
-        for (dialogue, turn), answer in sorted(answers.items()):
-            if answer not in candidates:
-                where = f"dialogue {dialogue} turn {turn}"
-                raise InputError(f"{answer!r} is none of the candidates", predictions, where)
+        for (dialogue, turn), ranking in sorted(answers.items()):
+            for answer in ranking:
+                if answer not in candidates:
+                    where = f"dialogue {dialogue} turn {turn}"
+                    raise InputError(f"{answer!r} is none of the candidates", predictions, where)
     stem = stem_of(reference).removeprefix("dialog-babi-")
     numbered = _TASK.search(stem)
     responses = [
-        Response(d, t, exchange.user, exchange.bot, answers[d, t])
+        Response(d, t, exchange.user, exchange.bot, answers[d, t][0], answers[d, t])
         for d, exchanges in enumerate(dialogues)
         for t, exchange in enumerate(exchanges)
     ]
@@ -191,8 +208,12 @@ def _bytes(path: str) -> bytes:
     return as_path(path).read_bytes()
 
 
-def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]]) -> dict[tuple[int, int], str]:
-    answers: dict[tuple[int, int], str] = {}
+# Dialogue and turn to its answers, the best first.
+_Rankings = dict[tuple[int, int], tuple[str, ...]]
+
+
+def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]], top: int) -> _Rankings:
+    answers: _Rankings = {}
     for number, row in read_lines(path, Answer):
         where = f"line {number}"
         if not 0 <= row.dialogue < len(dialogues):
@@ -203,7 +224,7 @@ def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]]) -> dic
             raise InputError(reason, path, where)
         if (row.dialogue, row.turn) in answers:
             raise InputError(f"dialogue {row.dialogue} turn {row.turn} appears twice", path, where)
-        answers[row.dialogue, row.turn] = row.answer.strip()
+        answers[row.dialogue, row.turn] = _ranking(row, top, path, where) if top > 1 else (row.answer.strip(),)
     keys = ((d, t) for d, exchanges in enumerate(dialogues) for t in range(len(exchanges)))
     if missing := [key for key in keys if key not in answers]:
         (dialogue, turn), n = missing[0], len(missing)
@@ -212,11 +233,26 @@ def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]]) -> dic
     return answers
 
 
-def _answers_of_dialogues(path: str, dialogues: Sequence[Sequence[Exchange]]) -> dict[tuple[int, int], str]:
+def _ranking(row: Answer, top: int, path: str, where: str) -> tuple[str, ...]:
+    """The ranked answers of a row. Raises InputError where there are none, too many, or one twice."""
+    if not row.answers:
+        raise InputError("has no answers: 'parapet predict MODEL --top K' writes them", path, where)
+    ranking = tuple(answer.strip() for answer in row.answers)
+    if len(ranking) > top:
+        raise InputError(f"has {len(ranking)} answers, and --top is {top}", path, where)
+    if ranking[0] != row.answer.strip():
+        raise InputError(f"its answer is {row.answer!r}, and the first of its answers {ranking[0]!r}", path, where)
+    if len(set(ranking)) < len(ranking):
+        twice = next(answer for i, answer in enumerate(ranking) if answer in ranking[:i])
+        raise InputError(f"{twice!r} is twice among its answers", path, where)
+    return ranking
+
+
+def _answers_of_dialogues(path: str, dialogues: Sequence[Sequence[Exchange]]) -> _Rankings:
     answered = list(parse_dialogues(_bytes(path), path))
     if len(answered) != len(dialogues):
         raise InputError(f"has {len(answered):,} dialogues, and the reference {len(dialogues):,}", path)
-    answers = {}
+    answers: _Rankings = {}
     for d, (dialogue, exchanges) in enumerate(zip(answered, dialogues, strict=True)):
         where = f"dialogue {d} from line {dialogue.line}"
         if len(dialogue.exchanges) != len(exchanges):
@@ -224,5 +260,5 @@ def _answers_of_dialogues(path: str, dialogues: Sequence[Sequence[Exchange]]) ->
         for t, (exchange, expected) in enumerate(zip(dialogue.exchanges, exchanges, strict=True)):
             if exchange.user != expected.user:
                 raise InputError(f"turn {t} has another user's text than the reference", path, where)
-            answers[d, t] = exchange.bot.strip()
+            answers[d, t] = (exchange.bot.strip(),)
     return answers

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.command import check_apart
 from parapet.pipelines.evaluate import run_task
 from parapet.pipelines.flags import INPUT, StrictParser, add_candidates, add_file_sets, add_output
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
     from parapet.evaluation.ranking import Ranking
@@ -25,10 +26,13 @@ EXAMPLE = """\
   parapet evaluate --task ranking --reference babi/*-tst.txt --sets OOV=babi_oov --predictions my_answers \\
     --output my_scores                  # my_answers/original/..., my_answers/OOV/..."""
 
+MOST = 100  # ranked answers
+
 NOTE = """\
 A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
 and what the bot says in them are counted from 0. Or the test file itself with the system's answers in it. A folder has
-FILE.jsonl or FILE.txt for each FILE.txt, with --sets in a folder for each set."""
+FILE.jsonl or FILE.txt for each FILE.txt, with --sets in a folder for each set. With --top a row has "answers", too: up
+to K candidates, the best first."""
 
 
 def parser() -> StrictParser:
@@ -38,6 +42,8 @@ def parser() -> StrictParser:
     text = "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ..."
     parser.group(INPUT)("--predictions", required=True, nargs="+", metavar="PATH", reads=True, help=text)
     add_candidates(parser)
+    text = "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'"
+    parser.group(INPUT)("--top", type=int, default=1, metavar="K", help=text)
     add_output(parser)
     return parser
 
@@ -47,6 +53,8 @@ def task(args: argparse.Namespace) -> Ranking:
     from parapet.evaluation.ranking import Ranking
     from parapet.evaluation.sets import parse_sets
 
+    if not 1 <= args.top <= MOST:
+        raise InputError(f"{args.top}: give a number from 1 to {MOST}", "--top")
     for path in args.predictions:  # a folder, of which inputs() lists the files
         check_apart(args.output, predictions=path)
     return Ranking(
@@ -54,6 +62,7 @@ def task(args: argparse.Namespace) -> Ranking:
         predictions=tuple(args.predictions),
         candidates=args.candidates,
         sets=parse_sets(args.sets),
+        top=args.top,
     )
 
 

@@ -96,13 +96,15 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
         add_file_sets(parser, "dialogues in the bAbI format")
         text = "predict even if file names say that the model was trained on another task"
         parser.group(INPUT)("--any_task", rare=True, action="store_true", help=text)
+        text = "write the K best answers at each turn, for 'parapet evaluate --task ranking --top K'"
+        parser.group(OUTPUT)("--top", type=int, default=1, metavar="K", help=text)
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the files. Raises InputError for what cannot work."""
         from parapet.evaluation.ranking_files import list_tests, stem_of
         from parapet.evaluation.sets import parse_sets
 
-        check_numbers(args)
+        check_numbers(args, {"top": 1})
         attended = getattr(args, "attention", 0)
         if not 0 <= attended <= MOST_ATTENDED:
             raise InputError(f"{attended}: give a number from 0 to {MOST_ATTENDED}", "--attention")
@@ -130,15 +132,17 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
             for path in sorted(paths, key=stem_of)
         )
         model = [as_path(args.model) / name for name in (MODEL, WEIGHTS)]
+        options = {"attention": attended} if attended else {}
+        options |= {"top": args.top} if args.top > 1 else {}
         header = {
             "pipeline": f"predict_{self.model}",
             "version": parapet_version(),
             "model": {path.name: named_digest(str(path))["sha256"] for path in model if path.is_file()},
             "inputs": [named_digest(file.path) for file in files],
-            **({"options": {"attention": attended}} if attended else {}),
+            **({"options": options} if options else {}),
         }
         return Prediction(
-            job=job_of(Job, args, self.model, memory=card.settings.get("memory"), inputs=files, attention=attended),
+            job=job_of(Job, args, self.model, memory=card.settings.get("memory"), inputs=files, **options),
             header=header,
             inputs=[("--model", args.model), *(("--reference", file.path) for file in files)],
             asked="turns",
@@ -227,8 +231,10 @@ class Nearest(Babi):
     example = "  parapet train nearest --train babi/task1-trn.txt --output my_model"
 
     def add_train_flags(self, parser: StrictParser) -> None:
-        """The dialogues."""
+        """The dialogues, and what is similar."""
         add_files(parser)
+        text = "answer as the same utterance is answered in training, or as the one that shares most words"
+        parser.group(INPUT)("--similarity", choices=("exact", "overlap"), default="exact", help=text)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads the dialogues. Raises InputError for files that cannot work."""
@@ -241,8 +247,10 @@ class Nearest(Babi):
         from parapet.evaluation.models.babi.baselines import Nearest as Model
 
         dialogues = [dialogue for path in args.train for dialogue in data.read_dialogues(path)]
-        card = Card(model=self.model, task=data.task_of(args.train), pairs=Model.of(dialogues).pairs)
-        return self.of_card(args, card, {})
+        pairs, responses = Model.learn(dialogues)
+        task = data.task_of(args.train)
+        card = Card(model=self.model, task=task, pairs=pairs, candidates=responses, similarity=args.similarity)
+        return self.of_card(args, card, {"similarity": args.similarity})
 
 
 # Bordes et al. 2017, appendix C: the flags of each column, and the row of each task.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from parapet.evaluation.ranking import (
     details_of,
     evaluate,
     means,
+    metrics_of,
     values_of,
 )
 from parapet.evaluation.ranking_files import Answers, Response, answer_files, list_tests, read_test
@@ -74,6 +76,55 @@ def test_a_dialogue_is_right_where_all_of_it_is() -> None:
     found = means(values)
     assert (found["per_response"], found["per_dialogue"]) == pytest.approx((0.6, 1 / 3))
     assert {found[name] for name in METRICS[2:]} == {None}
+
+
+def ranked(*given: list[str]) -> str:
+    keys = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    rows = [
+        {"dialogue": d, "turn": t, "answer": names[0] if names else "", "answers": names}
+        for (d, t), names in zip(keys, given, strict=True)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_what_is_right_within_the_first_of_a_ranking(tmp_path: Path) -> None:
+    call = "api_call french rome four cheap"
+    rankings = (["hello"], ["bye", "hello", call], ["bye", "hello"], ["hello", call])
+    test = read_test(
+        write(tmp_path, "t.txt", TEST),
+        write(tmp_path, "t.jsonl", ranked(*rankings)),
+        frozenset({"hello", "bye", call}),
+        top=3,
+    )
+    metrics, rows = evaluate([test], 3)
+    found = metrics[ALL]
+    assert [found[f"per_response{k}"] for k in ("", "_top_2", "_top_3")] == [0.25, 0.5, 0.75]
+    assert [found[f"per_dialogue{k}"] for k in ("", "_top_2", "_top_3")] == [0, 0, 0.5]
+    assert found["mean_reciprocal_rank"] == pytest.approx((1 + 1 / 3 + 1 / 2 + 0) / 4)
+    assert [row.values["per_dialogue_top_3"] for row in rows] == [None, 1, None, 0]
+    assert list(found) == list(metrics_of(3))
+    assert found["api_call"] == 0  # of the best answer alone
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        (None, "line 1: has no answers: 'parapet predict MODEL --top K' writes them"),
+        ([], "line 1: has no answers"),
+        (["hello", "bye", "hello"], "line 1: has 3 answers, and --top is 2"),
+        (["hello", " hello"], "line 1: 'hello' is twice among its answers"),
+        (["bye", "hello"], "line 1: its answer is 'hello', and the first of its answers 'bye'"),
+        (["hello", "oops"], "dialogue 0 turn 0: 'oops' is none of the candidates"),
+    ],
+)
+def test_rankings_that_are_not_sound(tmp_path: Path, answers: list[str] | None, reason: str) -> None:
+    reference = write(tmp_path, "reference.txt", "1 hi\thello\n\n")
+    row = json.dumps({"dialogue": 0, "turn": 0, "answer": "hello", "answers": answers})
+    with pytest.raises(InputError) as caught:
+        read_test(reference, write(tmp_path, "a.jsonl", row), frozenset({"hello", "bye"}), top=2)
+    assert reason in str(caught.value)
+    with pytest.raises(InputError, match="dialogues have one answer a turn"):
+        read_test(reference, reference, None, top=2)
 
 
 def test_files_by_task_oov_beside_plain(tmp_path: Path) -> None:

@@ -222,6 +222,35 @@ def test_models_that_learn_nothing(
     assert "predictions/original/toy-task1-tst.jsonl: 104 answers" in told.out
 
 
+def test_rankings_are_written_and_scored(
+    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = ["--reference", str(toy[0] / "toy-task1-tst.txt")]
+    given = ["nearest", "--train", str(toy[0] / "toy-task1-trn.txt"), "--similarity", "overlap"]
+    assert train([*given, "--output", str(tmp_path / "model")]) == 0
+    model = ["nearest", "--model", str(tmp_path / "model"), *reference]
+    assert predict([*model, "--top", "0", "--output", str(tmp_path / "no")]) == 2
+    assert "--top: 0: give 1 or more" in capsys.readouterr().err
+    assert predict([*model, "--top", "3", "--output", str(tmp_path / "top")]) == 0
+    assert predict([*model, "--output", str(tmp_path / "best")]) == 0
+    name = "predictions/original/toy-task1-tst.jsonl"
+    top, best = ([json.loads(row) for row in (tmp_path / a / name).read_text().splitlines()] for a in ("top", "best"))
+    assert [{**row, "answers": None} for row in top] == [{**row, "answers": None} for row in best]
+    assert {len(row["answers"]) for row in top} == {3}
+    scores = ["--task", "ranking", *reference, "--predictions", str(tmp_path / "top" / "predictions")]
+    assert evaluate([*scores, "--top", "101", "--output", str(tmp_path / "no")]) == 2
+    capsys.readouterr()
+    assert evaluate([*scores, "--top", "3", "--output", str(tmp_path / "scores")]) == 0
+    found = json.loads((tmp_path / "scores/metrics.json").read_text())["#ALL"]
+    answers = [e.bot for one in dialogues() for e in one.exchanges]
+    within = sum(answer in row["answers"] for answer, row in zip(answers, top, strict=True)) / len(top)
+    assert found["per_response"] < found["per_response_top_3"] == within
+    assert f"per response {within:.1%}, per dialogue" in (said := capsys.readouterr().out)
+    assert "within the top 3, mean reciprocal rank 0." in said
+    assert "<th" in (page := (tmp_path / "scores/report.html").read_text())
+    assert "Within the first answers" in page
+
+
 def test_files_like_the_published_ones_of_task_6(
     toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,7 +271,7 @@ def test_files_like_the_published_ones_of_task_6(
         out = tmp_path / f"from_{folder.name}"
         given = {
             "tfidf": ["--candidates", str(folder / "candidates.txt"), "--match", str(folder / "kb.txt")],
-            "nearest": ["--train", str(folder / "toy-task1-trn.txt")],
+            "nearest": ["--train", str(folder / "toy-task1-trn.txt"), "--similarity", "overlap"],
         }
         reference = ["--reference", str(folder / "toy-task1-tst.txt")]
         for model, flags in given.items():
@@ -377,6 +406,15 @@ def scored(model: str, flags: list[str], files: dict[str, list[str]], tmp_path: 
 def test_tfidf_gives_the_numbers_of_the_paper(real_data: Path, tmp_path: Path) -> None:
     files = of_babi(real_data, 1)
     assert scored("tfidf", files["candidates"], files, tmp_path) == [5.6, 5.8]
+
+
+@pytest.mark.parametrize(("task", "figures"), [(1, [55.1, 44.2]), (4, [28.6, 28.5])])
+def test_nearest_gives_the_numbers_of_the_paper(
+    task: int, figures: list[float], real_data: Path, tmp_path: Path
+) -> None:
+    """Table 2 has 55.1 (44.1) and 28.6 (28.6)."""
+    files = of_babi(real_data, task)
+    assert scored("nearest", files["train"][:2], files, tmp_path) == figures
 
 
 @pytest.mark.thorough

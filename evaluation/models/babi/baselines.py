@@ -4,52 +4,74 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from heapq import heapify, heappop
+from itertools import chain, islice
 
 import torch
 from torch import Tensor
 
 from parapet.evaluation.models.babi.data import numbers_of, words_of
-from parapet.evaluation.models.babi.encoding import encode, turns_of
+from parapet.evaluation.models.babi.encoding import best_of, by_dialogue, encode, turns_of
 from parapet.evaluation.models.babi.nets import Matches
+from parapet.evaluation.models.babi.saving import Answerer
 from parapet.transforms.babi_format import BabiDialogue
 
 
-class Nearest:
-    """Utterances of the training set with their answers.
+class Nearest(Answerer):
+    """Responses to the most similar utterance of the training set (section 4.2).
 
     Args:
-      pairs: (utterance, its answer), in the order of the training set.
+      pairs: utterances of the training set, in its order, each with its responses, the most frequent first.
+      responses: of the training set, the most frequent first.
+      similarity: ``exact``: to the same utterance, or if training lacks it to any; ``overlap``: to the utterance that
+        shares most words, of those the one with the fewest words, then the first.
     """
 
-    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
-        self.pairs = list(pairs)
-        self.sizes = [len(set(words_of(utterance))) for utterance, _ in self.pairs]
+    def __init__(self, pairs: Sequence[tuple[str, Sequence[str]]], responses: Sequence[str], similarity: str) -> None:
+        self.pairs, self.responses = dict(pairs), responses
+        self.utterances = list(self.pairs)
+        self.sizes = [len(set(words_of(utterance))) for utterance in self.utterances]
         self.having: dict[str, list[int]] = {}
-        for number, (utterance, _) in enumerate(self.pairs):
+        for number, utterance in enumerate(self.utterances):
             for word in set(words_of(utterance)):
                 self.having.setdefault(word, []).append(number)
-        self.answer = cache(self._answer)
+        self.similar = self._overlapping if similarity == "overlap" else self._same
+        self.ranking = cache(self._ranking)
 
-    @classmethod
-    def of(cls, dialogues: Iterable[BabiDialogue]) -> Nearest:
-        """Learns from dialogues."""
+    @staticmethod
+    def learn(dialogues: Iterable[BabiDialogue]) -> tuple[list[tuple[str, list[str]]], list[str]]:
+        """The first two arguments, from the training set; of equally frequent responses the first there comes first."""
         given: dict[str, Counter[str]] = {}
-        for dialogue in dialogues:
-            for one in dialogue.exchanges:
-                given.setdefault(one.user, Counter())[one.bot.strip()] += 1
-        return cls([(utterance, answers.most_common(1)[0][0]) for utterance, answers in given.items()])
+        responses = Counter[str]()
+        for one in (exchange for dialogue in dialogues for exchange in dialogue.exchanges):
+            given.setdefault(one.user, Counter())[one.bot.strip()] += 1
+            responses[one.bot.strip()] += 1
+        # ``most_common`` keeps the order of what is as frequent.
+        pairs = [(utterance, [text for text, _ in counts.most_common()]) for utterance, counts in given.items()]
+        return pairs, [text for text, _ in responses.most_common()]
 
-    def _answer(self, utterance: str) -> str:
+    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+        """The best responses at each turn of each dialogue, which depend on the user's last utterance alone."""
+        return [[self.ranking(one.user, top) for one in dialogue.exchanges] for dialogue in dialogues]
+
+    def _ranking(self, utterance: str, top: int) -> list[str]:
+        responses = (text for similar in self.similar(utterance) for text in self.pairs[similar])
+        different = dict.fromkeys(chain(responses, self.responses))
+        return list(islice(different, top))
+
+    def _same(self, utterance: str) -> Iterator[str]:
+        if utterance in self.pairs:
+            yield utterance
+
+    def _overlapping(self, utterance: str) -> Iterator[str]:
+        """Utterances with a word of this one, the most similar first."""
         shared = Counter(number for word in set(words_of(utterance)) for number in self.having.get(word, ()))
-        near = shared or dict.fromkeys(range(len(self.pairs)), 0)
-        best = min(near, key=lambda number: (-near[number], self.sizes[number], number))
-        return self.pairs[best][1]
-
-    def answers(self, dialogues: Sequence[BabiDialogue]) -> list[list[str]]:
-        """The answers at each turn of each dialogue."""
-        return [[self.answer(one.user) for one in dialogue.exchanges] for dialogue in dialogues]
+        near = [(-count, self.sizes[number], number) for number, count in shared.items()]
+        heapify(near)  # mostly the first few are enough
+        while near:
+            yield self.utterances[heappop(near)[2]]
 
 
 TURNS = 512  # at a time
@@ -57,7 +79,7 @@ DIGITS = 9  # of scores
 TYPE_WEIGHT = 10.0  # times the weight of the rarest word
 
 
-class TfIdf:
+class TfIdf(Answerer):
     """Candidates by TF-IDF.
 
     Args:
@@ -84,11 +106,11 @@ class TfIdf:
         self.matches = Matches(candidates, knowledge)
         self.of_type = TYPE_WEIGHT * float(self.idf.max())
 
-    def answers(self, dialogues: Sequence[BabiDialogue]) -> list[list[str]]:
-        """The answers at each turn of each dialogue."""
+    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+        """The best candidates at each turn of each dialogue."""
         encoded = encode(dialogues, {})
         turns = turns_of(encoded, self.words, self.matches.entities, torch.device("cpu"))
-        found: list[str] = []
+        found: list[list[str]] = []
         for ids in turns.batches(TURNS):
             lines, places = turns.history(ids, None if self.history else turns.now[ids])
             lines, places = lines[turns.said[lines]], places[turns.said[lines]]
@@ -96,10 +118,8 @@ class TfIdf:
             given = torch.zeros(len(self.words), len(ids), dtype=torch.float64)
             given.index_put_((words, of), torch.ones(len(words), dtype=torch.float64), accumulate=True)
             there = self.matches.there(turns, lines, places, len(ids))
-            best = self._scores(given * self.idf[:, None], there).argmax(1)  # the first of the best
-            found += [self.candidates[number] for number in best.tolist()]
-        rest = iter(found)
-        return [[next(rest) for _ in dialogue.exchanges] for dialogue in dialogues]
+            found += best_of(self.candidates, self._scores(given * self.idf[:, None], there), top)
+        return by_dialogue(found, dialogues)
 
     def _scores(self, given: Tensor, there: Tensor) -> Tensor:
         """Scores of all candidates; the input's own length, which is the same for all, is left out."""

@@ -7,13 +7,15 @@ dialogue to the line before what the user says now.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from parapet.evaluation.models.babi.data import tokens_of, words_of
 from parapet.transforms.babi_format import BabiDialogue, Exchange
+
+Turn = TypeVar("Turn")
 
 USER, BOT = 0, 1
 
@@ -176,3 +178,24 @@ def histories(dialogue: BabiDialogue) -> Iterator[int]:
         if isinstance(line, Exchange):
             yield lines
         lines += 2 if isinstance(line, Exchange) else 1
+
+
+def best_of(candidates: Sequence[str], scores: Tensor, top: int) -> list[list[str]]:
+    """The best candidates of each turn, the best one first; of equal scores the first candidate.
+
+    Args:
+      candidates: their texts.
+      scores: turns × candidates.
+      top: how many, at most all.
+    """
+    if top == 1:
+        best = scores.argmax(1, keepdim=True)
+    else:
+        best = torch.sort(scores, dim=1, descending=True, stable=True).indices[:, :top]
+    return [[candidates[number] for number in ranking] for ranking in best.tolist()]
+
+
+def by_dialogue(turns: Iterable[Turn], dialogues: Iterable[BabiDialogue]) -> list[list[Turn]]:
+    """What each turn has, in order, as a list for each dialogue."""
+    rest = iter(turns)
+    return [[next(rest) for _ in dialogue.exchanges] for dialogue in dialogues]

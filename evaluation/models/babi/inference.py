@@ -49,11 +49,13 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
       memory: how many lines of history the model reads, the last ones; None for all.
       attention: how many dialogues of each file get files of what a memory network attends to; up to ``CHUNK``.
       inputs: the files of dialogues.
+      top: how many answers are ranked; the best one alone where it is 1.
     """
 
     memory: int | None
     attention: int = 0
     inputs: tuple[BabiFile, ...]
+    top: int = 1
 
     def sources(self) -> Sequence[BabiFile]:
         """The files of dialogues."""
@@ -79,11 +81,11 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
 
     def answer(self, model: Answerer, chunk: BabiChunk) -> Answers:
         """The answers as JSON lines for ``parapet evaluate --task ranking``; counts them, and those that are empty."""
-        answered = model.answers(chunk.dialogues)
+        ranked = model.ranked(chunk.dialogues, self.top)
         rows = [
-            {"dialogue": number, "turn": turn, "answer": answer}
-            for number, answers in enumerate(answered, chunk.first)
-            for turn, answer in enumerate(answers)
+            {"dialogue": number, "turn": turn, "answer": ranking[0], **({"answers": ranking} if self.top > 1 else {})}
+            for number, rankings in enumerate(ranked, chunk.first)
+            for turn, ranking in enumerate(rankings)
         ]
         path = chunk.file.answers
         counts = {f"answers/{path}": len(rows)}
@@ -92,7 +94,8 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         if unread := getattr(model, "not_understood", 0):
             counts[f"not_understood/{path}"] = unread
         data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-        return Answers([Part(path, (chunk.first,), data), *self._attention(model, chunk, answered)], counts)
+        best = [[ranking[0] for ranking in rankings] for rankings in ranked]
+        return Answers([Part(path, (chunk.first,), data), *self._attention(model, chunk, best)], counts)
 
     def _attention(self, model: Answerer, chunk: BabiChunk, answers: Sequence[Sequence[str]]) -> Iterator[Part]:
         """What a memory network attends to in the first dialogues of a file, which are all in its first chunk."""

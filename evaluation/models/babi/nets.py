@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parapet.evaluation.models.babi.data import numbers_of, tokens_of, words_of
-from parapet.evaluation.models.babi.encoding import Ragged, Turns, encode, turns_of
+from parapet.evaluation.models.babi.encoding import Ragged, Turns, best_of, by_dialogue, encode, turns_of
+from parapet.evaluation.models.babi.saving import Answerer
 from parapet.evaluation.models.devices import enough_memory
 from parapet.transforms.babi_format import BabiDialogue
 
@@ -297,7 +298,7 @@ def make(model: str, vocabulary: Vocabulary, shape: Shape, initial: float = INIT
     return (MemN2N if model == "memn2n" else Embeddings)(vocabulary, shape, initial)
 
 
-class NetAnswers:
+class NetAnswers(Answerer):
     """A net, loaded.
 
     It computes in double precision and takes scores that are equal in single precision for equal, the first candidate
@@ -316,19 +317,18 @@ class NetAnswers:
         self.words = numbers_of(vocabulary.words)
         self.candidates, self.device, self.batch = vocabulary.candidates, device, batch
 
-    def answers(self, dialogues: Sequence[BabiDialogue]) -> list[list[str]]:
-        """The answers at each turn of each dialogue.
+    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+        """The best candidates at each turn of each dialogue.
 
         Raises:
           InputError: there is not enough memory.
         """
         turns = self._turns(dialogues)
-        found: list[int] = []
+        found: list[list[str]] = []
         with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
             for ids in turns.batches(self.batch):
-                found += self.net(turns, ids).float().argmax(1).tolist()
-        rest = iter(found)
-        return [[self.candidates[next(rest)] for _ in dialogue.exchanges] for dialogue in dialogues]
+                found += best_of(self.candidates, self.net(turns, ids).float(), top)
+        return by_dialogue(found, dialogues)
 
     def attention(self, dialogues: Sequence[BabiDialogue]) -> list[list[list[list[float]]]]:
         """Of each dialogue, turn and hop of a memory network, the weights of the memories, the earliest first.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from parapet.evaluation.models.babi.data import read_dialogues, read_facts, task_of
-from parapet.evaluation.models.babi.saving import Card
+from parapet.evaluation.models.babi.saving import Answerer, Card
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import BabiDialogue
 from parapet.transforms.restaurants.bot import Bot, Rules, answered
@@ -18,7 +18,7 @@ from parapet.transforms.restaurants.values import ValueFinder
 ONTOLOGY = "ontology.toml"
 
 
-class RuleBot:
+class RuleBot(Answerer):
     """The bot, which hears what was really said before each turn.
 
     Args:
@@ -40,10 +40,10 @@ class RuleBot:
         self.rules = Rules(domain, ValueFinder(knowledge) if knowledge else None, flow)
         self.not_understood = 0
 
-    def answers(self, dialogues: Sequence[BabiDialogue]) -> list[list[str]]:
-        """The answers at each turn of each dialogue; empty where no rule applies."""
+    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+        """The only answer at each turn of each dialogue; empty where no rule applies."""
         bots = [Bot(self.rules) for _ in dialogues]
-        found = [[answer for _, answer in answered(bot, one)] for bot, one in zip(bots, dialogues, strict=True)]
+        found = [[[answer] for _, answer in answered(bot, one)] for bot, one in zip(bots, dialogues, strict=True)]
         self.not_understood = sum(bot.not_understood for bot in bots)
         return found
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -13,14 +14,24 @@ from parapet.schemas.errors import InputError
 from parapet.transforms import files
 from parapet.transforms.babi_format import BabiDialogue
 
-FORMAT = 2  # 1 had facts in the memory as lines of the bot
+FORMAT = 3  # 1 had facts in the memory as lines of the bot; 2, one answer for each utterance of nearest
 
 
-class Answerer(Protocol):
+class Answerer(ABC):
     """Any of the models, ready to answer."""
 
+    @abstractmethod
+    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+        """The best answers at each turn of each dialogue, given what was really said before it.
+
+        Args:
+          dialogues: with the right answers, which belong to the history of the turns after them.
+          top: how many answers at most; fewer where the model has no more. The best is first, and none appears twice.
+        """
+
     def answers(self, dialogues: Sequence[BabiDialogue]) -> list[list[str]]:
-        """The answers at each turn of each dialogue, given what was really said before it."""
+        """The best answer at each turn of each dialogue."""
+        return [[ranking[0] for ranking in rankings] for rankings in self.ranked(dialogues, 1)]
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -30,10 +41,11 @@ class Card(saving.Card, frozen=True, kw_only=True):
       task: of the bAbI tasks, empty where that is not known.
       settings: of a net: its shape, see :class:`parapet.evaluation.models.babi.nets.Shape`.
       history: of ``tfidf``: whether all that was said counts.
-      candidates: what may be answered.
+      candidates: what may be answered; of ``nearest`` the responses of the training set, the most frequent first.
       knowledge: type to its words; empty without match-type features; of ``rules``, field to its values.
       words: that a net knows.
-      pairs: of ``nearest``.
+      pairs: of ``nearest``: utterances, each with its responses, the most frequent first.
+      similarity: of ``nearest``: ``exact`` or ``overlap``.
       ontology: of ``rules``, in TOML.
       flow: of ``rules``: what the bot does where that is not the usual act.
     """
@@ -45,7 +57,8 @@ class Card(saving.Card, frozen=True, kw_only=True):
     candidates: list[str] = msgspec.field(default_factory=list)
     knowledge: dict[str, list[str]] = msgspec.field(default_factory=dict)
     words: list[str] = msgspec.field(default_factory=list)
-    pairs: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    pairs: list[tuple[str, list[str]]] = msgspec.field(default_factory=list)
+    similarity: str = "exact"
     ontology: str = ""
     flow: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -65,7 +78,7 @@ def read_card(folder: str, model: str) -> Card:
       InputError: no model is there, or another than ``model``, or the file is damaged.
     """
     card = saving.read_card(folder, model, Card, FORMAT)
-    if card.model != "rules" and not (card.candidates or card.pairs):
+    if card.model != "rules" and not card.candidates:
         raise InputError("is damaged: it has no answers to choose from", files.join(folder, MODEL))
     return card
 
@@ -97,7 +110,7 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
     from parapet.evaluation.models.devices import device_of
 
     if card.model == "nearest":
-        return Nearest(card.pairs)
+        return Nearest(card.pairs, card.candidates, card.similarity)
     if card.model == "tfidf":
         return TfIdf(card.candidates, card.knowledge, card.history)
     vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)

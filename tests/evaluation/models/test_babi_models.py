@@ -28,6 +28,7 @@ from parapet.evaluation.models.babi.nets import (
     negatives_of,
     ranking_loss,
 )
+from parapet.evaluation.models.babi.saving import Answerer
 from parapet.evaluation.models.saving import MODEL
 from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact
 
@@ -251,23 +252,46 @@ def test_tfidf_is_that_of_the_definition(history: bool, match: bool) -> None:
             said.append(exchange.bot)
 
 
-def test_nearest_takes_most_shared_words_then_fewest_words_then_the_first() -> None:
-    def learned(*pairs: tuple[str, str]) -> Nearest:
-        return Nearest.of([BabiDialogue(tuple(Exchange(*pair) for pair in pairs))])
+def nearest(similarity: str, *pairs: tuple[str, str]) -> Nearest:
+    return Nearest(*Nearest.learn([BabiDialogue(tuple(Exchange(*pair) for pair in pairs))]), similarity)
 
-    def answer(model: Nearest, said: str) -> str:
-        return model.answers([BabiDialogue((Exchange(said, "?"),))])[0][0]
 
-    model = learned(
-        ("a b c", "long"), ("a b", "short"), ("b a", "later"), ("d e", "two"), ("d e", "one"), ("d e", "one")
-    )
-    assert [answer(model, said) for said in ("a b", "a a b", "a b c", "d", "zzz")] == [
-        "short",
-        "short",
-        "long",
-        "one",
-        "short",
+def ranking(model: Answerer, said: str, top: int) -> list[str]:
+    return model.ranked([BabiDialogue((Exchange(said, "?"),))], top)[0][0]
+
+
+PAIRS = (("a b c", "long"), ("a b", "short"), ("b a", "later"), ("d e", "two"), ("d e", "one"), ("d e", "one"))
+
+
+def test_nearest_by_overlap_takes_most_shared_words_then_fewest_words_then_the_first() -> None:
+    model = nearest("overlap", *PAIRS)
+    answers = [ranking(model, said, 1) for said in ("a b", "a a b", "a b c", "d", "zzz")]
+    assert answers == [["short"], ["short"], ["long"], ["one"], ["one"]]
+    assert ranking(model, "c b a e", 9) == ["long", "short", "later", "one", "two"]
+
+
+def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all_others() -> None:
+    model = nearest("exact", *PAIRS)
+    answers = [ranking(model, said, 1) for said in ("b a", "a  b", "d e", "d", "a b c")]
+    assert answers == [["later"], ["one"], ["one"], ["one"], ["long"]]
+    assert ranking(model, "d e", 3) == ["one", "two", "long"]
+    assert ranking(model, "b a", 9) == ["later", "one", "long", "short", "two"]
+
+
+def test_rankings_begin_with_the_answer_and_have_no_candidate_twice() -> None:
+    some = [*dialogues()[::7], *ODD]
+    models: list[Answerer] = [
+        TfIdf(CANDIDATES, KNOWLEDGE, True),
+        NetAnswers(*net(), CPU, batch=8),
+        nearest("overlap", *((one.user, one.bot) for dialogue in some for one in dialogue.exchanges)),
     ]
+    for model in models:
+        found = model.ranked(some, 3)
+        assert [[one[0] for one in rankings] for rankings in found] == model.answers(some)
+        assert all(len(one) == len(set(one)) == 3 for rankings in found for one in rankings)
+        assert model.ranked(some[::-1], 3) == found[::-1]
+        everything = model.ranked(some, 999)
+        assert [[one[:3] for one in rankings] for rankings in everything] == found
 
 
 def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
