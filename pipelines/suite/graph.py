@@ -32,6 +32,8 @@ _COMMANDS: dict[str, tuple[tuple[str, ...], Options]] = {
     "paraphrase": (("language_variations",), {"kinds": "paraphrase", "env": "none"}),
 }
 
+_REDUCED = ("evaluate", "predict")  # go on without sets, variants or a classifier that are left out
+
 # (perturbation, options): the names of the sets that it makes, and whether each has a folder.
 SetsOf = Callable[[str, Options], tuple[Sequence[str], bool]]
 
@@ -277,14 +279,14 @@ class _Builder:
             pass
 
     def _dropped(self, step: Step) -> bool:
-        lost = {one: out for one in references(step.options) if (out := self._left_out_of(one))}
+        lost = self._lost(step)
         if not lost:
             return False
         reduced = without(step, lost)
         systems = reduced.options.get("systems") if reduced else None
         names = {str(one).partition("=")[0] for one in systems} if isinstance(systems, list | dict) else set()
         compares = len(names) > 1 and {step.options.get("baseline")} <= {None, *names}
-        if reduced and (compares or step.name.startswith(("scores/", "predictions/"))):
+        if reduced and (compares or step.pipeline in _REDUCED):
             self.steps[step.name] = reduced
             return True
         first = next(iter(lost.values()))
@@ -297,6 +299,10 @@ class _Builder:
         kept = {name: [one for one in steps if one != step.name] for name, steps in self.systems.items()}
         self.systems = {name: steps for name, steps in kept.items() if steps}
         return True
+
+    def _lost(self, step: Step) -> dict[str, LeftOut]:
+        """What a step names that was left out, by the reference."""
+        return {one: out for one in references(step.options) if (out := self._left_out_of(one))}
 
     def comparison(self) -> None:
         scores: list[Value] = [f"{name}=@{step}" for name, steps in self.systems.items() for step in steps]
@@ -415,9 +421,11 @@ class _Builder:
             after=after,
             files=files or {},
         )
+        if step.pipeline in _REDUCED and (lost := self._lost(step)):
+            step = without(step, lost) or step
         if skipped := self.skipped(name):
             self.left_out.append(LeftOut(name, place, "--skip names it", ""))
-        if skipped or self._missing(name, options, place, needs):
+        if skipped or self._missing(name, step.options, place, needs):
             return False
         if lacking := self.lacks(step):
             if not needs:

@@ -99,7 +99,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without(step: Step, lost: Iterable[str]) -> Step | None:
-    """A step without what other steps failed to make: fewer sets, no variants, fewer systems; None where it needs all.
+    """A step without what other steps failed to make: fewer sets, no variants; None where it cannot do without.
 
     Args:
       step: the step.
@@ -107,7 +107,7 @@ def without(step: Step, lost: Iterable[str]) -> Step | None:
     """
     failed = list(lost)
     options = dict(step.options)
-    for key in ("sets", "variants", "systems"):
+    for key in ("sets", "variants", "systems", "classifier"):
         value = options.get(key)
         if isinstance(value, dict):
             options[key] = {name: item for name, item in value.items() if not _uses(item, failed)}
