@@ -30,7 +30,7 @@ from transformers.utils import logging as transformers_logging
 from parapet.evaluation.dst.model import Example, Model
 from parapet.evaluation.models.devices import seed_all
 from parapet.evaluation.models.pretrained import BY_MODEL
-from parapet.evaluation.models.training import Learner, Position, TrainingConfig, fit, next_batches, train_batches
+from parapet.evaluation.models.training import Learner, Position, Stretch, TrainingConfig, fit, train_batches
 from parapet.pipelines.models import family_of
 from parapet.transforms.checkpoints import Checkpoint, inspect
 
@@ -172,9 +172,9 @@ def train_epochs(learner: Learner, config: TrainingConfig, epochs: int) -> None:
     """Trains as the command does, without dev and state."""
     position = Position()
     for _ in range(epochs):
-        batches, end = next_batches(learner, config, position)
+        batches = Stretch(learner, config, position)
         train_batches(learner, config, batches, position, epochs * len(batches))
-        position = end
+        position = batches.end
 
 
 def whole(learner: Learner, config: TrainingConfig, out: str) -> None:

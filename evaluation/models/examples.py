@@ -39,5 +39,10 @@ def held_out(
     """
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row in rows:
-        parts[stable_hash(seed, "held out", dialogue(row)) / 2**64 < share].append(row)
+        parts[is_held_out(share, seed, dialogue(row))].append(row)
     return parts
+
+
+def is_held_out(share: float, seed: str, dialogue: str) -> bool:
+    """Whether a dialogue is held out, by what identifies it."""
+    return stable_hash(seed, "held out", dialogue) / 2**64 < share

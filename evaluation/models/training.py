@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +20,7 @@ import torch
 from apache_beam.io.filesystems import FileSystems
 from torch import Tensor, nn
 
+from parapet.evaluation.models import robust
 from parapet.evaluation.models.devices import enough_memory, seed_all
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
@@ -51,6 +52,8 @@ class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
       warmup: the share of all steps, of ``epochs`` epochs where these are given, in which the learning rate rises.
       clip: the largest norm of the gradients, to which longer ones are scaled down; 0 for none.
       keep: the weights that are kept: ``best``, of the best measurement of the dev set, or ``last``, whatever dev says.
+      adversarial_weight: of the divergence of predictions under shifted embeddings; 0 for none.
+      adversarial_epsilon: the length of a shift, as a share of that of the embedding.
       seed: of all random numbers.
       threads: of the CPU.
       device: ``cpu`` or ``cuda``.
@@ -66,6 +69,8 @@ class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
     warmup: float = 0.0
     clip: float = 0.0
     keep: str = "best"
+    adversarial_weight: float = 0.0
+    adversarial_epsilon: float = 0.0
     seed: str
     threads: int
     device: str
@@ -103,12 +108,21 @@ class Learner(ABC):
       optimiser: of its parameters.
       metric: the name of what ``dev`` measures: a share, the higher the better.
       total_steps: of a training by epochs, where these differ in length; else 0.
+      versions: of each example the numbers of its versions, shape (examples, versions), of which the worst is trained
+        on; None where each has one. See :func:`parapet.evaluation.models.robust.laid_out`.
     """
 
     module: nn.Module
     optimiser: torch.optim.Optimizer
     metric: str
     total_steps: int = 0
+    versions: Tensor | None = None
+
+    def prepare(self, epoch: int) -> None:  # noqa: B027 (most have nothing to do)
+        """Called before the batches of an epoch, from 1, are drawn: for examples that differ from epoch to epoch.
+
+        What is prepared depends on the epoch alone, whichever was prepared before.
+        """
 
     @abstractmethod
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
@@ -125,6 +139,18 @@ class Learner(ABC):
     @abstractmethod
     def files(self) -> dict[str, bytes]:
         """The files of the model's folder, when the module has the best weights: path to content."""
+
+    def example_losses(self, batch: Tensor) -> Tensor:
+        """The loss of each example, shape (examples,), without a gradient, in evaluation mode."""
+        return torch.stack([self.loss(one[None]) for one in batch])
+
+    def embeddings(self) -> Sequence[nn.Module]:
+        """The modules whose vectors adversarial regularisation shifts."""
+        raise NotImplementedError
+
+    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The loss, and what is predicted: logits of each kind of predictions, shape (predictions, options)."""
+        raise NotImplementedError
 
     def result(self) -> dict[str, float | None]:
         """What ``run.json`` says of the model besides its best row; called after ``files``."""
@@ -254,14 +280,15 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
     resumed = position.steps
     while not _done(log, config):
         started = time.monotonic()
-        batches, end = next_batches(learner, config, position)
+        batches = Stretch(learner, config, position)
         total = config.steps or learner.total_steps or (config.epochs or 1) * len(batches)
         if not log or resumed:
             expect(total, "steps", STAGE)
             advance(resumed, "steps", STAGE)
             resumed = 0
-        loss, losses = train_batches(learner, config, batches, position, total, [row.dev for row in log])
-        rate = sum(map(len, batches)) / max(time.monotonic() - started, 1e-9)
+        loss, losses, examples = train_batches(learner, config, batches, position, total, [row.dev for row in log])
+        end = batches.end
+        rate = examples / max(time.monotonic() - started, 1e-9)
         learner.module.eval()
         with torch.inference_mode():
             dev = learner.dev()
@@ -323,34 +350,45 @@ def _done(log: list[Measurement], config: TrainingConfig) -> bool:
     return best.dev >= PERFECT or len(log) >= (config.epochs or 1) or impatient
 
 
-def next_batches(learner: Learner, config: TrainingConfig, position: Position) -> tuple[list[Tensor], Position]:
-    """The batches until the dev set is measured next, and the position after them; seeds the generators.
+class Stretch:
+    """The batches until the dev set is measured next. They are drawn epoch by epoch; generators are seeded.
 
     Args:
       learner, config: see :func:`fit`.
       position: where the training is.
 
+    Attributes:
+      end: the position after the batches that were given so far.
+
     Raises:
       InputError: there are none.
     """
-    if config.steps is None or config.eval_steps is None:
-        batches = _epoch(learner, config, position.epoch)
-        return batches, Position(position.steps + len(batches), position.epoch + 1)
-    count = min(config.eval_steps, config.steps - position.steps)
-    result: list[Tensor] = []
-    _, epoch, done = position
-    while len(result) < count:
-        batches = _epoch(learner, config, epoch)
-        taken = batches[done : done + count - len(result)]
-        result, done = result + taken, done + len(taken)
-        if done == len(batches):
-            epoch, done = epoch + 1, 0
-    seed_all(config.seed, "step", str(position.steps))
-    return result, Position(position.steps + count, epoch, done)
+
+    def __init__(self, learner: Learner, config: TrainingConfig, position: Position) -> None:
+        self.learner, self.config, self.end = learner, config, position
+        self._epoch = _epoch(learner, config, position.epoch)
+        self._count = len(self._epoch)
+        if config.steps is not None and config.eval_steps is not None:
+            self._count = min(config.eval_steps, config.steps - position.steps)
+            seed_all(config.seed, "step", str(position.steps))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Tensor]:
+        for number in range(self._count):
+            steps, epoch, done = self.end
+            if number and not done:
+                with torch.random.fork_rng():  # what is dropped does not depend on where epochs begin
+                    self._epoch = _epoch(self.learner, self.config, epoch)
+            batch, ended = self._epoch[done], done + 1 == len(self._epoch)
+            self.end = Position(steps + 1, epoch + ended, 0 if ended else done + 1)
+            yield batch
 
 
 def _epoch(learner: Learner, config: TrainingConfig, number: int) -> list[Tensor]:
     """The batches of an epoch."""
+    learner.prepare(number)
     seed_all(config.seed, "epoch", str(number))
     generator = torch.Generator().manual_seed(torch.initial_seed())
     batches = list(learner.batches(generator))
@@ -362,11 +400,11 @@ def _epoch(learner: Learner, config: TrainingConfig, number: int) -> list[Tensor
 def train_batches(
     learner: Learner,
     config: TrainingConfig,
-    batches: list[Tensor],
+    batches: Stretch,
     position: Position,
     total: int,
     dev: Sequence[float] = (),
-) -> tuple[float, list[float]]:
+) -> tuple[float, list[float], int]:
     """Trains on batches.
 
     Args:
@@ -377,7 +415,7 @@ def train_batches(
       dev: the measurements so far.
 
     Returns:
-      The mean loss over the examples, and its curve, see :class:`Measurement`.
+      The mean loss over the examples, its curve, see :class:`Measurement`, and how many examples there were.
 
     Raises:
       InputError: the loss is not finite.
@@ -387,23 +425,25 @@ def train_batches(
     trained = [parameter for parameter in learner.module.parameters() if parameter.requires_grad]
     full = [float(group.setdefault("initial_lr", group["lr"])) for group in learner.optimiser.param_groups]
     found = torch.zeros(len(batches), dtype=torch.float64, device=device)
+    lengths = []
     for number, batch in enumerate(tracked(batches, "steps", STAGE)):
         for group, rate in zip(learner.optimiser.param_groups, full, strict=True):
             group["lr"] = rate * config.rate(position.steps + number, total, dev)
         # Half the memory and more than twice the speed on a GPU; a CPU gains nothing.
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            loss = learner.loss(batch)
+            loss = robust.loss_of(learner, config, batch)
         learner.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         if config.clip:
             nn.utils.clip_grad_norm_(trained, config.clip)
         learner.optimiser.step()
         found[number] = loss.detach()  # read at the end: each reading waits for the GPU
-    losses, sizes = found.cpu(), torch.tensor([len(batch) for batch in batches], dtype=torch.float64)
+        lengths.append(len(batch))
+    losses, sizes = found.cpu(), torch.tensor(lengths, dtype=torch.float64)
     mean = float((losses * sizes).sum() / sizes.sum())
     if not math.isfinite(mean):
         raise InputError(f"the loss is not a finite number in epoch {position.epoch}: lower it", "--learning_rate")
-    return mean, [float(part.mean()) for part in losses.tensor_split(min(CURVE, len(losses)))]
+    return mean, [float(part.mean()) for part in losses.tensor_split(min(CURVE, len(losses)))], sum(lengths)
 
 
 def save_state(output: str, state: Mapping[str, Any], log: bytes) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from parapet.evaluation.dst.sets import Set
     from parapet.evaluation.models.examples import Examples
     from parapet.evaluation.models.inference import DialogueFile, Job
+    from parapet.evaluation.models.robust import Versions
     from parapet.evaluation.models.training import Learner, TrainingConfig
     from parapet.transforms.checkpoints import Checkpoint
 
@@ -198,6 +199,7 @@ LENGTH = ("epochs", "patience", "steps", "eval_steps")
 PACE = ("batch_size", "learning_rate", "schedule", "warmup", "clip", "keep")
 TRAINING = ("preset", *LENGTH, *PACE, "seed", "threads", "device")
 CORPORA = ("split", "dev_split", "held_out")
+ROBUST = ("perturb", "perturb_share", "adversarial", "adversarial_weight", "adversarial_epsilon")
 _LEAST = {**dict.fromkeys(LENGTH, 1), "batch_size": 1, "threads": 1}
 
 
@@ -243,6 +245,22 @@ def add_corpora(parser: StrictParser, train: str = "corpora to train on, those o
     add("--dev_split", rare=True, default="dev", metavar="NAME", help="split of --dev")
     text = "share of the training dialogues that selects the best epoch, instead of --dev"
     add("--held_out", rare=True, type=float, metavar="X", help=text)
+
+
+def add_robust(add: Add, adversarial: bool = True) -> None:
+    """Adds the flags of robust training; ``adversarial``: also those that need losses and embeddings of the model."""
+    text = "perturbations, drawn anew for each dialogue in each epoch: typos,verbose"
+    add("--perturb", rare=True, metavar="LIST", help=text)
+    text = "with --perturb: probability that a dialogue is perturbed"
+    add("--perturb_share", rare=True, type=float, default=0.5, metavar="X", help=text)
+    if not adversarial:
+        return
+    text = "with --perturb: train on the version with the highest loss of N"
+    add("--adversarial", rare=True, type=int, default=1, metavar="N", help=text)
+    text = "weight of adversarial regularisation of predictions under shifted embeddings; 0 for none"
+    add("--adversarial_weight", rare=True, type=float, default=0.0, metavar="X", help=text)
+    text = "length of the shift, as a share of that of an embedding"
+    add("--adversarial_epsilon", rare=True, type=float, default=0.1, metavar="X", help=text)
 
 
 def add_checkpoint(parser: StrictParser, text: str) -> None:
@@ -328,6 +346,42 @@ def read_sets(
     if not train or not dev:
         raise InputError(f"{args.held_out}: with so few dialogues one part is empty", "--held_out")
     return train, dev, inputs
+
+
+def read_versions(
+    args: argparse.Namespace,
+    reader_of: Callable[[str, str], Callable[[dict[str, Any]], list[Row]]],
+    dialogue: Callable[[Row], str],
+) -> Versions[Row] | None:
+    """The dialogues of ``--train`` as ``--perturb`` varies them in each epoch; None without it.
+
+    Args:
+      args: the flags of :func:`add_corpora` and :func:`add_robust`, once :func:`read_sets` has read them.
+      reader_of: (a corpus, a split) to what gives the examples of a dialogue.
+      dialogue: see :func:`read_sets`.
+
+    Raises:
+      InputError: a flag or a perturbation cannot be used.
+    """
+    from parapet.evaluation.models.examples import is_held_out
+    from parapet.evaluation.models.robust import Versions, readable
+
+    count = getattr(args, "adversarial", 1)
+    check_range(args, "perturb_share")
+    if hasattr(args, "adversarial"):
+        check_numbers(args, {"adversarial": 1}, ["adversarial_epsilon"])
+        check_range(args, "adversarial_weight", 1000.0)
+    if args.perturb is None:
+        if count > 1:
+            raise InputError("goes with --perturb, which says what the versions are: add it", "--adversarial")
+        return None
+    found = [
+        one
+        for root in args.train or [str(sample_root())]
+        for one in readable(root, args.split, reader_of(root, args.split))
+        if args.held_out is None or not is_held_out(args.held_out, args.seed, dialogue(one.rows[0]))
+    ]
+    return Versions(found, args.perturb, args.perturb_share, count, args.seed)
 
 
 def config_of(kind: type[Config], args: argparse.Namespace, **own: object) -> Config:

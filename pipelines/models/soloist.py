@@ -11,12 +11,14 @@ from parapet.pipelines.command import check_apart
 from parapet.pipelines.flags import Parser, StrictParser, add_knowledge_base, add_seed
 from parapet.pipelines.models.family import (
     CORPORA,
+    ROBUST,
     TRAINING,
     Defaults,
     Prediction,
     Training,
     add_checkpoint,
     add_corpora,
+    add_robust,
     add_training,
     check_device,
     check_numbers,
@@ -26,6 +28,7 @@ from parapet.pipelines.models.family import (
     options_of,
     read_checkpoint,
     read_sets,
+    read_versions,
 )
 from parapet.pipelines.models.systems import System
 
@@ -73,6 +76,7 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
         add("--consistency", rare=True, type=float, default=0.0, metavar="X", help=text)
         text = "weight decay of the optimiser; 0 makes it Adam"
         add("--weight_decay", rare=True, type=float, default=0.01, metavar="X", help=text)
+        add_robust(add)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
@@ -83,20 +87,24 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
         checkpoint = read_checkpoint(args, self.model)
         device = device_to_train_on(args, "transformers")
         from parapet.evaluation.models.soloist.learning import Config, SoloistLearner
-        from parapet.evaluation.models.systems.data import read_steps
+        from parapet.evaluation.models.systems.data import read_steps, reader_of
 
         read = partial(read_steps, knowledge_base=args.knowledge_base)
         train, dev, inputs = read_sets(args, read, lambda step: step.dialogue_id)
+        again = partial(reader_of, knowledge_base=args.knowledge_base)
+        versions = read_versions(args, again, lambda step: step.dialogue_id)
         config = config_of(Config, args, device=device)
         return Training(
             model=self.model,
             output=args.output,
-            options=options_of(args, (*TRAINING, *CORPORA, *LEAST, "consistency", "weight_decay"), device=device),
+            options=options_of(
+                args, (*TRAINING, *CORPORA, *ROBUST, *LEAST, "consistency", "weight_decay"), device=device
+            ),
             inputs=inputs,
             packages=("torch", "transformers"),
             checkpoint=args.checkpoint,
             config=config,
-            learner=partial(SoloistLearner, config, checkpoint, train, dev),
+            learner=partial(SoloistLearner, config, checkpoint, train, dev, versions),
         )
 
     def add_predict_flags(self, parser: Parser) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.flags import Parser, StrictParser
 from parapet.pipelines.models.family import (
     CORPORA,
+    ROBUST,
     TRAINING,
     Defaults,
     Family,
@@ -19,6 +20,7 @@ from parapet.pipelines.models.family import (
     Training,
     add_checkpoint,
     add_corpora,
+    add_robust,
     add_training,
     check_device,
     check_numbers,
@@ -31,6 +33,7 @@ from parapet.pipelines.models.family import (
     plan_sets,
     read_checkpoint,
     read_sets,
+    read_versions,
 )
 from parapet.pipelines.sets import add_sets
 from parapet.schemas.errors import InputError
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from parapet.evaluation.models.dst.fine_tuning import FineTuning
     from parapet.evaluation.models.dst.sgp.learning import Config, SgpLearner
     from parapet.evaluation.models.dst.t5.learning import T5Learner
+    from parapet.evaluation.models.robust import Versions
     from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.family import Inputs
     from parapet.pipelines.models.presets import Preset
@@ -53,9 +57,16 @@ FINE_TUNING = ("max_length", "negatives", "dev_frames")
 
 def read_frames(args: argparse.Namespace) -> tuple[list[Labelled], list[Labelled], Inputs]:
     """The frames to learn from, those that choose the best epoch, and the files that they were read from."""
-    from parapet.evaluation.models.dst.data import read_labels
+    from parapet.evaluation.models.dst.data import Openings, read_labels
 
-    return read_sets(args, read_labels, lambda frame: frame.opening)
+    return read_sets(args, read_labels, Openings())
+
+
+def versions_of(args: argparse.Namespace) -> Versions[Labelled] | None:
+    """The dialogues to learn from, as ``--perturb`` varies them; None without it."""
+    from parapet.evaluation.models.dst.data import Openings, reader_of
+
+    return read_versions(args, reader_of, Openings())
 
 
 class Tracker(Family):
@@ -114,6 +125,7 @@ in minutes on a CPU."""
         defaults = Defaults(epochs=20, patience=8, batch=4, rate=0.005, unit="dialogues", schedule="linear", clip=1.0)
         add = add_training(parser, defaults)
         add("--size", type=int, default=64, metavar="N", help="size of the embeddings")
+        add_robust(add)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
@@ -129,11 +141,11 @@ in minutes on a CPU."""
         return Training(
             model=self.model,
             output=args.output,
-            options=options_of(args, (*TRAINING, *CORPORA, "size"), device=device),
+            options=options_of(args, (*TRAINING, *CORPORA, *ROBUST, "size"), device=device),
             inputs=inputs,
             packages=("torch",),
             config=config,
-            learner=partial(TinyLearner, config, train, dev),
+            learner=partial(TinyLearner, config, train, dev, versions_of(args)),
         )
 
 
@@ -143,6 +155,7 @@ class FineTuned(Tracker):
     Attributes:
       checkpoint: what ``--checkpoint`` is.
       defaults: of the training; ``max_length`` of this flag.
+      adversarial: whether it takes the flags of adversarial training, too.
       options: flags that shape the content, besides those that all have.
       packages: that are needed besides torch and transformers.
     """
@@ -150,6 +163,7 @@ class FineTuned(Tracker):
     checkpoint: str
     defaults: Defaults
     max_length: int
+    adversarial = True
     options: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
@@ -164,6 +178,7 @@ class FineTuned(Tracker):
         add("--negatives", type=float, default=1.0, metavar="X", help=text)
         text = "number of dev frames, drawn at random, that select the best epoch; 0 for all"
         add("--dev_frames", rare=True, type=int, default=1000, metavar="N", help=text)
+        add_robust(add, self.adversarial)
 
     @abstractmethod
     def fine_tuning(self, args: argparse.Namespace, device: str) -> tuple[FineTuning, Callable[..., Learner]]:
@@ -180,12 +195,12 @@ class FineTuned(Tracker):
         return Training(
             model=self.model,
             output=args.output,
-            options=options_of(args, (*TRAINING, *CORPORA, *FINE_TUNING, *self.options), device=device),
+            options=options_of(args, (*TRAINING, *CORPORA, *ROBUST, *FINE_TUNING, *self.options), device=device),
             inputs=inputs,
             packages=("torch", "transformers"),
             checkpoint=args.checkpoint,
             config=config,
-            learner=partial(learner, config, checkpoint, train, dev),
+            learner=partial(learner, config, checkpoint, train, dev, versions_of(args)),
         )
 
 
@@ -251,6 +266,7 @@ class SgpDst(FineTuned):
     checkpoint = "BERT to start from: bert, distilbert, electra or roberta"
     defaults = Defaults(3, 2, 32, 2e-5, "inputs", "BertAdam", schedule="linear", warmup=0.1, clip=1.0)
     max_length = 256
+    adversarial = False
     options = ("module_epochs", "module_warmup", "module_negatives")
     # Appendix A of SGD-X, beside the defaults, which are the paper's too. It does not say how many inputs without an
     # answer are used: as in the authors' code.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
-from parapet.evaluation.dst.files import Dialogue, parse_dialogues
+from parapet.evaluation.dst.files import Dialogue, dialogues_in_memory, parse_dialogues
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example, examples
 from parapet.evaluation.models.examples import Examples
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import read_root
+from parapet.schemas.layout import SplitSchemas, read_root
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import read_corpus
 from parapet.transforms.files import read_bytes
@@ -29,6 +31,20 @@ class Labelled(msgspec.Struct, frozen=True):
         return self.asked.history[0][1]
 
 
+class Openings:
+    """Identifies the dialogue of a frame, in all versions of it: asked of one frame after the other, it remembers.
+
+    Versions by ``parapet augment`` share the first utterance, those of a perturbation the id.
+    """
+
+    def __init__(self) -> None:
+        self._of_ids: dict[str, str] = {}
+
+    def __call__(self, frame: Labelled) -> str:
+        """What all frames of the dialogue share."""
+        return self._of_ids.setdefault(frame.asked.dialogue_id, frame.opening)
+
+
 def read_labels(root: str, split: str) -> Examples[Labelled]:
     """The frames of the user turns of a split, of which the schema has the service.
 
@@ -40,10 +56,9 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
       InputError: a file cannot be read; there is no such split, no frame, no slot.
     """
     corpus = read_corpus(root, [split])
-    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
     for problem in corpus.problems:
         logging.warning("%s", problem)
-    here = schemas.get(split) or next(iter(schemas.values()))
+    here = _schema_of(root, split)
     services = {service.service_name: service for service in here.services}
     if not any(service.slots for service in services.values()):
         raise InputError("no service of the schema has a slot: there is nothing to learn", here.path)
@@ -57,6 +72,18 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     if not frames:
         raise InputError(f"no user turn of {split!r} has a frame with a state: there is nothing to learn", root)
     return Examples(frames, [here.path, *paths])
+
+
+def reader_of(root: str, split: str) -> Callable[[dict[str, Any]], list[Labelled]]:
+    """What gives the frames of a dialogue in the SGD format, by the schema of a split. Raises InputError."""
+    here = _schema_of(root, split)
+    services = {service.service_name: service for service in here.services}
+    return lambda raw: labelled(dialogues_in_memory([raw], root)[0], services, root)
+
+
+def _schema_of(root: str, split: str) -> SplitSchemas:
+    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    return schemas.get(split) or next(iter(schemas.values()))
 
 
 def labelled(dialogue: Dialogue, services: dict[str, Service], path: str) -> list[Labelled]:

@@ -49,6 +49,10 @@ class Tokens:
         self._names = {number: mark for mark, number in self.marks.items()}
         self._known: dict[str, list[int]] = {}
 
+    def forget(self) -> None:
+        """Drops the texts that were learned: those of one epoch are not those of the next."""
+        self._known = {}
+
     def learn(self, texts: Iterable[str]) -> None:
         """Tokenises texts, all those that are new at once."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from parapet.evaluation.models import pretrained
 from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.models.robust import Versions, laid_out
 from parapet.evaluation.models.soloist.answering import MODEL_CLASS, Card, files_of
 from parapet.evaluation.models.soloist.encoding import Sequenced, Tokens
 from parapet.evaluation.models.systems.data import Step
@@ -104,6 +105,7 @@ class SoloistLearner(Learner):
       checkpoint: what it begins with.
       train: steps to learn from.
       dev: steps that choose the best epoch.
+      versions: of the dialogues of ``train``, where they are perturbed in each epoch.
 
     Attributes:
       longest: tokens that a belief state may have when it is predicted, and a response.
@@ -114,7 +116,14 @@ class SoloistLearner(Learner):
 
     metric = "beliefs and response tokens right"
 
-    def __init__(self, config: Config, checkpoint: Checkpoint, train: Sequence[Step], dev: Sequence[Step]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        checkpoint: Checkpoint,
+        train: Sequence[Step],
+        dev: Sequence[Step],
+        versions: Versions[Step] | None = None,
+    ) -> None:
         self.config, self.device = config, torch.device(config.device)
         tokenizer, model = pretrained.load(checkpoint, MODEL_CLASS)
         self.tokens = Tokens(tokenizer)
@@ -128,7 +137,7 @@ class SoloistLearner(Learner):
         beliefs, responses = [one.belief for one in self.steps], [one.response for one in self.steps]
         self.longest = int(SPARE * max(map(len, beliefs))) + 1, int(SPARE * max(map(len, responses))) + 1
         check_room(config.max_length, int(SPARE * max(one.after for one in self.steps)) + 2, model)
-        self.train = self._learned(self.steps, "train")
+        self.train, self._versions = self._learned(self.steps, "train"), versions
         self._dev = self._learned(self.tokens.sequences(dev), "dev")
 
     def _learned(self, steps: Sequence[Sequenced], name: str) -> Learned:
@@ -138,21 +147,51 @@ class SoloistLearner(Learner):
             logging.warning(message, name, f"{long:,}", length)
         return Learned.of(steps, length, self.device)
 
+    def prepare(self, epoch: int) -> None:
+        """Perturbs dialogues."""
+        if self._versions is None:
+            return
+        self.tokens.forget()
+        steps, self.versions = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
+        self.steps = self.tokens.sequences(steps)
+        self.train = Learned.of(self.steps, self.config.max_length, self.device)
+
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
-        return bucketed(self.train.rows.lengths, self.config.batch_size, generator)
+        lengths = self.train.rows.lengths
+        return bucketed(
+            lengths if self.versions is None else lengths[: len(self.versions)], self.config.batch_size, generator
+        )
 
     def loss(self, batch: Tensor) -> Tensor:
         """The mean loss over the tokens of belief states and responses, and that of the third task."""
+        return self.outcome(batch)[0]
+
+    def embeddings(self) -> list[nn.Module]:
+        """Those of tokens."""
+        return [self.net.model.get_input_embeddings()]
+
+    def example_losses(self, batch: Tensor) -> Tensor:
+        """The mean loss over the tokens of each step."""
+        tokens, mask, belief, response = self.train.batch(batch, 0)
+        kept = (belief | response)[:, 1:]
+        logits = self.net.logits(self.net.hidden(tokens, mask)[:, :-1][kept])
+        losses = torch.zeros(kept.shape, device=self.device)
+        losses[kept] = F.cross_entropy(logits.float(), tokens[:, 1:][kept], reduction="none")
+        return losses.sum(1) / kept.sum(1).clamp(min=1)
+
+    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The loss, and the scores of the tokens of belief states and responses."""
         tokens, mask, belief, response = self.train.batch(batch, 0)
         hidden = self.net.hidden(tokens, mask)
         kept = (belief | response)[:, 1:]
         # Scores of the whole vocabulary are made where they are needed alone.
-        loss = F.cross_entropy(self.net.logits(hidden[:, :-1][kept]).float(), tokens[:, 1:][kept])
+        logits = self.net.logits(hidden[:, :-1][kept])
+        loss = F.cross_entropy(logits.float(), tokens[:, 1:][kept])
         if not self.config.consistency:
-            return loss
+            return loss, [logits]
         ends = hidden[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
-        return loss + self.config.consistency * self._consistency(batch, ends)
+        return loss + self.config.consistency * self._consistency(batch, ends), [logits]
 
     def _consistency(self, batch: Tensor, ends: Tensor) -> Tensor:
         """The loss of telling steps from such whose belief state, response or both are another step's."""

@@ -5,7 +5,8 @@ Each is a sequence of parts: a mark and the text behind it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -14,7 +15,7 @@ from parapet.evaluation.models.examples import Examples
 from parapet.evaluation.response.knowledge import Knowledge, plain_name, satisfies
 from parapet.evaluation.response.multiwoz import read_entities
 from parapet.evaluation.response.sgd import reference_of
-from parapet.schemas.dialogue import Action, Dialogue, Frame, Turn, parse_dialogues
+from parapet.schemas.dialogue import Action, Dialogue, Frame, Turn, parse_dialogues, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.transforms.corpora import read_corpus
@@ -295,6 +296,12 @@ def read_steps(root: str, split: str, knowledge_base: str | None = None) -> Exam
     if not steps:
         raise InputError(f"no user turn of {split!r} has a state: there is nothing to learn", root)
     return Examples(steps, source.paths)
+
+
+def reader_of(root: str, split: str, knowledge_base: str | None = None) -> Callable[[dict[str, Any]], list[Step]]:
+    """What gives the steps of a dialogue in the SGD format, with the database of a split. Raises InputError."""
+    database = read_source(root, split, knowledge_base).database
+    return lambda raw: list(steps_of(typed(raw), database))
 
 
 def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:

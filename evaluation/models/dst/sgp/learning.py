@@ -32,6 +32,7 @@ from parapet.evaluation.models.dst.sgp.tracking import (
     load_encoder,
 )
 from parapet.evaluation.models.pretrained import longest
+from parapet.evaluation.models.robust import Versions
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import Checkpoint
@@ -96,6 +97,7 @@ class SgpLearner(Learner):
       checkpoint: what the encoders begin with.
       train: frames to learn from; those of a dialogue follow one another.
       dev: frames that choose the best epoch.
+      versions: of the dialogues of ``train``, where they are perturbed in each epoch.
 
     Raises:
       InputError: the checkpoint cannot be loaded.
@@ -104,7 +106,12 @@ class SgpLearner(Learner):
     metric = "joint goal accuracy"
 
     def __init__(
-        self, config: Config, checkpoint: Checkpoint, train: Sequence[Labelled], dev: Sequence[Labelled]
+        self,
+        config: Config,
+        checkpoint: Checkpoint,
+        train: Sequence[Labelled],
+        dev: Sequence[Labelled],
+        versions: Versions[Labelled] | None = None,
     ) -> None:
         loaded = [load_encoder(checkpoint) for _ in KINDS]
         tokenizer, encoder = loaded[0]
@@ -113,17 +120,8 @@ class SgpLearner(Learner):
         self.device = device_of(config.device)
         self.config = config
         self.module = self.modules.to(self.device)
-        texts = Texts(tokenizer, ["", *(text for frame in train for _, text in frame.asked.history)])
-        questions, labels, self.lost = questions_of(texts, train, config.max_length)
-        self.examples: dict[Kind, Examples] = {}
-        for kind, of in questions.items():
-            share = config.module_negatives.get(kind, config.negatives)
-            if len(examples := Examples(of, labels[kind], share)):
-                self.examples[kind] = examples
-        firsts = [0]
-        for one in self.examples.values():
-            firsts.append(firsts[-1] + len(one.questions))
-        self._firsts = dict(zip(self.examples, firsts, strict=False))
+        self._versions = versions
+        self._read(train)
         self.steps = steps_of(config, {kind: len(one) for kind, one in self.examples.items()})
         groups = [
             {**group, "module": kind}
@@ -139,6 +137,25 @@ class SgpLearner(Learner):
         self._dev = some(dev, config.dev_frames, config.seed)
         self._tracker = SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
         self._report(len(dev))
+
+    def _read(self, frames: Sequence[Labelled]) -> None:
+        """Encodes frames: the questions to each module that has any."""
+        texts = Texts(self.tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])
+        questions, labels, self.lost = questions_of(texts, frames, self.config.max_length)
+        self.examples: dict[Kind, Examples] = {}
+        for kind, of in questions.items():
+            share = self.config.module_negatives.get(kind, self.config.negatives)
+            if len(examples := Examples(of, labels[kind], share)):
+                self.examples[kind] = examples
+        firsts = [0]
+        for one in self.examples.values():
+            firsts.append(firsts[-1] + len(one.questions))
+        self._firsts = dict(zip(self.examples, firsts, strict=False))
+
+    def prepare(self, epoch: int) -> None:
+        """Perturbs dialogues."""
+        if self._versions is not None:
+            self._read([frame for versions in self._versions.draw(epoch) for frame in versions[0]])
 
     def _report(self, dev: int) -> None:
         for kind, one in self.examples.items():

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from parapet.evaluation.dst.frames import JOINT, score_frame, slots_of
 from parapet.evaluation.models.batching import bucketed
@@ -19,6 +19,7 @@ from parapet.evaluation.models.dst.tiny.reading import NEVER, Read
 from parapet.evaluation.models.dst.tiny.steps import Reader, Track
 from parapet.evaluation.models.dst.tiny.targets import KEEP, Target, grouped, step_of, target
 from parapet.evaluation.models.dst.tiny.tracking import BUCKETS, Card, Tracking, rows_of
+from parapet.evaluation.models.robust import Versions, laid_out
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
 from parapet.evaluation.models.training import Learner, TrainingConfig
 
@@ -55,11 +56,18 @@ class TinyLearner(Learner):
       config: how it is trained.
       frames: to learn from.
       dev: frames that choose the best epoch.
+      versions: of the dialogues of ``frames``, where they are perturbed in each epoch.
     """
 
     metric = "joint goal accuracy"
 
-    def __init__(self, config: Config, frames: Sequence[Labelled], dev: Sequence[Labelled]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        frames: Sequence[Labelled],
+        dev: Sequence[Labelled],
+        versions: Versions[Labelled] | None = None,
+    ) -> None:
         self.config, self.device = config, torch.device(config.device)
         self.module = TinyNet(config.buckets, config.size, config.drop).to(self.device)
         self.reader = Reader(config.buckets)
@@ -67,12 +75,36 @@ class TinyLearner(Learner):
         self._dev = list(dev)
         # Of one kernel for all parameters; the results are those of a loop over them.
         self.optimiser = torch.optim.Adam(self.module.parameters(), lr=config.learning_rate, fused=True)
-        counts = dialogues_with(self.tracks, len(self.reader.lexicon.rows))
-        self._rare = (config.rare / (config.rare + counts)).to(self.device)
-        self._lengths = torch.tensor([one.steps * len(one.keys) for one in self.tracks])
+        # Dev adds words to the reader. An epoch begins with those of training alone, so that it can be resumed.
+        self._train_reader, self._versions, self._epoch_reader = self.reader.copy(), versions, self.reader
+        self._originals: dict[int, list[tuple[Track, Target]]] = {}
+        self._count(len(self.tracks))
         missed = sum(one.lost() for one in self.targets)
         if missed:
             logging.warning("%s values are in no utterance: they cannot be learned", f"{missed:,}")
+
+    def _count(self, tracks: int) -> None:
+        """Counts the words of the first tracks, and how long these are."""
+        counts = dialogues_with(self.tracks[:tracks], len(self._epoch_reader.lexicon.rows))
+        self._rare = (self.config.rare / (self.config.rare + counts)).to(self.device)
+        self._lengths = torch.tensor([one.steps * len(one.keys) for one in self.tracks[:tracks]])
+
+    def prepare(self, epoch: int) -> None:
+        """Perturbs dialogues."""
+        if self._versions is None:
+            return
+        self._epoch_reader, dialogues = self._train_reader.copy(), self._versions.dialogues
+
+        def encode(number: int, rows: Sequence[Labelled]) -> list[tuple[Track, Target]]:
+            if rows is not dialogues[number].rows:
+                return list(zip(*read_targets(self._epoch_reader, rows), strict=True))
+            if number not in self._originals:
+                self._originals[number] = list(zip(*read_targets(self._epoch_reader, rows), strict=True))
+            return self._originals[number]
+
+        found, self.versions = laid_out(self._versions.draw(epoch), encode)
+        self.tracks, self.targets = [track for track, _ in found], [target for _, target in found]
+        self._count(len(self.versions))
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
@@ -80,11 +112,32 @@ class TinyLearner(Learner):
 
     def loss(self, batch: Tensor) -> Tensor:
         """The mean loss."""
+        return loss_of(*self._scored(batch))
+
+    def embeddings(self) -> list[nn.Module]:
+        """Those of words."""
+        return [self.module.reading.words.table]
+
+    def example_losses(self, batch: Tensor) -> Tensor:
+        """The loss of each dialogue."""
+        return loss_of(*self._scored(batch), by_track=True)
+
+    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The loss, and the scores of values, intents, and requested slots beside 0."""
+        read, scores, wanted = self._scored(batch)
+        there = read.batch.slot_there[:, None] & wanted.known[:, :, None]
+        options = torch.cat([scores.fixed, scores.values, scores.mentions], 3)[there]
+        requested = scores.requested[there]
+        logits = [options, scores.intents[wanted.known], torch.stack([requested, torch.zeros_like(requested)], 1)]
+        return loss_of(read, scores, wanted), logits
+
+    def _scored(self, batch: Tensor) -> tuple[Read, Scores, Wanted]:
         ids = batch.tolist()
         given = batch_of([self.tracks[i] for i in ids], self.device)
         wanted = wanted_of([self.targets[i] for i in ids], [self.tracks[i] for i in ids], self.device)
-        read = self.module.read(given, rows_of(self.reader.lexicon, given.vocabulary), self._rare[given.vocabulary])
-        return loss_of(read, self.module.score(read, 0, wanted.before, wanted.intent_before), wanted)
+        rare = self._rare[given.vocabulary] if self.module.training else None
+        read = self.module.read(given, rows_of(self._epoch_reader.lexicon, given.vocabulary), rare)
+        return read, self.module.score(read, 0, wanted.before, wanted.intent_before), wanted
 
     def dev(self) -> float:
         """The mean joint goal accuracy of the frames."""
@@ -123,29 +176,44 @@ def dialogues_with(tracks: Sequence[Track], words: int) -> Tensor:
     return torch.from_numpy(counts).float()
 
 
-def loss_of(read: Read, scores: Scores, wanted: Wanted) -> Tensor:
-    """The sum of the losses: of values, intents and requested slots, of whose the mentions are, of what is accepted."""
+def loss_of(read: Read, scores: Scores, wanted: Wanted, by_track: bool = False) -> Tensor:
+    """The sum of the losses: of values, intents and requested slots, of whose the mentions are, of what is accepted.
+
+    Args:
+      read, scores: of the net.
+      wanted: what is right.
+      by_track: gives the loss of each track, shape (tracks,), instead of their common mean.
+    """
+
+    def mean(losses: Tensor, counted: Tensor) -> Tensor:
+        first = 1 if by_track else 0
+        return (losses * counted).flatten(first).sum(-1) / counted.flatten(first).sum(-1).clamp(min=1)
+
     there = read.batch.slot_there
     options = torch.cat([scores.fixed, scores.values, scores.mentions], 3).float()
     right = torch.cat([wanted.fixed, wanted.values, wanted.mentions], 3) & (options > NEVER)
     counted = right.any(3) & there[:, None]
     # Of a value that is mentioned several times, any mention will do.
     # What is missed stays missed, what is wrong is often set right: a change counts more.
-    weight = torch.where(wanted.fixed[..., KEEP], 1.0, CHANGES) * counted
-    values = -(_log_sum(options.log_softmax(3), right, 3) * weight).sum() / counted.sum().clamp(min=1)
-    intents = F.cross_entropy(scores.intents.float()[wanted.known], wanted.intent[wanted.known])
-    asked = (wanted.known[:, :, None] & there[:, None]).float()
-    requested = F.binary_cross_entropy_with_logits(
-        scores.requested.float(), wanted.requested.float(), asked, reduction="sum"
-    ) / asked.sum().clamp(min=1)
-    owned = wanted.owners.any(1)
-    owners = -(_log_sum(read.owners.float(), wanted.owners, 1) * owned).sum() / owned.sum().clamp(min=1)
-    offered = wanted.offered.float()
-    accepts = F.binary_cross_entropy_with_logits(
-        read.accepts.float(), wanted.accepts.float(), offered, reduction="sum"
-    ) / offered.sum().clamp(min=1)
-    slots = there.sum(1).float().mean()
-    return slots * values + intents + REQUESTED * requested + owners + ACCEPTS * accepts
+    weight = torch.where(wanted.fixed[..., KEEP], 1.0, CHANGES)
+    values = mean(-_log_sum(options.log_softmax(3), right, 3) * weight, counted)
+    intents = mean(
+        F.cross_entropy(scores.intents.float().flatten(0, 1), wanted.intent.flatten(), reduction="none").unflatten(
+            0, wanted.intent.shape
+        ),
+        wanted.known,
+    )
+    requested = mean(
+        F.binary_cross_entropy_with_logits(scores.requested.float(), wanted.requested.float(), reduction="none"),
+        wanted.known[:, :, None] & there[:, None],
+    )
+    owners = mean(-_log_sum(read.owners.float(), wanted.owners, 1), wanted.owners.any(1))
+    accepts = mean(
+        F.binary_cross_entropy_with_logits(read.accepts.float(), wanted.accepts.float(), reduction="none"),
+        wanted.offered,
+    )
+    slots = there.sum(1).float()
+    return (slots if by_track else slots.mean()) * values + intents + REQUESTED * requested + owners + ACCEPTS * accepts
 
 
 def _log_sum(logs: Tensor, right: Tensor, dimension: int) -> Tensor:

@@ -167,6 +167,12 @@ class Reader:
         self.lexicon, self.buckets = Lexicon(buckets), buckets
         self._services: dict[bytes, ServiceWords] = {}
 
+    def copy(self) -> Reader:
+        """One that knows the same, and learns words of its own."""
+        found = Reader(self.buckets)
+        found.lexicon, found._services = self.lexicon.copy(), dict(self._services)
+        return found
+
     def track(self, service: Service, history: History) -> Track:
         """Reads a dialogue.
 

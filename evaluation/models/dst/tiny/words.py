@@ -84,6 +84,12 @@ class Lexicon:
         self.numbers: dict[str, int] = {}
         self.rows: list[list[int]] = [[]]
 
+    def copy(self) -> Lexicon:
+        """One with the same words."""
+        found = Lexicon(self.buckets)
+        found.numbers, found.rows = dict(self.numbers), list(self.rows)
+        return found
+
     def number(self, word: str) -> int:
         """Of a stem."""
         found = self.numbers.get(word)

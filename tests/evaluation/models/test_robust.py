@@ -1,0 +1,490 @@
+"""Robust training: what is drawn, the worst of several versions, shifted embeddings, and whether it helps."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inn_toy import texts as inn_texts
+from inn_toy import write_corpus as write_inns
+from seeding import SEED
+from tiny_dialogues import dialogues, texts, write_corpus
+from tiny_gpt2 import save_gpt2
+from tiny_t5 import save_t5
+from torch import Tensor, nn
+
+from parapet.evaluation.models.devices import seed_all
+from parapet.evaluation.models.dst.data import Labelled
+from parapet.evaluation.models.robust import (
+    Readable,
+    Shift,
+    Versions,
+    along,
+    divergence,
+    laid_out,
+    of_parts,
+    perturbations_of,
+    readable,
+    regularised,
+    worst,
+)
+from parapet.evaluation.models.training import Learner, Position, Stretch, TrainingConfig, fit
+from parapet.pipelines.models import family_of
+from parapet.schemas.errors import InputError
+
+Utterances = list[str]
+
+
+def said(raw: dict[str, Any]) -> Utterances:
+    return [turn["utterance"] for turn in raw["turns"] if turn["speaker"] == "USER"]
+
+
+def versions(share: float, count: int = 1, names: str = "typos,verbose", seed: str = "0") -> Versions[str]:
+    return Versions(
+        [Readable(json.dumps(one).encode(), said(one), said) for one in dialogues()], names, share, count, seed
+    )
+
+
+# What is drawn.
+
+
+def test_a_draw_depends_on_seed_and_epoch_alone() -> None:
+    first = versions(0.5).draw(3)
+    assert first == versions(0.5).draw(3)
+    others = [versions(0.5).draw(4), versions(0.5, seed="1").draw(3)]
+    assert first not in others
+    later = versions(0.5)
+    for epoch in (1, 2):
+        later.draw(epoch)
+    assert later.draw(3) == first
+
+
+def test_the_share_of_dialogues_is_perturbed() -> None:
+    assert all(found == [one.rows] for one, found in zip(versions(0).dialogues, versions(0).draw(1), strict=True))
+    always = versions(1, 2)
+    for one, found in zip(always.dialogues, always.draw(1), strict=True):
+        assert len(found) == 2
+        assert found[0] != found[1]
+        assert all(len(rows) == len(one.rows) and rows != one.rows for rows in found)
+    half = versions(0.5)
+    counts = [
+        sum(found[0] is not one.rows for one, found in zip(half.dialogues, half.draw(n), strict=True))
+        for n in range(1, 31)
+    ]
+    mean = sum(counts) / len(counts) / len(half.dialogues)
+    assert 0.4 < mean < 0.6
+    assert len(set(counts)) > 1
+
+
+def test_states_stay_and_spans_follow(tmp_path: Path) -> None:
+    """Of the inns: the city that was said is where the span of the perturbed turn says."""
+    corpus = write_inns(tmp_path / "corpus")
+
+    def spans(raw: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+        turns = [turn for turn in raw["turns"] if turn["speaker"] == "USER"]
+        return [
+            (turn["utterance"], turn["utterance"][span["start"] : span["exclusive_end"]], frame["state"])
+            for turn in turns
+            for frame in turn["frames"]
+            for span in frame["slots"]
+        ]
+
+    found = Versions(list(readable(str(corpus), "train", spans)), "typos,verbose", 1.0, 1, "0")
+    changed = 0
+    for one, (rows,) in zip(found.dialogues, found.draw(1), strict=True):
+        assert [row[1:] for row in rows] == [row[1:] for row in one.rows]
+        changed += rows != one.rows
+    assert changed > len(found.dialogues) / 2
+
+
+def test_what_cannot_run_in_the_loop_is_refused() -> None:
+    for names, reason in (
+        ("typo", "did you mean 'typos'?"),
+        ("", "give names of perturbations"),
+        ("typos,ood", "ood needs the whole corpus"),
+        ("unseen_entities", "'parapet perturb unseen_entities'"),
+    ):
+        with pytest.raises(InputError, match="--perturb") as told:
+            perturbations_of(names, "0")
+        assert reason in str(told.value)
+
+
+def test_a_dialogue_that_cannot_be_perturbed_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    """Its frames lack what a perturbation reads; it is told once."""
+    odd = {"dialogue_id": "1", "services": [], "turns": [{"speaker": "USER", "utterance": "so long", "frames": None}]}
+    one = Versions([Readable(json.dumps(odd).encode(), said(odd), said)] * 2, "typos", 1.0, 1, "0")
+    assert one.draw(1) == one.draw(2) == [[["so long"]]] * 2
+    assert caplog.text.count("typos cannot perturb a dialogue") == 1
+
+
+# How versions are laid out.
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max_size=6), st.integers(1, 3))
+def test_versions_are_found_by_their_numbers(shapes: list[tuple[int, bool]], count: int) -> None:
+    """Each example has a name: dialogue, version, place. Then each is cut into parts."""
+    drawn = [
+        [[f"{n}.{v}.{i}" for i in range(size)] for v in range(count if several else 1)]
+        for n, (size, several) in enumerate(shapes)
+    ]
+    names, table = laid_out(drawn, lambda _, rows: rows)
+    assert names[: len(table)] == [name for versions in drawn for name in versions[0]]
+    rows = iter(table.tolist())
+    for versions in drawn:
+        for i in range(len(versions[0])):
+            found = [names[number] for number in next(rows)]
+            assert found[: len(versions)] == [version[i] for version in versions]
+            assert set(found[len(versions) :]) <= {versions[0][i]}
+    sizes = [1 + int(name.split(".")[0]) % 3 for name in names]
+    parts = [f"{name}/{part}" for name, size in zip(names, sizes, strict=True) for part in range(size)]
+    for row in of_parts(table, sizes).tolist():
+        places = [parts[number].split(".") for number in row]
+        assert len({(dialogue, place) for dialogue, _, place in places}) == 1
+
+
+def test_a_version_with_another_number_of_examples_is_refused() -> None:
+    with pytest.raises(InputError, match="2 examples in one version and 1 in another"):
+        laid_out([[["a"], ["b", "c"]]], lambda _, rows: rows)
+
+
+# The worst version.
+
+
+class Chosen(Learner):
+    """Whose losses are given."""
+
+    def __init__(self, losses: Sequence[float], table: Sequence[Sequence[int]]) -> None:
+        self.module, self.given, self.versions = nn.Linear(1, 1), torch.tensor(losses), torch.tensor(table)
+        self.asked: list[int] = []
+
+    def batches(self, generator: torch.Generator) -> list[Tensor]:
+        return []
+
+    def loss(self, batch: Tensor) -> Tensor:
+        assert not self.module.training
+        self.asked += batch.tolist()
+        return self.given[batch].mean()
+
+    def dev(self) -> float:
+        return 0.0
+
+    def files(self) -> dict[str, bytes]:
+        return {}
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_the_worst_is_that_of_a_plain_loop(data: st.DataObject) -> None:
+    count, examples = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 5))
+    losses = data.draw(st.lists(st.integers(0, 3).map(float), min_size=count * examples, max_size=count * examples))
+    table = [
+        [i if data.draw(st.booleans()) else i + version * examples for version in range(count)] for i in range(examples)
+    ]
+    table = [[i, *row[1:]] for i, row in enumerate(table)]
+    learner = Chosen(losses, table)
+    batch = torch.tensor(data.draw(st.permutations(range(examples))))
+    found = worst(learner, batch).tolist()
+    assert [losses[number] for number in found] == [max(losses[number] for number in table[i]) for i in batch.tolist()]
+    assert found == [max(table[i], key=lambda number: losses[number]) for i in batch.tolist()]
+    assert learner.module.training
+    assert all(len(set(table[number % examples])) > 1 for number in learner.asked)  # nothing is scored in vain
+
+
+FEW = ["--epochs", "1", "--batch_size", "4", "--device", "cpu", "--output", "out", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy")
+    write_corpus(folder / "corpus", turns=3)
+    save_t5(folder / "t5", texts())
+    write_inns(folder / "inns")
+    save_gpt2(folder / "gpt2", inn_texts())
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def learner_of(toy: Path, model: str, *flags: str) -> Learner:
+    corpus = toy / ("inns" if model == "soloist" else "corpus")
+    checkpoint = {"t5dst": ["--checkpoint", str(toy / "t5")], "soloist": ["--checkpoint", str(toy / "gpt2")]}
+    argv = ["--train", str(corpus), *checkpoint.get(model, []), *FEW, *flags]
+    if model == "soloist":
+        argv += ["--max_length", "100"]
+    family = family_of(model)
+    training = family.training(family.train_parser().parse(argv)[0])
+    seed_all(str(SEED), "parameters")
+    assert training.learner is not None
+    return training.learner()
+
+
+MODELS = ("tiny_dst", "t5dst", "soloist")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_each_example_has_the_loss_of_a_batch_of_its_own(toy: Path, model: str) -> None:
+    learner = learner_of(toy, model)
+    learner.module.eval()
+    batch = torch.tensor([5, 0, 3])
+    with torch.no_grad():
+        alone = torch.stack([learner.loss(one[None]) for one in batch])
+        assert torch.allclose(learner.example_losses(batch), alone, rtol=1e-4)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_worst_version_of_a_model_is_trained_on(toy: Path, model: str) -> None:
+    """Against the losses of all versions, computed one by one."""
+    learner = learner_of(toy, model, "--perturb", "typos,verbose", "--perturb_share", "0.7", "--adversarial", "3")
+    learner.prepare(1)
+    assert learner.versions is not None
+    batch = next(iter(learner.batches(torch.Generator())))
+    chosen = worst(learner, batch).tolist()
+    learner.module.eval()
+    with torch.no_grad():
+        for number, version in zip(batch.tolist(), chosen, strict=True):
+            losses = {one: float(learner.loss(torch.tensor([one]))) for one in learner.versions[number].tolist()}
+            assert losses[version] >= max(losses.values()) - 1e-3
+    learner.module.train()
+    seed_all("step")
+    loss = learner.loss(batch)
+    assert torch.isfinite(loss)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_epoch_is_the_same_whatever_was_prepared_before(toy: Path, model: str) -> None:
+    flags = ("--perturb", "typos", "--adversarial", "2")
+    learner, other = learner_of(toy, model, *flags), learner_of(toy, model, *flags)
+    for epoch in (1, 2, 3):
+        learner.prepare(epoch)
+    if model == "tiny_dst":
+        other.dev()  # whose words are new to it
+    other.prepare(3)
+    losses = []
+    for one in (learner, other):
+        one.module.eval()
+        with torch.no_grad():
+            losses.append(one.example_losses(torch.arange(6)).tolist())
+    assert losses[0] == losses[1]
+    other.prepare(4)
+    with torch.no_grad():
+        assert other.example_losses(torch.arange(6)).tolist() != losses[0]
+
+
+# Shifted embeddings.
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_shift_changes_predictions_more_than_a_random_one(toy: Path, model: str) -> None:
+    """The divergence that is added, beside that of random shifts of the same length."""
+    learner, batch, epsilon = learner_of(toy, model), torch.tensor([5, 0, 3]), 0.3
+    learner.module.eval()
+    plain = float(learner.loss(batch).detach())
+    added = float(regularised(learner, batch, 1.0, epsilon).detach()) - plain
+    shift = Shift(learner.embeddings())
+    with torch.no_grad():
+        with shift.hooked():
+            clean = learner.outcome(batch)[1]
+        seen, random = shift.seen, []
+        for seed in range(5):
+            torch.manual_seed(seed)
+            shift.added = {number: along(torch.randn_like(of), of, epsilon) for number, of in seen.items()}
+            with shift.hooked():
+                random.append(float(divergence(clean, learner.outcome(batch)[1])))
+    assert added > 1.5 * max(random) > 0
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_regularisation_leaves_the_loss_and_trains_on_the_divergence(toy: Path, model: str) -> None:
+    learner, batch = learner_of(toy, model), torch.tensor([5, 0, 3])
+    learner.module.train()
+    found = {}
+    for weight in (0.0, 100.0, 200.0):
+        seed_all("step")
+        found[weight] = regularised(learner, batch, weight, 0.3)
+    seed_all("step")
+    torch.randint(2**62, ())  # the seed of the shift
+    assert torch.allclose(found[0.0], learner.loss(batch))
+    first, second = (float((found[weight] - found[0.0]).detach()) for weight in (100.0, 200.0))
+    assert second == pytest.approx(2 * first, rel=0.01)
+    assert first > 0
+    learner.module.zero_grad()
+    (found[100.0] - found[0.0]).backward()
+    gradients = [one.grad for one in learner.module.parameters() if one.grad is not None]
+    assert sum(float(one.abs().sum()) for one in gradients) > 0
+    assert all(torch.isfinite(one).all() for one in gradients)
+
+
+def test_a_shift_is_as_long_as_it_should_be() -> None:
+    vectors, direction = torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([[0.0, 0.1], [0.0, 0.0]])
+    assert along(direction, vectors, 0.1).tolist() == [pytest.approx([0.0, 0.5]), [0.0, 0.0]]
+
+
+def test_passes_drop_the_same() -> None:
+    """With dropout and without a shift, nothing diverges: so only the shift counts."""
+
+    class Dropping(Chosen):
+        def __init__(self) -> None:
+            super().__init__([0.0], [[0]])
+            self.versions = None
+            self.table, self.dropout = nn.Embedding(9, 8), nn.Dropout(0.5)
+            self.module = nn.ModuleList([self.table, self.dropout])
+
+        def embeddings(self) -> list[nn.Module]:
+            return [self.table]
+
+        def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
+            logits = self.dropout(self.table(batch))
+            return logits.sum(), [logits]
+
+    one, batch = Dropping(), torch.arange(9)
+    torch.manual_seed(SEED)
+    plain = regularised(one, batch, 0.0, 0.0)
+    torch.manual_seed(SEED)
+    assert float((regularised(one, batch, 1.0, 0.0) - plain).detach()) == pytest.approx(0.0, abs=1e-6)
+
+
+# The loop, and whether it helps.
+
+
+WORDS = ("pool", "bike", "wifi", "cots", "lift", "safe")
+BUCKETS = 4096
+
+
+class Bag(Learner):
+    """Tells which word a user said, by whole words alone: a typo makes another word of it."""
+
+    metric = "right"
+
+    def __init__(self, perturb: str, dev: Sequence[tuple[str, int]]) -> None:
+        seed_all("0", "parameters")
+        self.table = nn.EmbeddingBag(BUCKETS, len(WORDS), mode="sum")
+        self.module = nn.ModuleList([self.table])
+        self.optimiser = torch.optim.Adam(self.module.parameters(), lr=0.05)
+        self.rows = [(word, n) for n, word in enumerate(WORDS)]
+        self.dialogues = [dialogue_of(n, text) for n, (text, _) in enumerate(self.rows)]
+        self.again = None
+        if perturb:
+            of = [
+                Readable(json.dumps(raw).encode(), [row], lambda raw, label=row[1]: [(said(raw)[0], label)])
+                for raw, row in zip(self.dialogues, self.rows, strict=True)
+            ]
+            self.again = Versions(of, perturb, 0.8, 1, "0")
+        self._dev, self.epochs = dev, []
+
+    def prepare(self, epoch: int) -> None:
+        self.epochs.append(epoch)
+        if self.again is not None:
+            self.rows = [versions[0][0] for versions in self.again.draw(epoch)]
+
+    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        yield from torch.randperm(len(self.rows), generator=generator).split(2)
+
+    def scores(self, texts: Sequence[str]) -> Tensor:
+        rows = [[zlib.crc32(word.encode()) % BUCKETS for word in text.split()] for text in texts]
+        return torch.cat([self.table(torch.tensor([row])) for row in rows])
+
+    def loss(self, batch: Tensor) -> Tensor:
+        rows = [self.rows[i] for i in batch]
+        return F.cross_entropy(self.scores([text for text, _ in rows]), torch.tensor([label for _, label in rows]))
+
+    def dev(self) -> float:
+        found = self.scores([text for text, _ in self._dev]).argmax(1)
+        return float((found == torch.tensor([label for _, label in self._dev])).float().mean())
+
+    def files(self) -> dict[str, bytes]:
+        return {}
+
+
+def dialogue_of(number: int, text: str) -> dict[str, Any]:
+    turn = {"speaker": "USER", "utterance": text, "frames": []}
+    return {"dialogue_id": str(number), "services": [], "turns": [turn]}
+
+
+def mistyped(seeds: range) -> list[tuple[str, int]]:
+    """Turns in which a word that matters is mistyped; seeds that no training has."""
+    from parapet.transforms.variations.perturbations import Typos
+
+    found = []
+    for seed in seeds:
+        typos = Typos(seed=f"test {seed}")
+        for n, word in enumerate(WORDS):
+            text = said(typos.perturb(dialogue_of(n, word), "typos", None).dialogue)[0]
+            found += [(text, n)] if word not in text.split() else []
+    return found
+
+
+def config(**length: Any) -> TrainingConfig:
+    return TrainingConfig(batch_size=2, learning_rate=0.05, seed="0", threads=1, device="cpu", keep="last", **length)
+
+
+def test_typos_in_the_loop_help_against_typos(tmp_path: Path) -> None:
+    dev = mistyped(range(60))
+    assert len(dev) > 60
+    length = config(steps=180, eval_steps=180)
+    plain, robust = (
+        fit(Bag(name, dev), length, str(tmp_path / f"of {name}"), {}).log[-1].dev for name in ("", "typos")
+    )
+    assert robust > plain + 0.2
+
+
+@pytest.mark.parametrize("length", [{"epochs": 5}, {"steps": 15, "eval_steps": 4}])
+def test_every_epoch_is_prepared_before_it_is_trained_on(tmp_path: Path, length: dict[str, int]) -> None:
+    """An epoch has three steps; with --steps, one is prepared again where dev came between."""
+    learner = Bag("typos", mistyped(range(2)))
+    fit(learner, config(**length), str(tmp_path), {})
+    assert learner.epochs == ([1, 2, 3, 4, 5] if "epochs" in length else [1, 2, 2, 3, 3, 4, 5])
+
+
+def test_batches_are_those_of_the_epoch_they_are_in() -> None:
+    """Drawn one by one, also where a stretch begins and ends within epochs."""
+    learner = Bag("typos", [])
+    stretch = Stretch(learner, config(steps=20, eval_steps=8), Position(2, 1, 2))
+    seen = []
+    for batch in stretch:
+        seen.append((learner.epochs[-1], tuple(batch.tolist())))
+    assert [epoch for epoch, _ in seen] == [1, 2, 2, 2, 3, 3, 3, 4]
+    assert stretch.end == Position(10, 4, 1)
+    for epoch in (2, 3):
+        assert sorted(i for number, batch in seen for i in batch if number == epoch) == list(range(len(WORDS)))
+
+
+def test_frames_are_labelled_as_those_of_the_original(toy: Path) -> None:
+    """Dialogues that are read again have the frames of the corpus, in its order."""
+    from parapet.evaluation.models.dst.data import read_labels, reader_of
+
+    root = str(toy / "corpus")
+    found: list[Labelled] = [row for one in readable(root, "train", reader_of(root, "train")) for row in one.rows]
+    assert found == read_labels(root, "train").rows
+
+
+def test_versions_of_a_dialogue_are_held_out_together(toy: Path) -> None:
+    """Perturbed ones, which share the id, and those under other ids, which share the first utterance."""
+    from parapet.evaluation.models.dst.data import Openings, read_labels
+    from parapet.evaluation.models.examples import held_out
+
+    rows = read_labels(str(toy / "corpus"), "train").rows
+
+    def version(row: Labelled, mark: str, said: str) -> Labelled:
+        asked = row.asked
+        history = (("USER", said + asked.history[0][1]), *asked.history[1:])
+        new = msgspec.structs.replace(asked, dialogue_id=asked.dialogue_id + mark, history=history)
+        return msgspec.structs.replace(row, asked=new)
+
+    more = [version(row, "", "well, ") for row in rows] + [version(row, "_v1", "") for row in rows]
+    parts = held_out([*rows, *more], 0.5, "0", Openings())
+    ids = [{row.asked.dialogue_id.removesuffix("_v1") for row in part} for part in parts]
+    assert all(ids)
+    assert not ids[0] & ids[1]

@@ -1,0 +1,127 @@
+"""``train --perturb`` and ``--adversarial``, of every model that takes them: the same bytes, also after a stop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stopped
+from folders import files_of
+from inn_toy import texts as inn_texts
+from inn_toy import write_corpus as write_inns
+from seeding import train
+from tiny_bert import save_bert
+from tiny_dialogues import texts, write_corpus
+from tiny_gpt2 import save_gpt2
+from tiny_t5 import save_t5
+
+from parapet.evaluation.models.dst.tiny import learning
+from parapet.pipelines.language_variations import run as vary
+
+WORST = ("--perturb", "typos,verbose", "--perturb_share", "0.8", "--adversarial", "2")
+SHIFTED = ("--adversarial_weight", "0.5", "--adversarial_epsilon", "0.2")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy")
+    write_corpus(folder / "corpus", turns=3)
+    write_inns(folder / "inns")
+    save_t5(folder / "t5", texts())
+    save_bert(folder / "bert", texts(), positions=128)
+    save_gpt2(folder / "gpt2", inn_texts())
+    return folder
+
+
+def flags(toy: Path, model: str, out: Path, *more: str) -> list[str]:
+    checkpoints = {"t5dst": "t5", "sgp_dst": "bert", "soloist": "gpt2"}
+    given = ["--checkpoint", str(toy / checkpoints[model]), "--max_length", "100"] if model in checkpoints else []
+    corpus = str(toy / ("inns" if model == "soloist" else "corpus"))
+    # A new model answers at length: dev is small.
+    held = ["--held_out", "0.3"] if model in ("t5dst", "sgp_dst") else []
+    return [model, "--quiet", "--train", corpus, *given, *held, "--epochs", "1", *more, "--output", str(out)]
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(row) for row in (folder / "log.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [
+        ("tiny_dst", (*WORST, *SHIFTED)),
+        ("t5dst", (*WORST, *SHIFTED, "--negatives", "0.5", "--batch_size", "4", "--max_output", "4")),
+        ("soloist", (*WORST, *SHIFTED, "--consistency", "0.5")),
+        ("sgp_dst", ("--perturb", "verbose", "--perturb_share", "1")),
+    ],
+)
+def test_every_model_is_trained_on_perturbed_dialogues(
+    toy: Path, tmp_path: Path, model: str, more: Sequence[str]
+) -> None:
+    assert train(flags(toy, model, tmp_path / "robust", *more)) == 0
+    options = json.loads((tmp_path / "robust" / "run.json").read_text())["options"]
+    assert (options["perturb"], options["perturb_share"]) == (more[1], float(more[3]))
+    assert ("adversarial" in options) == (model != "sgp_dst")
+
+
+def test_another_share_trains_on_other_dialogues(toy: Path, tmp_path: Path) -> None:
+    losses = {}
+    for share in ("0", "1"):
+        assert train(flags(toy, "tiny_dst", tmp_path / share, "--perturb", "verbose", "--perturb_share", share)) == 0
+        losses[share] = [row["losses"] for row in log_of(tmp_path / share)]
+    assert train(flags(toy, "tiny_dst", tmp_path / "plain")) == 0
+    assert [row["losses"] for row in log_of(tmp_path / "plain")] == losses["0"] != losses["1"]
+
+
+@pytest.mark.parametrize("length", [("--epochs", "3"), ("--steps", "17", "--eval_steps", "6")])
+def test_a_stopped_training_goes_on_to_the_same_bytes(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: Sequence[str]
+) -> None:
+    """What is drawn depends on the seed and the epoch; an epoch has five steps."""
+
+    def given(name: str) -> list[str]:
+        argv = flags(toy, "tiny_dst", tmp_path / name, *WORST)
+        at = argv.index("--epochs")
+        return [*argv[:at], *length, *argv[at + 2 :]]
+
+    assert train(given("whole")) == 0
+    stopped.at_step(monkeypatch, learning.TinyLearner, 14)
+    assert train(given("cut")) == 1
+    assert (tmp_path / "cut" / ".training").is_dir()
+    assert train(given("cut")) == 0
+    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+
+
+def test_copies_of_a_mix_are_trained_on_too(toy: Path, tmp_path: Path) -> None:
+    """Augmentation: dialogues of one id in several corpora are all used, and held out together."""
+    sets = ["--sgd", str(toy / "corpus"), "--split", "train", "--kinds", "verbose", "--env", "none", "--quiet"]
+    assert vary([*sets, "--output", str(tmp_path / "varied")]) == 0
+    corpora = [str(toy / "corpus"), str(tmp_path / "varied" / "verbose")]
+    argv = flags(toy, "tiny_dst", tmp_path / "model")
+    at = argv.index("--train")
+    argv = [*argv[: at + 1], *corpora, *argv[at + 2 :]]
+    assert train(argv) == 0
+    assert train(flags(toy, "tiny_dst", tmp_path / "plain")) == 0
+    steps = [json.loads((tmp_path / name / "run.json").read_text())["result"]["steps"] for name in ("model", "plain")]
+    assert steps == [9, 5]  # of 36 and 18 dialogues, four at a time
+
+
+def test_bad_flags_are_told(toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for more, reason in (
+        (["--perturb", "typo"], "--perturb: there is no perturbation 'typo': did you mean 'typos'?"),
+        (["--perturb", "ood"], "--perturb: ood needs the whole corpus and cannot run in the training loop"),
+        (["--perturb", "typos", "--perturb_share", "2"], "--perturb_share: 2.0: give a number from 0 to 1"),
+        (["--adversarial", "3"], "--adversarial: goes with --perturb"),
+        (["--perturb", "typos", "--adversarial", "0"], "--adversarial: 0: give 1 or more"),
+        (["--adversarial_weight", "-1"], "--adversarial_weight: -1.0: give a number"),
+        (["--adversarial_epsilon", "0"], "--adversarial_epsilon: 0.0: give a number above 0"),
+    ):
+        assert train(flags(toy, "tiny_dst", tmp_path / "out", *more)) == 2
+        told = capsys.readouterr().err
+        assert reason in told
+        assert "Traceback" not in told
+    assert train(flags(toy, "sgp_dst", tmp_path / "out", "--adversarial", "2")) == 2
+    assert "--adversarial" in capsys.readouterr().err
