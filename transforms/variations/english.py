@@ -36,13 +36,15 @@ _WHETHER = re.compile(rf"(?P<aux>{_AUXILIARY}) (?P<rest>\S.*)", re.IGNORECASE)
 # What cannot be part of a subject: it ends before.
 _TAIL = re.compile(
     r"(?:(?:an?|the|in|on|at|from|for|free|available|expensive|cheap|good|open|closed|located|situated|unisex|nonstop"
-    r"|non-stop|direct|refundable|pet|kid|family|suitable|okay|still|also|more|very|currently|held|being|playing"
+    r"|non-stop|direct|refundable|pet|kid|family|suitable|okay|still|also|more|very|currently|held|being|playing|by|with"
     rf"|showing|happening|wheelchair|worth|over|about|near|close|far|like)\b|{VALUE}\Z)",
     re.IGNORECASE,
 )
 _LOCATED = re.compile(
-    r"(?P<subject>.+?) (?P<tail>(?:located|situated|held|being held|playing|showing|happening|going on)\b.*)"
+    r"(?P<subject>.+?) (?P<tail>(?:located|situated|held|being held|playing|showing|happening|going on|taking"
+    r" place)\b.*)"
 )
+_DETERMINED = re.compile(rf"(?:the|this|that|these|those|their|its|his|her|your|my)\b|{VALUE}", re.IGNORECASE)
 _NOT_A_PHRASE = re.compile(r"\b(?:that(?= (?:is|are|has|have))|which|who|and|or|to|if|from)\b", re.IGNORECASE)
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\b[DdMmSsJj][rst]\.)(?<!\b[Mm]rs\.)\s+")
@@ -58,8 +60,9 @@ _MAY_OPEN = (
     r"|great|you)\b)"
 )
 _NOT_BEHIND_NO = r"(?<!\bno)(?<!nope)(?<!\bnah)"  # "no, thanks" is one clause
+_NOT_THAT_IS_IT = r"(?:(?<!\byes)(?<!yeah)(?<!\byep)(?<!\byup)|(?!,\s*that(?:['’]?s| is) it\b))"
 _BOUNDARY = re.compile(
-    rf"(?<![\s,])(?:{_NOT_BEHIND_NO},\s*(?:(?:and|but|so)\s+)?(?={_MAY_OPEN})|\s(?:and|but|so)\s(?={_OPENS})"
+    rf"(?<![\s,])(?:{_NOT_BEHIND_NO}{_NOT_THAT_IS_IT},\s*(?:(?:and|but|so)\s+)?(?={_MAY_OPEN})|\s(?:and|but|so)\s(?={_OPENS})"
     rf"|{_NOT_BEHIND_NO}(?<!\bsay)(?<!\bto)(?<!\bmany)\s(?=thanks\b|thank you\b)|(?<=\Aand)\s|(?<=\Aalso),?\s)",
     re.IGNORECASE,
 )
@@ -102,7 +105,7 @@ def sentences(text: str) -> Iterator[tuple[str, str, str]]:
     at = 0
     ends = [*((end.start(), end.end()) for end in _SENTENCE_END.finditer(text)), (len(text), len(text))]
     for end, after in ends:
-        body = text[at:end].rstrip(".!?… ")
+        body = text[at:end].rstrip(".!?…, ")
         yield body, text[at + len(body) : end], text[end:after]
         at = after
 
@@ -164,7 +167,7 @@ def embedded(question: str, verbs: Collection[str]) -> str | None:
     if statement is None and aux in ("is", "are") and wh.lower().startswith(("where", "when", "who", "how ")):
         if located := _LOCATED.fullmatch(rest):
             statement = f"{located['subject']} {aux} {located['tail']}"
-        elif rest.count(" ") < 6 and not _NOT_A_PHRASE.search(rest):
+        elif _DETERMINED.match(rest) and rest.count(" ") < 6 and not _NOT_A_PHRASE.search(rest):
             statement = f"{rest} {aux}"
     return statement and f"{wh} {statement}"
 
@@ -195,6 +198,8 @@ def _statement(aux: str, rest: str, verbs: Collection[str]) -> str | None:
         return f"{subject} {aux} {tail}" if _TAIL.match(tail) else None
     words = tail.split(" ")
     i = next((i for i, word in enumerate(words[:3]) if word.lower() in verbs), -1)
+    if words[i + 1 : i + 2] == ["be"]:
+        i += 1  # "the total cost | be"
     if i < 0 or aux in ("has", "have"):
         return None
     return _with_verb(aux, " ".join([subject, *words[:i]]), " ".join(words[i:]))

@@ -36,6 +36,7 @@ _LEFT_ALONE = re.compile(r"\"[^\"]{1,200}\"|(?<!\S)\S*?(?:@|://)\S*|(?<!\S)\S*\d
 _SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
 _MACRO = re.compile(r"<([A-Z]+)>")
 _SECOND_VERB = re.compile(r"(?:\band|\bbut|,) (?:would|will|am|['’]d|want|need|was|wanted|have|can)\b", re.IGNORECASE)
+_DOUBLED = re.compile(r"\b([a-z]+) \1\b", re.IGNORECASE)
 _JOINED = re.compile(r"\b(?:and|but|then)\b|,", re.IGNORECASE)
 _SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms whose subject is the speaker
 
@@ -175,7 +176,7 @@ def _joined(ranges: Sequence[Range]) -> list[Range]:
 
 def _sentence(body: str, marks: str, draw: Draw) -> str:
     """A sentence in other words, with its final marks."""
-    clauses = english.clauses(body)
+    clauses, final = english.clauses(body), marks
     pieces: list[str] = []
     alone = True  # no clause before it has a verb: it may ask as well as state
     for i, clause in enumerate(clauses):
@@ -187,12 +188,15 @@ def _sentence(body: str, marks: str, draw: Draw) -> str:
             capital = _begins(first) if i == 0 else first.isupper() and not _is_i(clause.text)
             new = _capital(new) if capital else _lower(new)
         if last and asks is not None:
-            marks = marks.replace(".", "?").replace("!", "?") if asks else marks.replace("?", ".")
-            marks = "?" if asks and not asked and not marks else marks
+            if not asks:
+                marks = marks.replace("?", ".")
+            elif "?" not in marks and (marks or not asked):
+                marks = re.sub(r"[.!]", "?", marks) or "?"
         alone = alone and clause.text.count(" ") < 3
         # "Yes I want" has another form of both: they need the comma that they lacked.
         pieces += [new, ", " if i == 0 and clause.gap == " " and new != clause.text else clause.gap]
-    return "".join([*pieces, marks])
+    new = "".join([*pieces, marks])
+    return body + final if _DOUBLED.search(new) and not _DOUBLED.search(body) else new
 
 
 def _is_i(text: str) -> bool:
