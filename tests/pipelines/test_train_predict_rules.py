@@ -89,10 +89,6 @@ def test_sentences_that_were_not_learned_are_counted(
         (["--match", "kb.txt"], "--match: needs --train, too"),
         (["--train", "trn.txt", "--match", "kb.txt", "--ontology", "a.toml"], "--ontology: give either --ontology, or"),
         (["--train", "trn.txt", "--match", "other.txt"], "other.txt: has none of the values in place 1 of api_call"),
-        (
-            ["--train", "odd.txt", "--match", "kb.txt"],
-            "odd.txt: no answer follows from what was learned: is it of tasks",
-        ),
         (["--train", "trn.txt", "--match", "alone.txt"], "alone.txt: has none of the values in place"),
     ],
 )
@@ -101,7 +97,6 @@ def test_bad_flags(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("trn.txt").write_text("1 hi\thello\n2 thai please\tsure\n3 <SILENCE>\tapi_call thai\n\n")
-    Path("odd.txt").write_text("1 hi\t{well}\n\n")
     Path("kb.txt").write_text("1 a R_food\tthai\n1 b R_food\tthai\n1 c R_food\tgreek\n")
     Path("other.txt").write_text("1 a R_food\tcuban\n1 b R_food\tgreek\n")
     Path("alone.txt").write_text("1 a R_rating\t1\n")

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.restaurants.ontology import Ontology
 from parapet.transforms.restaurants.patterns import SIMPLE
@@ -50,19 +52,37 @@ class Reading(NamedTuple):
     understood: bool = True
 
 
+class Course(msgspec.Struct, frozen=True):
+    """How dialogues go on in another way than in the usual course of the tasks.
+
+    Attributes:
+      asks: the fields in the order in which the bot asks for them; empty for that of ``api_call``.
+      acts: :attr:`State.situation` to the act of the bot.
+      replies: :func:`reply_key` to a text of the bot, where that is none of its usual ones.
+    """
+
+    asks: tuple[str, ...] = ()
+    acts: dict[str, str] = {}
+    replies: dict[str, str] = {}
+
+
+def reply_key(last: str, user: str) -> str:
+    """What a reply depends on: the last act of the bot, or its text where that is no act; and what the user says."""
+    return f"{last}\n{user}"
+
+
 class Rules:
     """The patterns of a domain, for recognition.
 
     Args:
       ontology: the domain; only the names of its fields and extras and its patterns are used.
       values: finds values of a knowledge base, in turns that no pattern matches; without, such turns have none.
-      flow: :attr:`State.situation` to the act of the bot, where it is not the usual one.
+      course: where dialogues go on in another way than usual.
     """
 
-    def __init__(
-        self, ontology: Ontology, values: ValueFinder | None = None, flow: Mapping[str, str] | None = None
-    ) -> None:
-        self.fields, self.values, self.flow = ontology.names, values, flow or {}
+    def __init__(self, ontology: Ontology, values: ValueFinder | None = None, course: Course | None = None) -> None:
+        self.fields, self.values, self.course = ontology.names, values, course or Course()
+        self.asks = tuple(self.course.asks) or self.fields
         self.texts = ontology.patterns.bot_texts(self.fields)
         ways = ontology.patterns.user_ways()
         self._plain: dict[str, list[str]] = {}
@@ -156,11 +176,11 @@ class Rules:
         return nearest
 
     def act_of(self, text: str) -> tuple[str, str]:
-        """The act of a text of the bot, and the entity that it offers, if any."""
+        """The act of a text of the bot, the text itself where there is none; and the entity that it offers, if any."""
         for option in self._options:
             if found := option.fullmatch(text):
                 return "option", found[1]
-        return self._bot.get(text, "call" if text.startswith("api_call ") else "other"), ""
+        return self._bot.get(text, "call" if text.startswith("api_call ") else text), ""
 
 
 class State:
@@ -251,7 +271,7 @@ class Bot:
     """
 
     def __init__(self, rules: Rules) -> None:
-        self.rules, self.state = rules, State(rules.fields)
+        self.rules, self.state = rules, State(rules.asks)
         self.not_understood = 0
         self._own = ("", "", "")  # the text of its last answer, its act, and the entity that it offers
 
@@ -261,11 +281,15 @@ class Bot:
 
     def answer(self, user: str) -> str:
         """The answer to an utterance of the user; empty where no rule applies."""
-        state = self.state
+        state, course = self.state, self.rules.course
         reading = Reading("", {}) if user == SILENCE else self.rules.understand(user, state.last)
-        self.not_understood += not reading.understood
+        reply = course.replies.get(reply_key(state.last, user), "")
+        self.not_understood += not (reading.understood or reply)
         state.take(reading.act, reading.values)
-        act = self.rules.flow.get(state.situation) or state.usual()
+        if reply:
+            self._own = (reply, reply, "")
+            return reply
+        act = course.acts.get(state.situation) or state.usual()
         values, offered = dict(state.wishes), ""
         if act == "ask":
             act = f"ask.{state.missing}"

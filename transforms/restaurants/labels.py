@@ -121,6 +121,8 @@ class _Reader:
         if i == 0 and not (values and self._plain_next(i)):
             return Act("greet", text)
         kind, _, asked = last.partition(".")
+        if kind == "ask" and asked not in values:
+            pattern, values = self.of_user.find(text)
         if kind == "ask" and asked in values:
             others = {name: value for name, value in values.items() if name != asked}
             return Act(f"answer.{asked}", _without_gaps(pattern, others), {asked: values[asked]})
@@ -131,8 +133,9 @@ class _Reader:
         if self.phase == "called":
             if self._calls_next(i):
                 return Act("no_more", text)
-            if values and self._has("call", i):
-                return Act("update", pattern, values)
+            if self._has("call", i):
+                # A value that is changed once more is not that of the call.
+                return Act("update", *((pattern, values) if values else self.of_user.find(text)))
         if self.phase == "offering":
             return Act("reject" if self._has("option", i) else "accept", text)
         if self.phase in ("called", "reserved"):
@@ -170,7 +173,8 @@ class _Reader:
         """The field whose value the user gives in the next turn, if that is not silent."""
         if i + 1 >= len(self.exchanges) or self.exchanges[i + 1].user == SILENCE:
             return ""
-        values = self.of_user.find(self.exchanges[i + 1].user, self._likely(i + 1)).values
+        text = self.exchanges[i + 1].user
+        values = self.of_user.find(text, self._likely(i + 1)).values or self.of_user.find(text).values
         return next((name for name in self.fields if name in values and name not in self.known), "")
 
     def _has(self, act: str, i: int) -> bool:

@@ -7,6 +7,7 @@ dialogues in the same words.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -17,11 +18,11 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import BabiDialogue, Fact
-from parapet.transforms.restaurants.bot import State
+from parapet.transforms.restaurants.bot import Bot, Course, Rules, State, reply_key
 from parapet.transforms.restaurants.labels import CALL, Labelled, Labeller
 from parapet.transforms.restaurants.ontology import parse_ontology
 from parapet.transforms.restaurants.phrases import split_turns
-from parapet.transforms.restaurants.values import RATING, Relations, bare, relations_of
+from parapet.transforms.restaurants.values import RATING, Relations, ValueFinder, bare, relations_of
 
 _STARS = re.compile(r"[0-9]+stars")
 
@@ -32,14 +33,19 @@ class Learned(msgspec.Struct, frozen=True):
     Attributes:
       ontology: as in TOML.
       values: field to its values in the knowledge base, and ``name`` to its entities.
-      flow: situation to the act of the bot, see :attr:`~parapet.transforms.restaurants.bot.State.situation`.
+      course: where the dialogues go on in another way than usual.
       dropped: (act, pattern) that cannot be used: the same words do something else at the same place.
     """
 
     ontology: dict[str, Any]
     values: dict[str, list[str]]
-    flow: dict[str, str]
+    course: Course
     dropped: list[tuple[str, str]]
+
+    def rules(self) -> Rules:
+        """For the bot."""
+        ontology = parse_ontology(self.ontology, "", simulated=False)
+        return Rules(ontology, ValueFinder(self.values), self.course)
 
 
 def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: object) -> Learned:
@@ -70,8 +76,12 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
         "patterns": patterns,
         "structure": _structure(labelled, relations),
     }
-    parse_ontology(ontology, path, simulated=False)  # or it is a defect
-    return Learned(ontology, values, _flow(labelled, relations.fields), dropped)
+    parse_ontology(ontology, path, simulated=False)  # names that an ontology cannot have
+    asks = _asks(labelled, relations.fields)
+    course = Course(asks if asks != relations.fields else (), _acts(labelled, asks))
+    learned = Learned(ontology, values, course, dropped)
+    replies = _replies(dialogues, labeller, learned.rules())
+    return msgspec.structs.replace(learned, course=msgspec.structs.replace(course, replies=replies))
 
 
 def _patterns(
@@ -161,7 +171,7 @@ def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> 
         if task != 4:
             given.setdefault(task, set()).update(len(one.user.values) for one in dialogue if one.user.name == "request")
         if users["update"] and task in (2, 5):
-            updates.setdefault(task, set()).add(users["update"])
+            updates.setdefault(task, set()).add(min(users["update"], len(relations.fields)))  # one may change twice
         if task in (3, 5):
             found = len({fact.entity for one in dialogue for fact in one.facts})
             proposals = sum(one.bot.name == "option" for one in dialogue)
@@ -196,12 +206,22 @@ def _task_of(dialogue: Iterable[Labelled]) -> int:
     return 2 if acts["call"] > 1 or acts["update"] else 1
 
 
-def _flow(labelled: Iterable[Sequence[Labelled]], fields: Sequence[str]) -> dict[str, str]:
+def _asks(labelled: Iterable[Sequence[Labelled]], fields: Sequence[str]) -> tuple[str, ...]:
+    """The fields in the order in which the bot asks for them; where that is open, in the order of the calls."""
+    before: Counter[tuple[str, str]] = Counter()
+    for dialogue in labelled:
+        asked = [one.bot.name.partition(".")[2] for one in dialogue if one.bot.name.startswith("ask.")]
+        before.update(itertools.combinations(asked, 2))
+    later = {name: sum(before[other, name] > before[name, other] for other in fields) for name in fields}
+    return tuple(sorted(fields, key=lambda name: later[name]))
+
+
+def _acts(labelled: Iterable[Sequence[Labelled]], asks: Sequence[str]) -> dict[str, str]:
     """What the bot mostly does in each situation, where that is not the usual act."""
     done: dict[str, Counter[str]] = {}
     usual: dict[str, str] = {}
     for dialogue in labelled:
-        state = State(fields)
+        state = State(asks)
         for one in dialogue:
             for fact in one.facts:
                 state.read(fact)
@@ -211,6 +231,25 @@ def _flow(labelled: Iterable[Sequence[Labelled]], fields: Sequence[str]) -> dict
             state.done(one.bot.name, one.bot.values.get("name", "") if one.bot.name == "option" else "")
     most = {situation: acts.most_common(1)[0][0] for situation, acts in sorted(done.items())}
     return {situation: act for situation, act in most.items() if act != usual[situation]}
+
+
+def _replies(dialogues: Iterable[BabiDialogue], labeller: Labeller, rules: Rules) -> dict[str, str]:
+    """Texts without values that the rules do not find, though what was said last always has them as its answer."""
+    given: dict[str, set[str]] = {}
+    wrong: set[str] = set()
+    for dialogue in dialogues:
+        bot = Bot(rules)
+        for line in dialogue.lines:
+            if isinstance(line, Fact):
+                bot.read(line)
+                continue
+            key = reply_key(bot.state.last, line.user)
+            plain = not labeller.of_user.find(line.user).values and not labeller.of_bot.find(line.bot).values
+            given.setdefault(key, set()).add(line.bot)
+            if bot.answer(line.user) != line.bot and plain and not line.bot.startswith(CALL):
+                wrong.add(key)
+            bot.hear(line.bot)
+    return {key: min(given[key]) for key in sorted(wrong) if len(given[key]) == 1}
 
 
 def toml_of(table: Mapping[str, Any], place: str = "") -> str:

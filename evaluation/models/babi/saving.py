@@ -13,6 +13,7 @@ from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
 from parapet.transforms.babi_format import BabiDialogue
+from parapet.transforms.restaurants.bot import Course
 
 FORMAT = 3  # 1 had facts in the memory as lines of the bot; 2, one answer for each utterance of nearest
 
@@ -47,7 +48,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
       pairs: of ``nearest``: utterances, each with its responses, the most frequent first.
       similarity: of ``nearest``: ``exact`` or ``overlap``.
       ontology: of ``rules``, in TOML.
-      flow: of ``rules``: what the bot does where that is not the usual act.
+      course: of ``rules``: where dialogues go on in another way than usual.
     """
 
     format: int = FORMAT
@@ -60,7 +61,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
     pairs: list[tuple[str, list[str]]] = msgspec.field(default_factory=list)
     similarity: str = "exact"
     ontology: str = ""
-    flow: dict[str, str] = msgspec.field(default_factory=dict)
+    course: Course = Course()
 
 
 def files_of(card: Card, weights: Mapping[str, Any] | None = None) -> dict[str, bytes]:
@@ -104,7 +105,7 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
     if card.model == "rules":
         from parapet.evaluation.models.babi.rules import RuleBot
 
-        return RuleBot(card.ontology, card.knowledge, card.flow)
+        return RuleBot(card.ontology, card.knowledge, card.course)
     from parapet.evaluation.models.babi.baselines import Nearest, TfIdf
     from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
     from parapet.evaluation.models.devices import device_of

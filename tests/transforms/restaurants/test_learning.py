@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.restaurants.bot import Bot, Rules, answered
+from parapet.transforms.restaurants.bot import Bot, Course, Rules, answered
 from parapet.transforms.restaurants.learning import Learned, learn, toml_of
 from parapet.transforms.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
 from parapet.transforms.restaurants.phrases import split_turns
@@ -22,6 +22,13 @@ from parapet.transforms.restaurants.values import ValueFinder
 from parapet.transforms.restaurants.world import World, candidates, knowledge_base
 
 WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "tu", "ze", "ra") for b in ("l", "n", "sh", "x", "'s", "ck", "")]
+WORLD = World(default_ontology(), "0", 3)
+VALUES = {
+    value: of[(i + 1) % len(of)]  # another one of the same field
+    for field in WORLD.ontology.fields
+    for of in (field.seen or field.values,)
+    for i, value in enumerate(of)
+}
 ACTS = ("greet", "request", "update", "no_more", "reject", "accept", "thank", "decline")
 TOGETHER = ({"reject", "accept"}, {"question", "thank"})
 
@@ -90,7 +97,7 @@ def dialogues_of(world: World, tasks: Sequence[int], split: str, n: int) -> list
 def score(learned: Learned, dialogues: Sequence[BabiDialogue]) -> tuple[list[tuple[Exchange, str]], int]:
     """The exchanges that the rules get wrong, with the answers; and the number of turns not understood."""
     ontology = read_ontology(toml_of(learned.ontology).encode(), "learned", simulated=False)
-    rules = Rules(ontology, ValueFinder(learned.values), learned.flow)
+    rules = Rules(ontology, ValueFinder(learned.values), learned.course)
     bots = [Bot(rules) for _ in dialogues]
     pairs = [pair for bot, one in zip(bots, dialogues, strict=True) for pair in answered(bot, one)]
     return [(one, answer) for one, answer in pairs if answer != one.bot], sum(bot.not_understood for bot in bots)
@@ -110,16 +117,15 @@ def test_learned_from_train_alone_the_rules_solve_the_tests(seed: int, tasks: tu
 
 def test_what_is_learned_is_what_was_simulated() -> None:
     """Every pattern, the fields, their halves, and the shares of the structure."""
-    world = World(default_ontology(), "0", 3)
-    dialogues = dialogues_of(world, (1, 2, 3, 4, 5), "train", 300)
-    learned = learn(dialogues, list(knowledge_base(world)), "kb")
-    assert (learned.flow, learned.dropped) == ({}, [])
+    dialogues = dialogues_of(WORLD, (1, 2, 3, 4, 5), "train", 300)
+    learned = learn(dialogues, list(knowledge_base(WORLD)), "kb")
+    assert (learned.course, learned.dropped) == (Course(), [])
     ontology = read_ontology(toml_of(learned.ontology).encode(), "learned")
-    assert ontology.patterns.bot_texts(ontology.names) == world.bot_texts
+    assert ontology.patterns.bot_texts(ontology.names) == WORLD.bot_texts
     assert {act: set(ways) for act, ways in ontology.patterns.user_ways().items()} == {
-        act: set(ways) for act, ways in world.user_ways.items()
+        act: set(ways) for act, ways in WORLD.user_ways.items()
     }
-    for was, now in zip(world.ontology.fields, ontology.fields, strict=True):
+    for was, now in zip(WORLD.ontology.fields, ontology.fields, strict=True):
         assert (was.name, was.one_each) == (now.name, now.one_each)
         assert (set(was.seen), set(was.unseen), set(was.values)) == (set(now.seen), set(now.unseen), set(now.values))
     assert (ontology.name, ontology.ratings, ontology.extras) == (
@@ -127,18 +133,17 @@ def test_what_is_learned_is_what_was_simulated() -> None:
         8,
         ("phone", "address"),
     )
-    was, now = world.ontology.structure, ontology.structure
+    was, now = WORLD.ontology.structure, ontology.structure
     assert (now.given, now.updates) == (was.given, was.updates)
     assert [n for n, _ in now.options] == [3, 4, 5]
     assert now.accepted == pytest.approx(was.accepted, abs=0.08)
     assert now.all_extras == pytest.approx(was.all_extras, abs=0.1)
     assert not any(missing_acts(ontology, task) for task in (1, 2, 3, 4, 5))
-    assert set(candidates(World(ontology, "0", 3))) == set(candidates(world))
+    assert set(candidates(World(ontology, "0", 3))) == set(candidates(WORLD))
 
 
 def test_acts_that_files_lack_are_named() -> None:
-    world = World(default_ontology(), "0", 3)
-    learned = learn(dialogues_of(world, (1,), "train", 150), list(knowledge_base(world)), "kb")
+    learned = learn(dialogues_of(WORLD, (1,), "train", 150), list(knowledge_base(WORLD)), "kb")
     ontology = read_ontology(toml_of(learned.ontology).encode(), "learned")
     assert missing_acts(ontology, 1) == []
     assert missing_acts(ontology, 2) == [
@@ -168,26 +173,69 @@ def turned(dialogue: BabiDialogue, how: str) -> BabiDialogue:
             else:
                 mended.append(one)
         return BabiDialogue((*facts, *mended))
+    if how == "more words at the end":
+        thanks = [Exchange(SILENCE, "that is done"), *[Exchange("oh", "well") for _ in range(2)]]
+        return BabiDialogue((*lines, *thanks, Exchange("see you", "so long")))
+    if how == "a call":
+        request = next(wish for wish, found in WORLD.found.items() if facts[0].entity in {one.name for one in found})
+        call = Exchange(SILENCE, f"api_call {' '.join(request)}")
+        return BabiDialogue((*said[: at + 1], call, *facts, *said[at + 1 :]))
     assert how == "thanks at the end"
     return BabiDialogue((*lines, Exchange("so kind of you", "a pleasure")))
 
 
 @pytest.mark.parametrize(
-    "how", ["facts after the search", "no search", "no word before the next option", "thanks at the end"]
+    "how",
+    [
+        "a call",
+        "facts after the search",
+        "no search",
+        "no word before the next option",
+        "thanks at the end",
+        "more words at the end",
+    ],
 )
 def test_other_courses_of_a_dialogue_are_learned(how: str) -> None:
-    world = World(default_ontology(), "0", 3)
     train, test, oov = (
-        [turned(one, how) for one in dialogues_of(world, (3,), split, n)]
+        [turned(one, how) for one in dialogues_of(WORLD, (3,), split, n)]
         for split, n in (("train", 200), ("test", 80), ("oov", 80))
     )
-    learned = learn(train, list(knowledge_base(world)), "kb")
+    learned = learn(train, list(knowledge_base(WORLD)), "kb")
     assert score(learned, [*test, *oov]) == ([], 0)
+
+
+def test_calls_and_questions_in_different_orders() -> None:
+    def other(dialogue: BabiDialogue) -> BabiDialogue:
+        lines = [
+            Exchange(line.user, " ".join(("api_call", *reversed(line.bot.split()[1:]))))
+            if isinstance(line, Exchange) and line.bot.startswith("api_call")
+            else line
+            for line in dialogue.lines
+        ]
+        return BabiDialogue(tuple(lines))
+
+    train, test = ([other(one) for one in dialogues_of(WORLD, (1, 2), split, 120)] for split in ("train", "oov"))
+    learned = learn(train, list(knowledge_base(WORLD)), "kb")
+    assert [field["name"] for field in learned.ontology["fields"]] == ["price", "number", "location", "cuisine"]
+    assert score(learned, test) == ([], 0)
+
+
+def test_a_field_is_updated_twice() -> None:
+    def again(dialogue: BabiDialogue) -> BabiDialogue:
+        lines = list(dialogue.lines)
+        first = next(i for i, line in enumerate(lines) if isinstance(line, Exchange) and line.bot.startswith("noted"))
+        update = lines[first]
+        assert isinstance(update, Exchange)
+        words = [VALUES.get(word, word) for word in update.user.split()]
+        return BabiDialogue((*lines[:first], Exchange(" ".join(words), update.bot), *lines[first:]))
+
+    train, test = ([again(one) for one in dialogues_of(WORLD, (2,), split, 150)] for split in ("train", "test"))
+    learned = learn(train, list(knowledge_base(WORLD)), "kb")
+    assert score(learned, test) == ([], 0)
 
 
 def test_facts_after_the_first_call_do_not_end_updates() -> None:
     """In task 5 the results of every call may be listed, not only of the last."""
-    world = World(default_ontology(), "0", 3)
 
     def listed(dialogue: BabiDialogue) -> BabiDialogue:
         lines: list[Fact | Exchange] = []
@@ -199,17 +247,16 @@ def test_facts_after_the_first_call_do_not_end_updates() -> None:
                 first = False
         return BabiDialogue(tuple(lines))
 
-    train, test = ([listed(one) for one in dialogues_of(world, (5,), split, 120)] for split in ("train", "oov"))
-    learned = learn(train, list(knowledge_base(world)), "kb")
+    train, test = ([listed(one) for one in dialogues_of(WORLD, (5,), split, 120)] for split in ("train", "oov"))
+    learned = learn(train, list(knowledge_base(WORLD)), "kb")
     assert score(learned, test) == ([], 0)
 
 
 def test_sentences_that_were_not_learned() -> None:
     """Values are found all the same, and the act that is likeliest at the place is taken; such turns are counted."""
-    world = World(default_ontology(), "0", 3)
-    learned = learn(dialogues_of(world, (1, 4), "train", 200), list(knowledge_base(world)), "kb")
+    learned = learn(dialogues_of(WORLD, (1, 4), "train", 200), list(knowledge_base(WORLD)), "kb")
     bot = {name: learned.ontology["patterns"]["bot"][name] for name in ("greet", "acknowledge", "search", "give")}
-    (one,) = dialogues_of(world, (4,), "test", 1)
+    (one,) = dialogues_of(WORLD, (4,), "test", 1)
     name = one.facts[0].entity
     strange = [
         Exchange("ahoy", bot["greet"]),
@@ -287,7 +334,6 @@ def test_toml_is_read_again(table: dict[str, Any]) -> None:
     ],
 )
 def test_another_knowledge_base(facts: list[Fact], message: str) -> None:
-    world = World(default_ontology(), "0", 3)
     with pytest.raises(InputError) as error:
-        learn(dialogues_of(world, (1,), "train", 3), facts, "kb")
+        learn(dialogues_of(WORLD, (1,), "train", 3), facts, "kb")
     assert message in str(error.value)
