@@ -20,6 +20,7 @@ from parapet.evaluation.models.damd.encoding import (
     Vocabulary,
     asked_of,
     delexicalised,
+    is_long,
     matches_of,
     parts_of,
     said_last,
@@ -136,7 +137,8 @@ class Damd:
         names = [one.own for one in numbers]
         answers = zip(states, self._words(acts, names), self._words(response, names), strict=True)
         replies = [
-            Reply(state, " ".join(said_now), False, acts_of(parts_of(span))) for state, span, said_now in answers
+            Reply(state, " ".join(words), is_long(step), acts_of(parts_of(span)))
+            for step, (state, span, words) in zip(steps, answers, strict=True)
         ]
         return list(zip(replies, spans, strict=True))
 

@@ -19,6 +19,7 @@ from parapet.schemas.errors import InputError
 PAD, UNKNOWN, GO, END = range(4)
 SPECIAL = ("<pad>", "<unknown>", "<go>", "<end>")
 MATCHES = ("none", "one", "few", "many")  # of the database
+LONGEST = 200  # words of an utterance; of longer ones the last are read
 
 _NAMES = (*MARKS, ACT)
 _WORD = re.compile(r"\w+(?:[.,:'’-]\w+)*|[^\w\s]")
@@ -173,7 +174,7 @@ def texts_of(step: Step) -> Texts:
         delexicalised=delexicalised(asked.user, step.belief),
         belief=span_of(step.belief),
         acts=span_of(step.acts),
-        response=None if step.response is None else response_words(step.response),
+        response=None if step.response is None else response_words(step.response)[:LONGEST],
         matches=matches_of(step.before, step.belief, step.database),
     )
 
@@ -181,7 +182,12 @@ def texts_of(step: Step) -> Texts:
 def asked_of(step: Step) -> Texts:
     """A step with what is known before anything is predicted."""
     user, previous = said_last(step)
-    return Texts(words_of(previous), words_of(user), span_of(step.before))
+    return Texts(words_of(previous)[-LONGEST:], words_of(user)[-LONGEST:], span_of(step.before))
+
+
+def is_long(step: Step) -> bool:
+    """Whether one of the utterances that are read is cut."""
+    return any(len(words_of(text)) > LONGEST for text in said_last(step))
 
 
 def said_last(step: Step) -> tuple[str, str]:
