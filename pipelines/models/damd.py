@@ -11,11 +11,13 @@ from parapet.pipelines.command import check_apart
 from parapet.pipelines.flags import StrictParser, add_knowledge_base
 from parapet.pipelines.models.family import (
     CORPORA,
+    ROBUST,
     TRAINING,
     Defaults,
     Prediction,
     Training,
     add_corpora,
+    add_robust,
     add_training,
     check_device,
     check_numbers,
@@ -23,6 +25,7 @@ from parapet.pipelines.models.family import (
     device_to_train_on,
     options_of,
     read_sets,
+    read_versions,
 )
 from parapet.pipelines.models.systems import System
 
@@ -70,6 +73,7 @@ can copy unknown words."""
         add("--min_count", rare=True, type=int, default=1, metavar="N", help=text)
         add("--embedding", rare=True, type=int, default=50, metavar="N", help="size of the embeddings")
         add("--hidden", rare=True, type=int, default=100, metavar="N", help="size of the GRUs' states")
+        add_robust(add, adversarial=False)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
@@ -77,19 +81,21 @@ can copy unknown words."""
         check_apart(args.output, knowledge_base=args.knowledge_base)
         device = device_to_train_on(args)
         from parapet.evaluation.models.damd.learning import Config, DamdLearner
-        from parapet.evaluation.models.systems.data import read_steps
+        from parapet.evaluation.models.systems.data import read_steps, reader_of
 
         read = partial(read_steps, knowledge_base=args.knowledge_base)
         train, dev, inputs = read_sets(args, read, lambda step: step.dialogue_id)
+        again = partial(reader_of, knowledge_base=args.knowledge_base)
+        versions = read_versions(args, again, lambda step: step.dialogue_id)
         config = config_of(Config, args, device=device)
         return Training(
             model=self.model,
             output=args.output,
-            options=options_of(args, (*TRAINING, *CORPORA, *LEAST), device=device),
+            options=options_of(args, (*TRAINING, *CORPORA, *ROBUST, *LEAST), device=device),
             inputs=inputs,
             packages=("torch",),
             config=config,
-            learner=partial(DamdLearner, config, train, dev),
+            learner=partial(DamdLearner, config, train, dev, versions),
         )
 
     def prediction(self, args: argparse.Namespace) -> Prediction:

@@ -39,7 +39,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def flags(toy: Path, model: str, out: Path, *more: str) -> list[str]:
     checkpoints = {"t5dst": "t5", "sgp_dst": "bert", "soloist": "gpt2"}
     given = ["--checkpoint", str(toy / checkpoints[model]), "--max_length", "100"] if model in checkpoints else []
-    corpus = str(toy / ("inns" if model == "soloist" else "corpus"))
+    corpus = str(toy / ("inns" if model in ("soloist", "damd") else "corpus"))
     # A new model answers at length: dev is small.
     held = ["--held_out", "0.3"] if model in ("t5dst", "sgp_dst") else []
     return [model, "--quiet", "--train", corpus, *given, *held, "--epochs", "1", *more, "--output", str(out)]
@@ -55,6 +55,7 @@ def log_of(folder: Path) -> list[dict[str, Any]]:
         ("tiny_dst", (*WORST, *SHIFTED)),
         ("t5dst", (*WORST, *SHIFTED, "--negatives", "0.5", "--batch_size", "4", "--max_output", "4")),
         ("soloist", (*WORST, *SHIFTED, "--consistency", "0.5")),
+        ("damd", ("--perturb", "typos", "--perturb_share", "1", "--multi_action", "2")),
         ("sgp_dst", ("--perturb", "verbose", "--perturb_share", "1")),
     ],
 )
@@ -64,7 +65,7 @@ def test_every_model_is_trained_on_perturbed_dialogues(
     assert train(flags(toy, model, tmp_path / "robust", *more)) == 0
     options = json.loads((tmp_path / "robust" / "run.json").read_text())["options"]
     assert (options["perturb"], options["perturb_share"]) == (more[1], float(more[3]))
-    assert ("adversarial" in options) == (model != "sgp_dst")
+    assert ("adversarial" in options) == (model not in ("sgp_dst", "damd"))
 
 
 def test_another_share_trains_on_other_dialogues(toy: Path, tmp_path: Path) -> None:

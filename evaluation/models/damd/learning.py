@@ -21,6 +21,7 @@ from parapet.evaluation.models.damd.encoding import (
     vocabulary_of,
 )
 from parapet.evaluation.models.damd.nets import Decoder, Net, Sizes, Source, likeliest, losses
+from parapet.evaluation.models.robust import Versions, laid_out
 from parapet.evaluation.models.systems.data import ACT, ASKED, SERVICE, VALUE, Part, Step
 from parapet.evaluation.models.training import Learner, TrainingConfig
 
@@ -154,6 +155,7 @@ class DamdLearner(Learner):
       config: how it is trained.
       train: steps to learn from.
       dev: steps that choose the best epoch.
+      versions: of the dialogues of ``train``, where they are perturbed in each epoch. Words are those of ``train``.
 
     Raises:
       InputError: the vocabulary is too small.
@@ -161,7 +163,9 @@ class DamdLearner(Learner):
 
     metric = "belief and action spans and response words right"
 
-    def __init__(self, config: Config, train: Sequence[Step], dev: Sequence[Step]) -> None:
+    def __init__(
+        self, config: Config, train: Sequence[Step], dev: Sequence[Step], versions: Versions[Step] | None = None
+    ) -> None:
         self.config, self.device = config, torch.device(config.device)
         texts = [texts_of(step) for step in train]
         self.vocabulary = vocabulary_of(texts, config.vocabulary, config.min_count)
@@ -170,9 +174,15 @@ class DamdLearner(Learner):
         self.module = self.net
         parameters = self.net.parameters()
         self.optimiser = torch.optim.Adam(parameters, config.learning_rate, weight_decay=DECAY, fused=True)
-        self.train = Learned(texts, self.vocabulary, self.device)
+        self.train, self._versions = Learned(texts, self.vocabulary, self.device), versions
         self._dev = Learned([texts_of(step) for step in dev], self.vocabulary, self.device)
         self.others = OtherActs(train, texts, self.vocabulary, config.multi_action) if config.multi_action else None
+
+    def prepare(self, epoch: int) -> None:
+        """Perturbs dialogues."""
+        if self._versions is not None:
+            steps, _ = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
+            self.train = Learned([texts_of(step) for step in steps], self.vocabulary, self.device)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
