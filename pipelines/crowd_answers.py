@@ -1,4 +1,4 @@
-"""What ``compose`` and ``compose_variations`` share on the command line: flags of answers, their check, the report."""
+"""What commands share that read the answers of workers: flags of answers, their check, the report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
-from parapet.pipelines.flags import INPUT, Parser
+from parapet.pipelines.flags import INPUT, Parser, StrictParser
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 
@@ -39,8 +39,43 @@ def add_answer_flags(parser: Parser, responses: str) -> None:
         metavar=("A", "B"),
         help="decisions of two reviewers, to merge and to measure their agreement",
     )
+    _add_encoding(parser, INPUT)
+
+
+def _add_encoding(parser: StrictParser, group: str) -> None:
     text = "encoding of --responses without a byte order mark"
-    add("--encoding", rare=True, default="utf-8", metavar="NAME", help=text)
+    parser.group(group)("--encoding", rare=True, default="utf-8", metavar="NAME", help=text)
+
+
+def add_judgements(parser: StrictParser, task: str, group: str = INPUT, required: bool = True) -> None:
+    """Adds ``--hits``, ``--responses`` and ``--encoding`` of what people were asked to judge.
+
+    Args:
+      parser: of the command.
+      task: of ``parapet hits``.
+      group: in which the help has them.
+      required: whether they must be given.
+    """
+    add = parser.group(group)
+    add("--hits", required=required, metavar="DIR", reads=True, help=f"output of 'parapet hits --task {task}'")
+    text = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
+    add("--responses", nargs="+", default=[], required=required, metavar="FILE|DIR", reads=True, help=text)
+    _add_encoding(parser, group)
+
+
+def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
+    """The files of ``--responses``; of a folder of ``parapet mturk`` its answers. Raises InputError for a wrong one."""
+    from parapet.transforms.crowd.ingest.files import check_encoding, check_file
+    from parapet.transforms.mturk.collected import FILE
+
+    paths = [
+        str(layout.as_path(path) / FILE) if layout.is_there(path) and layout.as_path(path).is_dir() else path
+        for path in args.responses
+    ]
+    for path in paths:
+        check_file(path, "--responses")
+    check_encoding(args.encoding, "--encoding")
+    return tuple(paths)
 
 
 def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: TaskKind) -> Sources:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
@@ -15,35 +15,37 @@ from parapet.pipelines.command import check_apart, counted, read_good, run_comma
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
-from parapet.transforms.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS, Terms
+from parapet.transforms.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS, VALIDITY, Terms, kind_of
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.schemas.service import Service
+    from parapet.transforms.hits.judged import Item
     from parapet.transforms.hits.plan import Plan
-    from parapet.transforms.hits.records import RatedItem, Settings
+    from parapet.transforms.hits.records import RatedItem, Settings, VariedItem
     from parapet.transforms.hits.rewriting import DialoguePath
     from parapet.transforms.runs import RunInfo
 
 DESCRIPTION = """\
-Makes the pages on which crowd workers paraphrase names and descriptions of a schema; with --task rewrites, rewrite user
-turns: paraphrased, mistyped, longer and shorter; or with --task ratings, judge generated utterances."""
+Makes the pages on which crowd workers paraphrase names and descriptions of a schema (schemas), rewrite user turns
+(rewrites), judge generated utterances (ratings), or compare turns of perturbed sets with the original (validity)."""
 
 EXAMPLE = """\
   parapet hits --schemas my_corpus --output my_hits --dry_run
-  parapet hits --schemas my_corpus --output my_hits --hourly_wage 18 --sandbox
   parapet hits --task rewrites --dialogues my_corpus --output my_rewrites
-  parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings"""
+  parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings
+  parapet hits --task validity --dialogues my_corpus --sets typos=varied/typos --output my_pairs"""
 
 _MAX_WARNINGS = 20
 
 # Of rewrites one good answer is enough; by the yield of our sample, one of two workers' survives vetting. SGSAcc has
-# three workers judge an utterance.
+# three workers judge an utterance, and so has the validity of perturbed sets.
 _ASSIGNMENTS = 3
 
 # What SGSAcc's sample has of each kind, and utterances and checks on a page.
 _SIZES = {"faithful": 200, "unfaithful": 200, "invalid": 25}
+_PAIRS = 50  # of each set
 _ITEMS, _CHECKS = 10, 1
 
 # The flags that not all of the tasks use.
@@ -53,6 +55,10 @@ _FLAGS_OF = {
     RATINGS: (
         *("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
         *ESTIMATES[RATINGS],
+    ),
+    VALIDITY: (
+        *("dialogues", "split", "sets", "pairs", "items", "checks", "no_naturalness", "seed"),
+        *ESTIMATES[VALIDITY],
     ),
 }
 
@@ -89,8 +95,8 @@ class Config(msgspec.Struct, frozen=True):
       dry_run: whether only the plan is printed.
       services: of the schema tasks; none for rewrites.
       paths: the dialogue files of rewrites. ``split`` as the flag has it.
-      groups: the utterances of each page of ratings. ``drawn`` is, by what the metric says of them, how many utterances
-        are rated and how many there are.
+      groups: the utterances of each page on which they are judged. ``drawn`` is, by what the metric says of them or by
+        set, how many are judged and how many there are.
     """
 
     output: str
@@ -99,21 +105,20 @@ class Config(msgspec.Struct, frozen=True):
     services: tuple[Service, ...] = ()
     paths: tuple[DialoguePath, ...] = ()
     split: str | None = None
-    groups: tuple[tuple[RatedItem, ...], ...] = ()
+    groups: tuple[tuple[RatedItem | VariedItem, ...], ...] = ()
     drawn: dict[str, dict[str, int]] = {}
 
     @property
     def task(self) -> str:
         """The value of ``--task``."""
-        return next((task for task in (REWRITES, RATINGS) if task in self.settings.tasks), SCHEMAS)
+        return kind_of(self.settings.tasks)
 
 
 def parser() -> Parser:
     """The command line of ``parapet hits``."""
     parser = Parser("hits", DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
-    text = "names and descriptions of schemas, user turns, or generated utterances"
-    add("--task", choices=tuple(_FLAGS_OF), default=SCHEMAS, help=text)
+    add("--task", choices=tuple(_FLAGS_OF), default=SCHEMAS, help="what the pages ask for")
     add_schemas(parser)
     text = "shortfall.csv of 'parapet compose': ask only for what is missing"
     add("--shortfall", rare=True, metavar="FILE", reads=True, help=text)
@@ -131,13 +136,14 @@ def parser() -> Parser:
         help="what names pages say the service is: its description, nothing, or service_name,cue in a CSV file "
         "(default: auto)",
     )
-    add = parser.group("--task rewrites and ratings")
+    add = parser.group("--task rewrites, ratings, validity")
     text = "corpus, or its files (default: the bundled sample)"
     add("--dialogues", nargs="+", metavar="ROOT|FILE", reads=True, help=text)
-    add("--split", choices=SPLITS, help=f"of rewrites: split of a corpus (default: {TEST})")
-    add("--turns", type=int, metavar="N", help="of rewrites: user turns to draw (default: all)")
-    add("--scores", metavar="DIR", reads=True, help="output of 'parapet evaluate --task generation'")
-    add = parser.group("--task ratings", rare=True)
+    add("--split", choices=SPLITS, help=f"split of a corpus (default: {TEST})")
+    add("--turns", rare=True, type=int, metavar="N", help="of rewrites: user turns to draw (default: all)")
+    add("--scores", metavar="DIR", reads=True, help="output of 'evaluate --task generation', for ratings")
+    add("--sets", nargs="+", metavar="NAME=ROOT", reads=True, help="perturbed sets of the corpus, for validity")
+    add = parser.group("--task ratings, validity", rare=True)
     strata = {
         "faithful": "number of valid turns found faithful",
         "unfaithful": "of those found unfaithful",
@@ -145,11 +151,13 @@ def parser() -> Parser:
     }
     for name, text in strata.items():
         add(f"--{name}", type=int, metavar="N", help=f"{text} (default: {_SIZES[name]})")
+    text = f"user turns of each set to draw, of those that have changed (default: {_PAIRS})"
+    add("--pairs", type=int, metavar="N", help=text)
     add("--items", type=int, metavar="N", help=f"utterances on a page, at most (default: {_ITEMS})")
-    text = f"utterances of other turns on each page, which nobody attentive finds faithful (default: {_CHECKS})"
+    text = f"utterances of other turns on each page, of which nobody attentive says Yes (default: {_CHECKS})"
     add("--checks", type=int, metavar="N", help=text)
     # None marks a flag that is not given.
-    text = "ask only whether an utterance is faithful, as the paper does"
+    text = "do not ask how natural an utterance sounds, as SGSAcc's authors did not"
     add("--no_naturalness", action="store_true", default=None, help=text)
     add = parser.group("pay and cost")
     for names, kind, metavar in ((_MONEY, _decimal, "X"), (_WHOLE, int, "N")):
@@ -157,7 +165,7 @@ def parser() -> Parser:
             default = getattr(Terms(), name)
             shown = f" (default: {default})" if default is not None else ""
             if name == "assignments":
-                shown = f" (default: {default}; {_ASSIGNMENTS} for rewrites and ratings; as missing with --shortfall)"
+                shown = f" (default: {default}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)"
             # None marks a flag that is not given: the default of some depends on the task.
             add(f"--{name}", rare=name not in _COMMON, type=kind, metavar=metavar, help=text + shown)
     parser.group(RUNNING)("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
@@ -190,8 +198,13 @@ def check(args: argparse.Namespace) -> Config:
     check_apart(args.output, schemas=args.schemas, scores=args.scores)
     for place in args.dialogues or ():
         check_apart(args.output, dialogues=place)
-    check_task = {SCHEMAS: _check_schemas, REWRITES: _check_rewrites, RATINGS: _check_ratings}[args.task]
-    return check_task(args)
+    check_task = {
+        SCHEMAS: _check_schemas,
+        REWRITES: _check_rewrites,
+        RATINGS: _check_ratings,
+        VALIDITY: _check_validity,
+    }
+    return check_task[args.task](args)
 
 
 def _check_schemas(args: argparse.Namespace) -> Config:
@@ -241,7 +254,6 @@ def _check_rewrites(args: argparse.Namespace) -> Config:
 def _check_ratings(args: argparse.Namespace) -> Config:
     from parapet.evaluation.ratings.sample import STRATA, draw_sample, read_scores
     from parapet.schemas.layout import sample_root
-    from parapet.transforms.hits.ratings import group_items
     from parapet.transforms.hits.records import Settings
 
     if args.scores is None:
@@ -250,21 +262,55 @@ def _check_ratings(args: argparse.Namespace) -> Config:
         )
     if args.dialogues and len(args.dialogues) > 1:
         raise InputError("ratings are of one corpus, that of --scores", "--dialogues")
-    given = {name: getattr(args, name) for name in (*STRATA, "items", "checks")}
-    numbers = {**_SIZES, "items": _ITEMS, "checks": _CHECKS, **{k: n for k, n in given.items() if n is not None}}
-    for name, n in numbers.items():
-        if n < (name == "items"):
-            raise InputError(f"a number, {1 if name == 'items' else 0} or more", f"--{name}")
+    numbers = _numbers(args, {**_SIZES, "items": _ITEMS, "checks": _CHECKS})
     terms = _terms(args, _ASSIGNMENTS)
     seed = args.seed or 0
     root = args.dialogues[0] if args.dialogues else str(sample_root())
     sample = draw_sample(root, read_scores(args.scores), {name: numbers[name] for name in STRATA}, seed)
-    groups = group_items(sample.items, numbers["items"], numbers["checks"], seed)
     drawn: dict[str, dict[str, int]] = {
         name: {"drawn": sample.drawn(name), "turns": sample.turns[name]} for name in STRATA
     }
     settings = Settings(terms, sandbox=args.sandbox, tasks=(RATINGS,), seed=seed, naturalness=not args.no_naturalness)
-    return Config(args.output, settings, args.dry_run, groups=tuple(map(tuple, groups)), drawn=drawn)
+    return Config(args.output, settings, args.dry_run, groups=_groups(sample.items, numbers, seed), drawn=drawn)
+
+
+def _check_validity(args: argparse.Namespace) -> Config:
+    from parapet.evaluation.sets import Sources, parse_sets
+    from parapet.evaluation.validity.sample import draw_sample
+    from parapet.evaluation.validity.turns import read_pairs
+    from parapet.schemas.layout import sample_root, split_of_folder
+    from parapet.transforms.hits.records import Settings
+
+    if args.dialogues and len(args.dialogues) > 1:
+        raise InputError("pairs are of one corpus, and of its sets", "--dialogues")
+    sets = parse_sets(args.sets or [])
+    for root in sets.values():
+        check_apart(args.output, sets=root)
+    numbers = _numbers(args, {"pairs": _PAIRS, "items": _ITEMS, "checks": _CHECKS})
+    terms, seed = _terms(args, _ASSIGNMENTS), args.seed or 0
+    reference = args.dialogues[0] if args.dialogues else str(sample_root())
+    split = split_of_folder(reference) or args.split or TEST
+    items, drawn = draw_sample(read_pairs(Sources(reference, split, others=sets)), numbers["pairs"], seed)
+    settings = Settings(terms, sandbox=args.sandbox, tasks=(VALIDITY,), seed=seed, naturalness=not args.no_naturalness)
+    groups = _groups(items, numbers, seed)
+    return Config(args.output, settings, args.dry_run, split=split, groups=groups, drawn=drawn)
+
+
+def _numbers(args: argparse.Namespace, defaults: Mapping[str, int]) -> dict[str, int]:
+    """The flags that are numbers. Raises InputError for one that is too small."""
+    numbers = {name: n if getattr(args, name) is None else getattr(args, name) for name, n in defaults.items()}
+    for name, n in numbers.items():
+        least = 1 if name in ("items", "pairs") else 0
+        if n < least:
+            raise InputError(f"a number, {least} or more", f"--{name}")
+    return numbers
+
+
+def _groups(items: Sequence[Item], numbers: Mapping[str, int], seed: int) -> tuple[tuple[Item, ...], ...]:
+    """The utterances of each page, with its checks."""
+    from parapet.transforms.hits.judged import group_items
+
+    return tuple(map(tuple, group_items(items, numbers["items"], numbers["checks"], seed)))
 
 
 def _terms(args: argparse.Namespace, assignments: int) -> Terms:
@@ -280,14 +326,14 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Renders pages, writes and publishes them."""
     from parapet.transforms.files import prepare
-    from parapet.transforms.hits.make_hits import MakeHits, MakeRatingHits, MakeRewriteHits
+    from parapet.transforms.hits.make_hits import MakeHits, MakeJudgedHits, MakeRewriteHits
 
     prepare(config.output, "hits")
     info = _info(config)
     if config.task == REWRITES:
         pipeline | MakeRewriteHits(config.paths, config.settings, info)
-    elif config.task == RATINGS:
-        pipeline | MakeRatingHits(config.groups, config.settings, info)
+    elif config.groups:
+        pipeline | MakeJudgedHits(config.groups, config.settings, info)
     else:
         pipeline | MakeHits(config.services, config.settings, info)
 
@@ -297,8 +343,14 @@ def _info(config: Config) -> RunInfo:
 
     settings = config.settings
     options = {**settings.terms.options(settings.tasks), "sandbox": settings.sandbox}
-    if config.task == RATINGS:
-        options |= {"task": RATINGS, "drawn": config.drawn, "naturalness": settings.naturalness, "seed": settings.seed}
+    if config.groups:
+        options |= {
+            "task": config.task,
+            "drawn": config.drawn,
+            "naturalness": settings.naturalness,
+            "seed": settings.seed,
+            **({"split": config.split} if config.split else {}),
+        }
     elif config.task == REWRITES:
         options |= {"task": REWRITES, "split": config.split, "turns": settings.turns, "seed": settings.seed}
     else:
@@ -332,14 +384,14 @@ def report(config: Config, counters: dict[str, int]) -> None:
 
 
 def _plan_of_dry_run(config: Config) -> Plan:
+    from parapet.transforms.hits.judged import render_judged
     from parapet.transforms.hits.make_hits import plan_of, render_file, scan_file
-    from parapet.transforms.hits.ratings import render_ratings
     from parapet.transforms.hits.render_service import render_service
     from parapet.transforms.hits.rewriting import choose
 
     settings = config.settings
-    if config.task == RATINGS:
-        return plan_of((render_ratings(i, group, settings) for i, group in enumerate(config.groups)), settings)
+    if config.groups:
+        return plan_of((render_judged(i, group, settings) for i, group in enumerate(config.groups)), settings)
     if config.task == REWRITES:
         choice = choose([scan_file(path, settings) for path in config.paths], settings.turns)
         return plan_of((render_file(path, settings, choice) for path in config.paths), settings)

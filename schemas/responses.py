@@ -10,7 +10,7 @@ import pyarrow as pa
 from parapet.schemas.elements import Task
 
 # What a crowd task asks for: a schema's names or descriptions, rewritten utterances, or ratings of utterances.
-CrowdTask = Task | Literal["rewrites", "ratings"]
+CrowdTask = Task | Literal["rewrites", "ratings", "validity"]
 
 Disposition = Literal["used", "surplus", "duplicate", "rejected", "review"]
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
@@ -121,7 +121,7 @@ def _column(rows: list[AuditRow], field: pa.Field) -> pa.Array:
     return pa.array(values, field.type)
 
 
-# A row for every rating: ``responses.parquet`` of ``evaluate --task ratings``.
+# A row for every rating: ``responses.parquet`` of ``evaluate --task ratings`` and ``--task validity``.
 RATINGS = pa.schema(
     [
         pa.field("response_id", pa.string(), nullable=False),

@@ -40,6 +40,7 @@ _BESIDE = {
     "intent": ("macro_f1",),
     "response": ("inform", "success", "bleu"),
     "ratings": ("human_faithful", "agreement", "fleiss_kappa"),
+    "validity": ("changed", "values_kept", "same_label", "human_valid"),
 }
 OF_100 = frozenset({"bleu", "combined", "naturalness"})  # shown as they are; all others are shares
 LOW_IS_GOOD = frozenset({"fpr95", "slot_error_rate", "word_error_rate", SENSITIVITY})

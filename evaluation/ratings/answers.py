@@ -1,75 +1,84 @@
-"""From the answers of workers to ratings that count: read as all crowd answers are, vetted, each worker's once."""
+"""From the answers of workers to judgements that count: read as all crowd answers are, vetted, each worker's once."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Generic, Literal, TypedDict, TypeVar
 
 import msgspec
 import pyarrow as pa
 
+from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.responses import RATINGS as RATINGS_SCHEMA
-from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
 from parapet.transforms.crowd.ingest.fields import TaskKind, payload
 from parapet.transforms.crowd.ingest.files import distinct, read_responses
 from parapet.transforms.crowd.merge import merge
 from parapet.transforms.crowd.vet import is_too_fast
-from parapet.transforms.hits.ratings import FAITHFUL, FIELD, NATURAL, NO, POINTS, YES
-from parapet.transforms.hits.records import PageRecord, RatedItem
-from parapet.transforms.hits.terms import RATINGS
+from parapet.transforms.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
+from parapet.transforms.hits.records import CHECK, PageRecord, Place, RatedItem, VariedItem
+from parapet.transforms.hits.terms import RATINGS, VALIDITY
 from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.text import counted
 
-RATING_TASKS = TaskKind(
-    (RATINGS,),
-    re.compile(r"(?P<service>[0-9]{3,6}-[0-9a-f]{8}):(?P<task>ratings)"),
-    "PAGE:ratings",
-    FIELD,
-)
+
+def judged_tasks(task: CrowdTask) -> TaskKind:
+    """The pages of ``ratings`` or ``validity``."""
+    task_id = re.compile(rf"(?P<service>[0-9]{{3,6}}-[0-9a-f]{{8}}):(?P<task>{task})")
+    return TaskKind((task,), task_id, f"PAGE:{task}", FIELD)
+
 
 # Reason to what a requester should know of it.
 EXPLANATIONS = {
     "assignment_rejected": "The requester has rejected the assignment.",
     "too_fast": "The worker spent less time than reading the page takes.",
-    "failed_check": "The worker found a check faithful: the utterance of another turn, which says none of the values.",
+    "failed_check": "The worker answered Yes to a check: the utterance of another turn, which says none of the values.",
     "same_rating": "The worker answered Yes, or No, to each of ten utterances or more.",
     "blank": "Nothing was chosen.",
     "unknown_value": "Not one of the choices of the page.",
     "repeated": "The worker has rated this utterance before.",
     "not_needed": "As many workers as were wanted had rated the utterance before.",
-    "check": "A check, which says something of the worker and nothing of the system.",
+    "check": "A check, which says something of the worker and nothing of the utterances.",
 }
 SAME_FROM = 10  # utterances
 
-CHOICES = {FAITHFUL: (YES, NO), NATURAL: POINTS}
+CHOICES = {FAITHFUL: (YES, NO), SAME: (YES, NO), VALUES: (YES, NO), NATURAL: POINTS}
 
-Place = tuple[str, int]  # dialogue id, turn
+Item = TypeVar("Item", RatedItem, VariedItem)
 
 
 class Field(msgspec.Struct, frozen=True):
     """What a form field asks about which utterance."""
 
-    item: RatedItem
+    item: RatedItem | VariedItem
     question: str
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page of ``parapet hits --task ratings``, all of its parts: form field to what it asks."""
+    """A page of ``parapet hits``, all of its parts: form field to what it asks."""
 
     fields: dict[str, Field]
 
 
-class Hits(msgspec.Struct, frozen=True):
-    """The pages by id, the utterances in order, checks aside, and how many workers rate each."""
+class Hits(msgspec.Struct, Generic[Item], frozen=True):
+    """The pages by id, the utterances in order, checks aside, and how many workers judge each."""
 
+    task: CrowdTask
     pages: dict[str, Page]
-    items: list[RatedItem]
+    items: list[Item]
     raters: int
     naturalness: bool
+
+    @property
+    def decisive(self) -> str:
+        """The first question about each utterance."""
+        return DECISIVE[self.task]
 
 
 class Rating(msgspec.Struct):
@@ -84,13 +93,13 @@ class Rating(msgspec.Struct):
 
     @property
     def place(self) -> Place:
-        """The turn that it is about."""
-        return self.of.item.dialogue_id, self.of.item.turn
+        """The utterance that it is about."""
+        return self.of.item.place
 
     @property
     def is_check(self) -> bool:
         """Whether it is about a check."""
-        return self.of.item.stratum == "check"
+        return self.of.item.stratum == CHECK
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -101,49 +110,58 @@ class Answers(msgspec.Struct, frozen=True):
     assignments: int
 
 
-def read_hits(folder: str) -> Hits:
+def read_rating_hits(folder: str) -> Hits[RatedItem]:
     """Reads the manifest of ``parapet hits --task ratings``. Raises InputError where it is none."""
+    return _read_hits(folder, RATINGS, lambda record: record.items)
+
+
+def read_validity_hits(folder: str) -> Hits[VariedItem]:
+    """Reads the manifest of ``parapet hits --task validity``. Raises InputError where it is none."""
+    return _read_hits(folder, VALIDITY, lambda record: record.pairs)
+
+
+def _read_hits(folder: str, task: CrowdTask, items_of: Callable[[PageRecord], list[Item] | None]) -> Hits[Item]:
     path = as_path(folder) / "manifest.jsonl"
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise InputError(f"no folder of 'parapet hits': {error.strerror or error}", path, "--hits") from None
     pages: dict[str, Page] = {}
-    items: dict[Place, RatedItem] = {}
+    items: dict[Place, Item] = {}
     raters, naturalness = 0, False
     for number, line in enumerate(lines, 1):
         try:
             record = msgspec.json.decode(line, type=PageRecord)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"not a manifest of 'parapet hits': {error}", path, f"row {number}") from None
-        if record.task != RATINGS or not record.items:
-            raise InputError("has other tasks: make them with 'parapet hits --task ratings'", path, "--hits")
-        if not _fits(record):
-            raise InputError("not a manifest of 'parapet hits': fields and items do not match", path, f"row {number}")
+        of_record = items_of(record)
+        if record.task != task or not of_record:
+            raise InputError(f"has other tasks: make them with 'parapet hits --task {task}'", path, "--hits")
         page = pages.setdefault(record.task_id.partition(":")[0], Page({}))
-        page.fields.update(_fields(record))
-        items |= {(item.dialogue_id, item.turn): item for item in record.items if item.stratum != "check"}
+        try:
+            page.fields.update(_fields(record.fields, of_record, DECISIVE[task]))
+        except ValueError:
+            reason = "not a manifest of 'parapet hits': fields and items do not match"
+            raise InputError(reason, path, f"row {number}") from None
+        items |= {item.place: item for item in of_record if item.stratum != CHECK}
         raters = record.assignments
         naturalness = naturalness or any(field.startswith(NATURAL) for field in record.fields)
     if not items:
         raise InputError("has no utterance to be rated", path, "--hits")
-    return Hits(pages, list(items.values()), raters, naturalness)
+    return Hits(task, pages, list(items.values()), raters, naturalness)
 
 
-def _fits(record: PageRecord) -> bool:
-    """Whether there are as many fields for each item, the first of which asks whether it is faithful."""
-    each, rest = divmod(len(record.fields), len(record.items or ()))
-    return each > 0 and not rest and all(field.startswith(f"{FAITHFUL}_") for field in record.fields[::each])
+def _fields(fields: Sequence[str], items: Sequence[Item], decisive: str) -> Iterator[tuple[str, Field]]:
+    """What each field asks. Raises ValueError where those of each item do not begin with the decisive one."""
+    of_items = [list(group) for _, group in groupby(fields, lambda field: field.rpartition("_")[2])]
+    for of_item, item in zip(of_items, items, strict=True):
+        if of_item[0].rpartition("_")[0] != decisive:
+            raise ValueError(of_item[0])
+        for field in of_item:
+            yield field, Field(item, field.rpartition("_")[0])
 
 
-def _fields(record: PageRecord) -> Iterator[tuple[str, Field]]:
-    items = record.items or []
-    each = len(record.fields) // len(items)
-    for i, field in enumerate(record.fields):
-        yield field, Field(items[i // each], field.partition("_")[0])
-
-
-def read_answers(paths: Sequence[str], hits: Hits, key: bytes, encoding: str = "utf-8") -> Answers:
+def read_answers(paths: Sequence[str], hits: Hits[Item], key: bytes, encoding: str = "utf-8") -> Answers:
     """Reads batch CSVs and JSON lines, and vets what is in them.
 
     Args:
@@ -152,7 +170,8 @@ def read_answers(paths: Sequence[str], hits: Hits, key: bytes, encoding: str = "
       key: for the workers' hashes.
       encoding: of files without a byte order mark.
     """
-    records = [record for path in distinct(paths) for record in read_responses(path, key, encoding, RATING_TASKS)]
+    tasks = judged_tasks(hits.task)
+    records = [record for path in distinct(paths) for record in read_responses(path, key, encoding, tasks)]
     merged = merge([record for record in records if isinstance(record, Assignment)], [])
     dead = [record for record in records if isinstance(record, DeadLetter)] + merged.dead
     ratings: list[Rating] = []
@@ -205,7 +224,7 @@ def _reason_of(ratings: Sequence[Rating], same: set[str]) -> str:
         return "assignment_rejected"
     if is_too_fast(assignment, len(ratings)):
         return "too_fast"
-    if any(rating.is_check and rating.of.question == FAITHFUL and rating.text == YES for rating in ratings):
+    if any(rating.is_check and rating.of.question in DECISIVE.values() and rating.text == YES for rating in ratings):
         return "failed_check"
     return "same_rating" if assignment.worker_hash in same else ""
 
@@ -220,7 +239,7 @@ def _same_everywhere(ratings: Iterable[Rating]) -> set[str]:
     """The hashes of workers who gave one answer to all utterances, of which they had ``SAME_FROM`` or more."""
     given: dict[str, list[str]] = defaultdict(list)
     for rating in ratings:
-        if rating.of.question == FAITHFUL and rating.text in CHOICES[FAITHFUL]:
+        if rating.of.question in DECISIVE.values() and rating.text in (YES, NO):
             given[rating.assignment.worker_hash].append(rating.text)
     return {worker for worker, texts in given.items() if worker and len(texts) >= SAME_FROM and len(set(texts)) == 1}
 
@@ -263,9 +282,85 @@ def responses_bytes(ratings: Iterable[Rating]) -> bytes:
             "submit_time": _milliseconds(rating.assignment.submit_time),
             "work_seconds": rating.assignment.work_seconds,
         }
-        for rating in sorted(ratings, key=lambda rating: (rating.place, rating.assignment.assignment_id, rating.field))
+        for rating in sorted(ratings, key=_row_order)
     ]
     return parquet_bytes(pa.Table.from_pylist(rows, RATINGS_SCHEMA))
+
+
+def _row_order(rating: Rating) -> tuple[str, int, str, str, str]:
+    item = rating.of.item
+    return item.dialogue_id, item.turn, item.place[0], rating.assignment.assignment_id, rating.field
+
+
+def why_none(answers: Answers) -> str:
+    """Why no answer can be used: the most frequent reasons."""
+    reasons = Counter(rating.reason for rating in answers.ratings if rating.reason)
+    reasons += Counter(letter.reason.partition(":")[0] for letter in answers.dead)
+    return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common(3)) or "the files hold none"
+
+
+class AnswerCounts(TypedDict):
+    """How many workers and assignments there are, answers by disposition and by reason, and dead letters."""
+
+    workers: int
+    assignments: int
+    answers: dict[str, int]
+    reasons: dict[str, dict[str, int]]
+    dead_letters: int
+
+
+def answer_counts(answers: Answers) -> AnswerCounts:
+    """What became of the answers."""
+    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    for rating in answers.ratings:
+        if rating.reason:
+            reasons[rating.disposition][rating.reason] += 1
+    return AnswerCounts(
+        workers=len({rating.assignment.worker_hash for rating in answers.ratings if rating.assignment.worker_hash}),
+        assignments=answers.assignments,
+        answers=dict(sorted(Counter(rating.disposition for rating in answers.ratings).items())),
+        reasons={disposition: dict(sorted(of.items())) for disposition, of in sorted(reasons.items())},
+        dead_letters=len(answers.dead),
+    )
+
+
+def answer_warnings(short: int, answers: Answers) -> list[str]:
+    """What the requester should look at; ``short`` is how many utterances lack ratings."""
+    warnings = [f"{counted(short, 'utterance')} short of ratings, see shortfall.csv"] if short else []
+    if answers.dead:
+        warnings.append(f"not used: {counted(len(answers.dead), 'record')}, see dead_letters.jsonl")
+    return warnings
+
+
+def answer_files(hits: Hits[Item], answers: Answers, votes: Mapping[Place, int]) -> dict[str, bytes]:
+    """The files about answers, by path.
+
+    Args:
+      hits: the pages.
+      answers: all of them.
+      votes: how many workers have answered the decisive question about each utterance, of those that lack some.
+    """
+    return {
+        "responses.parquet": responses_bytes(answers.ratings),
+        "shortfall.csv": _shortfall(hits, votes),
+        "dead_letters.jsonl": b"".join(line + b"\n" for line in sorted(map(msgspec.json.encode, answers.dead))),
+    }
+
+
+def _shortfall(hits: Hits[Item], votes: Mapping[Place, int]) -> bytes:
+    """``shortfall.csv`` as ``parapet mturk topup`` reads it: a row for each utterance that lacks ratings."""
+    fields = {
+        field.item.place: (page_id, name)
+        for page_id, page in hits.pages.items()
+        for name, field in page.fields.items()
+        if field.question == hits.decisive and field.item.stratum != CHECK
+    }
+    rows = []
+    for place, n in votes.items():
+        page_id, field = fields[place]
+        element_id = ":".join(str(part) for part in place if part != "")
+        rows.append([page_id, element_id, hits.task, field, str(n), str(hits.raters)])
+    return csv_bytes(("service_name", "element_id", "task", "field", "have", "need"), sorted(rows))
 
 
 def _milliseconds(seconds: int | None) -> int | None:

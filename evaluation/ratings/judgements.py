@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from parapet.evaluation.bootstrap import REPLICATES, interval, means, replicated, weights
 from parapet.evaluation.lines import ALL
@@ -18,10 +17,10 @@ from parapet.evaluation.ratings.agreement import (
     krippendorff_alpha,
     wilson_interval,
 )
-from parapet.evaluation.ratings.answers import Hits, Place, Rating
+from parapet.evaluation.ratings.answers import Hits, Item, Rating
 from parapet.evaluation.task import Metrics
-from parapet.transforms.hits.ratings import FAITHFUL, NATURAL, NO, YES
-from parapet.transforms.hits.records import RatedItem
+from parapet.transforms.hits.judged import FAITHFUL, NATURAL, NO, YES
+from parapet.transforms.hits.records import Place, RatedItem
 
 VALIDATED, INVALID = "#VALIDATED", "#INVALID"
 # The groups, and the strata of which they are.
@@ -32,6 +31,8 @@ GROUPS: Mapping[str, frozenset[str]] = {
     "#UNFAITHFUL": frozenset({"unfaithful"}),
     INVALID: frozenset({"invalid"}),
 }
+Votes = tuple[tuple[str, str], ...]  # (worker hash, answer) of the ratings that count
+
 METRICS = ("agreement", "human_faithful", "naturalness", "fleiss_kappa", "krippendorff_alpha")
 
 
@@ -39,13 +40,13 @@ class Judged(msgspec.Struct, frozen=True):
     """What people say of an utterance.
 
     Attributes:
-      votes: (worker hash, yes or no) of the ratings that count.
+      votes: yes or no.
       natural: the ratings of naturalness.
       majority: whether it is faithful; None where there is no majority.
     """
 
     item: RatedItem
-    votes: tuple[tuple[str, str], ...]
+    votes: Votes
     natural: tuple[int, ...]
     majority: bool | None
 
@@ -97,49 +98,94 @@ class Details(msgspec.Struct, frozen=True):
     dead_letters: int
 
 
-def judge(hits: Hits, ratings: Iterable[Rating]) -> list[Judged]:
+def judge(hits: Hits[RatedItem], ratings: Iterable[Rating]) -> list[Judged]:
     """The majority on each utterance, in the order of dialogues and turns."""
-    used: dict[tuple[Place, str], list[Rating]] = defaultdict(list)
-    for rating in ratings:
-        if rating.disposition == "used":
-            used[rating.place, rating.of.question].append(rating)
+    votes = votes_of(ratings)
     found = []
-    for item in sorted(hits.items, key=lambda item: (item.dialogue_id, item.turn)):
-        place = item.dialogue_id, item.turn
-        of_item = used[place, FAITHFUL]
-        votes = sorted((one.assignment.worker_hash or one.assignment.assignment_id, one.text) for one in of_item)
-        natural = sorted(int(one.text) for one in used[place, NATURAL])
-        found.append(Judged(item, tuple(votes), tuple(natural), _majority([vote for _, vote in votes], hits.raters)))
+    for item in in_order(hits.items):
+        of_item = votes[item.place, FAITHFUL]
+        natural = tuple(sorted(int(point) for _, point in votes[item.place, NATURAL]))
+        found.append(Judged(item, of_item, natural, majority(of_item, hits.raters)))
     return found
 
 
-def _majority(votes: Sequence[str], raters: int) -> bool | None:
+def in_order(items: Iterable[Item]) -> list[Item]:
+    """Utterances in the order of dialogues and turns."""
+    return sorted(items, key=lambda item: (item.dialogue_id, item.turn, item.place))
+
+
+def votes_of(ratings: Iterable[Rating]) -> dict[tuple[Place, str], Votes]:
+    """(worker, answer) of the ratings that count, by utterance and question; nothing where there are none."""
+    used: dict[tuple[Place, str], list[tuple[str, str]]] = defaultdict(list)
+    for rating in ratings:
+        if rating.disposition == "used":
+            worker = rating.assignment.worker_hash or rating.assignment.assignment_id
+            used[rating.place, rating.of.question].append((worker, rating.text))
+    return defaultdict(tuple, {of: tuple(sorted(votes)) for of, votes in used.items()})
+
+
+def majority(votes: Votes, raters: int) -> bool | None:
+    """Whether more than half of the wanted workers say yes; None where neither yes nor no has so many."""
+    answers = [answer for _, answer in votes]
     for choice in (YES, NO):
-        if 2 * votes.count(choice) > raters:
+        if 2 * answers.count(choice) > raters:
             return choice == YES
     return None
 
 
-def evaluate(judged: Sequence[Judged], hits: Hits, seed: str) -> tuple[Metrics, dict[str, GroupDetails]]:
+class Agreement(msgspec.Struct, frozen=True):
+    """How far workers agree with one another on a question.
+
+    Attributes:
+      complete: how many utterances have all wanted ratings: those of ``observed`` and ``fleiss_kappa``.
+      observed: the mean share of the pairs of workers who give the same answer to one.
+    """
+
+    complete: int
+    observed: float | None
+    fleiss_kappa: float | None
+    kappa_interval: Interval | None
+    krippendorff_alpha: float | None
+
+
+def agreement_of(votes: Sequence[tuple[Place, Votes]], raters: int, seed: str) -> Agreement:
+    """How far workers agree, with the interval of kappa over dialogues.
+
+    Args:
+      votes: of each utterance.
+      raters: how many workers were wanted.
+      seed: of the bootstrap.
+    """
+    complete = [(place, of) for place, of in votes if len(of) == raters and raters > 1]
+    counts = [[sum(answer == choice for _, answer in of) for choice in (YES, NO)] for _, of in complete]
+    drawn = {place[1]: weights(seed, place[1], REPLICATES) for place, _ in complete}
+    kappa = fleiss_kappa(counts)
+    of_complete = np.array([drawn[place[1]] for place, _ in complete])
+    alike = [sum(n * (n - 1) for n in of) / (raters * (raters - 1)) for of in counts]
+    return Agreement(
+        len(complete),
+        sum(alike) / len(alike) if alike else None,
+        kappa,
+        None if kappa is None else fleiss_interval(counts, of_complete),
+        krippendorff_alpha([(worker, place, answer) for place, of in votes for worker, answer in of]),
+    )
+
+
+def evaluate(judged: Sequence[Judged], hits: Hits[RatedItem], seed: str) -> tuple[Metrics, dict[str, GroupDetails]]:
     """(``metrics.json``, details) of each group that has utterances."""
-    drawn = {one.item.dialogue_id: weights(seed, one.item.dialogue_id, REPLICATES) for one in judged}
     metrics: Metrics = {}
     details = {}
     for name, strata in GROUPS.items():
         if group := [one for one in judged if one.item.stratum in strata]:
-            metrics[name], details[name] = _of_group(group, hits.raters, drawn, seed)
+            metrics[name], details[name] = _of_group(group, hits.raters, seed)
             if not hits.naturalness:
                 del metrics[name]["naturalness"]
                 del details[name].intervals["naturalness"]
     return metrics, details
 
 
-def _of_group(
-    group: Sequence[Judged], raters: int, drawn: Mapping[str, NDArray[np.int64]], seed: str
-) -> tuple[dict[str, float | None], GroupDetails]:
-    complete = [one for one in group if len(one.votes) == raters and raters > 1]
-    counts = [one.counts for one in complete]
-    labels = [(worker, (one.item.dialogue_id, one.item.turn), vote) for one in group for worker, vote in one.votes]
+def _of_group(group: Sequence[Judged], raters: int, seed: str) -> tuple[dict[str, float | None], GroupDetails]:
+    among = agreement_of([(one.item.place, one.votes) for one in group], raters, seed)
     decided = [one for one in group if one.majority is not None]
     agreeing, faithful = sum(bool(one.agrees) for one in decided), sum(bool(one.majority) for one in decided)
     natural = [(one.item.dialogue_id, value) for one in group if (value := one.values()["naturalness"]) is not None]
@@ -147,25 +193,25 @@ def _of_group(
         "agreement": agreeing / len(decided) if decided else None,
         "human_faithful": faithful / len(decided) if decided else None,
         "naturalness": sum(value for _, value in natural) / len(natural) if natural else None,
-        "fleiss_kappa": fleiss_kappa(counts),
-        "krippendorff_alpha": krippendorff_alpha(labels),
+        "fleiss_kappa": among.fleiss_kappa,
+        "krippendorff_alpha": among.krippendorff_alpha,
     }
-    of_complete = np.array([drawn[one.item.dialogue_id] for one in complete])
     intervals = {
         "agreement": wilson_interval(agreeing, len(decided)),
         "human_faithful": wilson_interval(faithful, len(decided)),
-        "naturalness": _mean_interval(natural, seed),
-        "fleiss_kappa": None if values["fleiss_kappa"] is None else fleiss_interval(counts, of_complete),
+        "naturalness": mean_interval(natural, seed),
+        "fleiss_kappa": among.kappa_interval,
     }
     confusion: dict[str, Counter[str]] = {word: Counter() for word in ("faithful", "unfaithful")}
     for one in group:
         confusion[verdict(one.item.faithful)][verdict(one.majority)] += 1
     return values, GroupDetails(
-        len(group), len(decided), len(complete), {name: dict(of) for name, of in confusion.items()}, intervals
+        len(group), len(decided), among.complete, {name: dict(of) for name, of in confusion.items()}, intervals
     )
 
 
-def _mean_interval(values: Sequence[tuple[str, float]], seed: str) -> Interval | None:
+def mean_interval(values: Sequence[tuple[str, float]], seed: str) -> Interval | None:
+    """The bootstrap interval of 95 % of the mean of (dialogue, value)."""
     statistic = [dialogue_id for dialogue_id, _ in values], [value for _, value in values]
     return interval(means(replicated(seed, [statistic]))[:, 0])
 

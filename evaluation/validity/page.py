@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from parapet.evaluation.lines import ALL
+from parapet.evaluation.ratings.answers import EXPLANATIONS
+from parapet.evaluation.ratings.page import OUTPUTS
 from parapet.evaluation.task import FILES, Metrics
 from parapet.evaluation.validity.checks import FUZZY, Check
-from parapet.evaluation.validity.results import Details
+from parapet.evaluation.validity.people import Judged
+from parapet.evaluation.validity.results import Crowd, Details
 from parapet.transforms import text
+from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
+from parapet.transforms.hits.judged import YES
+from parapet.transforms.hits.records import Place
 from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
 
+PEOPLE_HEADS = {
+    "human_valid": "valid",
+    "human_same": "the same",
+    "human_values": "all values",
+    "naturalness": "naturalness",
+    "observed_agreement": "agreement",
+    "fleiss_kappa": "Fleiss' kappa",
+    "krippendorff_alpha": "Krippendorff's alpha",
+}
+PEOPLE_TERMS = {
+    "Valid": "Turns that say the same as the original and, where it has values, all of these, as more than half of the "
+    "wanted workers find; of turns with a majority. The interval is Wilson's.",
+    "Agreement": "The share of pairs of workers with one answer to whether a turn says the same; of turns with all "
+    "wanted ratings.",
+    "Naturalness": "The mean over turns of their mean rating, 1 to 5.",
+    "Fleiss' kappa": "Agreement of the workers beyond chance on whether a turn says the same (Fleiss 1971), over turns "
+    "with all wanted ratings: 1 is full agreement, 0 is chance, and near 0 where nearly all turns say the same.",
+    "Krippendorff's alpha": "The same over all turns with two ratings or more.",
+}
+_NUMBERS = ("naturalness", "fleiss_kappa", "krippendorff_alpha")  # are no shares
 EXAMPLES = 12  # of each set and check
 
 TERMS = {
@@ -37,8 +64,8 @@ HEADS = {
 Failing = Callable[[Check], Sequence[tuple[str, str]]]  # the lines that say how a turn fails; none where it does not
 
 
-def report(checks: Sequence[Check], metrics: Metrics, details: Details) -> Report:
-    """The report: the numbers of each set, what was lost in it, and turns that fail a check."""
+def report(checks: Sequence[Check], judged: Mapping[Place, Judged], metrics: Metrics, details: Details) -> Report:
+    """The report: the numbers of each set, what people say of it, what was lost in it, and turns that fail a check."""
     sets = [name for name in details.groups if name != ALL]
     of_all, everything = metrics[ALL], details.groups[ALL]
     names = [name for name in HEADS if name in of_all]
@@ -50,6 +77,8 @@ def report(checks: Sequence[Check], metrics: Metrics, details: Details) -> Repor
     if what:
         title = f"Changed turns for which the same {what} is predicted"
         sections.append(_dots(title, "same_label", sets, metrics, details))
+    if details.people is not None:
+        sections.append(_people_table(sets, metrics, details.people))
     sections.append(_values_table(sets, details))
     changes = [
         [name, before, after, f"{n:,}"] for name in sets for before, after, n in details.groups[name].changed_labels
@@ -62,9 +91,14 @@ def report(checks: Sequence[Check], metrics: Metrics, details: Details) -> Repor
         )
     for name in sets:
         of_set = [one for one in checks if one.pair.set == name]
+        sections += _examples(f"Turns of {name} that people do not find valid", of_set, partial(_not_valid, judged))
         sections += _examples(f"Values lost in {name}", of_set, _lost)
         sections += _examples(f"Values that {name} says in another form", of_set, _in_another_form)
         sections += _examples(f"Turns of {name} with another prediction", of_set, _relabelled)
+    notes: list[str] = []
+    if details.people is not None:
+        sections += reasons_tables(details.people.reasons, EXPLANATIONS, "Answers that do not count")
+        notes = dead_letters_note(details.people.dead_letters)
     return Report(
         command="evaluate",
         title="Validity",
@@ -72,9 +106,53 @@ def report(checks: Sequence[Check], metrics: Metrics, details: Details) -> Repor
         lead=f"{', '.join(sets)}: {everything.changed:,} of {everything.user_turns:,} user turns changed.",
         tiles=[Tile(HEADS[name], text.percent(of_all[name])) for name in names],
         sections=sections,
-        terms={term: meaning for term, meaning in TERMS.items() if what or term not in ("Same label", "Accuracy")},
-        links=FILES,
+        terms={**_terms(bool(what)), **(PEOPLE_TERMS if details.people else {})},
+        notes=notes,
+        links={**FILES, **(OUTPUTS if details.people else {})},
     )
+
+
+def _terms(classified: bool) -> dict[str, str]:
+    return {term: meaning for term, meaning in TERMS.items() if classified or term not in ("Same label", "Accuracy")}
+
+
+def _people_table(sets: Sequence[str], metrics: Metrics, people: Crowd) -> Table:
+    names = [name for name in PEOPLE_HEADS if any(name in metrics[group] for group in people.groups)]
+
+    def cell(group: str, name: str) -> str:
+        form = text.percent if name not in _NUMBERS else lambda value: text.number(value, 2)
+        pair = people.groups[group].intervals.get(name)
+        small = [f"{form(pair[0])} to {form(pair[1])}"] if pair else []
+        return "\n".join([form(metrics[group][name]), *small])
+
+    rows = [
+        [
+            name,
+            *(cell(name, metric) for metric in names),
+            f"{people.groups[name].pairs:,}",
+            f"{people.groups[name].majorities:,}",
+        ]
+        for name in sets
+        if name in people.groups
+    ]
+    used, every = people.answers.get("used", 0), sum(people.answers.values())
+    return Table(
+        title="What people say",
+        columns=["set", *(PEOPLE_HEADS[name] for name in names), "turns", "with a majority"],
+        rows=rows,
+        note=f"{text.counted(people.raters, 'worker')} for each turn, {text.counted(people.workers, 'worker')} in all; "
+        f"{used:,} of {text.counted(every, 'answer')} count. Intervals of 95 %.",
+        numbers_in="details.json",
+    )
+
+
+def _not_valid(judged: Mapping[Place, Judged], one: Check) -> Sequence[tuple[str, str]]:
+    found = judged.get((one.pair.set, *one.pair.place))
+    if found is None or found.values()["human_valid"] != 0:
+        return []
+    counts = [("the same", found.same), ("all values", found.kept)]
+    said = [f"{what}: {sum(answer == YES for _, answer in of)} of {len(of)}" for what, of in counts if of]
+    return [("people", ", ".join(said))]
 
 
 def _sets_table(sets: Sequence[str], names: Sequence[str], metrics: Metrics, details: Details, what: str) -> Table:

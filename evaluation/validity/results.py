@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-Interval = tuple[float, float]
+from parapet.evaluation.ratings.agreement import Interval
+from parapet.evaluation.validity.people import PeopleDetails
 
 
 class GroupDetails(msgspec.Struct, frozen=True):
@@ -28,6 +29,18 @@ class GroupDetails(msgspec.Struct, frozen=True):
     intervals: dict[str, Interval | None]
 
 
+class Crowd(msgspec.Struct, frozen=True):
+    """What ``details.json`` has of the answers of people: how many, and what became of them."""
+
+    raters: int
+    workers: int
+    assignments: int
+    answers: dict[str, int]
+    reasons: dict[str, dict[str, int]]
+    dead_letters: int
+    groups: dict[str, PeopleDetails]
+
+
 class Details(msgspec.Struct, frozen=True):
     """``details.json``.
 
@@ -36,6 +49,7 @@ class Details(msgspec.Struct, frozen=True):
       spoken: whether values are compared in their spoken form, too.
       missing_dialogues: of the reference, by set.
       bad_spans: user turns of the reference with a span outside the text.
+      people: what people say, where some were asked.
     """
 
     labels: str | None
@@ -43,3 +57,4 @@ class Details(msgspec.Struct, frozen=True):
     missing_dialogues: dict[str, int]
     bad_spans: int
     groups: dict[str, GroupDetails]
+    people: Crowd | None = None

@@ -1,4 +1,4 @@
-"""The task: validity of perturbed sets by what a machine can check."""
+"""The task: validity of perturbed sets, by what a machine can check and by what people say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from typing import NamedTuple
 
 from parapet.evaluation.bootstrap import interval, means, replicated
 from parapet.evaluation.lines import ALL, groups_of, with_mean
+from parapet.evaluation.ratings.answers import (
+    Answers,
+    Hits,
+    answer_counts,
+    answer_files,
+    answer_warnings,
+    read_answers,
+    read_validity_hits,
+    why_none,
+)
 from parapet.evaluation.sets import Sources
 from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.validity.checks import (
@@ -21,19 +31,33 @@ from parapet.evaluation.validity.checks import (
     predict_labels,
 )
 from parapet.evaluation.validity.page import report
-from parapet.evaluation.validity.results import Details, GroupDetails
+from parapet.evaluation.validity.people import METRICS as PEOPLE
+from parapet.evaluation.validity.people import OF_ROWS, Judged, judge, short_of, summed_up
+from parapet.evaluation.validity.results import Crowd, Details, GroupDetails
 from parapet.evaluation.validity.turns import Pairs, read_pairs
 from parapet.evaluation.writing import rows_bytes
+from parapet.schemas.errors import InputError
 from parapet.transforms import text
+from parapet.transforms.crowd.worker_key import load_worker_key
+from parapet.transforms.hits.records import Place, VariedItem
 
 SHOWN_CHANGES = 20
 
 
+class Asked(NamedTuple):
+    """What people were asked, what they answered, and what they say of each turn."""
+
+    hits: Hits[VariedItem]
+    answers: Answers
+    judged: dict[Place, Judged]
+
+
 class Inputs(NamedTuple):
-    """The user turns, and the classifier, where there is one."""
+    """The user turns; the classifier; and what people have answered of some of them, where they were asked."""
 
     pairs: Pairs
     model: LabelModel | None
+    asked: Asked | None
 
 
 class Validity(Task[Inputs], frozen=True, kw_only=True):
@@ -42,6 +66,8 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
     Attributes:
       sources: the original and its sets.
       classifier: a folder of ``parapet train classifier``, or None.
+      hits: the folder of ``parapet hits --task validity``, or None; ``responses`` the answers to its pages, of
+        ``encoding`` where they have no byte order mark.
       seed: of the bootstrap.
     """
 
@@ -49,20 +75,33 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
 
     sources: Sources
     classifier: str | None = None
+    hits: str | None = None
+    responses: tuple[str, ...] = ()
+    encoding: str = "utf-8"
     seed: str = "0"
 
     def inputs(self) -> dict[str, str | None]:
-        """The corpora, and the classifier."""
-        return {**self.sources.inputs(), "classifier": self.classifier}
+        """The corpora, the classifier, the pages and the answers to them."""
+        responses = {f"responses/{i}": path for i, path in enumerate(self.responses, 1)}
+        return {**self.sources.inputs(), "classifier": self.classifier, "hits": self.hits, **responses}
 
     def read(self) -> Inputs:
         """The user turns of all sets beside the original's. Raises InputError where they cannot be compared."""
         model = load_classifier(self.classifier) if self.classifier is not None else None
-        return Inputs(read_pairs(self.sources), model)
+        pairs = read_pairs(self.sources)
+        return Inputs(pairs, model, self._read_answers(pairs) if self.hits is not None else None)
+
+    def _read_answers(self, pairs: Pairs) -> Asked:
+        assert self.hits is not None
+        hits = read_validity_hits(self.hits)
+        answers = read_answers(self.responses, hits, load_worker_key(), self.encoding)
+        return Asked(hits, answers, judge(hits, answers, pairs.pairs, self.hits))
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
-        """Checks every pair."""
-        pairs, labels = inputs.pairs, None
+        """Checks every pair. Raises InputError where people were asked and no answer can be used."""
+        pairs, labels, asked = inputs.pairs, None, inputs.asked
+        if asked is not None and not any(one.same for one in asked.judged.values()):
+            raise InputError(f"no answer can be used: {why_none(asked.answers)}", ", ".join(self.responses))
         if inputs.model is not None:
             stage("classify turns")
             labels = predict_labels(inputs.model, pairs.pairs)
@@ -70,12 +109,18 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
         form, spoken = compared_form()
         checks = [check(pair, labels, form) for pair in pairs.pairs]
         metrics, groups = evaluate(checks, pairs.sets, labels is not None, self.seed)
-        details = Details(
-            labels=labels.task if labels else None, spoken=spoken, missing_dialogues=pairs.missing, groups=groups,
-            bad_spans=pairs.bad_spans,
-        )  # fmt: skip
+        judged = asked.judged if asked is not None else {}
+        people = _add_people(metrics, asked, self.seed) if asked is not None else None
+        details = Details(labels.task if labels else None, spoken, pairs.missing, pairs.bad_spans, groups, people)
+        metrics = with_mean(metrics)
+        files = files_of(metrics, details, _rows(checks, judged), report(checks, judged, metrics, details))
+        warnings = _warnings(pairs, spoken)
+        if asked is not None:
+            short = short_of(judged)
+            files |= answer_files(asked.hits, asked.answers, short)
+            warnings += answer_warnings(len(short), asked.answers)
         return Result(
-            files=files_of(metrics, details, _rows(checks), report(checks, metrics, details)),
+            files=files,
             summary=_summary(metrics, details),
             options={
                 "split": self.sources.split,
@@ -85,7 +130,7 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
                 "seed": self.seed,
             },
             counts={"turns": len(checks), "changed": sum(one.pair.changed for one in checks)},
-            warnings=_warnings(pairs, spoken),
+            warnings=warnings,
         )
 
 
@@ -111,7 +156,19 @@ def evaluate(
         columns = {name: [row[name] for row in values] for name in names}
         metrics[group] = {name: _mean(column) for name, column in columns.items()}
         details[group] = _details(of_group, columns, seed)
-    return with_mean(metrics), details
+    return metrics, details
+
+
+def _add_people(metrics: Metrics, asked: Asked, seed: str) -> Crowd:
+    """Adds what people say to the metrics of each set that they were asked about; the details of it."""
+    names = [name for name in PEOPLE if name != "naturalness" or asked.hits.naturalness]
+    groups = {}
+    for group in metrics:
+        judged = [one for one in asked.judged.values() if group in (ALL, one.item.stratum)]
+        if judged:
+            found, groups[group] = summed_up(judged, seed)
+            metrics[group] |= {name: found[name] for name in names}
+    return Crowd(asked.hits.raters, groups=groups, **answer_counts(asked.answers))
 
 
 def _mean(column: Sequence[float | None]) -> float | None:
@@ -141,11 +198,14 @@ def _details(checks: Sequence[Check], columns: Mapping[str, Sequence[float | Non
     )
 
 
-def _rows(checks: Sequence[Check]) -> bytes:
-    values = [one.values() for one in checks]
+def _rows(checks: Sequence[Check], judged: Mapping[Place, Judged]) -> bytes:
+    keys = [(one.pair.set, *one.pair.place) for one in checks]
+    values = [
+        one.values() | (judged[key].values() if key in judged else {}) for key, one in zip(keys, checks, strict=True)
+    ]
     return rows_bytes(
-        [(one.pair.set, *one.pair.place) for one in checks],
-        {name: [row[name] for row in values] for name in METRICS},
+        keys,
+        {name: [row.get(name) for row in values] for name in (*METRICS, *(OF_ROWS if judged else ()))},
         {
             "original": [one.pair.original.utterance for one in checks],
             "utterance": [one.pair.utterance for one in checks],
@@ -169,6 +229,11 @@ def _summary(metrics: Metrics, details: Details) -> list[str]:
         line += f", {text.percent(share)} of {text.counted(group.values, 'value')} kept"
         if details.labels:
             line += f", same {details.labels} predicted for {text.percent(values['same_label'])}"
+        if "human_valid" in values:
+            assert details.people is not None
+            pairs = text.counted(details.people.groups[name].pairs, "turn")
+            line += f"; people find {text.percent(values['human_valid'])} of {pairs} valid, "
+            line += f"Fleiss' kappa {text.number(values['fleiss_kappa'], 2)}"
         lines.append(line)
     return lines
 

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from parapet.pipelines.crowd_answers import add_judgements, responses_of
 from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
-from parapet.schemas.layout import as_path, is_there
+from parapet.pipelines.flags import StrictParser, add_output, add_seed
 
 if TYPE_CHECKING:
     from parapet.evaluation.ratings.task import Ratings
@@ -27,12 +27,7 @@ EXAMPLE = """\
 def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("evaluate --task ratings", DESCRIPTION, EXAMPLE)
-    add = parser.group(INPUT)
-    add("--hits", required=True, metavar="DIR", reads=True, help="output of 'parapet hits --task ratings'")
-    text = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
-    add("--responses", nargs="+", required=True, metavar="FILE|DIR", reads=True, help=text)
-    text = "encoding of --responses without a byte order mark"
-    add("--encoding", rare=True, default="utf-8", metavar="NAME", help=text)
+    add_judgements(parser, "ratings")
     add_output(parser)
     add_seed(parser, "the bootstrap")
     return parser
@@ -41,17 +36,8 @@ def parser() -> StrictParser:
 def task(args: argparse.Namespace) -> Ratings:
     """The task that the flags describe."""
     from parapet.evaluation.ratings.task import Ratings
-    from parapet.transforms.crowd.ingest.files import check_encoding, check_file
-    from parapet.transforms.mturk.collected import FILE
 
-    folders = [is_there(path) and as_path(path).is_dir() for path in args.responses]
-    paths = [
-        str(as_path(path) / FILE) if is_dir else path for path, is_dir in zip(args.responses, folders, strict=True)
-    ]
-    for path in paths:
-        check_file(path, "--responses")
-    check_encoding(args.encoding, "--encoding")
-    return Ratings(hits=args.hits, responses=tuple(paths), encoding=args.encoding, seed=args.seed)
+    return Ratings(hits=args.hits, responses=responses_of(args), encoding=args.encoding, seed=args.seed)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

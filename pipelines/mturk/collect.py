@@ -21,7 +21,11 @@ EXAMPLE = """\
 
 
 # What reads the answers to tasks other than those on schemas.
-_READERS = {"rewrites": "compose_variations", "ratings": "evaluate --task ratings"}
+_READERS = {
+    "rewrites": "compose_variations",
+    "ratings": "evaluate --task ratings",
+    "validity": "evaluate --task validity",
+}
 
 
 class Config(session.Config, frozen=True, kw_only=True):

@@ -7,16 +7,18 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from page_recorder import Recorder, serve
 
 from parapet.pipelines.main import main
+from parapet.transforms.hits.judged import render_judged
 from parapet.transforms.hits.make_hits import summary_files
-from parapet.transforms.hits.ratings import render_ratings
-from parapet.transforms.hits.records import PlainAct, RatedItem, Settings
+from parapet.transforms.hits.records import PlainAct, RatedItem, Settings, VariedItem
+from parapet.transforms.hits.terms import HitTask
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -118,16 +120,31 @@ ITEMS = [
 RATINGS = {f"{name}_{i}": value for i in range(3) for name, value in (("faithful", "no"), ("natural", str(i + 3)))}
 
 
-@pytest.fixture(scope="module")
-def ratings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
-    folder = tmp_path_factory.mktemp("ratings")
-    settings = Settings(tasks=("ratings",))
-    hits = render_ratings(0, ITEMS, settings)
+PAIRS = [
+    VariedItem("1", 2, "typos", "Bars_1", (("SYSTEM", "Where?"),), "In San Jose.", ("San Jose",), "In San Jose!"),
+    VariedItem("2", 0, "verbose", "Bars_1", (("USER", HOSTILE), ("SYSTEM", "")), HOSTILE, (), ""),
+]
+ANSWERS = {"same_0": "no", "values_0": "yes", "natural_0": "1", "same_1": "yes", "natural_1": "5"}
+
+
+def judged_pages(folder: Path, task: HitTask, items: Sequence[RatedItem | VariedItem]) -> Iterator[Recorder]:
+    settings = Settings(tasks=(task,))
+    hits = render_judged(0, items, settings)
     files = {"pages/page.html": hits.pages[0].html, **summary_files([hits], settings)}
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
     yield from serve(folder)
+
+
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    yield from judged_pages(tmp_path_factory.mktemp("ratings"), "ratings", ITEMS)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    yield from judged_pages(tmp_path_factory.mktemp("pairs"), "validity", PAIRS)
 
 
 @pytest.fixture(scope="module")
@@ -485,3 +502,20 @@ def test_a_preview_of_ratings_is_disabled_and_texts_are_shown_as_they_are(page, 
     page.goto(f"{ratings.address}/index.html")
     assert fits(page)
     page.get_by_role("link", name=":ratings").click()
+
+
+def test_pairs_are_shown_as_they_are_and_posted(page, pairs):
+    page.goto(f"{pairs.address}/pages/page.html?assignmentId=3XYZ")
+    assert page.locator(".said").all_inner_texts() == ["In San Jose.", "In San Jose!", HOSTILE, "(says nothing)"]
+    assert page.locator(".said b").all_inner_texts() == ["San Jose"]
+    assert page.get_by_text("Assistant: Where?").is_visible()
+    assert page.locator("#hit-left").inner_text() == "5 of 5 left"
+    assert fits(page)
+    for name, value in ANSWERS.items():
+        page.check(f"[name={name}][value='{value}']")
+    page.click("#hit button")
+    page.wait_for_url("**/mturk/externalSubmit")
+    assert pairs.posted.pop() == [("assignmentId", "3XYZ"), *ANSWERS.items()]
+    page.goto(f"{pairs.address}/index.html")
+    assert fits(page)
+    assert page.get_by_role("link", name=":validity").get_attribute("href").endswith(".validity.html")

@@ -16,20 +16,20 @@ from parapet.schemas.elements import TASKS, elements_of
 from parapet.schemas.service import Service
 from parapet.transforms.counts import Balance, CountKey, Counts, Equals, Invariant
 from parapet.transforms.files import read_bytes, write_staged
+from parapet.transforms.hits.judged import render_judged
 from parapet.transforms.hits.page import requester_html
 from parapet.transforms.hits.plan import Plan, make_plan
-from parapet.transforms.hits.ratings import render_ratings
-from parapet.transforms.hits.records import Hits, Page, PageRecord, RatedItem, Settings
+from parapet.transforms.hits.records import Hits, Page, PageRecord, RatedItem, Settings, VariedItem
 from parapet.transforms.hits.render_dialogues import render_dialogues
 from parapet.transforms.hits.render_service import render_service
 from parapet.transforms.hits.rewriting import Choice, DialoguePath, Scan, choose, scan
-from parapet.transforms.hits.terms import RATINGS, REWRITES, SCHEMAS, HitTask
+from parapet.transforms.hits.terms import RATINGS, REWRITES, VALIDITY, HitTask, kind_of
 from parapet.transforms.pages import render
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
 
 CSV_COLUMNS = ("task_id", "service_name", "task", "fields", "body")
-RATINGS_CSV_COLUMNS = ("task_id", "fields", "body")
+JUDGED_CSV_COLUMNS = ("task_id", "fields", "body")
 REWRITES_CSV_COLUMNS = ("task_id", "dialogue_id", "turn", "values", "fields", "body")
 
 _HITS = "hits"
@@ -97,8 +97,8 @@ class MakeRewriteHits(beam.PTransform):
         return _finish(outputs, self.settings, self.info, [Equals(("files",), len(self.paths)), every_turn])
 
 
-class MakeRatingHits(beam.PTransform):
-    """The pages of generated utterances, and all that is written of them together.
+class MakeJudgedHits(beam.PTransform):
+    """The pages of utterances that are judged, and all that is written of them together.
 
     Args:
       groups: the utterances that are judged together, in order.
@@ -106,14 +106,14 @@ class MakeRatingHits(beam.PTransform):
       info: the run.
     """
 
-    def __init__(self, groups: Sequence[Sequence[RatedItem]], settings: Settings, info: RunInfo) -> None:
+    def __init__(self, groups: Sequence[Sequence[RatedItem | VariedItem]], settings: Settings, info: RunInfo) -> None:
         super().__init__()
         self.groups, self.settings, self.info = list(groups), settings, info
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         """The manifest of the published run."""
         expect(len(self.groups), "pages")
-        write = partial(_write_ratings, settings=self.settings, output=self.info.output)
+        write = partial(_write_judged, settings=self.settings, output=self.info.output)
         outputs = (
             begin.pipeline
             | "Utterances" >> beam.Create(list(enumerate(self.groups)))
@@ -161,11 +161,11 @@ def _write_file(path: DialoguePath, choice: Choice, settings: Settings, output: 
     return result
 
 
-def _write_ratings(group: tuple[int, Sequence[RatedItem]], settings: Settings, output: str) -> FileResult:
-    hits = render_ratings(*group, settings)
+def _write_judged(group: tuple[int, Sequence[RatedItem | VariedItem]], settings: Settings, output: str) -> FileResult:
+    hits = render_judged(*group, settings)
     result = _written(hits, output)
     advance(1, "pages")
-    result.counts.add("items", sum(len(page.record.items or ()) for page in hits.pages))
+    result.counts.add("items", sum(len(page.record.judged or ()) for page in hits.pages))
     return result
 
 
@@ -221,7 +221,8 @@ def requester_csv(pages: Sequence[Page], task: HitTask) -> bytes:
     """The requester site's input: a row per page of ``task``, no cell with a line break."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerow({REWRITES: REWRITES_CSV_COLUMNS, RATINGS: RATINGS_CSV_COLUMNS}.get(task, CSV_COLUMNS))
+    columns = {REWRITES: REWRITES_CSV_COLUMNS, RATINGS: JUDGED_CSV_COLUMNS, VALIDITY: JUDGED_CSV_COLUMNS}
+    writer.writerow(columns.get(task, CSV_COLUMNS))
     writer.writerows(_row(page) for page in pages if page.record.task == task)
     return text.getvalue().encode()
 
@@ -232,7 +233,7 @@ def _row(page: Page) -> list[str | int | None]:
     if record.task == REWRITES:
         values = msgspec.json.encode(record.values).decode()
         return [record.task_id, record.dialogue_id, record.turn, values, fields, page.body]
-    if record.task == RATINGS:
+    if record.judged is not None:
         return [record.task_id, fields, page.body]
     return [record.task_id, record.service_name, record.task, fields, page.body]
 
@@ -242,7 +243,7 @@ def index_html(records: Sequence[PageRecord], plan: Plan, settings: Settings) ->
     return render(
         "hit_index.html.jinja",
         records=records,
-        kind=next((task for task in (REWRITES, RATINGS) if task in settings.tasks), SCHEMAS),
+        kind=kind_of(settings.tasks),
         cells=plan.cells(),
         terms=settings.terms,
         fee_percent=f"{(plan.terms.fee_rate() * 100).normalize():f}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -26,7 +27,7 @@ class Settings(msgspec.Struct, frozen=True):
       only: the fields of a top-up, as (task id, form field); None for everything.
       tasks: which tasks the pages are of.
       turns: how many user turns are drawn; None for all. ``seed`` is of that draw.
-      naturalness: whether ratings have the question of how natural an utterance sounds.
+      naturalness: whether judged utterances have the question of how natural they sound.
     """
 
     terms: Terms = Terms()
@@ -61,7 +62,9 @@ class PlainAct(msgspec.Struct, frozen=True):
         return ": ".join(filter(None, [self.does, " – ".join(filter(None, [self.about, self.value]))]))
 
 
+CHECK: Literal["check"] = "check"
 Stratum = Literal["faithful", "unfaithful", "invalid", "check"]
+Place = tuple[str, str, int]  # of an utterance that is judged: its set, if it has one, dialogue and turn
 
 
 class RatedItem(msgspec.Struct, frozen=True):
@@ -86,11 +89,66 @@ class RatedItem(msgspec.Struct, frozen=True):
     previous: str
     utterance: str
 
+    @property
+    def place(self) -> Place:
+        """What distinguishes it from others of its task."""
+        return "", self.dialogue_id, self.turn
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What the acts say, but for a plain yes."""
+        return tuple(act.value for act in self.acts if act.value != "yes")
+
+    @property
+    def turns(self) -> int:
+        """Turns to read."""
+        return TURNS_OF_ITEM
+
+    def as_check(self, utterance: str) -> RatedItem:
+        """The same beside an utterance that does not fit."""
+        return msgspec.structs.replace(self, stratum=CHECK, faithful=False, utterance=utterance)
+
+
+class VariedItem(msgspec.Struct, frozen=True):
+    """A user turn of a perturbed set, which workers compare with the original. The page does not say which set it is.
+
+    Attributes:
+      dialogue_id: the dialogue. ``turn`` is the position of the user's turn in it, from 0.
+      stratum: the name of the set; ``check`` for a turn beside another one's.
+      before: the turns before it: (speaker, utterance).
+      original: what the user said.
+      values: words of it that say a value.
+      utterance: the same as the set has it.
+    """
+
+    dialogue_id: str
+    turn: int
+    stratum: str
+    service_name: str
+    before: tuple[tuple[str, str], ...]
+    original: str
+    values: tuple[str, ...]
+    utterance: str
+
+    @property
+    def place(self) -> Place:
+        """What distinguishes it from others of its task."""
+        return self.stratum, self.dialogue_id, self.turn
+
+    @property
+    def turns(self) -> int:
+        """Turns to read: those before, and both versions."""
+        return len(self.before) + 2
+
+    def as_check(self, utterance: str) -> VariedItem:
+        """The same beside an utterance that does not fit."""
+        return msgspec.structs.replace(self, stratum=CHECK, utterance=utterance)
+
 
 class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of ``manifest.jsonl``: one HIT, with everything that publishing it needs but the question's text.
 
-    What only rewrites and ratings have comes last, with defaults, and is left out of the lines of other tasks.
+    What schema tasks lack comes last, with defaults, and is left out of the lines of other tasks.
 
     Attributes:
       page: the HTML, below the output folder. ``question`` is the HTMLQuestion of it.
@@ -104,6 +162,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
       utterance: the sentence to be rewritten, as the page shows it.
       values: what every answer must have letter for letter, as the page shows it; None where nothing is rewritten.
       items: what is rated, in the order of the page and of ``fields``, of which each has one or two.
+      pairs: the same of turns that are compared with the original; each has one to three fields.
     """
 
     task_id: str
@@ -135,12 +194,18 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     utterance: str = ""
     values: list[KeptValue] | None = None
     items: list[RatedItem] | None = None
+    pairs: list[VariedItem] | None = None
+
+    @property
+    def judged(self) -> Sequence[RatedItem | VariedItem] | None:
+        """The utterances that are judged, of either kind."""
+        return self.items if self.pairs is None else self.pairs
 
     @property
     def turns(self) -> int:
-        """Turns to read: of the dialogue, that of the utterance included; of ratings, ``TURNS_OF_ITEM`` an item."""
-        if self.items is not None:
-            return TURNS_OF_ITEM * len(self.items)
+        """Turns to read: of the dialogue, that of the utterance included; of what is judged, those of all items."""
+        if self.judged is not None:
+            return sum(item.turns for item in self.judged)
         return 0 if self.turn is None else self.turn + 1
 
 

@@ -12,10 +12,12 @@ import msgspec
 from parapet.schemas.elements import Task
 from parapet.schemas.errors import InputError
 
-# The tasks of a HIT: SGD-X's two on schemas, RADDLE's on user utterances, and SGSAcc's on generated ones.
-HitTask = Task | Literal["rewrites", "ratings"]
+# The tasks of a HIT: SGD-X's two on schemas, RADDLE's on user utterances, SGSAcc's on generated ones, and one on user
+# utterances of a perturbed set.
+HitTask = Task | Literal["rewrites", "ratings", "validity"]
 REWRITES: Literal["rewrites"] = "rewrites"
 RATINGS: Literal["ratings"] = "ratings"
+VALIDITY: Literal["validity"] = "validity"
 SCHEMAS = "schemas"  # both tasks on schemas
 
 # The time estimates that each kind of task uses.
@@ -23,6 +25,7 @@ ESTIMATES: Mapping[str, tuple[str, ...]] = {
     SCHEMAS: ("name_seconds", "description_seconds", "reading_seconds"),
     REWRITES: ("rewrite_seconds", "turn_seconds"),
     RATINGS: ("reading_seconds", "rating_seconds", "turn_seconds"),
+    VALIDITY: ("reading_seconds", "rating_seconds", "turn_seconds"),
 }
 
 CENT = Decimal("0.01")
@@ -74,6 +77,11 @@ WORDING: dict[HitTask, Wording] = {
     "ratings": Wording(
         "Check whether the replies of an assistant say what they should",
         "Compare short replies of an assistant with lists of what they have to say, and answer Yes or No.",
+        "rating, checking, comparing, english, sentence",
+    ),
+    "validity": Wording(
+        "Check whether two sentences of a conversation say the same",
+        "Compare what someone said in a short conversation with another version of it, and answer Yes or No.",
         "rating, checking, comparing, english, sentence",
     ),
 }
@@ -156,7 +164,7 @@ class Terms(msgspec.Struct, frozen=True):
         """The estimated seconds for a page with that many fields, and turns of a dialogue."""
         if task == REWRITES:
             return self.turn_seconds * turns + self.rewrite_seconds * fields
-        if task == RATINGS:
+        if task in (RATINGS, VALIDITY):
             return self.reading_seconds + self.turn_seconds * turns + self.rating_seconds * fields
         each = self.name_seconds if task == "names" else self.description_seconds
         return self.reading_seconds + each * fields
@@ -185,9 +193,14 @@ class Terms(msgspec.Struct, frozen=True):
 
     def options(self, tasks: Collection[str]) -> dict[str, Any]:
         """The same as JSON, decimals as strings, without the estimates that ``tasks`` have no use for."""
-        kind = next((task for task in (REWRITES, RATINGS) if task in tasks), SCHEMAS)
+        kind = kind_of(tasks)
         unused = {name for names in ESTIMATES.values() for name in names} - set(ESTIMATES[kind])
         return {name: plain(getattr(self, name)) for name in self.__struct_fields__ if name not in unused}
+
+
+def kind_of(tasks: Collection[str]) -> str:
+    """The task of all pages of a run as ``--task`` calls it; ``schemas`` for both tasks on schemas."""
+    return next((task for task in (REWRITES, RATINGS, VALIDITY) if task in tasks), SCHEMAS)
 
 
 def up_to_cent(amount: Decimal) -> Decimal:

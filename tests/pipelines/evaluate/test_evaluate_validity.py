@@ -14,9 +14,13 @@ from folders import files_of
 
 from parapet.evaluation.models.classifier.answering import load
 from parapet.evaluation.models.classifier.data import ACTS, read_turns
+from parapet.local_mturk.server import LocalMTurk
+from parapet.local_mturk.workers import Script, play
 from parapet.pipelines.evaluate import run as run_evaluate
+from parapet.pipelines.main import main
 from parapet.pipelines.perturb import run as run_perturb
 from parapet.pipelines.train import run as train
+from parapet.transforms.hits.markup import html_of
 
 HOSTILE = "</textarea><script>alert(1)</script> =HYPERLINK(1) | `x` \u202e\U0001f600"
 SCHEMA = [
@@ -224,3 +228,173 @@ def test_what_cannot_be_compared(corpus: Path, tmp_path: Path, capfd: pytest.Cap
     flags = ["--task", "validity", "--output", str(tmp_path / "out"), *map(str, reference), f"a={root}"]
     assert run_evaluate(flags) == 0
     assert "a: lacks 1 dialogue of the reference" in capfd.readouterr().err
+
+
+NAMES = ("heard", "lossy")
+TRUE_TO_THE_ORIGINAL = {("heard", "1_00000", 0), ("heard", "1_00000", 2), ("lossy", "1_00000", 0)}
+
+
+def hits(corpus: Path, out: Path, *flags: object) -> int:
+    reference = ["--dialogues", corpus / "original", "--sets", *(f"{name}={corpus / name}" for name in NAMES)]
+    return main([*map(str, ("hits", "--task", "validity", *reference, "--output", out, *flags)), "--quiet"])
+
+
+def manifest(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "manifest.jsonl").read_text().splitlines()]
+
+
+def items_by_field(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The pair that a form field is about."""
+    numbers = list(dict.fromkeys(field.rpartition("_")[2] for field in record["fields"]))
+    return {field: record["pairs"][numbers.index(field.rpartition("_")[2])] for field in record["fields"]}
+
+
+def place_of(item: dict[str, Any]) -> tuple[str, str, int]:
+    return item["stratum"], item["dialogue_id"], item["turn"]
+
+
+def scripts(records: list[dict[str, Any]]) -> list[Script]:
+    """Three workers who know the truth; the third takes what the second set says for the same, but for checks."""
+    found = []
+    for record in records:
+        for worker in range(3):
+            answers = {}
+            for field, item in items_by_field(record).items():
+                true = place_of(item) in TRUE_TO_THE_ORIGINAL or (worker == 2 and item["stratum"] == "lossy")
+                answers[field] = str(2 + worker) if field.startswith("natural") else "yes" if true else "no"
+            found.append(Script(f"AWORKER{worker:07}", record["task_id"], answers, 300))
+    return found
+
+
+def test_pages_do_not_say_of_which_set_a_turn_is(corpus: Path, tmp_path: Path) -> None:
+    assert hits(corpus, tmp_path / "pairs", "--items", 1, "--checks", 1) == 0
+    records = manifest(tmp_path / "pairs")
+    items = [item for record in records for item in record["pairs"]]
+    drawn = [place_of(item) for item in items if item["stratum"] != "check"]
+    # The changed turns with the original's states, each once; that of Oslo has another state.
+    assert sorted(drawn) == sorted(
+        [("heard", "1_00000", 0), ("heard", "1_00000", 2), *(("lossy", "1_00000", turn) for turn in (0, 2, 4))]
+    )
+    for record in records:
+        page = (tmp_path / "pairs" / record["page"]).read_text()
+        assert html_of((tmp_path / "pairs" / record["question"]).read_bytes()) == page
+        assert "<script>alert" not in page
+        assert not any(word in page for word in ("lossy", "heard", "stratum", "1_0000"))
+        for field, item in items_by_field(record).items():
+            assert f'name="{field}"' in page
+            assert item["values"] or not field.startswith("values")
+    checks = [item for item in items if item["stratum"] == "check"]
+    assert checks
+    utterances = {
+        item["utterance"]: (item["dialogue_id"], item["turn"]) for item in items if item["stratum"] != "check"
+    }
+    for check in checks:
+        assert utterances[check["utterance"]] != (check["dialogue_id"], check["turn"])
+        assert not any(value.casefold() in check["utterance"].casefold() for value in check["values"] if len(value) > 2)
+    assert hits(corpus, tmp_path / "few", "--pairs", 1, "--checks", 0, "--no_naturalness") == 0
+    few = [item for record in manifest(tmp_path / "few") for item in record["pairs"]]
+    assert sorted(item["stratum"] for item in few) == ["heard", "lossy"]
+    assert {place_of(item) for item in few} < set(drawn)
+    options = json.loads((tmp_path / "few" / "run.json").read_bytes())["options"]
+    assert options["drawn"] == {"heard": {"drawn": 1, "turns": 2}, "lossy": {"drawn": 1, "turns": 3}}
+
+
+def test_from_pages_to_what_people_say_and_pay(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "tests")
+    monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+    pairs, batch = tmp_path / "pairs", tmp_path / "batch"
+    assert hits(corpus, pairs, "--items", 1) == 0
+    records = manifest(pairs)
+    [bad, *_] = (i for i, record in enumerate(records) if len(record["pairs"]) > 1)
+    asked = [*sets(corpus, *NAMES), "--hits", str(pairs), "--responses", str(batch)]
+    with LocalMTurk(tmp_path / "mturk.sqlite") as server:
+        publish = ["--batch", str(batch), "--hits", str(pairs), "--endpoint_url", server.url]
+        assert main(["mturk", "publish", *publish, "--quiet"]) == 0
+        played = scripts(records)
+        # On one page the third worker says of the check that it is the same: no answer of the page counts.
+        checks = [field for field, item in items_by_field(records[bad]).items() if item["stratum"] == "check"]
+        played[3 * bad + 2].answers.update({field: "yes" for field in checks if field.startswith("same")})
+        assert play(server.url, played).submitted == len(played)
+        assert main(["mturk", "collect", "--batch", str(batch), "--quiet"]) == 0
+        metrics = evaluate(tmp_path / "judged", *asked)
+        topup = ["--batch", str(batch), "--shortfall", str(tmp_path / "judged" / "shortfall.csv")]
+        assert main(["mturk", "topup", *topup, "--quiet"]) == 0
+        wanted = {hit["RequesterAnnotation"]: hit["MaxAssignments"] for hit in server.snapshot()["hits"].values()}
+        assert wanted == {record["task_id"]: 5 if i == bad else 3 for i, record in enumerate(records)}
+        pay = ["--batch", str(batch), "--audit", str(tmp_path / "judged")]
+        assert main(["mturk", "pay", *pay, "--quiet"]) == 0
+    rows = pq.read_table(tmp_path / "judged" / "rows.parquet").to_pylist()
+    said = {(row["set"], row["dialogue_id"], row["turn"]): row for row in rows if row["human_same"] is not None}
+    assert {place for place, row in said.items() if row["human_valid"] == 1} == TRUE_TO_THE_ORIGINAL
+    assert len(said) == 5
+    for name, share in (("heard", 1), ("lossy", 1 / 3)):
+        assert metrics[name]["human_valid"] == metrics[name]["human_same"] == pytest.approx(share)
+    assert metrics["heard"]["human_values"] == 1
+    assert metrics["heard"]["fleiss_kappa"] is None  # all say the same of all
+    assert metrics["lossy"]["changed"] == 1
+    on_page = {place_of(item) for item in records[bad]["pairs"] if item["stratum"] != "check"}
+    assert {row["naturalness"] for place, row in said.items() if place in on_page} == {2.5}
+    assert {row["naturalness"] for place, row in said.items() if place not in on_page} == {3.0}
+    people = json.loads((tmp_path / "judged" / "details.json").read_bytes())["people"]
+    assert people["reasons"]["rejected"] == {"failed_check": len(records[bad]["fields"])}
+    assert (people["workers"], people["assignments"]) == (3, 3 * len(records))
+    responses = pq.read_table(tmp_path / "judged" / "responses.parquet").to_pylist()
+    assert len(responses) == 3 * sum(len(record["fields"]) for record in records)
+    assert {row["stratum"] for row in responses} == {"heard", "lossy", "check"}
+    page = (tmp_path / "judged" / "report.html").read_text()
+    assert "Turns of lossy that people do not find valid" in page
+    assert "<script>alert" not in page
+    assert not any(b"AWORKER" in data for data in files_of(tmp_path / "judged").values())
+
+    def fails(*flags: object) -> str:
+        assert run_evaluate(["--task", "validity", "--output", str(tmp_path / "no"), *map(str, flags)]) == 2
+        return capfd.readouterr().err
+
+    assert "go together" in fails(*sets(corpus, *NAMES), "--hits", pairs)
+    swapped = [*asked[:3], f"heard={corpus / 'lossy'}", f"lossy={corpus / 'heard'}", *asked[5:]]
+    assert "shows other sets than --sets" in fails(*swapped)
+    assert main(["evaluate", "--task", "ratings", *asked[5:], "--output", str(tmp_path / "no")]) == 2
+    assert "has other tasks: make them with 'parapet hits --task ratings'" in capfd.readouterr().err
+
+
+def test_kappa_of_workers_who_differ(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of five turns all three say yes of three, and one of three of the others: kappa by hand."""
+    monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+    assert hits(corpus, tmp_path / "pairs") == 0
+    records = manifest(tmp_path / "pairs")
+    fields = sorted({field for record in records for field in record["fields"]})
+    lines = [",".join(["AssignmentId", "WorkerId", "WorkTimeInSeconds", "Input.task_id", "Input.fields"])]
+    lines[0] += "".join(f",Answer.{field}" for field in fields)
+    for i, script in enumerate(scripts(records)):
+        own = next(record["fields"] for record in records if record["task_id"] == script.annotation)
+        cells = [f"3A{i:06}", script.worker_id, "300", script.annotation, " ".join(own)]
+        lines.append(",".join([*cells, *(script.answers.get(field, "") for field in fields)]))
+    (tmp_path / "batch.csv").write_text("\n".join(lines) + "\n")
+    asked = ["--hits", tmp_path / "pairs", "--responses", tmp_path / "batch.csv"]
+    metrics = evaluate(tmp_path / "out", *sets(corpus, *NAMES), *asked)["#ALL"]
+    observed, yes = (3 + 2 / 3) / 5, (3 * 3 + 2) / 15
+    expected = yes**2 + (1 - yes) ** 2
+    assert metrics["fleiss_kappa"] == pytest.approx((observed - expected) / (1 - expected))
+    assert metrics["human_valid"] == pytest.approx(3 / 5)
+    assert metrics["observed_agreement"] == pytest.approx(observed)
+    assert (
+        main(["compare", "--systems", f"a={tmp_path / 'out'}", "--output", str(tmp_path / "compared"), "--quiet"]) == 0
+    )
+    assert "100.0" in (tmp_path / "compared" / "table.md").read_text()
+
+
+def test_pages_that_cannot_be_made(corpus: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def fails(*flags: object) -> str:
+        out = ["--output", str(tmp_path / "no")]
+        assert main([*map(str, ("hits", "--task", "validity", "--dialogues", corpus / "original", *flags)), *out]) == 2
+        assert not (tmp_path / "no").exists()
+        return capfd.readouterr().err
+
+    assert "name the sets" in fails()
+    assert "nothing to compare" in fails("--sets", f"a={corpus / 'original'}")
+    assert "cannot be called 'check'" in fails("--sets", f"check={corpus / 'heard'}")
+    assert "--pairs: a number, 1 or more" in fails("--sets", f"a={corpus / 'heard'}", "--pairs", 0)
+    assert "belongs to --task ratings" in fails("--sets", f"a={corpus / 'heard'}", "--scores", tmp_path)

@@ -4,7 +4,17 @@ import pytest
 
 from parapet.schemas.elements import TASKS, task_id
 from parapet.schemas.errors import InputError
-from parapet.transforms.hits.terms import MAX_ANNOTATION, RATINGS, REWARD, REWRITES, WORDING, Terms, Wording, plain
+from parapet.transforms.hits.terms import (
+    MAX_ANNOTATION,
+    RATINGS,
+    REWARD,
+    REWRITES,
+    VALIDITY,
+    WORDING,
+    Terms,
+    Wording,
+    plain,
+)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +99,7 @@ def test_rewards_fit_mturks_pattern():
 
 
 def test_wordings_fit_and_longer_ones_are_refused():
-    assert set(WORDING) == {*TASKS, REWRITES, RATINGS}
+    assert set(WORDING) == {*TASKS, REWRITES, RATINGS, VALIDITY}
     with pytest.raises(InputError, match="title"):
         Wording("x" * 129, "d", "k")
     with pytest.raises(InputError, match="keywords"):
