@@ -51,6 +51,7 @@ GROUPS = {
     },
     "publish": {
         "release": "build, verify, compare and push versioned datasets",
+        "leaderboard": "pages of submissions to a release, checked and scored",
     },
     "help": {
         "doctor": "what is installed and set up here, and what is missing",

@@ -58,12 +58,14 @@ class Corpus(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
       name: of a single corpus; those of a folder have their folders' names.
       kind: what it is: ``original``, ``variants``, ``back-translations``, ``speech errors``, ...
       splits: those to take; all where none is named.
+      hide_labels: splits whose dialogues are published without their annotation: a test whose labels stay private.
     """
 
     path: str
     kind: str
     name: str = ""
     splits: list[str] = []
+    hide_labels: list[str] = []
 
 
 class Audit(msgspec.Struct, forbid_unknown_fields=True):

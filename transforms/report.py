@@ -50,6 +50,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
       numbers_in: the file that has all rows of a table that is too long for the page.
       in_card: whether the card has it, too.
       inline: whether what is between backticks in a cell is shown as code, or as a link, as in notes.
+      hrefs: (row, column) of the cells whose first line is a link on the page, to where it leads.
     """
 
     title: str
@@ -63,6 +64,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     numbers_in: str = "statistics.json"
     in_card: bool = True
     inline: bool = False
+    hrefs: Mapping[tuple[int, int], str] = {}
 
 
 class Dots(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     if variants:
         sections += [_sgdx_table(variants, sets["original"]["intervals"]), _policies(variants)]
     services = _services(sets["original"]["metrics"], numbers["seen_services"], variants)
-    sections += [_groups(sets), _all_metrics(sets), *services, _slots(sets), _errors(sets, variants)]
+    sections += [_groups(sets), _all_metrics(sets), *services, slots_table(sets), _errors(sets, variants)]
     if examples:
         sections.append(examples_table(examples, EXAMPLES_TITLE))
     return Report(
@@ -200,7 +200,7 @@ def _services(
     )
 
 
-def _slots(sets: Mapping[str, Any]) -> Table:
+def slots_table(sets: Mapping[str, Any]) -> Table:
     """A row a slot, a column a set. Variants are left out: their slots have other names."""
     accuracies = {name: entry["slot_accuracy"] for name, entry in sets.items() if entry["kind"] != "variant"}
     names = sorted({(service, slot) for of in accuracies.values() for service, slots in of.items() for slot in slots})

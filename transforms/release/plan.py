@@ -38,6 +38,7 @@ class Source(msgspec.Struct, frozen=True):
       input: the place of its input in ``Plan.inputs``.
       relative: its path below that input.
       shards: files of its configuration and split.
+      hidden: whether its dialogues are published without their annotation.
     """
 
     record: str
@@ -48,6 +49,7 @@ class Source(msgspec.Struct, frozen=True):
     input: int
     relative: str
     shards: int = 1
+    hidden: bool = False
 
     @property
     def copy(self) -> str:
@@ -134,6 +136,8 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
     splits = [split for split in read_root(root) if not corpus.splits or split.split in corpus.splits]
     if missing := set(corpus.splits) - {split.split for split in splits}:
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "splits")
+    if missing := set(corpus.hide_labels) - {split.split for split in splits}:
+        raise InputError(f"has no split {', '.join(sorted(missing))}", root, "hide_labels")
     plan.inputs.append((name, corpus.kind))
     of_input = len(plan.inputs) - 1
     plan.configs.setdefault(SCHEMAS, Kept("schemas", "service", ["variant", "service_name"], SERVICES))
@@ -144,7 +148,10 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
         plan.sources.append(Source("service", SCHEMAS, name, split.split, str(root / schema), of_input, schema))
         for path in dialogue_files(root, split.split):
             relative = f"{split.split}/{path.name}"
-            plan.sources.append(Source("dialogue", name, name, split.split, str(path), of_input, relative))
+            hidden = split.split in corpus.hide_labels
+            plan.sources.append(
+                Source("dialogue", name, name, split.split, str(path), of_input, relative, hidden=hidden)
+            )
             plan.configs.setdefault(name, Kept(corpus.kind, "dialogue", ["dialogue_id"], DIALOGUES))
 
 

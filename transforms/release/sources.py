@@ -17,7 +17,7 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import parse_json
+from parapet.schemas.layout import dialogue_bytes, parse_json
 from parapet.schemas.release_manifest import File, InputFile
 from parapet.schemas.service import Service
 from parapet.transforms.files import join, read_bytes, whole
@@ -76,6 +76,9 @@ class _ReadSource(beam.DoFn):
         data = read_bytes(source.path)
         sha256 = hashlib.sha256(data).hexdigest()
         yield TaggedOutput(INPUTS, (source.input, InputFile(source.relative, len(data), sha256)))
+        if source.hidden:
+            data = without_labels(data, source.path)
+            sha256 = hashlib.sha256(data).hexdigest()
         if source.record in ("dialogue", "service"):
             with whole(join(self.folder, source.copy)) as handle:
                 handle.write(data)
@@ -91,6 +94,35 @@ class _ReadSource(beam.DoFn):
         advance(1, "files")
         Metrics.counter("parapet", "files").inc()
         Metrics.counter("parapet", "rows").inc(table.num_rows)
+
+
+def without_labels(data: bytes, path: str) -> bytes:
+    """A file of dialogues as a model may see it: what is said, and of which services each frame is.
+
+    Keys of other programs go, too: they may hold annotation. Raises InputError where the file holds no dialogues.
+    """
+    raw = parse_json(data, path)
+    try:
+        dialogues = msgspec.convert(raw, list[Dialogue])
+    except msgspec.ValidationError as error:
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None
+    shown = [
+        {
+            "dialogue_id": dialogue.dialogue_id,
+            "services": dialogue.services,
+            "turns": [
+                {
+                    "speaker": turn.speaker,
+                    "utterance": turn.utterance,
+                    "frames": [{"service": frame.service, "slots": []} for frame in turn.frames],
+                }
+                for turn in dialogue.turns
+            ],
+        }
+        for dialogue in dialogues
+    ]
+    return dialogue_bytes(shown)
 
 
 def read_source(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Found]]:

@@ -35,6 +35,40 @@ def rows_of(root: Path, config: str, split: str) -> list[dict[str, Any]]:
     ]
 
 
+def test_labels_that_are_hidden(toml: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    edit(toml, ('kind = "original"\n', 'kind = "original"\nhide_labels = ["test"]\n'))
+    assert build(toml, tmp_path / "out", "--quiet") == 0
+    root = tmp_path / "out" / "small" / "1.0.0"
+    assert main(["release", "verify", str(root)]) == 0
+    for path in layout.dialogue_files(toml.parent / "sgd", "test"):
+        labelled, shown = (
+            json.loads(path.read_bytes()),
+            json.loads((root / "sgd/original/test" / path.name).read_bytes()),
+        )
+        for one, other in zip(labelled, shown, strict=True):
+            assert set(other) == {"dialogue_id", "services", "turns"}
+            assert [turn["utterance"] for turn in other["turns"]] == [turn["utterance"] for turn in one["turns"]]
+            frames = [frame for turn in other["turns"] for frame in turn["frames"]]
+            assert all(frame == {"service": frame["service"], "slots": []} for frame in frames)
+            assert [frame["service"] for frame in frames] == [
+                frame["service"] for turn in one["turns"] for frame in turn["frames"]
+            ]
+    states = [
+        [
+            frame["state"]
+            for row in rows_of(root, "original", split)
+            for turn in row["turns"]
+            for frame in turn["frames"]
+        ]
+        for split in ("train", "test")
+    ]
+    assert any(states[0])
+    assert not any(states[1])
+    edit(toml, ('["test"]', '["tests"]'))
+    assert build(toml, tmp_path / "none") == 2
+    assert "has no split tests" in capfd.readouterr().err
+
+
 def test_the_rows_are_those_of_a_plain_reading(built: Built) -> None:
     folder = built.toml.parent
     corpora = {"original": folder / "sgd", **{f"v{k}": folder / "variants" / f"v{k}" for k in (1, 2)}}

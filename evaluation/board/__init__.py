@@ -1,0 +1,1 @@
+"""A leaderboard of submissions to a release, as static pages."""

@@ -1,0 +1,334 @@
+"""The pages of a leaderboard, and the same as JSON and CSV."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parapet.evaluation.board.submission import FILE, Found, OfRelease
+from parapet.evaluation.compare.grid import Grid, cell, metric_label, of_100, one_row, shown
+from parapet.evaluation.compare.leaderboard import Board, Number, SignificanceConfig, Value, leaderboard, read_systems
+from parapet.evaluation.compare.page import TERMS, sections
+from parapet.evaluation.compare.page import terms as terms_of
+from parapet.evaluation.compare.parts import Selection
+from parapet.evaluation.compare.results import JGA, Column, read_outcome
+from parapet.evaluation.dst.report import slots_table
+from parapet.evaluation.response.domains import SetScores, table_of
+from parapet.evaluation.writing import json_bytes
+from parapet.schemas.decisions import csv_bytes
+from parapet.transforms.markdown import quoted
+from parapet.transforms.report import Report, Section, Table, Text, Tile, page
+from parapet.transforms.text import counted, number
+
+NO_RANK = "–"
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """An accepted submission.
+
+    Attributes:
+      name: on the board, where no other has it.
+      scores: task to the folder of its scores, below the board's.
+    """
+
+    found: Found
+    name: str
+    scores: dict[str, str]
+
+    @property
+    def page(self) -> str:
+        """Its page; the name of a stranger's folder is no name of a file of ours."""
+        return f"submissions/{hashlib.sha256(self.found.folder.encode('utf-8', 'replace')).hexdigest()[:16]}.html"
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A submission that was refused."""
+
+    folder: str
+    reason: str
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What a board is about.
+
+    Attributes:
+      title: of the page.
+      split: whose dialogues are scored.
+      tasks: task to the sets that are scored.
+      dialogues: set to how many dialogues it has.
+    """
+
+    title: str
+    release: OfRelease
+    split: str
+    tasks: dict[str, list[str]]
+    dialogues: dict[str, int]
+
+
+def named(accepted: Sequence[tuple[Found, dict[str, str]]]) -> list[Scored]:
+    """Submissions in order of their names; where two have one name, their folders are added."""
+    names = [found.submission.system for found, _ in accepted]
+    scored = [
+        Scored(found, f"{name} ({found.folder})" if names.count(name) > 1 else name, scores)
+        for name, (found, scores) in zip(names, accepted, strict=True)
+    ]
+    return sorted(scored, key=lambda one: (one.name, one.found.folder))
+
+
+def board_of(output: Path, scored: Sequence[Scored], selection: Selection) -> Board:
+    """The board of all submissions: by average, equal ones by name.
+
+    Args:
+      output: of the board.
+      scored: the submissions, in order of their names.
+      selection: of sets, domains and the average.
+    """
+    # By number: a stranger's name might read like a part of another system.
+    names = {f"{i:06}": one.name for i, one in enumerate(scored)}
+    paths = {
+        key: [str(output / place) for place in one.scores.values()] for key, one in zip(names, scored, strict=True)
+    }
+    board = leaderboard(read_systems(paths, sets="all", selection=selection), SignificanceConfig(replicates=0))
+    return msgspec.structs.replace(
+        board,
+        systems=[names[key] for key in board.systems],
+        values=[msgspec.structs.replace(value, system=names[value.system]) for value in board.values],
+        average={names[key]: average for key, average in board.average.items()},
+        examples={},
+    )
+
+
+def ranks_of(board: Board) -> dict[str, int | None]:
+    """The rank of each system: equal averages have one rank, and no average has none."""
+    values = {name: of.value for name, of in board.average.items()}
+    known = [value for value in values.values() if value is not None]
+    return {
+        name: None if value is None else 1 + sum(other > value for other in known) for name, value in values.items()
+    }
+
+
+def files_of(
+    output: Path, setting: Setting, board: Board | None, scored: Sequence[Scored], refused: Sequence[Refused]
+) -> dict[str, bytes]:
+    """Everything that is published: path to content.
+
+    Args:
+      output: where the scores are.
+      setting: what the board is about.
+      board: of the accepted submissions; None where there are none.
+      scored: those.
+      refused: the others.
+    """
+    by_name = {one.name: one for one in scored}
+    ranked = [by_name[name] for name in board.systems] if board else []
+    row = one_row(board) if board else None
+    files = {
+        "index.html": _index(setting, board, row, ranked, refused),
+        "leaderboard.json": _json(setting, board, ranked, refused),
+        "leaderboard.csv": _csv(board, row, ranked),
+    }
+    if board is not None:
+        files |= {one.page: _page(output, setting, board, one) for one in ranked}
+    return files
+
+
+def _index(
+    setting: Setting, board: Board | None, row: Grid | None, ranked: Sequence[Scored], refused: Sequence[Refused]
+) -> bytes:
+    found: list[Section] = []
+    tiles: list[Tile] = []
+    if board is not None and row is not None:
+        found.append(_ranking(board, row, ranked))
+        found += sections(board)[1 if board.selection.average else 0 :]
+        best = board.average[board.systems[0]]
+        tiles = [Tile("best average", number(best.value, 1))] if best.value is not None else []
+    if refused:
+        rows = [[one.folder, one.reason] for one in refused]
+        found.append(Table(title="Refused", columns=["folder", "reason"], rows=rows, text_columns=2))
+    found += [_sets(setting), _how(setting)]
+    report = Report(
+        command="leaderboard",
+        title=setting.title,
+        headline=setting.title,
+        lead=f"Of the release {setting.release.name} {setting.release.version}, split {setting.split}: "
+        f"{counted(len(ranked), 'submission')}.",
+        tiles=[*tiles, Tile("submissions", f"{len(ranked):,}"), Tile("refused", f"{len(refused):,}")],
+        sections=found,
+        terms={"JGA": TERMS["JGA"], **terms_of(board)} if board else {},
+        notes=[f"By domain: a number is the unweighted mean over {', '.join(board.selection.domains)}."]
+        if board and board.selection.domains
+        else [],
+        links={
+            "leaderboard.csv": "a row a submission",
+            "leaderboard.json": "all numbers, and what was refused",
+        },
+    )
+    return page(report).encode()
+
+
+def _ranking(board: Board, row: Grid, ranked: Sequence[Scored]) -> Table:
+    ranks, numbers = ranks_of(board), row.blocks[0].numbers
+    rows = []
+    for one, values in zip(ranked, numbers, strict=True):
+        rank, submission = ranks[one.name], one.found.submission
+        start = [NO_RANK if rank is None else str(rank), one.name, ", ".join(submission.authors)]
+        average = _with_interval(board.average[one.name])
+        rows.append([*start, submission.date.isoformat(), average, *(cell(value, values) for value in values)])
+    metrics = {column.metric for column in board.columns if column.in_average}
+    what = f" by {metric_label(metrics.pop())}" if len(metrics) == 1 else ""
+    return Table(
+        title=f"Ranking{what}, of 100",
+        note="In small print: the 95% interval, the change against the original. A name leads to the page of the "
+        "submission.",
+        columns=["rank", "system", "authors", "date", "average", *row.headings],
+        rows=rows,
+        text_columns=4,
+        hrefs={(i, 1): one.page for i, one in enumerate(ranked)},
+        numbers_in="leaderboard.csv",
+    )  # fmt: skip
+
+
+def _with_interval(mean: Number) -> str:
+    text = number(mean.value, 1)
+    return text if mean.low is None or mean.high is None else f"{text}\n{mean.low:.1f}–{mean.high:.1f}"
+
+
+def _sets(setting: Setting) -> Table:
+    return Table(
+        title="Sets",
+        columns=["set", "dialogues", *setting.tasks],
+        rows=[
+            [name, f"{n:,}", *("yes" if name in sets else "" for sets in setting.tasks.values())]
+            for name, n in setting.dialogues.items()
+        ],
+    )
+
+
+def _how(setting: Setting) -> Text:
+    release = setting.release
+    return Text(
+        title="How to submit",
+        paragraphs=[
+            f"Predict all dialogues of all sets of {release.name} {release.version}. The SHA-256 of its MANIFEST.json "
+            f"is `{release.manifest_sha256}`.",
+            f"Put the predictions into a folder, with a `{FILE}` that says whose they are and of which release.",
+            "The page of `parapet leaderboard` in Parapet's documentation has the format of both.",
+        ],
+    )
+
+
+def _page(output: Path, setting: Setting, board: Board, one: Scored) -> bytes:
+    """The page of a submission."""
+    alone = msgspec.structs.replace(
+        board,
+        systems=[one.name],
+        values=[value for value in board.values if value.system == one.name],
+        average={one.name: board.average[one.name]},
+    )
+    submission, rank = one.found.submission, ranks_of(board)[one.name]
+    facts = [
+        ["authors", ", ".join(submission.authors)],
+        ["date", submission.date.isoformat()],
+        *([["link", submission.link]] if submission.link else []),
+        ["folder", one.found.folder],
+        *([["description", " ".join(submission.description.split())]] if submission.description else []),
+        *([f"SHA-256 of {task}", digest] for task, digest in one.found.sha256.items()),
+        *([f"scores of {task}", "the page of its evaluation"] for task in one.scores),
+    ]
+    links = {f"scores of {task}": f"../{place}/report.html" for task, place in one.scores.items()}
+    links |= {"link": quoted(submission.link)}
+    hrefs = {(i, 1): links[key] for i, (key, _) in enumerate(facts) if key in links}
+    found: list[Section] = [
+        Table(title="Submission", columns=["what", "value"], rows=facts, text_columns=2, hrefs=hrefs),
+        *sections(alone),
+        *_details(output, one.scores),
+    ]
+    report = Report(
+        command="leaderboard",
+        title=f"{one.name} – {setting.title}",
+        headline=one.name,
+        lead="Without a rank, since it was not scored on everything that the average counts."
+        if rank is None
+        else f"Rank {rank} of {counted(len(board.systems), 'submission')}.",
+        tiles=[Tile("average", number(board.average[one.name].value, 1))],
+        sections=found,
+        terms={"JGA": TERMS["JGA"], **terms_of(alone)},
+        links={"../index.html": "the leaderboard"},
+    )
+    return page(report).encode()
+
+
+def _details(output: Path, scores: Mapping[str, str]) -> Iterator[Table]:
+    """By domain, by slot."""
+    if "dst" in scores:
+        folder = output / scores["dst"]
+        by_domain = {one: value for one, value in read_outcome(str(folder)).by_domain.items() if one.metric == JGA}
+        domains = sorted({one.group for one in by_domain})
+        yield Table(
+            title="Joint goal accuracy by domain and set, of 100",
+            columns=["set", *domains],
+            rows=[
+                [name, *(shown(JGA, by_domain.get(Column("dst", name, JGA, domain))) for domain in domains)]
+                for name in dict.fromkeys(one.set for one in by_domain)
+            ],
+        )
+    if "response" in scores:
+        data = (output / scores["response"] / "domains.json").read_bytes()
+        yield table_of(msgspec.json.decode(data, type=dict[str, SetScores]))
+    if "dst" in scores:
+        yield slots_table(json.loads((folder / "robustness.json").read_bytes())["sets"])
+
+
+def _json(setting: Setting, board: Board | None, ranked: Sequence[Scored], refused: Sequence[Refused]) -> bytes:
+    ranks = ranks_of(board) if board else {}
+    values: dict[str, list[Value]] = {}
+    for value in board.values if board else ():
+        values.setdefault(value.system, []).append(value)
+    submissions: list[Mapping[str, Any]] = [
+        {
+            "rank": ranks[one.name],
+            "name": one.name,
+            **msgspec.to_builtins(one.found.submission),
+            "folder": one.found.folder,
+            "predictions_sha256": one.found.sha256,
+            "average": board.average[one.name] if board else None,
+            "values": values.get(one.name, []),
+            "page": one.page,
+            "scores": one.scores,
+        }
+        for one in ranked
+    ]
+    return json_bytes(
+        {
+            **msgspec.to_builtins(setting),
+            "columns": board.columns if board else [],
+            "selection": board.selection if board else None,
+            "submissions": submissions,
+            "refused": refused,
+        }
+    )
+
+
+def _csv(board: Board | None, row: Grid | None, ranked: Sequence[Scored]) -> bytes:
+    """A row a submission; numbers of 100, as on the page, in full."""
+    columns = ("rank", "system", "authors", "date", "link", "average", *(row.headings if row else ()))
+    if board is None or row is None:
+        return csv_bytes(columns, [])
+    ranks = ranks_of(board)
+
+    def text(value: float | None) -> str:
+        return "" if value is None else repr(float(value))
+
+    rows = []
+    for one, values in zip(ranked, row.blocks[0].numbers, strict=True):
+        submission, rank = one.found.submission, ranks[one.name]
+        start = ["" if rank is None else str(rank), one.name, "; ".join(submission.authors)]
+        numbers = [None if v is None or v.value is None else of_100(v.metric, v.value) for v in values]
+        average = board.average[one.name].value
+        rows.append([*start, submission.date.isoformat(), submission.link, *map(text, [average, *numbers])])
+    return csv_bytes(columns, rows)

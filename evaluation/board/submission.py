@@ -1,0 +1,269 @@
+"""A submission: a folder with ``submission.toml`` and predictions. What is in it is a stranger's, and is checked."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import re
+import stat
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from parapet.evaluation.lines import read_lines
+from parapet.evaluation.sets import SetRoot, prediction_files, read_dialogues
+from parapet.evaluation.writing import sha256_of
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.transforms.markdown import is_url
+
+FILE = "submission.toml"
+TASKS = ("dst", "response", "intent", "ood")
+_MOST_BYTES = 64 * 1024  # of submission.toml
+_MOST_FILES = 10_000
+_MOST_NAMED = 5  # dialogues that are named in a message
+_DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # make a text look like another one
+
+
+class OfRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The release that the predictions are of; ``manifest_sha256`` is the hash of its ``MANIFEST.json``."""
+
+    name: str
+    version: str
+    manifest_sha256: str
+
+
+class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``submission.toml``.
+
+    Attributes:
+      system: its name on the board.
+      tasks: task to the folder of its predictions, below that of the submission.
+      link: a paper or a repository.
+    """
+
+    system: str
+    authors: list[str]
+    date: datetime.date
+    release: OfRelease
+    tasks: dict[str, str]
+    link: str = ""
+    description: str = ""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A submission that may be scored.
+
+    Attributes:
+      folder: its name below the folder of submissions.
+      predictions: task to the place of its predictions.
+      sha256: task to the hash over names and bytes of its predictions.
+    """
+
+    folder: str
+    submission: Submission
+    predictions: dict[str, Path]
+    sha256: dict[str, str]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a submission may not exceed."""
+
+    megabytes: int = 1000
+    files: int = _MOST_FILES
+
+
+def template(release: OfRelease, tasks: Iterable[str], today: datetime.date) -> str:
+    """A ``submission.toml`` to be filled in."""
+    folders = "\n".join(f'{task} = "{_FOLDERS[task]}"' for task in tasks)
+    return f"""\
+system = "My system"
+authors = ["Ada Example"]
+date = {today.isoformat()}
+link = "" # a paper or a repository: https://...
+description = ""
+
+# The release that the predictions are of
+[release]
+name = "{release.name}"
+version = "{release.version}"
+manifest_sha256 = "{release.manifest_sha256}"
+
+# The folders of predictions, each with a folder for every set: predictions/original/test/...
+[tasks]
+{folders}
+"""
+
+
+_FOLDERS = {"dst": "predictions", "response": "responses", "intent": "intents", "ood": "ood"}
+
+
+def read_submission(folder: Path, release: OfRelease, tasks: Sequence[str], limits: Limits) -> Found:
+    """Reads and checks a submission, all but its predictions.
+
+    Args:
+      folder: of the submission.
+      release: the one that the board is about.
+      tasks: those of the board.
+      limits: of size.
+
+    Raises:
+      InputError: why it is refused.
+    """
+    if not folder.name.isprintable():
+        raise InputError("the folder's name has characters that cannot be shown")
+    files = check_folder(folder, limits)
+    submission = _read(folder)
+    _check_release(submission.release, release)
+    if not submission.tasks:
+        raise InputError(f"no predictions: [tasks] names none of {', '.join(tasks)}")
+    predictions = {}
+    for task, place in submission.tasks.items():
+        if task not in tasks:
+            raise InputError(f"this board has no task {_short(task)!r}, only {', '.join(tasks)}", "", "tasks")
+        predictions[task] = _below(folder, place, f"tasks.{task}")
+    hashes = {task: _sha256(place, files) for task, place in predictions.items()}
+    return Found(folder.name, submission, predictions, hashes)
+
+
+def check_folder(folder: Path, limits: Limits) -> list[Path]:
+    """The files of a submission, sorted. Raises InputError where one is no plain file, or there is too much of them."""
+    files, size = [], 0
+    for root, folders, names in os.walk(folder, onerror=_unreadable):
+        for name in [*folders, *names]:
+            path = Path(root) / name
+            mode = path.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise InputError(f"{_short(str(path.relative_to(folder)))} is a link, or no plain file")
+            if stat.S_ISREG(mode):
+                files.append(path)
+                size += path.lstat().st_size
+        if len(files) > limits.files:
+            raise InputError(f"has more than {limits.files:,} files")
+        if size > limits.megabytes * 10**6:
+            raise InputError(f"has more than {limits.megabytes:,} MB")
+    return sorted(files)
+
+
+def _unreadable(error: OSError) -> None:
+    raise InputError(f"cannot be read: {error.strerror}")
+
+
+def _read(folder: Path) -> Submission:
+    path = folder / FILE
+    if not path.is_file():
+        raise InputError(f"there is no {FILE}")
+    data = path.read_bytes()
+    if len(data) > _MOST_BYTES:
+        raise InputError(f"{FILE} has more than {_MOST_BYTES // 1024} KB")
+    try:
+        submission = msgspec.convert(tomllib.loads(data.decode()), Submission)
+    except msgspec.ValidationError as error:
+        reason, at = reason_and_place(error)
+        raise InputError(f"{FILE}: {at + ': ' if at else ''}{reason}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{FILE} is not TOML: {error}") from None
+    texts = {"system": [submission.system], "authors": submission.authors, "description": [submission.description]}
+    for key, values in texts.items():
+        for value in values:
+            _check_text(key, value, 2000 if key == "description" else 100)
+    if not submission.authors or len(submission.authors) > 50:
+        raise InputError(f"{FILE}: authors: give 1 to 50")
+    if submission.link and not (is_url(submission.link) and len(submission.link) <= 500):
+        raise InputError(f"{FILE}: link: expected https://... or http://..., of at most 500 characters")
+    return submission
+
+
+def _check_text(key: str, value: str, most: int) -> None:
+    if not value.strip() and key != "description":
+        raise InputError(f"{FILE}: {key}: is empty")
+    if len(value) > most:
+        raise InputError(f"{FILE}: {key}: has more than {most:,} characters")
+    controls = (letter for letter in value if unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n")
+    if next(controls, None) or _DIRECTIONS.search(value) or ("\n" in value and key != "description"):
+        raise InputError(f"{FILE}: {key}: has control characters")
+
+
+def _check_release(given: OfRelease, release: OfRelease) -> None:
+    for key in ("name", "version", "manifest_sha256"):
+        one, other = getattr(given, key), getattr(release, key)
+        if one != other:
+            raise InputError(f"is of another release: {key} is {_short(one)!r}, of this board {other!r}")
+
+
+def _below(folder: Path, place: str, where: str) -> Path:
+    """A place below the folder. Raises InputError where it is another, or not there."""
+    parts = PurePosixPath(place).parts
+    if not parts or place.startswith("/") or ".." in parts or "\\" in place or "\0" in place:
+        raise InputError(f"{_short(place)!r} is no folder of the submission", "", where)
+    found = folder.joinpath(*parts)
+    if not found.exists():
+        raise InputError(f"there is no {_short(place)!r}", "", where)
+    return found
+
+
+def _sha256(place: Path, files: Iterable[Path]) -> str:
+    """The hash over the names and bytes of the files of a place."""
+    digest = hashlib.sha256()
+    for path in files:
+        if path == place or place in path.parents:
+            name = path.relative_to(place.parent).as_posix()
+            digest.update(f"{name}\0{sha256_of(path)}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+class _Identified(msgspec.Struct):
+    """A dialogue, or a row of predictions, as far as it says of which dialogue it is."""
+
+    dialogue_id: str | int | UnsetType = UNSET
+
+
+def dialogue_ids(roots: Iterable[SetRoot], split: str) -> dict[str, list[str]]:
+    """The dialogues of each set, which have to be predicted."""
+    return {root.name: [one.dialogue_id for _, one in read_dialogues(root.path, split)] for root in roots}
+
+
+def check_complete(predictions: Path, split: str, expected: Mapping[str, Sequence[str]]) -> None:
+    """Raises InputError, which lists all sets and dialogues without a prediction.
+
+    Args:
+      predictions: of a task: a folder with those of each set, or a file.
+      split: whose dialogues.
+      expected: set to its dialogues.
+    """
+    if predictions.is_file():
+        return  # of all sets in one: the evaluation says what is missing
+    missing = []
+    for name, ids in expected.items():
+        try:
+            files = prediction_files(str(predictions), split, name)
+        except InputError:
+            missing.append(f"there are no predictions of {name!r}")
+            continue
+        predicted = {one for path in files.values() for one in _ids_in(path)}
+        if lacking := [one for one in ids if one not in predicted]:
+            named = ", ".join(lacking[:_MOST_NAMED]) + (", ..." if len(lacking) > _MOST_NAMED else "")
+            missing.append(f"{len(lacking):,} of {len(ids):,} dialogues of {name!r} are missing: {named}")
+    if missing:
+        raise InputError(f"incomplete: {'; '.join(missing)}")
+
+
+def _ids_in(path: str) -> Iterator[str]:
+    if path.endswith(".jsonl"):
+        rows: Iterable[_Identified] = (row for _, row in read_lines(path, _Identified))
+    else:
+        try:
+            rows = msgspec.json.decode(Path(path).read_bytes(), type=list[_Identified])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"this is no JSON of dialogues: {error}", path) from None
+    yield from (str(row.dialogue_id) for row in rows)
+
+
+def _short(text: str) -> str:
+    """A stranger's text in a message: in one line, and not endless."""
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:77]}..."

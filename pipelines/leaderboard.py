@@ -1,0 +1,274 @@
+"""``parapet leaderboard``: submissions to a release, checked and scored, as static pages."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from parapet.pipelines.command import EXIT_FAILURE, check_apart, counted, run_checked, say
+from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_split
+from parapet.schemas.errors import InputError
+
+if TYPE_CHECKING:
+    from parapet.evaluation.board.pages import Refused, Setting
+    from parapet.evaluation.board.setting import Released
+    from parapet.evaluation.board.submission import Found, Limits
+    from parapet.evaluation.compare.parts import Selection
+
+DESCRIPTION = """\
+Makes a leaderboard of a folder of submissions to a release, as static pages. Each submission is checked: it must be of
+this release, complete and harmless. Those that are refused are listed with the reason. The others are scored as
+'parapet evaluate' scores, again only when they have changed."""
+
+EXAMPLE = """\
+  parapet leaderboard --release releases/my_dataset --template --output my_submission
+  parapet leaderboard --release releases/my_dataset --submissions submissions --output board
+  parapet leaderboard --release releases/my_dataset --submissions submissions --tasks dst response=original,typos \\
+    --average joint_goal_accuracy combined --output board"""
+
+NOTE = """\
+exit status: 0 if a submission was accepted, 1 if none was, 2 for wrong usage.
+A submission is a folder with submission.toml and predictions, as docs/leaderboard.md shows."""
+
+NAME = "leaderboard"
+SCORES = "scores"  # below the output, by the hash of what was scored
+_MOST_REASON = 500  # characters
+
+
+class Config(msgspec.Struct, frozen=True):
+    """A board to be made.
+
+    Attributes:
+      folders: of the submissions, sorted.
+      timeout: seconds that the scoring of a task may take.
+      ood: the labels of task ``ood``.
+    """
+
+    output: Path
+    released: Released
+    setting: Setting
+    selection: Selection
+    limits: Limits
+    folders: list[Path]
+    timeout: int
+    ood: str | None
+    template: bool
+
+
+def parser() -> StrictParser:
+    """The flags."""
+    parser = StrictParser("leaderboard", DESCRIPTION, EXAMPLE, NOTE)
+    add = parser.group(INPUT)
+    text = "release whose test sets are predicted: NAME/VERSION, or NAME for its latest"
+    add("--release", required=True, metavar="DIR", reads=True, help=text)
+    add("--submissions", metavar="DIR", reads=True, help="folder with a folder for each submission")
+    add("--template", action="store_true", help="instead: write a submission.toml to be filled in")
+    text = "release with the labels, where --release has none"
+    add("--private", metavar="DIR", reads=True, help=text)
+    text = "output of 'ood', with the labels of task ood"
+    add("--ood", rare=True, metavar="DIR", reads=True, help=text)
+    add_output(parser)
+    add = parser.group("board")
+    text = "what is scored, TASK or TASK=SET,SET (default: dst and response on all sets)"
+    add("--tasks", nargs="+", default=["dst", "response"], metavar="TASK", help=text)
+    add_split(parser)
+    text = "columns that the average counts, as in 'compare' (default: the main metric of each task on each set)"
+    add("--average", nargs="+", default=[], metavar="NAME", help=text)
+    text = "domains: each number is the unweighted mean over them"
+    add("--domains", rare=True, nargs="+", default=[], metavar="NAME", help=text)
+    add("--title", rare=True, default="", help="of the page (default: that of the release)")
+    add = parser.group("limits of a submission")
+    add("--max_mb", rare=True, type=int, default=1000, metavar="N", help="megabytes")
+    add("--timeout", rare=True, type=int, default=3600, metavar="SECONDS", help="for scoring a task")
+    return parser
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status."""
+    return run_checked(parser(), argv, check, act, "the board is as it was, run the same command again")
+
+
+def check(args: argparse.Namespace) -> Config:
+    """Raises InputError where no board can come of the flags."""
+    from parapet.evaluation.board.pages import Setting
+    from parapet.evaluation.board.setting import open_released, tasks_of
+    from parapet.evaluation.board.submission import Limits
+    from parapet.evaluation.compare.parts import Selection
+    from parapet.transforms.release.opening import open_release
+
+    if (args.submissions is None) == (not args.template):
+        raise InputError("give exactly one of them", "--submissions, --template")
+    for flag in ("max_mb", "timeout"):
+        if getattr(args, flag) < 1:
+            raise InputError("at least 1", f"--{flag}")
+    check_apart(args.output, release=args.release, submissions=args.submissions, private=args.private, ood=args.ood)
+    output = Path(args.output)
+    folders = [] if args.submissions is None else _folders(Path(args.submissions), output)
+    released = open_released(args.release, args.private, args.split)
+    tasks = tasks_of(args.tasks, released, args.ood)
+    dialogues = {name: len(ids) for name, ids in released.dialogues.items()}
+    title = args.title or open_release(args.release).manifest.title
+    return Config(
+        output=output,
+        released=released,
+        setting=Setting(title, released.of, args.split, tasks, dialogues),
+        selection=Selection(domains=tuple(args.domains), average=tuple(args.average)),
+        limits=Limits(args.max_mb),
+        folders=folders,
+        timeout=args.timeout,
+        ood=args.ood,
+        template=args.template,
+    )
+
+
+def _folders(submissions: Path, output: Path) -> list[Path]:
+    """The folders of submissions, sorted by name, without hidden ones. Raises InputError where the output is inside."""
+    if not submissions.is_dir():
+        raise InputError("there is no such folder", submissions, "--submissions")
+    if submissions.resolve() in output.resolve().parents:
+        raise InputError("lies in the folder of submissions: choose another", output, "--output")
+    return sorted(
+        path for path in submissions.iterdir() if path.name[:1] != "." and (path.is_dir() or path.is_symlink())
+    )
+
+
+def act(config: Config) -> int:
+    """Checks, scores, and publishes the pages. Returns the exit status."""
+    from parapet.evaluation.board import pages
+    from parapet.evaluation.writing import publish
+    from parapet.pipelines.progress import running
+    from parapet.schemas.distribution import run_header
+
+    if config.template:
+        return _write_template(config)
+    accepted: list[tuple[Found, dict[str, str]]] = []
+    refused: list[Refused] = []
+    with running("parapet leaderboard") as progress:
+        for i, folder in enumerate(config.folders, 1):
+            progress.stage(f"submission {i:,} of {len(config.folders):,}")
+            try:
+                accepted.append(_accepted(folder, config))
+            except InputError as error:
+                refused.append(pages.Refused(_shown(folder.name), _reason(error, folder)))
+        progress.stage("pages")
+        scored = pages.named(accepted)
+        board = pages.board_of(config.output, scored, config.selection) if scored else None
+        files = pages.files_of(config.output, config.setting, board, scored, refused)
+    options = {
+        **msgspec.to_builtins(config.setting),
+        **msgspec.to_builtins(config.selection),
+        "labels_sha256": config.released.sha256,
+    }
+    counts = {"submissions": len(config.folders), "accepted": len(scored), "refused": len(refused)}
+    publish(str(config.output), files, {**run_header(NAME, options), "counts": counts})
+    _clear(config.output, {place for one in scored for place in one.scores.values()})
+    for one in refused:
+        logging.warning("%s is refused: %s", one.folder, one.reason)
+    for name, rank in pages.ranks_of(board).items() if board else ():
+        average = board.average[name].value if board else None
+        say(f"{pages.NO_RANK if rank is None else rank} {name}" + ("" if average is None else f": {average:.1f}"))
+    say(f"{counted(len(config.folders), 'submission')}, {len(refused):,} refused: {config.output}/index.html")
+    return 0 if scored else EXIT_FAILURE
+
+
+def _write_template(config: Config) -> int:
+    from parapet.evaluation.board.submission import FILE, template
+
+    path = config.output / FILE
+    if path.exists():
+        raise InputError("is there already", path)
+    config.output.mkdir(parents=True, exist_ok=True)
+    path.write_text(template(config.released.of, config.setting.tasks, datetime.date.today()), encoding="utf-8")
+    say(f"{path}: fill it in, and put the predictions beside it")
+    return 0
+
+
+def _accepted(folder: Path, config: Config) -> tuple[Found, dict[str, str]]:
+    """A submission with the folder of its scores for each task. Raises InputError where it is refused."""
+    from parapet.evaluation.board.submission import check_complete, read_submission
+
+    tasks = config.setting.tasks
+    found = read_submission(folder, config.released.of, list(tasks), config.limits)
+    for task, predictions in found.predictions.items():
+        expected = {name: config.released.dialogues[name] for name in tasks[task]}
+        try:
+            check_complete(predictions, config.setting.split, expected)
+        except InputError as error:
+            raise InputError(f"{task}: {error}") from None
+    return found, {task: _score(found, task, config) for task in found.predictions}
+
+
+def _score(found: Found, task: str, config: Config) -> str:
+    """Scores a task, unless the same was scored before; gives the place of the scores below the output.
+
+    In a process of its own: whatever a stranger's file does to it, the board goes on.
+    """
+    from parapet.evaluation.board.setting import evaluation_flags
+    from parapet.schemas.distribution import code_sha256
+
+    flags = evaluation_flags(task, config.setting.tasks[task], config.released, config.setting.split, config.ood)
+    of_ood = _ood_sha256(Path(config.ood)) if task == "ood" and config.ood else ""
+    made_from = [task, found.sha256[task], config.released.sha256, config.setting.tasks[task], config.setting.split,
+                 of_ood, code_sha256()]  # fmt: skip
+    place = f"{SCORES}/{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:32]}"
+    output = config.output / place
+    if (output / "run.json").is_file():
+        return place
+    shutil.rmtree(output, ignore_errors=True)
+    predictions = found.predictions[task].absolute()
+    argv = ["evaluate", "--task", task, *flags, "--predictions", str(predictions), "--output", str(output), "--quiet"]
+    command = [sys.executable, "-m", "parapet", *argv]
+    try:
+        environment = {**os.environ, "PYTHONSAFEPATH": "1"}  # no module of the working directory
+        done = subprocess.run(  # noqa: S603  # our own program
+            command, capture_output=True, timeout=config.timeout, env=environment, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{task}: scoring took more than {config.timeout:,} s") from None
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        said = lines[-1].removeprefix("error: ") if lines and done.returncode > 0 else "scoring was killed"
+        raise InputError(f"{task}: {said}")
+    return place
+
+
+def _ood_sha256(folder: Path) -> str:
+    """The hash of the labels: ``run.json`` has those of all files."""
+    path = folder / "run.json"
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def _reason(error: InputError, folder: Path) -> str:
+    """Why a submission is refused, without the paths of this machine."""
+    text = str(error).replace(f"{folder.absolute()}/", "").replace(f"{folder}/", "").replace(str(folder), folder.name)
+    return _shown(text)
+
+
+def _shown(text: str) -> str:
+    """A stranger's text in one line."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return line if len(line) <= _MOST_REASON else f"{line[: _MOST_REASON - 3]}..."
+
+
+def _clear(output: Path, kept: set[str]) -> None:
+    """Deletes the scores of submissions that are no longer there."""
+    folder = output / SCORES
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if f"{SCORES}/{path.name}" not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

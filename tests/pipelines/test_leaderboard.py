@@ -1,0 +1,326 @@
+"""``parapet leaderboard``: submissions to a release that are good, incomplete, of another release, or hostile."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from release_folder import sample_corpora, write_release
+
+from parapet.pipelines.leaderboard import run
+
+SETS = ("original", "noisy")
+EVIL = "<script>alert(1)</script>"
+JGA = "joint_goal_accuracy"
+
+
+def predicted(folder: Path, corpora: Any, wrong: int = 0) -> None:
+    """States and responses: the reference's, but in the first ``wrong`` user turns of dialogues of the noisy set."""
+    for name in SETS:
+        dialogues = json.loads(json.dumps(corpora[name]["test"]["dialogues_001.json"]))
+        rows = []
+        for dialogue in dialogues:
+            for i, turn in enumerate(dialogue["turns"]):
+                if turn["speaker"] == "SYSTEM":
+                    said = "what?" if name == "noisy" and i < 2 * wrong else turn["utterance"]
+                    rows.append({"dialogue_id": dialogue["dialogue_id"], "turn": i, "response": said})
+                elif name == "noisy" and i < 2 * wrong:
+                    for frame in turn["frames"]:
+                        frame["state"]["slot_values"] = {}
+        for kind, file, text in (
+            ("predictions", "dialogues_001.json", json.dumps(dialogues)),
+            ("responses", "all.jsonl", "".join(json.dumps(row) + "\n" for row in rows)),
+        ):
+            (folder / kind / name / "test").mkdir(parents=True)
+            (folder / kind / name / "test" / file).write_text(text)
+
+
+def described(folder: Path, **change: str) -> None:
+    """Replaces lines of the template: ``system`` to a TOML value."""
+    path = folder / "submission.toml"
+    text = path.read_text()
+    for key, value in change.items():
+        text, n = re.subn(rf"(?m)^{key} = .*$", lambda _, line=f"{key} = {value}": line, text)  # type: ignore[misc]
+        assert n == 1, key
+    path.write_text(text)
+
+
+class Place:
+    """A release, and submissions to it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.corpora = root, sample_corpora(3)
+        self.release = write_release(root / "releases", self.corpora, {})
+        self.submissions = root / "submissions"
+
+    def submit(self, name: str, wrong: int = 0, **change: str) -> Path:
+        folder = self.submissions / name
+        assert run(["--release", str(self.release), "--template", "--output", str(folder), "--quiet"]) == 0
+        predicted(folder, self.corpora, wrong)
+        described(folder, **change)
+        return folder
+
+    def board(self, out: str = "board", *flags: str) -> int:
+        argv = [
+            "--release",
+            str(self.release),
+            "--submissions",
+            str(self.submissions),
+            "--output",
+            str(self.root / out),
+        ]
+        return run([*argv, "--average", JGA, "combined", "noisy/active_intent_accuracy", *flags])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = Place(tmp_path_factory.mktemp("board"))
+    place.submit("good", system=json.dumps(f"=1+1 {EVIL}"), authors=f'["Ada", "{EVIL}"]',
+                 link='"https://example.org/?a=1&b=%22"', description=f'"""{EVIL}\\nin two lines `x`"""')  # fmt: skip
+    place.submit("weak", 2, system='"Weak"')
+    states = place.submit("a-states", system='"States alone"')
+    shutil.rmtree(states / "responses")
+    (states / "submission.toml").write_text(
+        (states / "submission.toml").read_text().replace('response = "responses"', "")
+    )
+    incomplete = place.submit("incomplete")
+    shutil.rmtree(incomplete / "responses" / "noisy")
+    path = incomplete / "predictions" / "noisy" / "test" / "dialogues_001.json"
+    path.write_text(json.dumps(json.loads(path.read_text())[:1]))
+    place.submit("old", version='"0.9.0"')
+    place.submit("other", manifest_sha256='"00"')
+    place.submit("<img src=x onerror=alert(2)>", link='"javascript:alert(3)"')
+    os.symlink("/etc/passwd", place.submit("linked") / "predictions" / "original" / "test" / "passwd.json")
+    place.submit("outside", dst='"../good/predictions"')
+    (place.submissions / "empty").mkdir()
+    (place.submissions / ".hidden").mkdir()
+    damaged = place.submit("damaged")
+    (damaged / "predictions" / "noisy" / "test" / "dialogues_001.json").write_text("[" * 5000)
+    assert place.board() == 0
+    return place
+
+
+def published(place: Place) -> Any:
+    return json.loads((place.root / "board" / "leaderboard.json").read_bytes())
+
+
+class Page(HTMLParser):
+    """The tags of a page, and where its links lead."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        assert not [name for name, _ in attrs if name.startswith("on")]
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+
+
+def test_the_ranking(place: Place) -> None:
+    board = published(place)
+    found = [(one["rank"], one["system"], one["folder"]) for one in board["submissions"]]
+    assert found == [(1, f"=1+1 {EVIL}", "good"), (2, "Weak", "weak"), (None, "States alone", "a-states")]
+    best, weak, _ = board["submissions"]
+    assert best["average"]["value"] == pytest.approx((100 + 100 + 200 + 200 + 100) / 5)
+    values = {(one["set"], one["metric"]): one for one in weak["values"] if one["group"] == "all"}
+    assert values["original", JGA]["value"] == 1.0
+    assert 0 < values["noisy", JGA]["value"] < 1
+    assert values["noisy", JGA]["low"] <= values["noisy", JGA]["value"] <= values["noisy", JGA]["high"]
+    assert values["noisy", "combined"]["value"] < 200
+    assert board["release"]["version"] == "1.0.0"
+    rows = list(csv.DictReader(io.StringIO((place.root / "board" / "leaderboard.csv").read_text())))
+    assert [row["rank"] for row in rows] == ["1", "2", ""]
+    assert rows[0]["system"] == f"'=1+1 {EVIL}"
+    assert float(rows[1]["noisy JGA"]) == pytest.approx(100 * values["noisy", JGA]["value"])
+    assert rows[2]["average"] == rows[2]["noisy Combined"] == ""
+
+
+def test_what_is_refused_and_why(place: Place) -> None:
+    board = published(place)
+    reasons = {one["folder"]: one["reason"] for one in board["refused"]}
+    missing = [one["dialogue_id"] for one in place.corpora["noisy"]["test"]["dialogues_001.json"]][1:]
+    sha256 = board["release"]["manifest_sha256"]
+    assert reasons == {
+        "incomplete": f"dst: incomplete: 2 of 3 dialogues of 'noisy' are missing: {', '.join(missing)}",
+        "old": "is of another release: version is '0.9.0', of this board '1.0.0'",
+        "other": f"is of another release: manifest_sha256 is '00', of this board '{sha256}'",
+        "<img src=x onerror=alert(2)>": (
+            "submission.toml: link: expected https://... or http://..., of at most 500 characters"
+        ),
+        "linked": "predictions/original/test/passwd.json is a link, or no plain file",
+        "outside": "tasks.dst: '../good/predictions' is no folder of the submission",
+        "empty": "there is no submission.toml",
+        "damaged": reasons["damaged"],
+    }  # fmt: skip
+    assert reasons["damaged"].startswith("dst: predictions/noisy/test/dialogues_001.json: this is no JSON of dialogues")
+    assert str(place.root) not in json.dumps(board)
+
+
+def test_the_pages_are_harmless(place: Place) -> None:
+    out = place.root / "board"
+    pages = [out / "index.html", *sorted((out / "submissions").iterdir())]
+    assert len(pages) == 4
+    for path in pages:
+        page = Page(path)
+        assert "script" not in page.tags
+        assert "img" not in page.tags
+        for link in page.links:
+            assert link == "https://example.org/?a=1&b=%22" or (path.parent / link).resolve().is_relative_to(out)
+            assert link.startswith("https://example.org/") or (path.parent / link).is_file()
+    index = (out / "index.html").read_text()
+    assert "&lt;img src=x onerror=alert(2)&gt;" in index
+    own = (out / published(place)["submissions"][1]["page"]).read_text()
+    for title in ("Accuracy by slot", "Domains, of 100", "Joint goal accuracy by domain and set, of 100"):
+        assert title in own
+
+
+def test_only_what_changed_is_scored_again(place: Place) -> None:
+    out = place.root / "board"
+
+    def contents() -> dict[str, tuple[bytes, int]]:
+        files = (path for path in sorted(out.rglob("*")) if path.is_file())
+        return {str(path.relative_to(out)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+    before = contents()
+    assert place.board() == 0
+    after = contents()
+    assert {name: data for name, (data, _) in after.items()} == {name: data for name, (data, _) in before.items()}
+    assert {name for name in after if name[:6] == "scores" and after[name] != before[name]} == set()
+    changed = place.submissions / "weak" / "predictions" / "noisy" / "test" / "dialogues_001.json"
+    kept = changed.read_bytes()
+    changed.write_bytes(
+        (place.submissions / "good" / "predictions" / "noisy" / "test" / "dialogues_001.json").read_bytes()
+    )
+    assert place.board() == 0
+    # The states are those of another submission now, which were scored already; their old scores are gone.
+    folders = {name.split("/")[1] for name in contents() if name[:6] == "scores"}
+    assert folders < {name.split("/")[1] for name in before if name[:6] == "scores"}
+    weak = next(one for one in published(place)["submissions"] if one["folder"] == "weak")
+    assert next(one["value"] for one in weak["values"] if one["set"] == "noisy" and one["metric"] == JGA) == 1.0
+    changed.write_bytes(kept)
+    assert place.board() == 0
+    assert {name: data for name, (data, _) in contents().items() if name[:6] != "scores"} == {
+        name: data for name, (data, _) in before.items() if name[:6] != "scores"
+    }
+
+
+def test_none_is_accepted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    place = Place(tmp_path)
+    (place.submissions / "none").mkdir(parents=True)
+    assert place.board() == 1
+    assert "none is refused: there is no submission.toml" in capfd.readouterr().err
+    assert published(place)["submissions"] == []
+    assert "there is no submission.toml" in (tmp_path / "board" / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--tasks", "ranking"], "'ranking': expected each of dst, response, intent, ood once"),
+        (["--tasks", "dst=original,far"], "the release has no set 'far', only original, noisy"),
+        (["--tasks", "dst=noisy"], "the set 'original' is always one of them"),
+        (["--tasks", "ood"], "task ood needs --ood"),
+        (["--split", "dev"], "the release has no dialogues in sgd/original/dev"),
+        (["--template"], "give exactly one of them"),
+        (["--timeout", "0"], "at least 1"),
+        (["--output", "submissions/board"], "lies in the folder of submissions"),
+        (["--average", "f2"], "no such metric"),
+    ],
+)
+def test_flags_that_cannot_work(
+    place: Place, flags: list[str], reason: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place.root)
+    argv = ["--release", str(place.release), "--submissions", "submissions", "--output", "none", *flags]
+    assert run(argv) == (1 if "--average" in flags else 2)
+    told = capfd.readouterr().err
+    assert reason in told
+    assert "Traceback" not in told
+
+
+def test_a_release_that_was_changed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    place = Place(tmp_path)
+    (place.submissions / "any").mkdir(parents=True)
+    path = place.release / "sgd" / "noisy" / "test" / "dialogues_001.json"
+    path.write_bytes(path.read_bytes() + b" ")
+    assert place.board() == 2
+    assert "is not the file that MANIFEST.json lists" in capfd.readouterr().err
+
+
+def test_a_template_is_never_replaced(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    place = Place(tmp_path)
+    folder = place.submit("mine", system='"Mine"')
+    argv = ["--release", str(place.release), "--template", "--output", str(folder)]
+    assert run(argv) == 1
+    assert "is there already" in capfd.readouterr().err
+    assert 'system = "Mine"' in (folder / "submission.toml").read_text()
+
+
+def test_labels_that_participants_do_not_have(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    place = Place(tmp_path)
+    private = place.release
+    for corpus in place.corpora.values():
+        for dialogue in corpus["test"]["dialogues_001.json"]:
+            for turn in dialogue["turns"]:
+                turn["frames"] = [{"service": frame["service"], "slots": []} for frame in turn["frames"]]
+    place.release = write_release(tmp_path / "public", place.corpora, {})
+    place.corpora = sample_corpora(3)
+    place.submit("good", 1)
+    assert place.board("board", "--private", str(private), "--tasks", "dst", "response=original") == 0
+    (only,) = published(place)["submissions"]
+    assert {one["set"] for one in only["values"] if one["task"] == "response"} == {"#ALL"}  # of one set
+    place.corpora["noisy"]["test"]["dialogues_001.json"].pop()
+    shorter = write_release(tmp_path / "shorter", place.corpora, {})
+    assert place.board("board", "--private", str(shorter)) == 2
+    assert "set 'noisy' has other dialogues than in" in capfd.readouterr().err
+
+
+BAD: dict[str, tuple[Callable[[str], str], str]] = {
+    "no system": (
+        lambda text: text.replace("system =", "name ="),
+        "Object missing required field `system`|unknown field",
+    ),
+    "empty": (lambda text: text.replace('"My system"', '" "'), "system: is empty"),
+    "long": (lambda text: text.replace("My system", "x" * 101), "system: has more than 100 characters"),
+    "controls": (lambda text: text.replace("My system", "a\\u202eb"), "system: has control characters"),
+    "lines": (lambda text: text.replace("My system", "a\\nb"), "system: has control characters"),
+    "no authors": (lambda text: text.replace('["Ada Example"]', "[]"), "authors: give 1 to 50"),
+    "no TOML": (lambda text: text + "[[[", "is not TOML"),
+    "date": (lambda text: re.sub(r"date = .*", 'date = "soon"', text), "date"),
+    "task": (lambda text: text.replace("dst =", "chess ="), "this board has no task 'chess', only dst, response"),
+    "place": (lambda text: text.replace('"predictions"', '"/etc"'), "'/etc' is no folder of the submission"),
+    "gone": (lambda text: text.replace('"predictions"', '"there"'), "there is no 'there'"),
+    "too long": (lambda text: text + "#" * 70_000, "has more than 64 KB"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_submissions_that_are_not_read(place: Place, name: str, tmp_path: Path) -> None:
+    from parapet.evaluation.board.setting import open_released
+    from parapet.evaluation.board.submission import Limits, read_submission
+    from parapet.schemas.errors import InputError
+
+    assert run(["--release", str(place.release), "--template", "--output", str(tmp_path / "one"), "--quiet"]) == 0
+    predicted(tmp_path / "one", place.corpora)
+    release = open_released(str(place.release), None, "test").of
+    assert read_submission(tmp_path / "one", release, ["dst", "response"], Limits()).submission.system == "My system"
+    for limits in (Limits(files=3), Limits(megabytes=0)):
+        with pytest.raises(InputError, match="has more than"):
+            read_submission(tmp_path / "one", release, ["dst", "response"], limits)
+    change, reason = BAD[name]
+    path = tmp_path / "one" / "submission.toml"
+    path.write_text(change(path.read_text()))
+    with pytest.raises(InputError, match=reason):
+        read_submission(tmp_path / "one", release, ["dst", "response"], Limits())
