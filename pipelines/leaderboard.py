@@ -103,7 +103,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Raises InputError where no board can come of the flags."""
     from parapet.evaluation.board.pages import Setting
-    from parapet.evaluation.board.setting import open_released, tasks_of
+    from parapet.evaluation.board.setting import columns_of_average, open_released, tasks_of
     from parapet.evaluation.board.submission import Limits
     from parapet.evaluation.compare.parts import Selection
     from parapet.transforms.release.opening import open_release
@@ -124,7 +124,7 @@ def check(args: argparse.Namespace) -> Config:
         output=output,
         released=released,
         setting=Setting(title, released.of, args.split, tasks, dialogues),
-        selection=Selection(domains=tuple(args.domains), average=tuple(args.average)),
+        selection=Selection(domains=tuple(args.domains), average=columns_of_average(args.average, tasks)),
         limits=Limits(args.max_mb),
         folders=folders,
         timeout=args.timeout,

@@ -93,12 +93,16 @@ def board_of(output: Path, scored: Sequence[Scored], selection: Selection) -> Bo
     paths = {
         key: [str(output / place) for place in one.scores.values()] for key, one in zip(names, scored, strict=True)
     }
-    board = leaderboard(read_systems(paths, sets="all", selection=selection), SignificanceConfig(replicates=0))
+    systems = read_systems(paths, sets="all", selection=selection)
+    board = leaderboard(systems, SignificanceConfig(replicates=0))
+    # Where no submission has a number that the average counts, there is no average: not one of fewer numbers.
+    whole = set(systems.selection.average) == set(selection.average)
+    order = board.systems if whole else sorted(board.systems)
     return msgspec.structs.replace(
         board,
-        systems=[names[key] for key in board.systems],
+        systems=[names[key] for key in order],
         values=[msgspec.structs.replace(value, system=names[value.system]) for value in board.values],
-        average={names[key]: average for key, average in board.average.items()},
+        average={names[key]: board.average[key] if whole else Number(None) for key in order},
         examples={},
     )
 

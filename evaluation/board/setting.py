@@ -9,7 +9,11 @@ from pathlib import Path
 import msgspec
 
 from parapet.evaluation.board.submission import TASKS, OfRelease
-from parapet.evaluation.compare.results import set_order
+from parapet.evaluation.compare.results import AVERAGED, Column, set_order
+from parapet.evaluation.dst.frames import METRICS as STATES
+from parapet.evaluation.intent import METRICS as INTENTS
+from parapet.evaluation.lines import ALL
+from parapet.evaluation.response.domains import METRICS as RESPONSES
 from parapet.evaluation.sets import ORIGINAL, SetRoot, read_dialogues
 from parapet.evaluation.writing import sha256_of
 from parapet.schemas.errors import InputError
@@ -17,6 +21,12 @@ from parapet.schemas.layout import dialogue_files
 from parapet.schemas.release_manifest import MANIFEST
 from parapet.transforms.release.opening import Release, open_release
 
+_METRICS = {
+    "dst": STATES,
+    "response": RESPONSES,
+    "intent": INTENTS,
+    "ood": ("accuracy", "precision", "recall", "f1", "auroc", "aupr", "fpr95"),
+}
 _AGAIN = "'parapet release verify' shows what else is wrong"
 
 
@@ -132,6 +142,32 @@ def tasks_of(values: Sequence[str], released: Released, ood: str | None) -> dict
     if ood is not None and "ood" not in found:
         raise InputError("goes with --tasks ood", "--ood")
     return found
+
+
+def columns_of_average(requested: Sequence[str], tasks: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """What the average counts, whoever has submitted what: as requested, or the main metric of each task on each set.
+
+    Raises:
+      InputError: a column that no submission can have.
+    """
+    if not requested:
+        return tuple(
+            column.name if task != "ood" else column.metric
+            for task, sets in tasks.items()
+            for column in _columns(task, sets, AVERAGED[task])
+        )
+    known = {name for task, sets in tasks.items() for one in _columns(task, sets, _METRICS[task]) for name in one.names}
+    for name in requested:
+        of_ood = "ood" in tasks and name.rpartition("/")[2] in _METRICS["ood"]  # whose sets are read later
+        if name not in known and not of_ood:
+            raise InputError(f"no task of the board has {name!r}", "--average")
+    return tuple(requested)
+
+
+def _columns(task: str, sets: Sequence[str], metrics: Sequence[str]) -> list[Column]:
+    """The columns of a task; other tasks than ``dst`` have no names of sets where there is only one."""
+    names = sets if len(sets) > 1 or task == "dst" else [ALL]
+    return [Column(task, name, metric) for name in names for metric in metrics]
 
 
 def evaluation_flags(task: str, sets: Sequence[str], released: Released, split: str, ood: str | None) -> list[str]:

@@ -132,6 +132,8 @@ def read_submission(folder: Path, release: OfRelease, tasks: Sequence[str], limi
 
 def check_folder(folder: Path, limits: Limits) -> list[Path]:
     """The files of a submission, sorted. Raises InputError where one is no plain file, or there is too much of them."""
+    if folder.is_symlink():
+        raise InputError("is a link")
     files, size = [], 0
     for root, folders, names in os.walk(folder, onerror=_unreadable):
         for name in [*folders, *names]:

@@ -89,7 +89,8 @@ def _of_task(name: str, parts: Mapping[str, Outcome], selection: Selection) -> O
         origins |= {column: ((at[""], column),) for column in whole.values}
     of_domains = [parts[domain] for domain in selection.domains if domain in parts]
     if of_domains or (whole is not None and whole.by_domain and selection.domains):
-        by_domain = {domain: _of_domain(name, domain, parts, at) for domain in selection.domains}
+        there = {part: outcome for part, outcome in parts.items() if part not in selection.sets}
+        by_domain = {domain: _of_domain(name, domain, there, at) for domain in selection.domains}
         means = _means(whole.task if whole else of_domains[0].task, by_domain)
         if not means:
             raise InputError(f"{name!r}: no set has all of these domains: {', '.join(selection.domains)}", "--domains")

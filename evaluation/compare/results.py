@@ -396,6 +396,9 @@ def columns_of(
             raise InputError(f"no such metric: {name!r}; there are: {known}", flag)
     if requested:
         found = [column for column in there if column.names & set(requested)]
+        # A set may be called as a group is: ``unseen/METRIC`` then is of the set.
+        of_sets = {f"{column.set}/{column.metric}" for column in found if column.group == WHOLE}
+        found = [column for column in found if column.names & set(requested) - of_sets or column.group == WHOLE]
     else:
         found = [column for column in there if column.group == WHOLE and column.metric in shown_metrics(column.task)]
     if not found:

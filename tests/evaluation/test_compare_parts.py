@@ -158,6 +158,11 @@ def test_raddles_sixteen_columns_come_from_the_flag(tmp_path: Path) -> None:
             groups(tmp_path / "ood", "ood", {"ood": {"f1": 0.8}}),
         ]
     }
+    # The set is called as the group of unseen services is.
+    tracked = json.loads((tmp_path / "dst" / "robustness.json").read_text())
+    for of_set in tracked["sets"].values():
+        of_set["metrics"]["#UNSEEN_SERVICES"] = {JGA: 0.0, "active_intent_accuracy": 0.0}
+    (tmp_path / "dst" / "robustness.json").write_text(json.dumps(tracked))
     chosen = Selection(
         (*sets, "unseen", "ood"), ("Hotel",), (JGA, "combined", "unseen/active_intent_accuracy", "ood/f1")
     )

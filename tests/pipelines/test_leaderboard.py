@@ -103,6 +103,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place.submit("outside", dst='"../good/predictions"')
     (place.submissions / "empty").mkdir()
     (place.submissions / ".hidden").mkdir()
+    (place.submissions / "twin").symlink_to(place.submissions / "good")
     damaged = place.submit("damaged")
     (damaged / "predictions" / "noisy" / "test" / "dialogues_001.json").write_text("[" * 5000)
     assert place.board() == 0
@@ -161,6 +162,7 @@ def test_what_is_refused_and_why(place: Place) -> None:
         ),
         "linked": "predictions/original/test/passwd.json is a link, or no plain file",
         "outside": "tasks.dst: '../good/predictions' is no folder of the submission",
+        "twin": "is a link",
         "empty": "there is no submission.toml",
         "damaged": reasons["damaged"],
     }  # fmt: skip
@@ -236,7 +238,8 @@ def test_none_is_accepted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
         (["--template"], "give exactly one of them"),
         (["--timeout", "0"], "at least 1"),
         (["--output", "submissions/board"], "lies in the folder of submissions"),
-        (["--average", "f2"], "no such metric"),
+        (["--average", "f2"], "no task of the board has 'f2'"),
+        (["--average", "far/combined"], "no task of the board has 'far/combined'"),
     ],
 )
 def test_flags_that_cannot_work(
@@ -244,10 +247,22 @@ def test_flags_that_cannot_work(
 ) -> None:
     monkeypatch.chdir(place.root)
     argv = ["--release", str(place.release), "--submissions", "submissions", "--output", "none", *flags]
-    assert run(argv) == (1 if "--average" in flags else 2)
+    assert run(argv) == 2
     told = capfd.readouterr().err
     assert reason in told
     assert "Traceback" not in told
+
+
+def test_without_what_the_average_counts_there_is_no_rank(place: Place, tmp_path: Path) -> None:
+    shutil.copytree(place.submissions / "a-states", tmp_path / "some" / "a-states")
+    argv = ["--release", str(place.release), "--submissions", str(tmp_path / "some"), "--output", str(tmp_path / "out")]
+    assert run([*argv, "--tasks", "dst", "response=original"]) == 0
+    (only,) = json.loads((tmp_path / "out" / "leaderboard.json").read_bytes())["submissions"]
+    assert (only["rank"], only["average"]["value"]) == (None, None)
+    assert run([*argv, "--tasks", "dst"]) == 0
+    board = json.loads((tmp_path / "out" / "leaderboard.json").read_bytes())
+    assert [(one["rank"], one["average"]["value"]) for one in board["submissions"]] == [(1, 100.0)]
+    assert board["selection"]["average"] == ["dst/original/joint_goal_accuracy", "dst/noisy/joint_goal_accuracy"]
 
 
 def test_a_release_that_was_changed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
