@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from parapet.transforms.variations.translated import Translating
 
 RULES = "rules"  # the engine that needs no translation
-ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, RULES, translating.MEMORY)
+ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, RULES, translating.CHECKPOINT, translating.MEMORY)
 
 EXAMPLE = """\
   parapet language_variations --output varied                 # the sample
@@ -108,10 +108,12 @@ def parser() -> Parser:
         help="fail if a smaller share of the user turns changes (default: 0.5; simple 0.1, paraphrase 0.3)",
     )
     add = parser.group("translation")
-    text = "rules paraphrases without a model; memory looks up --memory; others translate and back (default: rules)"
+    text = "rules; checkpoint, a paraphraser; memory looks up --memory; others translate and back (default: rules)"
     add("--engine", choices=ENGINES, help=text)
     add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: de)")
-    translating.add_flags(parser, rare=True)
+    translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for --engine checkpoint")
+    text = "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)"
+    parser.group("--engine checkpoint", rare=True)("--prefix", metavar="TEXT", help=text)
     add_max_bad(parser, "dialogues, turns or lines of --rewritten")
     add_dry_run(parser)
     add_seed(parser)
@@ -177,7 +179,8 @@ def check(args: argparse.Namespace) -> Config:
         "seed": args.seed,
         "max_bad": float(args.max_bad),
     }
-    plugin = plugins.recorded(translating.plugin_of(args) if translator else None)
+    is_plugin = translator is not None and args.engine != translating.CHECKPOINT
+    plugin = plugins.recorded(translating.plugin_of(args) if is_plugin else None)
     return Config(args.output, root, corpus, variations, options, args.max_bad, args.dry_run, args.engine, plugin)
 
 
@@ -185,7 +188,7 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
     """Raises InputError where a flag has no effect."""
     of_kind = {
         "typos": ("perturb_values", "rates"),
-        "paraphrase": ("engine", "pivots", "dry_run", *translating.FLAGS),
+        "paraphrase": ("engine", "pivots", "dry_run", "prefix", *translating.FLAGS),
     }
     for kind, flags in of_kind.items():
         for flag in flags:
@@ -194,7 +197,7 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
             if kind not in kinds and getattr(args, flag):
                 raise InputError(f"is for the kind {kind}, which --kinds does not name", f"--{flag}")
     if _engine(args) == RULES:
-        for flag in ("pivots", "dry_run", *translating.FLAGS):
+        for flag in ("pivots", "dry_run", "prefix", *translating.FLAGS):
             if getattr(args, flag):
                 raise InputError(f"is for an engine that translates, and this is {RULES}: add --engine", f"--{flag}")
 
@@ -209,6 +212,7 @@ def _translation(args: argparse.Namespace, wanted: bool) -> tuple[list[str], Tra
     from parapet.transforms.back_translate.legs import Known
     from parapet.transforms.files import join
     from parapet.transforms.translation.memory import by_languages
+    from parapet.transforms.translation.paraphraser import PARAPHRASED
     from parapet.transforms.variations.translated import Translating
 
     # In any case, since what an earlier run into the folder has paid for stays in it; the sample's only where wanted.
@@ -217,13 +221,33 @@ def _translation(args: argparse.Namespace, wanted: bool) -> tuple[list[str], Tra
     if not wanted:
         return [], Translating(Known({}), None, paid, rows) if rows else None
     translating.check_flags(args)
-    pivots = translating.parse_pivots(args.pivots or "de")
-    engine = translating.open_engine(args, pivots, args.seed if args.engine == "local" else None)
+    engine: Engine | None
+    if args.engine == translating.CHECKPOINT:
+        engine, pivots = _paraphraser(args), [PARAPHRASED]
+    elif args.prefix is not None:
+        raise InputError(f"is for --engine checkpoint, and this is {args.engine}", "--prefix")
+    else:
+        pivots = translating.parse_pivots(args.pivots or "de")
+        engine = translating.open_engine(args, pivots, args.seed if args.engine == "local" else None)
     known = Known(by_languages(rows, *((engine.provider, engine.model) if engine else ("", ""))))
     if engine is None and not any(known.of("en", pivot) for pivot in pivots):
         hint = "the engine 'memory' only replays: add a --memory that has the user turns, or choose another --engine"
         raise InputError(f"{hint}; there is nothing in {', '.join(pivots)}", "--engine")
     return pivots, Translating(known, engine, paid, rows)
+
+
+def _paraphraser(args: argparse.Namespace) -> Engine:
+    """A checkpoint that paraphrases. Raises InputError where there is none."""
+    from parapet.transforms.translation.paraphraser import Paraphraser
+
+    if args.pivots:
+        raise InputError("is for an engine that translates, and this is checkpoint", "--pivots")
+    if args.model is None or len(args.model) != 1:
+        raise InputError("name one folder, that of the checkpoint", "--model")
+    engine = Paraphraser(args.model[0], prefix=args.prefix, **({} if args.beams is None else {"beams": args.beams}))
+    if not args.dry_run:
+        engine.open()
+    return engine
 
 
 def _digests(paths: Sequence[str]) -> list[dict[str, str]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from parapet.transforms.translation.engine import Engine
 
 PAID = ".paid"  # below the output: every answer as it came, until the memory that is published has it
+CHECKPOINT = "checkpoint"  # an engine of language_variations, which has two flags of the engine "local"
 MEMORY = "memory"  # nobody is asked: what the memories have is replayed
 ENGINE = "translation engine; memory only looks up --memory"  # the help of --engine
 ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY)
@@ -30,8 +31,14 @@ _FLAGS_OF = {
 FLAGS = ("memory", "parallel_calls", *(flag for flags in _FLAGS_OF.values() for flag in flags))
 
 
-def add_flags(parser: Parser, rare: bool = False) -> None:
-    """Adds the flags of all engines, but ``--engine`` and ``--pivots``; ``rare``: where translation is a side line."""
+def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
+    """Adds the flags of all engines, but ``--engine`` and ``--pivots``.
+
+    Args:
+      parser: the parser.
+      rare: whether translation is a side line.
+      more: behind the help of ``--model``.
+    """
     add = parser.group("translation")
     add(
         "--memory",
@@ -46,7 +53,7 @@ def add_flags(parser: Parser, rare: bool = False) -> None:
         rare=rare,
         nargs="+",
         metavar="[PAIR=]DIR",
-        help="models for --engine local: Marian, M2M100 or NLLB; for all pairs, or en-zh=DIR zh-en=DIR",
+        help="models for --engine local: Marian, M2M100 or NLLB; for all pairs, or en-zh=DIR zh-en=DIR" + more,
     )
     add(
         "--libretranslate_url",
@@ -76,7 +83,8 @@ def check_flags(args: argparse.Namespace) -> None:
     """Raises InputError where a flag of another engine is given."""
     for engine, flags in _FLAGS_OF.items():
         for flag in flags:
-            if engine != args.engine and getattr(args, flag) is not None:
+            shared = args.engine == CHECKPOINT and flag in ("model", "beams")
+            if engine != args.engine and not shared and getattr(args, flag) is not None:
                 raise InputError(f"is for --engine {engine}, and this is {args.engine}", f"--{flag}")
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.seeding import DRAW_LIMIT, draws, key_of
+from parapet.transforms.translation.paraphraser import PARAPHRASED
 from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations.places import LOST, UNCLEAR, Anchor, anchors_of
 from parapet.transforms.variations.rewording import Made, reworded
@@ -122,7 +123,8 @@ def _with(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> st
 
 
 def _taken(user_turn: UserTurn, answer: str, pivot: str) -> Made:
-    made = reworded(user_turn, answer, KIND, f"back_translation:{pivot}")
+    source = "checkpoint" if pivot == PARAPHRASED else f"back_translation:{pivot}"
+    made = reworded(user_turn, answer, KIND, source)
     before = user_turn.utterance
     if made.operations and (denies(answer) != denies(before) or affirms(answer) != affirms(before)):
         return Made(reason=MEANING)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from parapet.transforms.markdown import code
 from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Report, Section, Table, Text, Tile, edited
 from parapet.transforms.text import counted, percent
+from parapet.transforms.translation.paraphraser import PARAPHRASED
 from parapet.transforms.variations.envs import size_of
 from parapet.transforms.variations.rewording import RULES
 
@@ -36,6 +37,7 @@ HOW = {
 HOW_TRANSLATED = (
     "Translated into another language and back, where every value is kept and no negation or confirmation changes."
 )
+HOW_BY_MODEL = "By a model that paraphrases, where every value is kept and no negation or confirmation changes."
 HOW_REWRITTEN = {
     "typos": "With typing errors made by people, or by a model.",
     "verbose": "At more length, by people or by a model.",
@@ -156,7 +158,7 @@ def report_of(
     kinds: Mapping[str, Mapping[str, Any]] = numbers["kinds"]
     how = HOW_REWRITTEN if variations.config.rewritten else HOW
     if variations.config.pivots:
-        how = {**how, "paraphrase": HOW_TRANSLATED}
+        how = {**how, "paraphrase": HOW_BY_MODEL if PARAPHRASED in variations.config.pivots else HOW_TRANSLATED}
     turns = max((kind["turns"] for kind in kinds.values()), default=0)
     sections: list[Section] = [
         Table(
@@ -279,7 +281,8 @@ def _how(variations: LanguageVariations, numbers: Mapping[str, Any], options: Ma
     lines = [values, f"Seed: {code(variations.seed)}. Splits: {options.get('split', 'all')}."]
     if variations.config.pivots:
         engine = " ".join(str(options[part]) for part in ("provider", "model") if options.get(part))
-        lines.append(f"Paraphrases: through {', '.join(variations.config.pivots)}, engine {code(engine)}.")
+        through = "" if PARAPHRASED in variations.config.pivots else f"through {', '.join(variations.config.pivots)}, "
+        lines.append(f"Paraphrases: {through}engine {code(engine)}.")
     if variations.files is not None:
         names = ", ".join(code(path.rpartition("/")[2]) for path in variations.files.paths)
         lines.append(f"Rewritten turns: {names}.")

@@ -1,0 +1,112 @@
+"""``parapet language_variations --engine checkpoint``: paraphrases by a T5 that the test trains on a few turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra models")
+
+from test_language_variations_others import check_set, originals, rows_of, run
+from tiny_t5 import save_t5
+
+# Turns of the sample to what the model is to say: a paraphrase, a value lost, a denial, a copy.
+LEARNED = {
+    "It's a deal.": "That is settled.",
+    "Someone has to look at my phone.": "Who could see to my phone?",
+    "Ask for Monday then.": "Then ask for Sunday.",
+    "It has a cracked screen.": "It has no cracked screen.",
+    "Just what we need.": "Just what we need!",
+}
+
+
+def train(folder: Path) -> None:
+    """Teaches a tiny T5 the pairs by heart."""
+    import torch
+    from transformers import AutoTokenizer, T5ForConditionalGeneration
+
+    torch.set_num_threads(1)
+    save_t5(folder, [*LEARNED, *LEARNED.values(), "paraphrase:"])
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = T5ForConditionalGeneration.from_pretrained(folder).train()
+    inputs = tokenizer([f"paraphrase: {text}" for text in LEARNED], return_tensors="pt", padding=True)
+    labels = tokenizer(list(LEARNED.values()), return_tensors="pt", padding=True)["input_ids"]
+    labels[labels == tokenizer.pad_token_id] = -100
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(90):
+        loss = model(**inputs, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint") / "t5"
+    train(folder)
+    return folder
+
+
+def by_text(rows: dict[Any, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {row["original"]: row for row in rows.values()}
+
+
+def test_paraphrases_of_a_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
+    # An untrained rest of the sample: what comes of it loses values, and may not end.
+    shared = ["--kinds", "paraphrase", "--env", "none", "--least_changed", "0", "--max_bad", "100%", "--quiet"]
+    flags = ["--engine", "checkpoint", "--model", str(checkpoint), "--beams", "1"]
+    assert run(tmp_path / "out", *shared, *flags) == 0
+    rows = by_text(check_set(originals(), tmp_path / "out", "paraphrase"))
+    first, second, third, fourth, fifth = LEARNED
+    for text in (first, second):
+        assert (rows[text]["utterance"], rows[text]["source"]) == (LEARNED[text], "checkpoint")
+    assert rows[third]["reason"].startswith(("value_lost", "value_unclear"))
+    assert rows[fourth]["reason"] == "meaning"
+    assert rows[fifth]["reason"] == "copy"
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "By a model that paraphrases" in page
+    assert "engine `checkpoint t5@" in page
+    # The memory has the answers: they are replayed without the model.
+    before = [row["utterance"] for row in rows_of(tmp_path / "out", "paraphrase").values()]
+    assert run(tmp_path / "out", *shared, "--pivots", "en-x-para") == 0
+    assert [row["utterance"] for row in rows_of(tmp_path / "out", "paraphrase").values()] == before
+
+
+def test_of_several_results_the_first_that_is_no_copy(checkpoint: Path) -> None:
+    from parapet.transforms.translation.paraphraser import PARAPHRASED, Paraphraser
+
+    paraphraser = Paraphraser(str(checkpoint), beams=3)
+    paraphraser.open()
+    copy = "Just what we need."
+    (found,) = paraphraser.translate([copy], "en", PARAPHRASED)
+    assert found.rstrip(".!") != copy.rstrip(".")
+    assert paraphraser.translate([copy], PARAPHRASED, "en") == [copy]
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        ([], "--model: name one folder, that of the checkpoint"),
+        (["--model", "a", "b"], "--model: name one folder, that of the checkpoint"),
+        (["--model", "nowhere"], "nowhere: --model: there is no such folder"),
+        (["--model", "GPT"], "holds a model of type 'gpt2'"),
+        (["--model", "GPT", "--pivots", "de"], "--pivots: is for an engine that translates, and this is checkpoint"),
+        (["--model", "GPT", "--sample"], "--sample: is for --engine local, and this is checkpoint"),
+    ],
+)
+def test_mistakes(flags: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "GPT").mkdir()
+    (tmp_path / "GPT" / "config.json").write_text('{"model_type": "gpt2"}')
+    flags = [str(tmp_path / flag) if flag == "GPT" else flag for flag in flags]
+    assert run(tmp_path / "out", "--engine", "checkpoint", *flags) == 2
+    message = capsys.readouterr().err
+    assert reason in message
+    assert message.count("\n") == 1
+
+
+def test_a_prefix_is_for_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "out", "--engine", "memory", "--prefix", "x") == 2
+    assert "--prefix: is for --engine checkpoint, and this is memory" in capsys.readouterr().err
