@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from parapet.evaluation.sets import ORIGINAL, Placed, Sources, find_sets, read_d
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_root, is_there
 from parapet.schemas.ood_turns import OOD_TURNS
+from parapet.transforms.ood.injecting import FALLBACKS
 
 OOD, IN_DOMAIN = "ood", "in_domain"
 
@@ -28,10 +30,14 @@ class Labelled(Keyed, kw_only=True):
 
 
 class Detected(Keyed, kw_only=True):
-    """A row of the predictions: a score, or a label, or both; the true label too, if there is no reference."""
+    """A row of the predictions: a score, or a label, or both; the true label too, if there is no reference.
+
+    Or a system's response, in the turn after the user's: a fallback says that the user's is out-of-domain.
+    """
 
     score: float | UnsetType = UNSET
     predicted: Label | UnsetType = UNSET
+    response: str | UnsetType = UNSET
     label: Label | UnsetType = UNSET
     utterance: str = ""
 
@@ -52,10 +58,11 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """Of a turn of the reference, with its place in the file."""
+    """Of a turn of the reference, with its place in the file; ``fallback``: what the system answers, if it is known."""
 
     ood: bool
     utterance: str
+    fallback: str = ""
 
 
 class Truths(msgspec.Struct, frozen=True):
@@ -64,10 +71,12 @@ class Truths(msgspec.Struct, frozen=True):
     Attributes:
       turns: by key.
       in_domain: the sets that are corpora without labels: all of their turns are in-domain.
+      fallbacks: what the reference's system answers to out-of-domain turns.
     """
 
     turns: dict[Key, Truth]
     in_domain: frozenset[str] = frozenset()
+    fallbacks: frozenset[str] = frozenset()
 
     @property
     def sets(self) -> list[str]:
@@ -87,7 +96,12 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
       InputError: turns missing, twice or unknown; no label, another than the reference's; neither score nor label
         predicted; some with a score (or a predicted label), others without.
     """
-    rows = _predicted(predictions, split, truth)
+    fallbacks = frozenset(map(_words, [*FALLBACKS, *(truth.fallbacks if truth else ())]))
+    rows: dict[Key, Placed[Detected]] = {}
+    for key, placed in (_judged(*one, fallbacks) for one in _predicted(predictions, split, truth).items()):
+        if key in rows:
+            raise placed.error(f"{named(key)} has a response and another row")
+        rows[key] = placed
     if truth is not None:
         for key, placed in rows.items():
             if key not in truth.turns:
@@ -113,6 +127,20 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
         if lacking and len(lacking) < len(found):
             raise rows[lacking[0]].error(f"has no {name}, and other rows have one: give all of them one, or none")
     return found
+
+
+def _judged(key: Key, placed: Placed[Detected], fallbacks: Container[str]) -> tuple[Key, Placed[Detected]]:
+    """A response as the label of the user's turn before it; other rows as they are."""
+    row = placed.row
+    if row.response is UNSET or row.score is not UNSET or row.predicted is not UNSET:
+        return key, placed
+    label: Label = "ood" if _words(row.response) in fallbacks else "in_domain"
+    return (*key[:2], key[2] - 1), placed._replace(row=msgspec.structs.replace(row, predicted=label))
+
+
+def _words(response: str) -> str:
+    """A response without letters' case and punctuation, which models may write differently."""
+    return " ".join(re.findall(r"\w+", response.casefold()))
 
 
 def _predicted(predictions: str, split: str, truth: Truths | None) -> dict[Key, Placed[Detected]]:
@@ -174,12 +202,14 @@ def read_truth(sources: Sources, chosen: Sequence[str] = ()) -> Truths:
         roots[name] = other
     turns: dict[Key, Truth] = {}
     in_domain: set[str] = set()
+    fallbacks: set[str] = set()
     for name, root in roots.items():
         for path, key, truth in _turns_of(root, name, split, in_domain):
             if key in turns:
                 raise InputError(f"{named(key)} appears twice", path)
             turns[key] = truth
-    return Truths(turns, frozenset(in_domain))
+            fallbacks |= {truth.fallback} if truth.fallback else set()
+    return Truths(turns, frozenset(in_domain), frozenset(fallbacks))
 
 
 def _turns_of(root: Path, name: str, split: str, in_domain: set[str]) -> Iterator[tuple[str, Key, Truth]]:
@@ -248,7 +278,7 @@ def _rows_of(path: Path, name: str) -> Iterator[tuple[Key, Truth]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = ["dialogue_id", "turn", "label", "utterance"]
+    columns = ["dialogue_id", "turn", "label", "utterance", "fallback"]
     try:
         with path.open("rb") as handle:
             table = pq.read_table(handle, columns=columns)
@@ -263,5 +293,5 @@ def _rows_of(path: Path, name: str) -> Iterator[tuple[Key, Truth]]:
             raise InputError(f"not a label, an id and a turn: {row['label']!r}", path, f"row {i}")
         yield (
             key_of(Keyed(set=name, **{k: row[k] for k in ("dialogue_id", "turn")})),
-            Truth(row["label"] == OOD, row["utterance"] or ""),
+            Truth(row["label"] == OOD, row["utterance"] or "", row["fallback"] or ""),
         )

@@ -30,7 +30,7 @@ EXAMPLE = """\
 NOTE = """\
 A row of the predictions: {"set": "ood-10", "dialogue_id": "1_00000", "turn": 4, "score": 0.93}, with "predicted" (ood
 or in_domain) instead of a score or beside it, and "label" where there is no --reference; "id" may be given
-instead of "dialogue_id" and "turn"."""
+instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "response": a fallback says ood."""
 
 
 def parser() -> StrictParser:

@@ -162,6 +162,33 @@ def test_out_of_domain_turns_of_ood(tmp_path: Path, foreign: Path) -> None:
     assert (scored["auroc"], scored["f1"]) == (metrics["ood-10"]["auroc"], None)
 
 
+def test_a_fallback_says_that_a_turn_is_out_of_domain(
+    tmp_path: Path, foreign: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "set"
+    table = pq.read_table(foreign / "ood-20" / "turns" / "test" / "dialogues_001.parquet").to_pylist()
+    for row in table:
+        row["fallback"] = "Our OWN fallback!" if row["label"] == "ood" else None
+    (root / "ood-20" / "turns" / "test").mkdir(parents=True)
+    place = root / "ood-20" / "turns" / "test" / "dialogues_001.parquet"
+    place.write_bytes(parquet_bytes(pa.Table.from_pylist(table, schema=OOD_TURNS)))
+    said = {2: "our own  fallback", 4: "Sure.", 6: "I'm afraid, I can't help with that one!"}
+    rows = [
+        {"dialogue_id": row["dialogue_id"], "turn": row["turn"] + 1, "response": said.get(row["turn"], "Sure.")}
+        for row in table
+    ]
+    flags = ["--reference", str(root), "--predictions"]
+    files = evaluate("ood", tmp_path / "out", *flags, lines(tmp_path / "responses.jsonl", rows))
+    # Of the turns 2 and 4, which are foreign, one is found; 6 is none, and has one of the fallbacks of 'parapet ood'.
+    found = json.loads(files["metrics.json"])["ood-20"]
+    assert (found["precision"], found["recall"], found["f1"], found["auroc"]) == (0.5, 0.5, 0.5, None)
+    both = [*rows, {"dialogue_id": rows[0]["dialogue_id"], "turn": 0, "predicted": "ood"}]
+    status, told = failure(
+        capfd, "--task", "ood", *flags, lines(tmp_path / "both.jsonl", both), "--output", str(tmp_path / "no")
+    )
+    assert (status, "has a response and another row" in told) == (2, True)
+
+
 def test_out_of_domain_turns_that_do_not_fit(tmp_path: Path, foreign: Path, capfd: pytest.CaptureFixture[str]) -> None:
     rows, out = detected(foreign, "test"), str(tmp_path / "out")
     good = lines(tmp_path / "p.jsonl", rows)
