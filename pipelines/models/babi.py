@@ -201,27 +201,55 @@ learns from dialogues and their knowledge base; these are in OUT/ontology.toml, 
 class TfIdf(Babi):
     """The candidate closest to the dialogue."""
 
-    description = "Takes the candidate closest to the dialogue so far, by TF-IDF (Bordes et al. 2017, section 4.2)."
-    example = "  parapet train tfidf --candidates babi/candidates.txt --match babi/kb-all.txt --output my_model"
+    description = (
+        "Takes the candidate closest to the last utterance, or to the dialogue so far, by TF-IDF (section 4.2)."
+    )
+    example = f"  parapet train tfidf --train {_FILES} --match babi/kb-all.txt --output my_model"
 
     def add_train_flags(self, parser: StrictParser) -> None:
         """The candidates, and what they are compared with."""
+        add = parser.group(INPUT)
+        text = (
+            "dialogues in the bAbI format, of one or more tasks: the weight of a word is how rare users' turns have it"
+        )
+        add("--train", required=True, nargs="+", metavar="FILE", reads=True, help=text)
+        add("--dev", nargs="+", metavar="FILE", reads=True, help="dialogues that select the better --input")
         add_candidates_and_types(parser)
-        text = "compare with the whole dialogue so far, or with the last utterance"
-        parser.group(INPUT)("--input", choices=("history", "last"), default="history", help=text)
+        text = "compare with the last utterance or all so far (default: the better one on --dev, without --dev last)"
+        add("--input", choices=("last", "history"), help=text)
 
     def training(self, args: argparse.Namespace) -> Training:
-        """Reads the candidates. Raises InputError for files that cannot work."""
+        """Reads the files. Raises InputError for those that cannot work."""
         from parapet.evaluation.models.babi import data
         from parapet.evaluation.models.babi.saving import Card
         from parapet.evaluation.models.devices import check_installed
 
+        if args.dev and args.input:
+            raise InputError(f"--dev selects the input, and --input {args.input} is given: give one of them", "--dev")
         self.inputs(args)
         check_installed("torch")
+        from parapet.evaluation.models.babi.baselines import Frequencies, share_right
+        from parapet.evaluation.models.babi.baselines import TfIdf as Model
+
         texts = data.read_candidates(args.candidates)
         knowledge = data.read_knowledge(args.match, texts)
-        card = Card(model=self.model, history=args.input == "history", candidates=texts, knowledge=knowledge)
-        return self.of_card(args, card, {"input": args.input})
+        train, dev = (
+            [one for path in paths or () for one in data.read_dialogues(path)] for paths in (args.train, args.dev)
+        )
+        frequencies = Frequencies.of(train)
+        history = args.input == "history"
+        if dev:
+            share = {which: share_right(Model(texts, knowledge, frequencies, which), dev) for which in (False, True)}
+            history = share[True] > share[False]
+        card = Card(
+            model=self.model,
+            history=history,
+            candidates=texts,
+            knowledge=knowledge,
+            utterances=frequencies.utterances,
+            having=frequencies.having,
+        )
+        return self.of_card(args, card, {"input": "history" if history else "last"})
 
 
 class Nearest(Babi):

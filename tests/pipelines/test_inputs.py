@@ -31,7 +31,7 @@ COMMANDS = [
     *("evaluate --task generation --predictions . --variants X", "predict tiny_dst --model . --reference X"),
     *("predict tiny_dst --model . --variants X", "predict rules --model . --reference X", "train tiny_dst --train X"),
     *("train tiny_dst --dev X", "train classifier --foreign X", "train soloist --train X --checkpoint ."),
-    *("train rules --ontology X", "train tfidf --candidates X"),
+    *("train rules --ontology X", "train tfidf --train X --candidates X"),
     *("release build --config X", "mturk publish --hits X --batch OUT", "mturk collect --batch X"),
 ]
 ALL = """

@@ -205,10 +205,11 @@ def test_models_that_learn_nothing(
     toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     candidates, kb = ["--candidates", str(toy[0] / "candidates.txt")], ["--match", str(toy[0] / "kb.txt")]
+    learned = ["--train", str(toy[0] / "toy-task1-trn.txt")]
     made = {
         "rules": [],
-        "tfidf": [*candidates, *kb, "--input", "last"],
-        "nearest": ["--train", str(toy[0] / "toy-task1-trn.txt")],
+        "tfidf": [*learned, *candidates, *kb, "--input", "last"],
+        "nearest": learned,
     }
     for model, flags in made.items():
         assert train([model, *flags, "--output", str(tmp_path / model)]) == 0
@@ -220,6 +221,32 @@ def test_models_that_learn_nothing(
     assert "toy-task1-tst.jsonl: no rule applies at 32 turns: the answer is empty" in told.err
     assert "toy-task1-tst.jsonl: 72 turns with words that the rules do not know" in told.err
     assert "predictions/original/toy-task1-tst.jsonl: 104 answers" in told.out
+
+
+def test_dev_selects_the_input_of_tfidf(
+    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train_and_candidates = [
+        "--train",
+        str(toy[0] / "toy-task1-trn.txt"),
+        "--candidates",
+        str(toy[0] / "candidates.txt"),
+    ]
+    texts = {
+        "history": "1 api_call thai rome\thello\n2 zzz\tapi_call thai rome\n\n",
+        "last": "1 api_call thai rome\tapi_call thai rome\n2 hello\thello\n\n",
+        "either": "1 hello\thello\n\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+        flags = ["tfidf", *train_and_candidates, "--dev", str(tmp_path / f"{name}.txt")]
+        assert train([*flags, "--output", str(tmp_path / name)]) == 0
+        run = json.loads((tmp_path / name / "run.json").read_text())
+        assert run["options"]["input"] == ("history" if name == "history" else "last")
+        assert json.loads((tmp_path / name / MODEL).read_text())["history"] is (name == "history")
+    capsys.readouterr()
+    assert train([*flags, "--input", "last", "--output", str(tmp_path / "both")]) == 2
+    assert "--dev selects the input, and --input last is given: give one of them" in capsys.readouterr().err
 
 
 def test_rankings_are_written_and_scored(
@@ -269,9 +296,10 @@ def test_files_like_the_published_ones_of_task_6(
     found, said = [], []
     for folder in (clean, odd):
         out = tmp_path / f"from_{folder.name}"
+        learned = ["--train", str(folder / "toy-task1-trn.txt")]
         given = {
-            "tfidf": ["--candidates", str(folder / "candidates.txt"), "--match", str(folder / "kb.txt")],
-            "nearest": ["--train", str(folder / "toy-task1-trn.txt"), "--similarity", "overlap"],
+            "tfidf": [*learned, "--candidates", str(folder / "candidates.txt"), "--match", str(folder / "kb.txt")],
+            "nearest": [*learned, "--similarity", "overlap"],
         }
         reference = ["--reference", str(folder / "toy-task1-tst.txt")]
         for model, flags in given.items():
@@ -290,7 +318,7 @@ def test_files_like_the_published_ones_of_task_6(
     facts = f"accepted {len(FACTS)} facts with a space instead of the tab; the first is in line 1"
     last = f"accepted 1 last line without a newline (is it whole?); line {len(CANDIDATES)}"
     for name, told, times in (  # of the test: twice as it is predicted, once as it is scored
-        ("toy-task1-trn.txt", turns, 1),
+        ("toy-task1-trn.txt", turns, 2),
         ("toy-task1-tst.txt", turns, 3),
         ("kb.txt", facts, 1),
         ("candidates.txt", last, 2),
@@ -403,9 +431,14 @@ def scored(model: str, flags: list[str], files: dict[str, list[str]], tmp_path: 
     return [round(100 * by_set[oov], 1) for oov in (False, True)]
 
 
-def test_tfidf_gives_the_numbers_of_the_paper(real_data: Path, tmp_path: Path) -> None:
-    files = of_babi(real_data, 1)
-    assert scored("tfidf", files["candidates"], files, tmp_path) == [5.6, 5.8]
+@pytest.mark.parametrize(("task", "figures"), [(1, (5.6, 5.8)), (4, (9.5, 9.8))])
+def test_tfidf_gives_the_numbers_of_the_paper(
+    task: int, figures: tuple[float, float], real_data: Path, tmp_path: Path
+) -> None:
+    """As far as the order of candidates that share no word, which is as in the file, does not move them."""
+    files = of_babi(real_data, task)
+    found = scored("tfidf", [*files["train"], *files["candidates"]], files, tmp_path)
+    assert found == pytest.approx(figures, abs=0.3)
 
 
 @pytest.mark.parametrize(("task", "figures"), [(1, [55.1, 44.2]), (4, [28.6, 28.5])])
@@ -420,7 +453,7 @@ def test_nearest_gives_the_numbers_of_the_paper(
 @pytest.mark.thorough
 def test_tfidf_with_match_types_gives_the_numbers_of_the_paper(real_data: Path, tmp_path: Path) -> None:
     files = of_babi(real_data, 1)
-    assert scored("tfidf", [*files["candidates"], *files["match"]], files, tmp_path) == [22.4, 22.4]
+    assert scored("tfidf", [*files["train"], *files["candidates"], *files["match"]], files, tmp_path) == [22.4, 22.4]
 
 
 @pytest.mark.thorough

@@ -9,6 +9,7 @@ from functools import cache
 from heapq import heapify, heappop
 from itertools import chain, islice
 
+import msgspec
 import torch
 from torch import Tensor
 
@@ -79,21 +80,50 @@ DIGITS = 9  # of scores
 TYPE_WEIGHT = 10.0  # times the weight of the rarest word
 
 
+class Frequencies(msgspec.Struct, frozen=True):
+    """How many of some utterances have a word.
+
+    Attributes:
+      utterances: how many there are.
+      having: word to the number of utterances that have it.
+    """
+
+    utterances: int = 0
+    having: dict[str, int] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, dialogues: Iterable[BabiDialogue]) -> Frequencies:
+        """Those of the user's utterances, which are what candidates are compared with."""
+        said = [one.user for dialogue in dialogues for one in dialogue.exchanges]
+        having = Counter(word for text in said for word in set(words_of(text)))
+        return cls(len(said), dict(sorted(having.items())))
+
+    def idf(self, word: str) -> float:
+        """The inverse document frequency of a word; one that no utterance has counts as one that a single one has."""
+        return math.log(self.utterances / max(self.having.get(word, 0), 1))
+
+
 class TfIdf(Answerer):
-    """Candidates by TF-IDF.
+    """Candidates by TF-IDF (section 4.2).
 
     Args:
       candidates: what may be answered.
       knowledge: type to its words; empty without match-type features.
+      frequencies: of the words in the training set.
       history: whether the input is all that was said, or the last utterance.
     """
 
-    def __init__(self, candidates: Sequence[str], knowledge: Mapping[str, Sequence[str]], history: bool) -> None:
+    def __init__(
+        self,
+        candidates: Sequence[str],
+        knowledge: Mapping[str, Sequence[str]],
+        frequencies: Frequencies,
+        history: bool,
+    ) -> None:
         bags = [Counter(words_of(text)) for text in candidates]
         self.candidates, self.history = list(candidates), history
         self.words = numbers_of(sorted({word for bag in bags for word in bag}))
-        having = Counter(word for bag in bags for word in bag)
-        self.idf = torch.tensor([math.log(len(bags) / having[word]) for word in self.words], dtype=torch.float64)
+        self.idf = torch.tensor([frequencies.idf(word) for word in self.words], dtype=torch.float64)
         rows = torch.tensor([number for number, bag in enumerate(bags) for _ in bag])
         columns = torch.tensor([self.words[word] for bag in bags for word in bag])
         counts = torch.tensor([n for bag in bags for n in bag.values()], dtype=torch.float64)
@@ -112,12 +142,15 @@ class TfIdf(Answerer):
         turns = turns_of(encoded, self.words, self.matches.entities, torch.device("cpu"))
         found: list[list[str]] = []
         for ids in turns.batches(TURNS):
-            lines, places = turns.history(ids, None if self.history else turns.now[ids])
+            lines, places = turns.history(ids)
             lines, places = lines[turns.said[lines]], places[turns.said[lines]]
+            # Types match what is anywhere in the dialogue, "in the input or memory" (section 4.5).
+            there = self.matches.there(turns, lines, places, len(ids))
+            if not self.history:
+                lines, places = turns.history(ids, turns.now[ids])
             words, of = turns.words.of_groups(turns.line[lines], places)
             given = torch.zeros(len(self.words), len(ids), dtype=torch.float64)
             given.index_put_((words, of), torch.ones(len(words), dtype=torch.float64), accumulate=True)
-            there = self.matches.there(turns, lines, places, len(ids))
             found += best_of(self.candidates, self._scores(given * self.idf[:, None], there), top)
         return by_dialogue(found, dialogues)
 
@@ -132,3 +165,10 @@ class TfIdf(Answerer):
         # A candidate whose words all candidates have weighs nothing.
         scores = torch.where(squares > 0, products / squares.clamp_min(1e-300).sqrt(), 0.0)
         return scores.round(decimals=DIGITS)
+
+
+def share_right(model: Answerer, dialogues: Sequence[BabiDialogue]) -> float:
+    """The share of responses that a model finds."""
+    wanted = [one.bot.strip() for dialogue in dialogues for one in dialogue.exchanges]
+    answers = [answer for answers in model.answers(dialogues) for answer in answers]
+    return sum(map(str.__eq__, answers, wanted)) / len(wanted)

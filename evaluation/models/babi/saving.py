@@ -42,6 +42,8 @@ class Card(saving.Card, frozen=True, kw_only=True):
       task: of the bAbI tasks, empty where that is not known.
       settings: of a net: its shape, see :class:`parapet.evaluation.models.babi.nets.Shape`.
       history: of ``tfidf``: whether all that was said counts.
+      utterances: of ``tfidf``: how many of the user there are in training.
+      having: of ``tfidf``: how many of them have a word.
       candidates: what may be answered; of ``nearest`` the responses of the training set, the most frequent first.
       knowledge: type to its words; empty without match-type features; of ``rules``, field to its values.
       words: that a net knows.
@@ -55,6 +57,8 @@ class Card(saving.Card, frozen=True, kw_only=True):
     task: str = ""
     settings: dict[str, int | str | bool] = msgspec.field(default_factory=dict)
     history: bool = True
+    utterances: int = 0
+    having: dict[str, int] = msgspec.field(default_factory=dict)
     candidates: list[str] = msgspec.field(default_factory=list)
     knowledge: dict[str, list[str]] = msgspec.field(default_factory=dict)
     words: list[str] = msgspec.field(default_factory=list)
@@ -106,14 +110,14 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
         from parapet.evaluation.models.babi.rules import RuleBot
 
         return RuleBot(card.ontology, card.knowledge, card.course)
-    from parapet.evaluation.models.babi.baselines import Nearest, TfIdf
+    from parapet.evaluation.models.babi.baselines import Frequencies, Nearest, TfIdf
     from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
     from parapet.evaluation.models.devices import device_of
 
     if card.model == "nearest":
         return Nearest(card.pairs, card.candidates, card.similarity)
     if card.model == "tfidf":
-        return TfIdf(card.candidates, card.knowledge, card.history)
+        return TfIdf(card.candidates, card.knowledge, Frequencies(card.utterances, card.having), card.history)
     vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)
     try:
         net = make(card.model, vocabulary, msgspec.convert(card.settings, Shape))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seeding import SEED
 
-from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Nearest, TfIdf
+from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Frequencies, Nearest, TfIdf
 from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of, types_of, words_of
 from parapet.evaluation.models.babi.encoding import BOT, USER, Ragged, encode, histories, ranges, turns_of
 from parapet.evaluation.models.babi.learning import BabiLearner, Config
@@ -181,7 +181,7 @@ def test_dialogues_of_facts_alone_have_no_answers() -> None:
     some = [BabiDialogue((Fact("a", "R_b", "c"),))] * 3
     made, known = net()
     assert NetAnswers(made, known, CPU, batch=2).answers(some) == [[], [], []]
-    assert TfIdf(CANDIDATES, {}, True).answers(some) == [[], [], []]
+    assert TfIdf(CANDIDATES, {}, FREQUENCIES, True).answers(some) == [[], [], []]
     assert encode([], {}).now.tolist() == []
 
 
@@ -224,32 +224,44 @@ def test_match_types_are_those_of_the_definition(said: list[str]) -> None:
         assert {text: n for text, n in expected.items() if n} == {text: n for text, n in found.items() if n}
 
 
-def plain_tfidf(texts: list[str], match: bool) -> str:
-    """Section 4.2 and 4.5 with dictionaries."""
+def plain_tfidf(texts: list[str], said: list[str], match: bool) -> str:
+    """Section 4.2 and 4.5 with dictionaries: ``texts`` are compared with, ``said`` may match types."""
     bags = [Counter(text.split()) for text in CANDIDATES]
-    idf = {w: math.log(len(bags) / sum(w in bag for bag in bags)) for w in {w for bag in bags for w in bag}}
+    users = [set(exchange.user.split()) for one in LEARNED for exchange in one.exchanges]
+    idf = {w: math.log(len(users) / max(1, sum(w in user for user in users))) for w in {w for b in bags for w in b}}
     given_words = Counter(word for text in texts for word in text.split() if word in idf)
     weight = TYPE_WEIGHT * max(idf.values())
     scores = []
     for text, bag in zip(CANDIDATES, bags, strict=True):
         vector = {word: n * idf[word] for word, n in bag.items()}
-        vector |= {f"type {t}": weight for t in types_shared(text, texts)} if match else {}
+        vector |= {f"type {t}": weight for t in types_shared(text, said)} if match else {}
         product = sum(value * (given_words[w] * idf[w] if w in idf else weight) for w, value in vector.items())
-        scores.append(round(product / math.sqrt(sum(value**2 for value in vector.values())), DIGITS))
+        length = math.sqrt(sum(value**2 for value in vector.values()))
+        scores.append(round(product / length, DIGITS) if length else 0)
     return CANDIDATES[scores.index(max(scores))]
+
+
+LEARNED = dialogues()[::3]
+FREQUENCIES = Frequencies.of(LEARNED)
 
 
 @pytest.mark.parametrize("history", [True, False])
 @pytest.mark.parametrize("match", [True, False])
 def test_tfidf_is_that_of_the_definition(history: bool, match: bool) -> None:
     some = [*dialogues()[::5], *ODD, *unseen()[:2]]
-    found = TfIdf(CANDIDATES, KNOWLEDGE if match else {}, history).answers(some)
+    found = TfIdf(CANDIDATES, KNOWLEDGE if match else {}, FREQUENCIES, history).answers(some)
     for one, answers in zip(some, found, strict=True):
         said: list[str] = []
         for exchange, answer in zip(one.exchanges, answers, strict=True):
             said.append(exchange.user)
-            assert answer == plain_tfidf(said if history else [exchange.user], match)
+            assert answer == plain_tfidf(said if history else [exchange.user], said, match)
             said.append(exchange.bot)
+
+
+def test_a_word_that_no_utterance_has_weighs_as_much_as_one_that_a_single_one_has() -> None:
+    some = Frequencies.of([BabiDialogue((Exchange("a b b", "c"), Exchange("a", "d"), Exchange("a", "d")))])
+    assert some == Frequencies(3, {"a": 3, "b": 1})
+    assert [some.idf(word) for word in ("a", "b", "c")] == [0, math.log(3), math.log(3)]
 
 
 def nearest(similarity: str, *pairs: tuple[str, str]) -> Nearest:
@@ -281,7 +293,7 @@ def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all
 def test_rankings_begin_with_the_answer_and_have_no_candidate_twice() -> None:
     some = [*dialogues()[::7], *ODD]
     models: list[Answerer] = [
-        TfIdf(CANDIDATES, KNOWLEDGE, True),
+        TfIdf(CANDIDATES, KNOWLEDGE, FREQUENCIES, True),
         NetAnswers(*net(), CPU, batch=8),
         nearest("overlap", *((one.user, one.bot) for dialogue in some for one in dialogue.exchanges)),
     ]
