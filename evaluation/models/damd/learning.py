@@ -174,15 +174,22 @@ class DamdLearner(Learner):
         self.module = self.net
         parameters = self.net.parameters()
         self.optimiser = torch.optim.Adam(parameters, config.learning_rate, weight_decay=DECAY, fused=True)
-        self.train, self._versions = Learned(texts, self.vocabulary, self.device), versions
+        self._versions = versions
+        self._learn(train, texts)
+        # Of the corpus itself: what an epoch was perturbed to is forgotten when a training resumes.
+        self.longest = Longest(*(int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in TRAINED[-3:]))
         self._dev = Learned([texts_of(step) for step in dev], self.vocabulary, self.device)
-        self.others = OtherActs(train, texts, self.vocabulary, config.multi_action) if config.multi_action else None
+
+    def _learn(self, steps: Sequence[Step], texts: Sequence[Texts]) -> None:
+        most = self.config.multi_action
+        self.train = Learned(texts, self.vocabulary, self.device)
+        self.others = OtherActs(steps, texts, self.vocabulary, most) if most else None
 
     def prepare(self, epoch: int) -> None:
         """Perturbs dialogues."""
         if self._versions is not None:
             steps, _ = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
-            self.train = Learned([texts_of(step) for step in steps], self.vocabulary, self.device)
+            self._learn(steps, [texts_of(step) for step in steps])
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
@@ -234,13 +241,12 @@ class DamdLearner(Learner):
 
     def files(self) -> dict[str, bytes]:
         """The files of the model's folder."""
-        longest = Longest(*(int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in TRAINED[-3:]))
         card = Card(
             words=self.vocabulary.words,
             surfaces=self.surfaces,
             embedding=self.config.embedding,
             hidden=self.config.hidden,
-            longest=longest,
+            longest=self.longest,
         )
         return files_of(card, self.net)
 

@@ -35,6 +35,7 @@ from parapet.evaluation.models.damd.encoding import (
 )
 from parapet.evaluation.models.damd.learning import Config, DamdLearner, OtherActs
 from parapet.evaluation.models.damd.nets import Net, Sizes, likeliest, losses
+from parapet.evaluation.models.robust import Versions
 from parapet.evaluation.models.systems.data import (
     ACT,
     INTENT,
@@ -363,6 +364,30 @@ def test_further_acts_add_to_the_loss(learner: DamdLearner) -> None:
         found.append(one.loss(batch).item())
         one.loss(batch).backward()
     assert found[1] > found[0]
+
+
+def test_further_acts_are_those_of_the_steps_that_an_epoch_has() -> None:
+    """Perturbed dialogues may have other steps than the corpus; what is written at most does not depend on them."""
+    steps = [acting(number, kind) for number, kind in enumerate(("OFFER", "REQUEST", "INFORM"))]
+
+    class Drawn(Versions[Step]):
+        """Of each epoch the same steps, in another order and without the first."""
+
+        def __init__(self) -> None:
+            """Needs no dialogues."""
+
+        def draw(self, epoch: int) -> list[list[list[Step]]]:
+            return [[steps[:0:-1]]]
+
+    learner = DamdLearner(config(multi_action=1), steps, steps, Drawn())
+    longest = learner.longest
+    assert learner.others is not None
+    assert [len(kinds) for kinds in learner.others.spans] == [2, 2, 2]
+    learner.prepare(1)
+    assert [len(kinds) for kinds in learner.others.spans] == [1, 1]
+    assert learner.others.drawn([0]) == ([0], [learner.vocabulary.span(texts_of(steps[1]).acts)])
+    assert learner.loss(torch.arange(2)).isfinite()
+    assert learner.longest == longest
 
 
 def test_folders_that_do_not_fit(model: Damd, tmp_path: Path) -> None:
