@@ -309,10 +309,10 @@ _ROWS: dict[str, _Table] = {
         },
     ),
 }
-_SGD: Preset = {"optimiser": "sgd", "batch_size": 1, "initial": 0.1, "epochs": 50, "patience": 5}
+_SGD: Preset = {"optimiser": "sgd", "batch_size": 1, "epochs": 50, "patience": 10}
 PRESETS: dict[str, dict[str, Preset]] = {
-    "embeddings": {"table8": {**_SGD, "share": "auto"}},
-    "memn2n": {"table9": {**_SGD, "time": "index", "memory": 1000}},
+    "embeddings": {"table8": {**_SGD, "initial": 0.01, "share": "auto"}},
+    "memn2n": {"table9": {**_SGD, "initial": 0.1, "time": "index", "memory": 1000}},
 }
 
 

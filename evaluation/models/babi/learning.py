@@ -18,6 +18,8 @@ from parapet.evaluation.models.batching import bucketed
 from parapet.evaluation.models.training import Learner, TrainingConfig
 
 SCORED = 256  # turns at a time where nothing is trained
+MOST_AHEAD = 64  # turns that are scored at once where batches are of one turn
+_NONE = torch.empty(0, dtype=torch.long)
 
 
 class Config(TrainingConfig, frozen=True, kw_only=True):
@@ -92,37 +94,78 @@ class BabiLearner(Learner):
             net.sparse = config.optimiser == "sgd" and not config.clip
         self.config, self.device = config, device
         self._lengths = train.now - train.first
+        self._order = torch.arange(len(train.now), device=device)
+        self._place = dict(enumerate(range(len(train.now))))
+        self._scored: dict[int, tuple[Tensor, list[Tensor]]] = {}
+        self._ahead = 1
         self._devs: list[float] = []  # of each of several nets, at the end
         warn_of_long(self._lengths, config.memory)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
-        for batch in bucketed(self._lengths, self.config.batch_size, generator):
+        batches = list(bucketed(self._lengths, self.config.batch_size, generator))
+        self._order = torch.cat(batches).to(self.device)
+        self._place = {turn: place for place, turn in enumerate(self._order.tolist())}
+        self._scored, self._ahead = {}, 1
+        for batch in batches:
             yield batch.to(self.device, non_blocking=True)
 
     def loss(self, batch: Tensor) -> Tensor:
         """The mean loss, the sum of those of all nets."""
-        answers, candidates = self.train.answer[batch], len(self.vocabulary.candidates)
+        answers = self.train.answer[batch]
         if not self.config.negatives:
             return sum_of(F.cross_entropy(net(self.train, batch).float(), answers) for net in self.nets)
-        negatives = negatives_of(answers, candidates, self.config.negatives)
-        chosen = torch.cat([answers[:, None], negatives], 1)
-        return sum_of(self._ranking_loss(net, batch, chosen) for net in self.nets)
+        if len(batch) == 1:
+            return self._loss_of_turn(batch)
+        chosen = self._chosen(batch)
+        return sum_of(ranking_loss(self._scores(net, batch, chosen), self.config.margin) for net in self.nets)
 
-    def _ranking_loss(self, net: Net, batch: Tensor, chosen: Tensor) -> Tensor:
-        if len(batch) == 1:  # negatives beyond the margin have no gradient: most of the work
-            with torch.no_grad():
-                scores = net(self.train, batch, chosen)[0]
-                within = scores > scores[0] - self.config.margin
-            if int(within.sum()) == 1:  # the right one alone
-                return torch.zeros((), device=self.device, requires_grad=True)
-            chosen = chosen[:, within]
+    def _chosen(self, batch: Tensor) -> Tensor:
+        answers = self.train.answer[batch]
+        negatives = negatives_of(answers, len(self.vocabulary.candidates), self.config.negatives)
+        return torch.cat([answers[:, None], negatives], 1)
+
+    def _scores(self, net: Net, batch: Tensor, chosen: Tensor) -> Tensor:
         if chosen.numel() < len(self.vocabulary.candidates):
             scores = net(self.train, batch, chosen)
         else:  # each candidate once is less
             scores = net(self.train, batch).gather(1, chosen)
-        # Half of a float is too coarse for small differences.
-        return ranking_loss(scores.float(), self.config.margin)
+        return scores.float()  # half of a float is too coarse for small differences
+
+    def _loss_of_turn(self, batch: Tensor) -> Tensor:
+        """The loss of a batch of one turn; of one that is right by the margin, a zero without a gradient.
+
+        Most turns are so after a while. Those that follow are scored at once: as long as all are right, no step changes
+        the parameters, and the scores hold. So this computes what one turn at a time would.
+        """
+        turn = int(batch)
+        if turn not in self._scored:
+            self._scored = self._score_ahead(turn)
+        chosen, within = self._scored.pop(turn)
+        if not any(map(len, within)):
+            return torch.zeros((), device=self.device)
+        self._scored = {}
+        return sum_of(
+            ranking_loss(self._scores(net, batch, chosen[some][None]), self.config.margin)
+            for net, some in zip(self.nets, within, strict=True)
+            if len(some)
+        )
+
+    def _score_ahead(self, turn: int) -> dict[int, tuple[Tensor, list[Tensor]]]:
+        """Of some turns, from this one on: (its candidates, of each net the places of those that have a gradient)."""
+        place = self._place[turn]
+        turns = self._order[place : place + self._ahead]
+        chosen = self._chosen(turns)
+        with torch.no_grad():
+            scores = [self._scores(net, turns, chosen) for net in self.nets]
+        within = [one > one[:, :1] - self.config.margin for one in scores]  # the right one always is
+        wrong = torch.stack([one.sum(1) > 1 for one in within])
+        right = (~wrong.any(0)).tolist()
+        self._ahead = min(MOST_AHEAD, 2 * ([*right, False].index(False)) + 1)
+        return {
+            number: (chosen[i], [one[i].nonzero()[:, 0] if wrong[net, i] else _NONE for net, one in enumerate(within)])
+            for i, number in enumerate(turns.tolist())
+        }
 
     def dev(self) -> float:
         """The share of responses that are right, of the best net."""

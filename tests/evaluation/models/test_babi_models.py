@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seeding import SEED
 
+from parapet.evaluation.models.babi import learning
 from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Frequencies, Nearest, TfIdf
 from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of, types_of, words_of
 from parapet.evaluation.models.babi.encoding import BOT, USER, Ragged, encode, histories, ranges, turns_of
@@ -428,3 +429,41 @@ def test_of_two_nets_the_better_one_on_dev_is_kept() -> None:
             ] = 9.0
         card = msgspec.json.decode(learner.files()[MODEL])
         assert card["settings"].get("share", False) == net_of.shape.share == bool(good)
+
+
+EPOCHS = 8
+
+
+@pytest.mark.parametrize(("model", "share"), [("memn2n", "off"), ("embeddings", "auto")])
+def test_turns_scored_ahead_are_trained_as_turn_by_turn(
+    model: str, share: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def all_others(answers: torch.Tensor, candidates: int, _: int) -> torch.Tensor:
+        return (answers[:, None] + torch.arange(1, candidates)) % candidates
+
+    torch.set_num_threads(1)  # as a training does: many small steps
+    monkeypatch.setattr(learning, "negatives_of", all_others)
+    corpus = Corpus(dialogues()[:3], dialogues(), CANDIDATES, {}, "1")
+    config = Config(model=model, size=8, batch_size=1, learning_rate=0.1, margin=0.5, negatives=1, epochs=1, patience=1,
+                    memory=9, seed=str(SEED), threads=1, device="cpu", optimiser="sgd", share=share)  # fmt: skip
+    weights, moved, longest = [], [], []
+    for most in (1, 64):
+        monkeypatch.setattr(learning, "MOST_AHEAD", most)
+        torch.manual_seed(SEED)
+        learner = BabiLearner(config, corpus)
+        steps = ahead = 0
+        for epoch in range(EPOCHS):
+            for batch in learner.batches(torch.Generator().manual_seed(epoch)):
+                loss = learner.loss(batch)
+                ahead = max(ahead, learner._ahead)
+                steps += loss.requires_grad
+                if loss.requires_grad:
+                    learner.optimiser.zero_grad()
+                    loss.backward()
+                    learner.optimiser.step()
+        weights.append(learner.module.state_dict())
+        moved.append(steps)
+        longest.append(ahead)
+    assert longest[0] == 1 < longest[1]
+    assert 0 < moved[0] == moved[1] < EPOCHS * len(learner.train.now)
+    assert all(torch.allclose(value, weights[1][name], atol=1e-4) for name, value in weights[0].items())
