@@ -57,12 +57,13 @@ class Decoded(NamedTuple):
     """What a decoder makes of the right words.
 
     Attributes:
-      decoder: of the net; ``sources`` what it attended to.
+      decoder: of the net; ``first`` its first state, ``sources`` what it attended to.
       states: of it.
       right: the words.
     """
 
     decoder: Decoder
+    first: Tensor
     sources: list[Source]
     states: Source
     right: Padded
@@ -201,28 +202,34 @@ class DamdLearner(Learner):
         total = sum((_mean_loss(one) for one in decoded.values()), torch.zeros((), device=self.device))
         places, spans = self.others.drawn(batch.tolist()) if self.others else ([], [])
         if places:
-            ids = torch.tensor(places, device=self.device)
+            ids, acts = torch.tensor(places, device=self.device), decoded["acts"]
             numbers, mask = Rows(spans, self.device).padded(torch.arange(len(spans)), PAD)
-            acts, pointer = decoded["acts"], self.train.pointers[batch.to(self.device)][ids]
-            sources, right = [one.of(ids) for one in acts.sources], Padded(numbers, mask.bool())
-            states = self.net.taught(acts.decoder, *right, self._first[ids], sources, pointer)
-            total = total + _mean_loss(Decoded(acts.decoder, sources, states, right))
+            sources, pointer = [one.of(ids) for one in acts.sources], self._pointers(self.train, batch)[ids]
+            right = Padded(numbers, mask.bool())
+            total = total + _mean_loss(self._taught(acts.decoder, right, acts.first[ids], sources, pointer))
         return total
 
     def _decoded(self, learned: Learned, batch: Tensor) -> dict[str, Decoded]:
         """What the decoders make of the right belief spans, action spans and responses."""
-        net, rows, pointer = self.net, learned.batch(batch), learned.pointers[batch.to(self.device)]
+        net, rows, pointer = self.net, learned.batch(batch), self._pointers(learned, batch)
         user, first = net.encoded(net.user, *rows["user"])
-        said, self._first = net.encoded(net.utterance, *rows["delexicalised"])
-        sources = [user, net.encoded(net.utterance, *rows["previous"])[0], net.encoded(net.span, *rows["before"])[0]]
-        belief = net.taught(net.belief, *rows["belief"], first, sources)
-        found = {"belief": Decoded(net.belief, sources, belief, rows["belief"])}
-        sources = [said, belief]
-        acts = net.taught(net.acts, *rows["acts"], self._first, sources, pointer)
-        found["acts"] = Decoded(net.acts, sources, acts, rows["acts"])
-        sources = [said, belief, acts]
-        response = net.taught(net.response, *rows["response"], self._first, sources, pointer)
-        return found | {"response": Decoded(net.response, sources, response, rows["response"])}
+        previous, _ = net.encoded(net.utterance, *rows["previous"])
+        before, _ = net.encoded(net.span, *rows["before"])
+        said, last = net.encoded(net.utterance, *rows["delexicalised"])
+        belief = self._taught(net.belief, rows["belief"], first, [user, previous, before])
+        acts = self._taught(net.acts, rows["acts"], last, [said, belief.states], pointer)
+        sources = [said, belief.states, acts.states]
+        response = self._taught(net.response, rows["response"], last, sources, pointer)
+        return {"belief": belief, "acts": acts, "response": response}
+
+    def _pointers(self, learned: Learned, batch: Tensor) -> Tensor:
+        return learned.pointers[batch.to(self.device)]
+
+    def _taught(
+        self, decoder: Decoder, right: Padded, first: Tensor, sources: list[Source], pointer: Tensor | None = None
+    ) -> Decoded:
+        states = self.net.taught(decoder, *right, first, sources, pointer)
+        return Decoded(decoder, first, sources, states, right)
 
     def dev(self) -> float:
         """The mean of three shares: of belief spans and of action spans that are right, and of response words."""

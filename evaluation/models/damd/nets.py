@@ -208,16 +208,16 @@ class Net(nn.Module):
         pointer = first.new_zeros(len(first), 0) if pointer is None else pointer
         word = torch.full((len(first),), GO, device=first.device)
         keys, state = decoder.keys(sources), first
-        open_ = torch.ones_like(word, dtype=torch.bool)
+        unfinished = torch.ones_like(word, dtype=torch.bool)
         states, masks, numbers = [], [], []
         for _ in range(most):
             state = decoder.step(self.embedded(word), state, pointer, sources, keys)
             word = likeliest(*decoder.scores(state[:, None], sources), own).squeeze(1)
             states.append(state)
-            masks.append(open_)
+            masks.append(unfinished)
             numbers.append(word)
-            open_ = open_ & (word != END)
-            if not bool(open_.any()):
+            unfinished = unfinished & (word != END)
+            if not bool(unfinished.any()):
                 break
         return Source(torch.stack(states, 1), torch.stack(masks, 1), torch.stack(numbers, 1))
 
