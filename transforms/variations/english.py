@@ -28,7 +28,8 @@ _NOT_AFTER = {
 }
 _AUXILIARY = "is|are|was|were|will|would|can|could|should|has|have|does|do"
 _WH = re.compile(
-    rf"(?P<wh>(?:what|which|where|when|who|how|why)(?: [a-z]+){{0,4}}?)(?P<aux>['’]s| (?:{_AUXILIARY})) (?P<rest>\S.*)",
+    r"(?P<wh>(?:what|which|where|when|who|how|why)(?: [a-z]+){0,4}?)"
+    rf"(?P<aux> ?['’]s| (?:{_AUXILIARY})) (?P<rest>\S.*)",
     re.IGNORECASE,
 )
 _WHO = re.compile(r"(?:who|which [a-z]+) (?:[a-z]+ed|stars|sings|plays|wrote|made|sang|leaves|has) .+", re.IGNORECASE)
@@ -56,21 +57,24 @@ _OPENS = (
     r"|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b)"
 )
 _MAY_OPEN = (
-    rf"(?:{_OPENS}|(?:what|where|when|how|which|who|that['’]?s?|it|this|sounds|no|not|yes|bye|goodbye|have a|perfect"
-    r"|great|you)\b)"
+    rf"(?:{_OPENS}|(?:what|where|when|how|which|who|that(?: ?['’]?s)?|it|this|sounds|no|not|yes|bye|goodbye"
+    r"|have a|perfect|great|you)\b)"
 )
 _NOT_BEHIND_NO = r"(?<!\bno)(?<!nope)(?<!\bnah)"  # "no, thanks" is one clause
-_NOT_THAT_IS_IT = r"(?:(?<!\byes)(?<!yeah)(?<!\byep)(?<!\byup)|(?!,\s*that(?:['’]?s| is) it\b))"
+_NOT_THAT_IS_IT = r"(?:(?<!\byes)(?<!yeah)(?<!\byep)(?<!\byup)|(?! ?,\s*that(?: ?['’]?s| is) it\b))"
 _BOUNDARY = re.compile(
-    rf"(?<![\s,])(?:{_NOT_BEHIND_NO}{_NOT_THAT_IS_IT},\s*(?:(?:and|but|so)\s+)?(?={_MAY_OPEN})|\s(?:and|but|so)\s(?={_OPENS})"
-    rf"|{_NOT_BEHIND_NO}(?<!\bsay)(?<!\bto)(?<!\bmany)\s(?=thanks\b|thank you\b)|(?<=\Aand)\s|(?<=\Aalso),?\s)",
+    rf"(?<![\s,])(?:{_NOT_BEHIND_NO}{_NOT_THAT_IS_IT} ?,\s*(?:(?:and|but|so)\s+)?(?={_MAY_OPEN})"
+    rf"|\s(?:and|but|so)\s(?={_OPENS})|{_NOT_BEHIND_NO}(?<!\bsay)(?<!\bto)(?<!\bmany)\s(?=thanks\b|thank you\b)"
+    r"|(?<=\Aand)\s|(?<=\Aalso),?\s)",
     re.IGNORECASE,
 )
-# A first word after which people often write no comma.
+# A first word after which people often write no comma. Of some the next word says whether they are one: "no hotel" has
+# none, "nice place" neither.
 _LEAD = re.compile(
-    r"(?:yes|yeah|yep|yup|yea|no|nope|nah|ok|okay|okey|alright|all right|sure|great|perfect|awesome|wonderful|excellent"
-    r"|cool|nice|hi|hello|hey)(?: there)?(?P<gap>(?:,\s*|\s)(?:(?:and|so|but)\s)?)"
-    r"(?!please\b|thanks?\b|not\b|that(?:['’]?s| is) it\b)(?=\S)",
+    r"(?:(?:yes|yeah|yep|yup|yea|ok|okay|okey|alright|all right|hi|hello|hey)(?: there)?(?P<gap> ?,\s*|\s)"
+    r"|(?:no|nope|nah|sure|great|perfect|awesome|wonderful|excellent|cool|nice)"
+    rf"(?P<narrow> ?,\s*|\s(?:(?:and|so|but)\s)?(?={_MAY_OPEN})))"
+    r"(?:(?:and|so|but)\s)?(?!please\b|thanks?\b|not\b|that(?: ?['’]?s| is) it\b)(?=\S)",
     re.IGNORECASE,
 )
 _THANKS = re.compile(
@@ -116,7 +120,8 @@ def clauses(sentence: str) -> list[Clause]:
     at = 0
     for pattern in (_LEAD, _THANKS):
         if lead := pattern.match(sentence, at):
-            found.append(Clause(sentence[at : lead.start("gap")], lead["gap"]))
+            end = max(lead.start(name) for name in pattern.groupindex)
+            found.append(Clause(sentence[at:end], sentence[end : lead.end()]))
             at = lead.end()
     rest = sentence[at:]
     at = 0

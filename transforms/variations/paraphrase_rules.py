@@ -118,7 +118,7 @@ def _pattern(pattern: str, macros: Mapping[str, str]) -> re.Pattern[str]:
     for i in range(pattern.count("(?P<also>") - 1):  # no two groups have one name
         pattern = pattern.replace("(?P<also>", f"(?P<also{i}>", 1)
     pattern = _SLOT.sub(r"(?P<\1>\\S.*?)", pattern)
-    return re.compile(pattern.replace("'", "['’]?"), re.IGNORECASE)
+    return re.compile(pattern.replace("'", "(?: ?['’])?"), re.IGNORECASE)
 
 
 def rephrased(user_turn: UserTurn, key: bytes) -> Made:
