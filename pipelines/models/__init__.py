@@ -18,7 +18,7 @@ TABLE = {
     "classifier": ("classifier:Classifier", "intents and out-of-domain turns: a text classifier"),
     "soloist": ("soloist:Soloist", "belief states and responses, end to end: a GPT-2"),
     "damd": ("damd:Damd", "belief states, acts and responses, end to end: GRUs, from scratch"),
-    "rules": ("babi:Rules", "bAbI dialog tasks: the simulator's rule-based bot"),
+    "rules": ("babi_rules:Rules", "bAbI dialog tasks: rules, given or learned"),
     "tfidf": ("babi:TfIdf", "bAbI dialog tasks: the closest candidate by TF-IDF"),
     "nearest": ("babi:Nearest", "bAbI dialog tasks: the answer to the most similar utterance"),
     "embeddings": ("babi:Net", "bAbI dialog tasks: supervised embeddings"),

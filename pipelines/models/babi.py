@@ -29,7 +29,7 @@ from parapet.pipelines.models.family import (
 )
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.layout import as_path
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.babi.saving import Card
@@ -151,51 +151,6 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
             warnings=WARNINGS,
             notes=(f"{args.output}/{ATTENTION}: a page and JSON lines a file",) if attended else (),
         )
-
-
-class Rules(Babi):
-    """The rule-based bot."""
-
-    description = """\
-The rule-based bot of tasks 1 to 5: with the patterns of an ontology, by default the simulator's, or with those that it
-learns from dialogues and their knowledge base; these are in OUT/ontology.toml, too, for 'parapet restaurants'."""
-    example = """\
-  parapet train rules --train babi/task1-trn.txt babi/task4-trn.txt --match babi/kb-all.txt --output my_model
-  parapet train rules --ontology hotels.toml --output my_model"""
-
-    def add_train_flags(self, parser: StrictParser) -> None:
-        """The domain, or what it is learned from."""
-        add = parser.group(INPUT)
-        text = "domain in TOML (default: the paper's restaurants, with other names)"
-        add("--ontology", metavar="FILE", reads=True, help=text)
-        text = "dialogues of tasks 1 to 5 in the bAbI format to learn the patterns from; needs --match"
-        add("--train", nargs="+", metavar="FILE", reads=True, help=text)
-        add("--match", metavar="FILE", reads=True, help="knowledge base of these dialogues")
-
-    def training(self, args: argparse.Namespace) -> Training:
-        """Reads the ontology, or learns it. Raises InputError where it cannot be used."""
-        from parapet.evaluation.models.babi.rules import files_of_rules, learned_card
-        from parapet.evaluation.models.babi.saving import Card
-        from parapet.transforms.restaurants.ontology import read_ontology
-
-        if args.train and args.ontology:
-            raise InputError("give either --ontology, or --train to learn one", "--ontology")
-        if bool(args.train) != bool(args.match):
-            missing, given = ("--match", "--train") if args.train else ("--train", "--match")
-            raise InputError(f"needs {missing}, too: patterns are learned from dialogues and knowledge base", given)
-        self.inputs(args)
-        if args.train:
-            card = learned_card(args.train, args.match)
-        else:
-            ontology = ""
-            if args.ontology is not None:
-                path = as_path(args.ontology)
-                if not is_there(args.ontology) or not path.is_file():
-                    raise InputError("there is no such file", args.ontology)
-                read_ontology(path.read_bytes(), args.ontology, simulated=False)
-                ontology = path.read_text(encoding="utf-8-sig")
-            card = Card(model=self.model, ontology=ontology)
-        return self.of_card(args, card, {}, files_of_rules(card))
 
 
 class TfIdf(Babi):

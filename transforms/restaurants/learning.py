@@ -8,7 +8,6 @@ dialogues in the same words.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -250,26 +249,3 @@ def _replies(dialogues: Iterable[BabiDialogue], labeller: Labeller, rules: Rules
                 wrong.add(key)
             bot.hear(line.bot)
     return {key: min(given[key]) for key in sorted(wrong) if len(given[key]) == 1}
-
-
-def toml_of(table: Mapping[str, Any], place: str = "") -> str:
-    """A table as TOML: plain values first, then tables, lists of tables likewise."""
-    nested = {key: value for key, value in table.items() if isinstance(value, dict)}
-    lists = {
-        key: value
-        for key, value in table.items()
-        if isinstance(value, list) and any(isinstance(one, dict) for one in value)
-    }
-    text = "".join(
-        f"{key} = {_toml_value(value)}\n" for key, value in table.items() if key not in nested and key not in lists
-    )
-    for key, tables in lists.items():
-        text += "".join(f"\n[[{place}{key}]]\n{toml_of(one)}" for one in tables)
-    for key, value in nested.items():
-        text += f"\n[{place}{key}]\n{toml_of(value, f'{place}{key}.')}"
-    return text
-
-
-def _toml_value(value: Any) -> str:
-    # Strings of JSON are strings of TOML, but for one control character.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

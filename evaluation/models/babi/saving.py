@@ -13,6 +13,7 @@ from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
 from parapet.transforms.babi_format import BabiDialogue
+from parapet.transforms.dstc2.rules import Script
 from parapet.transforms.restaurants.bot import Course
 
 FORMAT = 3  # 1 had facts in the memory as lines of the bot; 2, one answer for each utterance of nearest
@@ -50,6 +51,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
       pairs: of ``nearest``: utterances, each with its responses, the most frequent first.
       similarity: of ``nearest``: ``exact`` or ``overlap``.
       ontology: of ``rules``, in TOML.
+      script: of ``rules`` from a file.
       course: of ``rules``: where dialogues go on in another way than usual.
     """
 
@@ -66,6 +68,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
     similarity: str = "exact"
     ontology: str = ""
     course: Course = Course()
+    script: Script | None = None
 
 
 def files_of(card: Card, weights: Mapping[str, Any] | None = None) -> dict[str, bytes]:
@@ -106,6 +109,10 @@ def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answer
 
 def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
     # These load torch, which a card does not need.
+    if card.script is not None:
+        from parapet.evaluation.models.babi.scripts import ScriptBot
+
+        return ScriptBot(card.script, card.knowledge, card.candidates)
     if card.model == "rules":
         from parapet.evaluation.models.babi.rules import RuleBot
 

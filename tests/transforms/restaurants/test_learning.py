@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,12 +13,13 @@ from hypothesis import strategies as st
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.restaurants.bot import Bot, Course, Rules, answered
-from parapet.transforms.restaurants.learning import Learned, learn, toml_of
+from parapet.transforms.restaurants.learning import Learned, learn
 from parapet.transforms.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
 from parapet.transforms.restaurants.phrases import split_turns
 from parapet.transforms.restaurants.simulating import lines_of, missing_acts, simulate
 from parapet.transforms.restaurants.values import ValueFinder
 from parapet.transforms.restaurants.world import World, candidates, knowledge_base
+from parapet.transforms.toml import toml_of
 
 WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "tu", "ze", "ra") for b in ("l", "n", "sh", "x", "'s", "ck", "")]
 WORLD = World(default_ontology(), "0", 3)
@@ -277,8 +277,6 @@ def test_sentences_that_were_not_learned() -> None:
 
 def test_one_text_for_several_acts() -> None:
     """The same word greets, thanks, ends updates and rejects."""
-    text = toml_of({"default_patterns": True})
-    assert tomllib.loads(text) == {"default_patterns": True}
     user = {act: ["okay"] for act in ("greet", "no_more", "reject", "thank", "decline")}
     given = {"domain": "inn", "entity": "inn", "ratings": 3, "extras": ["phone"], "patterns": {"user": user}}
     fields = [
@@ -310,21 +308,6 @@ def test_splits_of_requests() -> None:
         "n": {"for {n}", "for {n} people"},
     }
     assert split_turns([]) == ({}, {})
-
-
-@settings(max_examples=30)
-@given(
-    st.dictionaries(
-        st.from_regex("[a-z_]+", fullmatch=True),
-        st.recursive(
-            st.text() | st.integers(-(2**40), 2**40) | st.booleans() | st.lists(st.text()),
-            lambda inner: st.dictionaries(st.from_regex("[a-z_]+", fullmatch=True), inner),
-            max_leaves=6,
-        ),
-    )
-)
-def test_toml_is_read_again(table: dict[str, Any]) -> None:
-    assert tomllib.loads(toml_of(table)) == table
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,393 @@
+"""A rule-based system for dialog bAbI task 6 (Bordes et al. 2017, section 4.1), its rules read from TOML.
+
+A rule fires for words of the user, the position in the dialogue, entities in what the user says, what the bot said
+last, or the state of the dialogue. It updates the state, gives a response, or makes an API call. Responses are
+patterns: the most frequent text of the training set that a regular expression and its gaps select, filled with
+entities.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
+
+CALL, NO_RESULT = "api_call", ("api_call", "no", "result")
+ENTITY, ANY = "entity", "any"  # values that a rule may set: the one that the user says, or that it does not matter
+RATING = "R_rating"
+_GAP = re.compile(r"\{(\w+)\}")
+
+
+class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Selects texts of the bot.
+
+    Attributes:
+      match: a regular expression that is found in the text, in any case, with gaps such as ``{name}`` for values.
+      gaps: exactly these gaps are in it.
+      text: the most frequent text, which training finds.
+    """
+
+    match: str = ""
+    gaps: tuple[str, ...] = ()
+    text: str = ""
+
+
+class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """When a rule fires: where all that is given holds.
+
+    Attributes:
+      words: one of these, as whole words, is in what the user says.
+      no_words: none of these is.
+      turn: the number of the turn in the dialogue, from 1.
+      silent: whether the user is.
+      entities: slots of which the user says a value.
+      known: slots that the state has a value for, or that do not matter; ``least`` is how many of all, at least.
+      unknown: slots that the state has nothing for.
+      after: names of patterns, one of which the bot said last; or ``call``.
+      changed: whether the state is another than that of the last call.
+      results: whether the last call had any.
+      left: whether there are results that were not offered.
+      offered: whether a result was.
+    """
+
+    words: tuple[str, ...] = ()
+    no_words: tuple[str, ...] = ()
+    turn: int | None = None
+    silent: bool | None = None
+    entities: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    least: int = 0
+    unknown: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    changed: bool | None = None
+    results: bool | None = None
+    left: bool | None = None
+    offered: bool | None = None
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A rule.
+
+    Attributes:
+      name: of the rule.
+      when: it fires.
+      set: slot to a value, ``entity`` or ``any``.
+      clear: slots to forget.
+      respond: patterns; the first that can be filled is the response.
+      call: whether it makes an API call instead.
+    """
+
+    name: str
+    when: When = When()
+    set: dict[str, str] = {}
+    clear: tuple[str, ...] = ()
+    respond: tuple[str, ...] = ()
+    call: bool = False
+
+    @property
+    def answers(self) -> bool:
+        """Whether it says something; else it updates the state."""
+        return self.call or bool(self.respond)
+
+
+class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The rules of a domain.
+
+    Attributes:
+      slots: of API calls, in order; ``R_SLOT`` is the relation, and stands for an unknown value.
+      patterns: name to pattern.
+      rules: updates are made in this order; of the others the first that fires answers.
+    """
+
+    slots: tuple[str, ...]
+    patterns: dict[str, Pattern]
+    rules: tuple[Rule, ...]
+
+
+def read_script(data: bytes, path: object) -> Script:
+    """Parses a file of rules. Raises InputError with the place."""
+    try:
+        script = msgspec.convert(tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")), Script)
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8: save the file as UTF-8", path) from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"not TOML: {error}", path) from None
+    except msgspec.ValidationError as error:
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None
+    for place, reason in _problems(script):
+        raise InputError(reason, path, place)
+    return script
+
+
+def _problems(script: Script) -> Iterator[tuple[str, str]]:
+    """(place, reason) of each problem."""
+    for name, pattern in script.patterns.items():
+        try:
+            re.compile(pattern.match)
+        except re.error as error:
+            yield f"patterns.{name}.match", f"is no regular expression: {error}"
+    seen: set[str] = set()
+    for i, rule in enumerate(script.rules):
+        if rule.name in seen:
+            yield f"rules[{i}].name", f"{rule.name!r} stands twice"
+        seen.add(rule.name)
+        if rule.answers == bool(rule.set or rule.clear) or (rule.call and rule.respond):
+            yield f"rules[{i}]", f"{rule.name}: give either respond, or call, or set and clear"
+        slots = (*rule.set, *rule.clear, *rule.when.entities, *rule.when.known, *rule.when.unknown)
+        known = [(slots, script.slots, "slot"), (rule.respond, script.patterns, "pattern")]
+        for names, among, kind in (*known, (rule.when.after, (*script.patterns, "call"), "pattern")):
+            for name in names:
+                if name not in among:
+                    yield f"rules[{i}]", f"{rule.name}: there is no {kind} {name!r}: there are {', '.join(among)}"
+
+
+class Texts:
+    """Values in texts.
+
+    Args:
+      script: for its slots and patterns.
+      values: slot, ``name`` or another relation to its values.
+    """
+
+    def __init__(self, script: Script, values: Mapping[str, Iterable[str]]) -> None:
+        self._slot = {value: slot for slot, of in values.items() for value in of}
+        self._patterns = {name: (re.compile(one.match, re.I), set(one.gaps)) for name, one in script.patterns.items()}
+        self._names: dict[str, frozenset[str]] = {}
+
+    def entities(self, text: str) -> dict[str, str]:
+        """The last value of each slot in a text."""
+        return {self._slot[word]: word for word in text.split() if word in self._slot}
+
+    def with_gaps(self, text: str) -> str:
+        """The text with a gap for each value. Several values of a slot are a list of them, and stay."""
+        words = text.split()
+        several = Counter(self._slot[word] for word in set(words) if word in self._slot)
+        gaps = {word: f"{{{self._slot[word]}}}" for word in words if several[self._slot.get(word, "")] == 1}
+        return " ".join(gaps.get(word, word) for word in words)
+
+    def names_of(self, text: str) -> frozenset[str]:
+        """The patterns that select a text of the bot; ``call`` for an API call."""
+        if text not in self._names:
+            bare = self.with_gaps(text)
+            gaps = set(_GAP.findall(bare))
+            found = {name for name, (match, needed) in self._patterns.items() if gaps == needed and match.search(bare)}
+            self._names[text] = frozenset({"call"} if text.startswith(f"{CALL} ") else found)
+        return self._names[text]
+
+
+def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iterable[Fact]) -> dict[str, list[str]]:
+    """Slot, ``name`` or another relation to its values, in knowledge base, facts and calls; sorted."""
+    found: dict[str, set[str]] = {slot: set() for slot in script.slots}
+    dialogues = list(dialogues)
+    for fact in (*knowledge, *(fact for dialogue in dialogues for fact in dialogue.facts)):
+        if (fact.entity, fact.relation, fact.value) != NO_RESULT and fact.relation != RATING:
+            found.setdefault("name", set()).add(fact.entity)
+            found.setdefault(fact.relation.removeprefix("R_"), set()).add(fact.value)
+    for bot in (one.bot for dialogue in dialogues for one in dialogue.exchanges):
+        if bot.startswith(f"{CALL} "):
+            for slot, value in zip(script.slots, bot.split()[1:], strict=False):
+                if not value.startswith("R_"):
+                    found[slot].add(value)
+    for detail in found.keys() - {"name", *script.slots}:  # where the knowledge base lacks one, it has this name
+        found[detail] |= {f"{name}_{detail}" for name in found["name"]}
+    return {slot: sorted(values) for slot, values in found.items()}
+
+
+def extracted(script: Script, dialogues: Iterable[BabiDialogue], texts: Texts) -> Script:
+    """The script with the most frequent text of each pattern in the dialogues; of equals, the first in the alphabet."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in script.patterns}
+    said = Counter(one.bot for dialogue in dialogues for one in dialogue.exchanges)
+    for text, n in said.items():
+        for name in texts.names_of(text) - {"call"}:
+            counts[name][texts.with_gaps(text)] += n
+    best = {name: min(found, key=lambda text: (-found[text], text), default="") for name, found in counts.items()}
+    patterns = {name: msgspec.structs.replace(one, text=best[name]) for name, one in script.patterns.items()}
+    return msgspec.structs.replace(script, patterns=patterns)
+
+
+class System:
+    """The rule-based system in one dialogue, which hears what was really said before each turn.
+
+    Args:
+      script: with the texts of its patterns.
+      texts: finds values.
+      candidates: what may be answered; empty for anything.
+    """
+
+    def __init__(self, script: Script, texts: Texts, candidates: frozenset[str]) -> None:
+        self.script, self.texts, self.candidates = script, texts, candidates
+        self.state: dict[str, str] = {}
+        self._called: dict[str, str] = {}
+        self._turn = 0
+        self._last = ""
+        self._facts: dict[str, dict[str, str]] = {}
+        self._results: dict[str, None] = {}
+        self._offered: list[str] = []
+
+    def read(self, fact: Fact) -> None:
+        """Takes a fact in the dialogue."""
+        if (fact.entity, fact.relation, fact.value) != NO_RESULT:
+            self._facts.setdefault(fact.entity, {})[fact.relation.removeprefix("R_")] = fact.value
+            self._results[fact.entity] = None
+
+    def fired(self, user: str) -> Iterator[tuple[Rule, str]]:
+        """Takes what the user says; gives each rule that fires with an answer, in order."""
+        self._turn += 1
+        said = self.texts.entities(user)
+        words = f" {' '.join(user.lower().split())} "
+        for rule in self.script.rules:
+            if not rule.answers and self._holds(rule.when, user, words, said):
+                for slot in rule.clear:
+                    self.state.pop(slot, None)
+                self.state |= {slot: said.get(slot, ANY) if to == ENTITY else to for slot, to in rule.set.items()}
+        for rule in self.script.rules:
+            if rule.answers and self._holds(rule.when, user, words, said):
+                texts = [self._call()] if rule.call else self._responses(rule.respond, said.get("name", ""))
+                if answer := next((text for text in texts if text in self.candidates or not self.candidates), ""):
+                    yield rule, answer
+
+    def hear(self, text: str) -> None:
+        """Takes the right answer."""
+        self._last = text
+        if text.startswith(f"{CALL} "):
+            for slot, value in zip(self.script.slots, text.split()[1:], strict=False):
+                if not value.startswith("R_"):
+                    self.state[slot] = value
+            self._called, self._results, self._offered = dict(self.state), {}, []
+        elif name := self.texts.entities(text).get("name"):
+            self._offered.append(name)
+
+    def _holds(self, when: When, user: str, words: str, said: Mapping[str, str]) -> bool:
+        facts = {
+            "turn": self._turn,
+            "silent": user == SILENCE,
+            "changed": self.state != self._called,
+            "results": bool(self._results),
+            "left": bool(self._next()),
+            "offered": bool(self._offered),
+        }
+        return (
+            all(getattr(when, name) in (None, fact) for name, fact in facts.items())
+            and (not when.words or any(f" {word} " in words for word in when.words))
+            and not any(f" {word} " in words for word in when.no_words)
+            and all(slot in said for slot in when.entities)
+            and all(slot in self.state for slot in when.known)
+            and len(self.state) >= when.least
+            and not any(slot in self.state for slot in when.unknown)
+            and (not when.after or bool(self.texts.names_of(self._last) & set(when.after)))
+        )
+
+    def _next(self) -> str:
+        """The best rated result that was not offered."""
+        left = [name for name in self._results if name not in self._offered]
+        return max(left, key=lambda name: _number(self._facts[name].get("rating", "")), default="")
+
+    def _call(self) -> str:
+        values = {slot: value for slot, value in self.state.items() if value != ANY}
+        return " ".join((CALL, *(values.get(slot, f"R_{slot}") for slot in self.script.slots)))
+
+    def _responses(self, patterns: Sequence[str], named: str) -> Iterator[str]:
+        """The patterns that can be filled, in order: first by the state, then also by what is known of the entity."""
+        wanted = {slot: value for slot, value in self.state.items() if value != ANY}
+        for of_entity in (False, True):
+            for name in patterns:
+                text = self.script.patterns[name].text
+                gaps = _GAP.findall(text)
+                details = [gap for gap in gaps if gap not in ("name", *self.script.slots)]
+                about = (named or (self._offered[-1] if self._offered else "")) if details else self._next()
+                facts = self._facts.get(about, {})
+                known = {**(facts if of_entity else {}), **wanted, "name": about}
+                known |= {detail: facts.get(detail) or f"{about}_{detail}" for detail in details if about}
+                if text and all(known.get(gap) for gap in gaps):
+                    yield _fill(text, known)
+
+
+def answers_of(script: Script, texts: Texts, candidates: frozenset[str], dialogue: BabiDialogue) -> list[str]:
+    """The answer at each turn of a dialogue; empty where no rule fires."""
+    return [next((answer for _, answer in fired), "") for fired, _ in turns_of(script, texts, candidates, dialogue)]
+
+
+def turns_of(
+    script: Script, texts: Texts, candidates: frozenset[str], dialogue: BabiDialogue
+) -> Iterator[tuple[list[tuple[Rule, str]], str]]:
+    """(rules that fire with their answers, the right answer) at each turn of a dialogue."""
+    system = System(script, texts, candidates)
+    for line in dialogue.lines:
+        if isinstance(line, Exchange):
+            yield list(system.fired(line.user)), line.bot
+            system.hear(line.bot)
+        else:
+            system.read(line)
+
+
+def optimised(
+    script: Script, texts: Texts, candidates: frozenset[str], dev: Sequence[BabiDialogue]
+) -> tuple[Script, float, float]:
+    """The script with the rules, in the order, that answer most turns of dev right; and its accuracy before and after.
+
+    Rules that answer are moved, one at a time, to their best place for as long as that helps. Then each rule that
+    updates the state is left out if that helps. As the right answers are heard, the order of answers does not change
+    what fires.
+    """
+    ordered, before, best = _ordered(script, texts, candidates, dev)
+    for rule in [rule for rule in script.rules if not rule.answers]:
+        fewer = msgspec.structs.replace(ordered, rules=tuple(one for one in ordered.rules if one.name != rule.name))
+        tried, _, accuracy = _ordered(fewer, texts, candidates, dev)
+        if accuracy > best:
+            ordered, best = tried, accuracy
+    return ordered, before, best
+
+
+def _ordered(
+    script: Script, texts: Texts, candidates: frozenset[str], dev: Sequence[BabiDialogue]
+) -> tuple[Script, float, float]:
+    """The script in the best order, and its accuracy on dev before and after."""
+    fires: dict[str, int] = {}  # the turns as bits
+    right: dict[str, int] = {}
+    turns = 0
+    for dialogue in dev:
+        for fired, truth in turns_of(script, texts, candidates, dialogue):
+            for rule, answer in fired:
+                fires[rule.name] = fires.get(rule.name, 0) | 1 << turns
+                right[rule.name] = right.get(rule.name, 0) | (answer == truth) << turns
+            turns += 1
+
+    def correct(names: Sequence[str]) -> int:
+        open_, found = (1 << turns) - 1, 0
+        for name in names:
+            found += (right.get(name, 0) & open_).bit_count()
+            open_ &= ~fires.get(name, 0)
+        return found
+
+    names = [rule.name for rule in script.rules if rule.answers]
+    before = best = correct(names)
+    better = True
+    while better:
+        better = False
+        for name in list(names):
+            others = [one for one in names if one != name]
+            for place in range(len(others) + 1):
+                moved = [*others[:place], name, *others[place:]]
+                if (n := correct(moved)) > best:
+                    names, best, better = moved, n, True
+    by_name = {rule.name: rule for rule in script.rules}
+    rules = (*(rule for rule in script.rules if not rule.answers), *(by_name[name] for name in names))
+    return msgspec.structs.replace(script, rules=rules), before / max(1, turns), best / max(1, turns)
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    return _GAP.sub(lambda gap: values[gap[1]], text)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
