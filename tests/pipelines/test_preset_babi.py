@@ -11,8 +11,9 @@ from babi_toy import CANDIDATES, dialogues, write_toy
 from safetensors.torch import load_file
 from seeding import train
 
-from parapet.evaluation.models.babi.data import read_candidates, words_of
+from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
 from parapet.evaluation.models.babi.learning import Config
+from parapet.evaluation.models.babi.saving import load
 from parapet.evaluation.models.saving import WEIGHTS
 from parapet.pipelines.models import family_of
 from parapet.pipelines.models.family import config_of
@@ -118,3 +119,38 @@ def test_the_vocabulary_of_the_published_files(real_data: Path) -> None:
     texts += [text.partition(" ")[2] for path in folder.glob("*task*.txt") for text in path.read_text().splitlines()]
     words = {word for text in texts for word in words_of(text)}
     assert len(words) == PUBLISHED_VOCABULARY - 19
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("model", "flags", "band"),
+    [
+        ("embeddings", ["--preset", "table8", "--share", "on", "--epochs", "2"], (0.56, 0.6)),  # paper: 57.2 (57.0)
+        ("memn2n", ["--preset", "table9", "--epochs", "3"], (0.56, 0.6)),  # 59.5 (57.6)
+        ("memn2n", ["--preset", "table9", "--epochs", "8", "--match"], (0.9, 1.0)),  # 100 (100)
+    ],
+)
+def test_a_third_of_the_training_set_gives_the_numbers_of_task_4(
+    model: str, flags: list[str], band: tuple[float, float], real_data: Path, tmp_path: Path
+) -> None:
+    folder = real_data / "babi"
+    if not folder.is_dir():
+        pytest.skip("PARAPET_DATA has no babi")
+    for name, dialogues_kept in (("trn", 330), ("dev", 100), ("tst", 200), ("tst-OOV", 200)):
+        parts = (folder / f"dialog-babi-task4{name}.txt").read_text().split("\n\n")[:dialogues_kept]
+        (tmp_path / f"task4-{name}.txt").write_text("".join(f"{part}\n\n" for part in parts))
+    files = ["--train", str(tmp_path / "task4-trn.txt"), "--dev", str(tmp_path / "task4-dev.txt"),
+             "--candidates", str(folder / "dialog-babi-candidates.txt")]  # fmt: skip
+    match = [str(folder / "dialog-babi-kb-all.txt")] if flags[-1] == "--match" else []
+    out = tmp_path / "model"
+    assert train([model, *files, *flags, *match, "--quiet", "--output", str(out)]) == 0
+    _, answerer = load(str(out), model, "cpu", 256)
+    for name in ("tst", "tst-OOV"):
+        given = read_dialogues(str(tmp_path / f"task4-{name}.txt"))
+        pairs = [
+            (line.bot, answer)
+            for one, answers in zip(given, answerer.answers(given), strict=True)
+            for line, answer in zip(one.exchanges, answers, strict=True)
+        ]
+        right = sum(bot == answer for bot, answer in pairs) / len(pairs)
+        assert band[0] <= right <= band[1], name
