@@ -103,7 +103,8 @@ def readable(root: str, split: str, read: Callable[[Raw], list[Row]]) -> Iterato
 class Versions(Generic[Row]):
     """The versions of training dialogues, drawn anew for each epoch.
 
-    What is drawn depends on the seed, the epoch and the dialogue's number.
+    What is drawn depends on the seed, the epoch and the dialogue's number. A version has as many examples as the
+    original.
 
     Args:
       dialogues: those that have examples.
@@ -147,7 +148,11 @@ class Versions(Generic[Row]):
                 self.failed.add(perturbation.name)
                 logging.warning("%s cannot perturb a dialogue, which stays as it is: %s", perturbation.name, error)
             return one.rows
-        return one.read(made.dialogue) if made.dialogue != raw else one.rows
+        rows = one.read(made.dialogue) if made.dialogue != raw else one.rows
+        if len(rows) != len(one.rows):
+            what = f"{perturbation.name} makes {len(rows)} examples of a dialogue that has {len(one.rows)}"
+            raise InputError(f"{what}: its turns and frames must stay", "--perturb")
+        return rows
 
 
 def laid_out(

@@ -126,6 +126,18 @@ def test_a_dialogue_that_cannot_be_perturbed_stays_as_it_is(caplog: pytest.LogCa
     assert caplog.text.count("typos cannot perturb a dialogue") == 1
 
 
+def test_a_perturbation_that_adds_turns_is_refused() -> None:
+    """Its examples would be numbered otherwise than those of the original."""
+    one = dialogues()[0]
+
+    def parts(raw: dict[str, Any]) -> list[str]:  # as many as there are words
+        return " ".join(said(raw)).split()
+
+    found = Versions([Readable(json.dumps(one).encode(), parts(one), parts)], "verbose", 1.0, 1, "0")
+    with pytest.raises(InputError, match=f"verbose makes .* examples of a dialogue that has {len(parts(one))}"):
+        found.draw(1)
+
+
 # How versions are laid out.
 
 
