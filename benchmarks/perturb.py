@@ -1,4 +1,4 @@
-"""Times typos, and the replacement of entities, against nlpaug's KeyboardAug on the same utterances.
+"""Times typos, paraphrases by rules and the replacement of entities against nlpaug's KeyboardAug on the same turns.
 
     python -m benchmarks.perturb [--utterances 20000] [--sgd ROOT] [--folder bench-output]
 
@@ -38,6 +38,7 @@ from parapet.transforms.perturb.edits import move_spans
 from parapet.transforms.perturb.typos import Rates, with_typos
 from parapet.transforms.seeding import key_of
 from parapet.transforms.user_turns import UserTurn, user_turns
+from parapet.transforms.variations.paraphrase_rules import rephrased
 
 DIALOGUES_A_FILE = 128
 SEED = "0"
@@ -71,6 +72,7 @@ def main() -> int:
 
     line("nlpaug KeyboardAug", alone)
     line("typos, spans moved", best(lambda: ours(turns)))
+    line("paraphrases, spans moved", best(lambda: [rephrased(said, b"%d" % i) for i, said in enumerate(turns)]))
     seconds, utterances = entities(args.sgd)
     rate = utterances / seconds
     print(f"{'entities, spans moved':28}{seconds:7.2f} s{rate:18,.0f}{rate * alone / len(turns):7.2f}", flush=True)

@@ -37,7 +37,7 @@ def command(*flags: str, env: str = "none") -> list[str]:
 
 @settings(max_examples=6)
 @given(
-    kind=st.sampled_from(["typos", "verbose", "simple"]),
+    kind=st.sampled_from(["typos", "verbose", "simple", "paraphrase"]),
     seed=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=4),
     mixes=st.booleans(),
 )
