@@ -146,7 +146,10 @@ class Rules:
             if all(self.values.has(name, value) for name, value in values.items()):
                 return Reading(act, values)
         found = self.values.find(text).values
-        return Reading(act, found, understood=False) if found else Reading(act, parses[0])
+        for values in parses:  # the others are not in the knowledge base
+            if all(values.get(name) == value for name, value in found.items()):
+                return Reading(act, values)
+        return Reading(act, found, understood=False)
 
     def _guess(self, text: str, last: str, asked: str) -> Reading:
         """The likeliest act after the last one of the bot, with the values of the knowledge base in the text."""

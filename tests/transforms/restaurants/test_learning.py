@@ -275,6 +275,13 @@ def test_sentences_that_were_not_learned() -> None:
     assert score(learned, [full]) == ([], 2)
 
 
+def test_the_knowledge_base_lacks_what_the_test_has() -> None:
+    half = [fact for fact in knowledge_base(WORLD) if fact.entity in {one.name for one in WORLD.halves[0]}]
+    learned = learn(dialogues_of(WORLD, (1, 2, 3, 4, 5), "train", 80), half, "kb")
+    assert learned.ontology["fields"][0].keys() == {"name", "values"}
+    assert score(learned, dialogues_of(WORLD, (1, 2, 3, 4, 5), "oov", 40)) == ([], 0)
+
+
 def test_one_text_for_several_acts() -> None:
     """The same word greets, thanks, ends updates and rejects."""
     user = {act: ["okay"] for act in ("greet", "no_more", "reject", "thank", "decline")}
