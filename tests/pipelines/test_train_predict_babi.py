@@ -186,7 +186,7 @@ def test_what_a_memory_network_attends_to(
     folder = out / "attention" / "original"
     rows = [json.loads(line) for line in (folder / "toy-task1-tst.jsonl").read_text().splitlines()]
     given = answers_of(out / answers)[:2]
-    assert [row["predicted"] for row in rows] == [answer for one in given for answer in one]
+    assert [row["predicted"] for row in rows] == [[answer] for one in given for answer in one]
     call = next(row for row in rows if row["correct"].startswith("api_call"))
     heaviest = max(call["memories"], key=lambda memory: memory["attention"][0])
     assert heaviest["text"] == "a thai table in rome"  # all that the call needs

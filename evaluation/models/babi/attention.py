@@ -40,7 +40,7 @@ class Response(msgspec.Struct, frozen=True):
       memories: in order.
       input: what the user says.
       correct: the reference's response.
-      predicted: the model's.
+      predicted: the model's, the best first.
     """
 
     dialogue: int
@@ -48,18 +48,18 @@ class Response(msgspec.Struct, frozen=True):
     memories: list[Memory]
     input: str
     correct: str
-    predicted: str
+    predicted: list[str]
 
     @property
-    def right(self) -> bool:
-        """Whether the prediction is correct."""
-        return self.predicted.strip() == self.correct.strip()
+    def marked(self) -> list[tuple[str, bool]]:
+        """(a predicted answer, whether it is correct) of each."""
+        return [(answer, answer.strip() == self.correct.strip()) for answer in self.predicted]
 
 
 def responses(
     first: int,
     dialogues: Iterable[BabiDialogue],
-    answers: Iterable[Sequence[str]],
+    ranked: Iterable[Sequence[list[str]]],
     weights: Iterable[Sequence[Weights]],
 ) -> Iterator[Response]:
     """The responses of some dialogues.
@@ -67,12 +67,12 @@ def responses(
     Args:
       first: the number of the first dialogue.
       dialogues: what is answered.
-      answers: of each dialogue and turn, the model's answer.
+      ranked: of each dialogue and turn, the model's answers, the best first.
       weights: of each dialogue and turn, the weights of the memories; of fewer lines than were before, the last ones.
     """
-    for number, (dialogue, predicted, of_turns) in enumerate(zip(dialogues, answers, weights, strict=True), first):
+    for number, (dialogue, predicted, of_turns) in enumerate(zip(dialogues, ranked, weights, strict=True), first):
         lines = list(spoken(dialogue))
-        for turn, (exchange, answer, before, hops) in enumerate(
+        for turn, (exchange, answers, before, hops) in enumerate(
             zip(dialogue.exchanges, predicted, histories(dialogue), of_turns, strict=True)
         ):
             held = len(hops[0]) if hops else 0
@@ -80,7 +80,7 @@ def responses(
                 Memory(time + 1, *lines[time], [round(hop[i], DIGITS) for hop in hops])
                 for i, time in enumerate(range(before - held, before))
             ]
-            yield Response(number, turn, memories, exchange.user, exchange.bot, answer)
+            yield Response(number, turn, memories, exchange.user, exchange.bot, answers)
 
 
 def spoken(dialogue: BabiDialogue) -> Iterator[tuple[str, str]]:
@@ -110,7 +110,7 @@ def page_of(name: str, found: Sequence[Response]) -> bytes:
         for number, of in groupby(found, key=lambda one: one.dialogue)
     ]
     hops = max((len(memory.attention) for one in found for memory in one.memories), default=0)
-    right = sum(one.right for one in found)
+    right = sum(one.marked[0][1] for one in found)
     page = render(
         "attention.html.jinja",
         name=name,

@@ -94,10 +94,9 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         if unread := getattr(model, "not_understood", 0):
             counts[f"not_understood/{path}"] = unread
         data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-        best = [[ranking[0] for ranking in rankings] for rankings in ranked]
-        return Answers([Part(path, (chunk.first,), data), *self._attention(model, chunk, best)], counts)
+        return Answers([Part(path, (chunk.first,), data), *self._attention(model, chunk, ranked)], counts)
 
-    def _attention(self, model: Answerer, chunk: BabiChunk, answers: Sequence[Sequence[str]]) -> Iterator[Part]:
+    def _attention(self, model: Answerer, chunk: BabiChunk, ranked: Sequence[Sequence[list[str]]]) -> Iterator[Part]:
         """What a memory network attends to in the first dialogues of a file, which are all in its first chunk."""
         if not self.attention or chunk.first:
             return
@@ -105,6 +104,6 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
 
         assert isinstance(model, NetAnswers)
         some = chunk.dialogues[: self.attention]
-        found = list(attention.responses(chunk.first, some, answers[: self.attention], model.attention(some)))
+        found = list(attention.responses(chunk.first, some, ranked[: self.attention], model.attention(some)))
         yield Part(f"{chunk.file.attention}.jsonl", (), attention.lines_of(found))
         yield Part(f"{chunk.file.attention}.html", (), attention.page_of(as_path(chunk.file.path).name, found))

@@ -29,7 +29,7 @@ def answering(hops: int = 2, memory: int = 20) -> NetAnswers:
 
 
 def found_in(model: NetAnswers, first: int = 0) -> list[Response]:
-    return list(responses(first, SOME, model.answers(SOME), model.attention(SOME)))
+    return list(responses(first, SOME, model.ranked(SOME, 1), model.attention(SOME)))
 
 
 def test_each_line_of_the_history_has_a_weight_at_each_hop() -> None:
@@ -46,7 +46,7 @@ def test_each_line_of_the_history_has_a_weight_at_each_hop() -> None:
         (7, "User", "resto_thai R_phone thai_phone"),
     ]
     assert (last.input, last.correct) == ("the phone please", "here it is thai_phone")
-    assert last.predicted in CANDIDATES
+    assert last.predicted[0] in CANDIDATES
     assert found[0].memories == []
     for one in found[1:4]:
         for hop in range(2):
@@ -80,16 +80,17 @@ def test_what_is_written_can_be_read_back() -> None:
 def test_the_page_shows_all_but_lines_with_little_attention() -> None:
     shares = [0.5, 0.004, 0.001, 0.405, 0.002, 0.088, *[0.0] * 15]
     memories = [Memory(i + 1, "User", f"line {i + 1}", [share, share]) for i, share in enumerate(shares)]
-    found = [Response(0, 0, memories, "what", "yes", "yes"), Response(1, 0, [], "why", "yes", "no")]
+    found = [Response(0, 0, memories, "what", "yes", ["yes"]), Response(1, 0, [], "why", "yes", ["no", "maybe", "yes"])]
     page = page_of("task1-tst", found).decode()
     rows = re.findall(r"<td>(\d+)</td><td>User</td><td dir=\"auto\">line \1</td>", page)
     assert rows == ["1", "4", "5", "6"]  # one line alone is shown: a line that says so would be as long
     assert re.findall(rf"(\d+) lines, each less than {FOLDED}", page) == ["2", "15"]
-    short = page_of("task1-tst", [Response(0, 0, memories[:6], "what", "yes", "yes")]).decode()
+    short = page_of("task1-tst", [Response(0, 0, memories[:6], "what", "yes", ["yes"])]).decode()
     assert "each less than" not in short
     assert page.count('style="--p: 0.405">0.405</td>') == 2
     assert "1 of 2 responses are right in the first 2 dialogues of task1-tst" in page
-    assert re.findall(r"\[(Correct|Incorrect)\]", page) == ["Correct", "Incorrect"]
+    assert re.findall(r"\[(Correct|Incorrect)\]", page) == ["Correct", "Incorrect", "Incorrect", "Correct"]
+    assert re.findall(r"Predicted answer( #\d)?<", page) == ["", " #1", " #2", " #3"]
     assert page.count("<details open>") == 1
     assert page.count("<details>") == 1
 
@@ -97,9 +98,9 @@ def test_the_page_shows_all_but_lines_with_little_attention() -> None:
 def test_what_is_said_is_no_markup() -> None:
     hostile = "<script>alert(1)</script>"
     memories = [Memory(1, "User", hostile, [1.0])]
-    page = page_of(hostile, [Response(0, 0, memories, hostile, hostile, hostile)]).decode()
+    page = page_of(hostile, [Response(0, 0, memories, hostile, hostile, [hostile])]).decode()
     assert "<script" not in page
     assert page.count("&lt;script&gt;") == 6
     odd = [BabiDialogue((Fact("<b>", "R_x", "&"), Exchange("\ud800", "hello")))]
     model = answering()
-    page_of("x", list(responses(0, odd, model.answers(odd), model.attention(odd)))).decode()
+    page_of("x", list(responses(0, odd, model.ranked(odd, 1), model.attention(odd)))).decode()
