@@ -286,13 +286,13 @@ class Bot:
         """The answer to an utterance of the user; empty where no rule applies."""
         state, course = self.state, self.rules.course
         reading = Reading("", {}) if user == SILENCE else self.rules.understand(user, state.last)
-        reply = course.replies.get(reply_key(state.last, user), "")
+        reply = course.replies.get(reply_key(state.last, user), "") if course.replies else ""
         self.not_understood += not (reading.understood or reply)
         state.take(reading.act, reading.values)
         if reply:
             self._own = (reply, reply, "")
             return reply
-        act = course.acts.get(state.situation) or state.usual()
+        act = (course.acts.get(state.situation) if course.acts else None) or state.usual()
         values, offered = dict(state.wishes), ""
         if act == "ask":
             act = f"ask.{state.missing}"
@@ -306,7 +306,7 @@ class Bot:
             values |= {name: f"R_{name}" for name in state.fields if name not in values}
         texts = self.rules.texts
         text = texts.get(act) or texts.get(_INSTEAD.get(act, ""), "")
-        for name, value in values.items():
+        for name, value in values.items() if "{" in text else ():
             text = text.replace(f"{{{name}}}", value)
         self._own = (text, act, offered)
         return text
