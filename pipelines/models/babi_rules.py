@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from parapet.pipelines.command import check_apart
 from parapet.pipelines.flags import INPUT, StrictParser, add_candidates
 from parapet.pipelines.models.babi import Babi
-from parapet.pipelines.models.family import Training
+from parapet.pipelines.models.family import Inputs, Training
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 
@@ -42,6 +43,14 @@ For task 6, rules from a file, with patterns from the training set, in the order
         text = "with --rules: dialogues that choose the rules and their order"
         add("--dev", nargs="+", metavar="FILE", reads=True, help=text)
         add_candidates(parser)
+
+    def inputs(self, args: argparse.Namespace) -> Inputs:
+        """The files that the flags name. Raises InputError where the output is one of them."""
+        found = super().inputs(args)
+        if args.rules in (None, BUILT_IN):
+            return found
+        check_apart(args.output, rules=args.rules)
+        return [*found, ("rules", args.rules)]
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads an ontology or rules, or learns patterns. Raises InputError where they cannot be used."""
