@@ -200,7 +200,9 @@ def _statement(aux: str, rest: str, verbs: Collection[str]) -> str | None:
         return None
     subject, tail = named["subject"], named["tail"]
     if aux in ("is", "are", "was", "were"):
-        return f"{subject} {aux} {tail}" if _TAIL.match(tail) else None
+        # "What are the prices there like": where the subject ends is unclear.
+        is_clear = _TAIL.match(tail) and not tail.endswith(" like")
+        return f"{subject} {aux} {tail}" if is_clear else None
     words = tail.split(" ")
     i = next((i for i, word in enumerate(words[:3]) if word.lower() in verbs), -1)
     if words[i + 1 : i + 2] == ["be"]:
