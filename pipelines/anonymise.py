@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart, counted, run_command, say, warn_dead_letters
-from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_max_bad
+from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_max_bad, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
@@ -48,6 +48,12 @@ def parser() -> Parser:
     add("--keep", metavar="LIST", default="", help="kinds to leave as they are, such as TIME,DATE")
     add("--spacy_model", metavar="NAME", help="spaCy model that finds names (default: rules)")
     add("--phone_regions", metavar="LIST", default="US,GB", help="countries of phone numbers without a country code")
+    add(
+        "--placeholders",
+        choices=("numbered", "paper"),
+        default="numbered",
+        help="<PERSON_1>, or <person> as in the paper, with all numbers and days",
+    )
     add("--strict", action="store_true", help="publish nothing if anything is suspected to have been missed")
     add = parser.group(OUTPUT)
     add("--keep_ids", rare=True, action="store_true", help="keep the ids of chats (default: number them)")
@@ -58,7 +64,10 @@ def parser() -> Parser:
         default="normalised",
         help="lower-case what bots say, or keep it",
     )
+    text = "also write a set, OUT/concierge: train,dev,test as 0.8,0.1,0.1 or numbers of chats"
+    add("--splits", metavar="LIST", help=text)
     add_max_bad(parser, "chats")
+    add_seed(parser, "--splits")
     return parser
 
 
@@ -75,6 +84,7 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 def check(args: argparse.Namespace) -> Config:
     """Reads the flags and the lists, and the first bytes of the chats. Raises InputError where they cannot work."""
     from parapet.transforms.anonymise import chats, names
+    from parapet.transforms.anonymise.concierge import parse_splits
     from parapet.transforms.anonymise.mentions import KINDS
     from parapet.transforms.anonymise.numbers import check_regions
     from parapet.transforms.anonymise.replacing import Rules
@@ -96,10 +106,11 @@ def check(args: argparse.Namespace) -> Config:
     return Config(
         output=args.output,
         files=tuple(files),
-        rules=Rules(tuple(entities), args.spacy_model, regions, frozenset(kept)),
+        rules=Rules(tuple(entities), args.spacy_model, regions, frozenset(kept), args.placeholders == "paper"),
         bots=frozenset(part.strip().lower() for part in args.bots.split(",") if part.strip()),
         normalise=args.bot_text == "normalised",
         keep_ids=args.keep_ids,
+        splits=None if args.splits is None else parse_splits(args.splits, args.seed),
         strict=args.strict,
         max_bad=args.max_bad,
     )
@@ -112,7 +123,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms import files
-    from parapet.transforms.anonymise import writing
+    from parapet.transforms.anonymise import concierge, writing
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
 
     info = RunInfo("anonymise", config.output, config.options(), config.max_bad, "anonymised")
@@ -125,9 +136,16 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
         | "Different names" >> beam.Distinct()
     )
     write = WriteEach(
-        partial(writing.write_file, config=config), beam.pvalue.AsList(names), progress=("chats", "turns")
+        partial(writing.write_file, config=config),
+        beam.pvalue.AsList(names),
+        others=(writing.SET,) if config.splits else (),
+        progress=("chats", "turns"),
     )
     outputs = chats | "Spread chats" >> beam.Reshuffle() | "Chats" >> write
+    if config.splits:
+        write_set = WriteEach(partial(concierge.write_set, output=config.output, config=config.splits), shown=0)
+        of_set = outputs.others[writing.SET] | "Gather set" >> beam.combiners.ToList() | "Set" >> write_set
+        outputs = outputs.with_more("Set", written=of_set.written, counts=of_set.counts)
     _ = outputs | "Finish" >> FinishRun(
         info,
         partial(writing.metadata_files, config=config),
@@ -145,6 +163,10 @@ def report(config: Config, _: dict[str, int]) -> None:
     replaced = ", ".join(f"{numbers['mentions']:,} {kind}" for kind, numbers in statistics["replaced"].items())
     chats, turns = counted(statistics["written"], "chat"), counted(statistics["turns"], "turn")
     say(f"{chats}, {turns}: {replaced or 'nothing to replace'}")
+    if "set" in statistics:
+        numbers = statistics["set"]
+        chats = ", ".join(f"{n:,} {name}" for name, n in numbers["dialogues"].items())
+        say(f"{config.output}/concierge: {chats}; {numbers['candidates']:,} candidates")
     suspects = {kind: n for kind, n in statistics["suspects"].items() if n}
     if suspects:
         kinds = ", ".join(f"{n:,} {kind}" for kind, n in suspects.items())

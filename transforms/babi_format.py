@@ -1,7 +1,8 @@
 """The file format of the bAbI dialog tasks (Bordes et al. 2017): names of files, reading and writing.
 
 A line of a dialogue is ``N user<TAB>bot``, numbered from 1; a fact of the knowledge base is a line without a tab, ``N
-entity relation value``. Where the bot speaks twice in a row, the user's part is ``<SILENCE>``. A blank line ends each
+entity relation value``. Where the bot speaks twice in a row, the user's part is ``<SILENCE>``; where the user does,
+as in chats between people, the bot's part is: that is no answer, and neither learned nor scored. A blank line ends each
 dialogue, the last one too.
 
 The published files do not all keep to this. In those of task 6 some user turns are empty, the candidates end without a
@@ -56,15 +57,24 @@ class Exchange(msgspec.Struct, frozen=True):
     bot: str
 
 
+class Unanswered(msgspec.Struct, frozen=True):
+    """An utterance of the user that the bot does not answer: the user goes on, or the chat ends."""
+
+    user: str
+
+
+Line = Fact | Exchange | Unanswered
+
+
 class BabiDialogue(msgspec.Struct, frozen=True):
     """A dialogue.
 
     Attributes:
-      lines: facts and exchanges, in order.
+      lines: in order.
       line: where it begins in its file, from 1.
     """
 
-    lines: tuple[Fact | Exchange, ...]
+    lines: tuple[Line, ...]
     line: int = 1
 
     @property
@@ -113,7 +123,7 @@ def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
     Raises:
       InputError: a line that breaks the format, with its number, possibly after dialogues.
     """
-    current: list[Fact | Exchange] = []
+    current: list[Line] = []
     first = 1
     deviations = Deviations()
     number = 0
@@ -212,13 +222,14 @@ def _fact(content: str, path: object, number: int, deviations: Deviations) -> Fa
     raise InputError(reason, path, f"line {number}")
 
 
-def _parse(line: str, path: object, number: int, deviations: Deviations) -> tuple[int, Fact | Exchange]:
+def _parse(line: str, path: object, number: int, deviations: Deviations) -> tuple[int, Line]:
     place, content = _content(line, path, f"line {number}")
     parts = _stripped(content, number, deviations)
     if len(parts) == 2 and parts[1]:
         if not parts[0]:
             deviations.note("empty_user", number)
-        return place, Exchange(parts[0] or SILENCE, parts[1])
+        user = parts[0] or SILENCE
+        return place, Unanswered(user) if parts[1] == SILENCE else Exchange(user, parts[1])
     if len(parts) == 1:
         words = parts[0].split()
         if len(words) == 3:
@@ -235,19 +246,21 @@ def dialogues_name(task: int, split: str, part: int = 1, parts: int = 1) -> str:
     return f"dialog-babi-task{task}-{TASKS[task]}-{SPLITS[split]}{numbered}.txt"
 
 
-def dialogue_text(lines: Iterable[Fact | Exchange]) -> str:
+def dialogue_text(lines: Iterable[Line]) -> str:
     """A dialogue with the blank line that ends it."""
     return "".join(f"{i} {_line(one)}\n" for i, one in enumerate(lines, 1)) + "\n"
 
 
-def labelled_lines(lines: Iterable[Fact | Exchange]) -> list[tuple[str, str]]:
+def labelled_lines(lines: Iterable[Line]) -> list[tuple[str, str]]:
     """A dialogue for a report: (``user``, ``bot`` or ``fact``, text) of each line."""
     labelled: list[tuple[str, str]] = []
     for line in lines:
         if isinstance(line, Fact):
             labelled.append(("fact", _line(line)))
         else:
-            labelled += [("user", line.user), ("bot", line.bot)]
+            labelled.append(("user", line.user))
+        if isinstance(line, Exchange):
+            labelled.append(("bot", line.bot))
     return labelled
 
 
@@ -261,7 +274,7 @@ def candidates_text(texts: Iterable[str]) -> str:
     return "".join(f"1 {text}\n" for text in texts)
 
 
-def _line(one: Fact | Exchange) -> str:
+def _line(one: Line) -> str:
     if isinstance(one, Fact):
         return f"{one.entity} {one.relation} {one.value}"
-    return f"{one.user}\t{one.bot}"
+    return f"{one.user}\t{one.bot if isinstance(one, Exchange) else SILENCE}"

@@ -156,6 +156,15 @@ def test_files_by_task_oov_beside_plain(tmp_path: Path) -> None:
     assert details.files["task1-API-calls-tst"].not_among_candidates == 2
 
 
+def test_what_is_not_answered_is_not_scored(tmp_path: Path) -> None:
+    chat = "1 hi\t<SILENCE>\n2 table for two\thello\n3 bye\t<SILENCE>\n\n"
+    reference = write(tmp_path, "t.txt", chat)
+    given = write(tmp_path, "t.jsonl", '{"dialogue": 0, "turn": 0, "answer": "hello"}')
+    for predictions in (reference, given):
+        (response,) = read_test(reference, predictions, frozenset({"hello"})).responses
+        assert (response.user, response.reference, response.answer) == ("table for two", "hello", "hello")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [

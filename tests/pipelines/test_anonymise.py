@@ -8,13 +8,21 @@ from typing import Any
 
 import pytest
 from folders import files_of
+from hypothesis import given as of
+from hypothesis import reject
+from hypothesis import strategies as st
+from seeding import train
 from two_workers import TWO_WORKERS
 
 from parapet.pipelines.anonymise import run as command
+from parapet.pipelines.evaluate import run as evaluate
+from parapet.pipelines.predict import run as predict
 from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
+from parapet.transforms.anonymise.concierge import parse_splits, split_of
+from parapet.transforms.anonymise.writing import lines_of as lines_of_turns
 from parapet.transforms.anonymise.writing import no_suspects
-from parapet.transforms.babi_format import Exchange, parse_dialogues
+from parapet.transforms.babi_format import Exchange, Unanswered, dialogue_text, parse_dialogues
 from parapet.transforms.counts import Counts
 
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
@@ -98,16 +106,110 @@ def test_chats(output: Path) -> None:
 
 
 def test_the_format_of_dialog_babi(output: Path) -> None:
-    read = [one.exchanges for one in parse_dialogues((output / "babi" / "00001.txt").read_bytes())]
-    assert read[0] == [
+    one, *_ = parse_dialogues((output / "babi" / "00001.txt").read_bytes())
+    assert one.exchanges == [
         Exchange("Hi, my name is <PERSON_1>", "hello <PERSON_1>! which city?"),
-        Exchange("Chicago. call <PHONE_1>", "<SILENCE>"),
     ]
+    assert one.lines[-1] == Unanswered("Chicago. call <PHONE_1>")
     (read_again,) = parse_dialogues((output / "babi" / "00003.txt").read_bytes())
     assert read_again.lines == (
         Exchange("hi i'm <PERSON_1>", "hi <PERSON_1>"),
         Exchange("<SILENCE>", "api_call"),
     )
+
+
+def test_turns_in_a_row_are_lines_of_their_own() -> None:
+    lines = lines_of_turns([("user", "a"), ("user", "b"), ("bot", "c"), ("bot", "d"), ("user", ""), ("user", "e")])
+    assert lines == [Unanswered("a"), Exchange("b", "c"), Exchange("<SILENCE>", "d"), Unanswered("e")]
+    text = dialogue_text(lines)
+    assert text == "1 a\t<SILENCE>\n2 b\tc\n3 <SILENCE>\td\n4 e\t<SILENCE>\n\n"
+    assert [list(one.lines) for one in parse_dialogues(text.encode())] == [lines]
+    assert lines_of_turns([("user", ""), ("bot", "")]) == [Unanswered("<SILENCE>")]
+
+
+def concierge(folder: Path, *flags: str, copies: int = 1) -> Path:
+    """A set of forty chats, each as often as said."""
+    one = [
+        json.dumps({"turns": [
+            {"speaker": "user", "text": "hey concierge"},
+            {"speaker": "user", "text": f"table for {i + 2} on Friday, my name is Ada Okonkwo"},
+            {"speaker": "operator", "text": "api_call opentable"},
+            {"speaker": "operator", "text": f"Hi Ada, checking place {'abcdefgh'[i % 8]} {'klmno'[i // 8]}"},
+        ]}) for i in range(40)
+    ]  # fmt: skip
+    (folder / "chats.jsonl").write_text("\n".join([*one * copies, '{"turns": [{"speaker": "user", "text": "hi"}]}']))
+    flags = ("--chats", str(folder / "chats.jsonl"), "--placeholders", "paper", *flags)
+    assert run(folder / "out", *flags) == 0
+    return folder / "out"
+
+
+def test_a_set_as_the_papers_concierge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = concierge(tmp_path, "--splits", "30,6,4")
+    sets = {name: (out / f"concierge/dialog-concierge-{name}.txt").read_text() for name in ("trn", "dev", "tst")}
+    assert [text.count("\n\n") for text in sets.values()] == [30, 6, 4]
+    expected = (
+        "1 hey concierge\t<SILENCE>\n2 table for <number> on <date>, my name is <person>\tapi_call\n"
+        "3 <SILENCE>\thi <person>, checking place "
+    )
+    assert sets["dev"].startswith(expected)
+    candidates = [f"1 hi <person>, checking place {one} {other}" for one in "abcdefgh" for other in "klmno"]
+    assert (out / "concierge/dialog-concierge-candidates.txt").read_text().splitlines() == ["1 api_call", *candidates]
+    numbers = json.loads((out / "statistics.json").read_text())["set"]
+    assert numbers == {
+        "dialogues": {"train": 30, "dev": 6, "test": 4}, "utterances": 4, "user_utterances": 2, "bot_utterances": 2,
+        "vocabulary": 29, "candidates": 41, "without_answer": 1,
+    }  # fmt: skip
+    page = (out / "report.html").read_text()
+    assert "candidate set size" in page
+    assert "the same placeholder" not in page
+    answered = scores_of_nearest(out / "concierge", tmp_path)
+    # Training has the call, and no other answer of the test.
+    assert answered["api_call"] == 1
+    assert answered["per_response"] == answered["per_response_top_10"] == answered["mean_reciprocal_rank"] == 0.5
+    assert answered["per_dialogue_top_10"] == 0
+
+
+def scores_of_nearest(folder: Path, out: Path) -> dict[str, float]:
+    """A model learned from a set, within the top 10."""
+    files = {name: str(folder / f"dialog-concierge-{name}.txt") for name in ("trn", "tst", "candidates")}
+    model, answers, scores = (str(out / name) for name in ("model", "answers", "scores"))
+    assert train(["nearest", "--quiet", "--train", files["trn"], "--output", model]) == 0
+    reference, top = ["--quiet", "--reference", files["tst"]], ["--top", "10"]
+    assert predict(["nearest", *reference, *top, "--model", model, "--output", answers]) == 0
+    given = ["--predictions", f"{answers}/predictions", "--candidates", files["candidates"], "--output", scores]
+    assert evaluate(["--task", "ranking", *reference, *top, *given]) == 0
+    metrics: dict[str, float] = json.loads((out / "scores/metrics.json").read_text())["#ALL"]
+    return metrics
+
+
+def test_the_same_chats_are_in_one_split(tmp_path: Path) -> None:
+    out = concierge(tmp_path, "--splits", "0.5,0.25,0.25", copies=3)
+    sets = [set((out / f"concierge/dialog-concierge-{name}.txt").read_text().split("\n\n")) for name in ("trn", "tst")]
+    assert sets[0] & sets[1] == {""}
+
+
+@of(st.lists(st.sampled_from("abcdefghij"), min_size=1), st.sampled_from(["0.8,0.1,0.1", "1,0,0", "0.4,0.2,0.4"]))
+def test_splits_have_their_shares_up_to_repeats(texts: list[str], shares: str) -> None:
+    config = parse_splits(shares, "7")
+    try:
+        places = split_of(texts, config)
+    except InputError:  # too few for a split
+        reject()
+    assert len({(text, place) for text, place in zip(texts, places, strict=True)}) == len(set(texts))
+    most = max(texts.count(text) for text in texts)
+    for i, size in enumerate(config.sizes):
+        assert abs(places.count(i) - size * len(texts)) <= most + 1
+
+
+def test_splits_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chats = tmp_path / "chats.jsonl"
+    chats.write_text(chat("1", "hi", "hello"))
+    for text in ("0.5,0.5", "0.5,0.4,0.2", "a,b,c", "0,5,5", "-1,1,1", "nan,1,1", "1.5,1,1"):
+        assert run(tmp_path / "out", "--chats", str(chats), "--splits", text) == 2, text
+        assert "--splits" in capsys.readouterr().err
+    assert run(tmp_path / "out", "--chats", str(chats), "--splits", "5,1,1") == 1
+    assert "--splits are 7 chats, and there are 1 with an answer" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "run.json").exists()
 
 
 def test_what_a_second_look_suspects(output: Path) -> None:

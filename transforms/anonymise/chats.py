@@ -15,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json_line
-from parapet.transforms.babi_format import SILENCE, Fact, parse_dialogues
+from parapet.transforms.babi_format import SILENCE, Exchange, Fact, parse_dialogues
 from parapet.transforms.files import read_bytes
 from parapet.transforms.seeding import stable_hash
 
@@ -213,9 +213,9 @@ def _babi(file: ChatFile, _: frozenset[str]) -> Iterator[Row]:
     # Errors of the reader have line numbers, and never text.
     for dialogue in parse_dialogues(read_bytes(file.path), file.name):
         turns = []
-        for line in dialogue.exchanges:
-            turns += [
-                ChatTurn(speaker, text) for speaker, text in ((USER, line.user), (BOT, line.bot)) if text != SILENCE
-            ]
+        for line in dialogue.lines:
+            if not isinstance(line, Fact):
+                bot = line.bot if isinstance(line, Exchange) else SILENCE
+                turns += [ChatTurn(who, text) for who, text in ((USER, line.user), (BOT, bot)) if text != SILENCE]
         facts = sum(isinstance(line, Fact) for line in dialogue.lines)
         yield f"line {dialogue.line}", Chat(f"line {dialogue.line}", tuple(turns), facts)

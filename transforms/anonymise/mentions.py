@@ -26,6 +26,25 @@ KINDS = {
     "LOCATION": "places",
     "ORGANIZATION": "companies, restaurants and so on",
 }
+# Placeholders as in the examples of Bordes et al. 2017, Table 7: a kind that is not here has its own name.
+PAPER = {
+    "ORGANIZATION": "org",
+    "ENTITY": "org",
+    "ADDRESS": "location",
+    **dict.fromkeys(("IBAN", "CARD", "ORDER", "PHONE", "IP"), "number"),
+}
+PLACEHOLDER = re.compile(
+    r"<(?:[A-Z]{2,20}_[0-9]{1,6}|"
+    + "|".join(sorted({PAPER.get(kind, kind.lower()) for kind in (*KINDS, "silence")}))
+    + r")>"
+)
+
+
+def placeholder(kind: str, number: int, paper: bool) -> str:
+    """``<PERSON_1>``, or as in the paper ``<person>``."""
+    return f"<{PAPER.get(kind, kind.lower())}>" if paper else f"<{kind}_{number}>"
+
+
 _ORDER = {kind: i for i, kind in enumerate(KINDS)}
 _SAYS = re.compile(r"\w")
 _FREE = re.compile(rb"\0+")

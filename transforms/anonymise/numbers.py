@@ -54,6 +54,20 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 
+# What the paper replaces besides: days without a date, and every number, also as a word. "One" mostly counts nothing.
+_DAYS = re.compile(
+    r"(?<![\w<])(?:(?:this|next|last) )?"
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|yesterday)(?: (?:morning|afternoon|"
+    r"evening|night))?(?![\w>])",
+    re.IGNORECASE,
+)
+_ANY_NUMBER = re.compile(
+    r"(?<![\w<.])(?:[0-9]+(?:[.,][0-9]+)*|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
+    r"fifteen|sixteen|seventeen|eighteen|nineteen|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)"
+    r"(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?|hundred|thousand)(?![\w>])",
+    re.IGNORECASE,
+)
+
 _CUE = (
     r"(?:order|booking|reservation|reference|ref|confirmation|conf|ticket|case|account|acct|invoice|tracking|membership|"
     r"member|customer|policy|passport|licen[cs]e|loyalty|record|locator|flight|pin|passcode|password|code|id)"
@@ -129,6 +143,13 @@ def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
     yield from _cued("ORDER", _CUED, text)
     yield from _cued("ADDRESS", _CUED_ZIP, text)
     yield from _phones(text, regions)
+
+
+def all_numbers_in(text: str) -> Iterator[Mention]:
+    """Every number, and days: what the paper replaces besides, see Table 7."""
+    for kind, pattern in (("DATE", _DAYS), ("NUMBER", _ANY_NUMBER)):
+        for found in pattern.finditer(text):
+            yield Mention(found.start(), found.end(), kind)
 
 
 def _checked(kind: str, pattern: re.Pattern[str], text: str, holds: Callable[[str], bool]) -> Iterator[Mention]:

@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from parapet.transforms.anonymise.chats import API_CALL, BOT, Chat
-from parapet.transforms.anonymise.mentions import Mention, settled
+from parapet.transforms.anonymise.mentions import PLACEHOLDER, Mention, placeholder, settled
 from parapet.transforms.anonymise.names import Entry, Gazetteer, is_no_name, names_in, recognised
-from parapet.transforms.anonymise.numbers import numbers_in
+from parapet.transforms.anonymise.numbers import all_numbers_in, numbers_in
 from parapet.transforms.crowd.lexicon import word_frequency
 from parapet.transforms.perturb.edits import Edit, edited
 from parapet.transforms.text import clean
 
-PLACEHOLDER = re.compile(r"<[A-Z]{2,20}_[0-9]{1,6}>")
 _TOKEN = re.compile(r"[^\W_]+")
 _NAMES = frozenset({"PERSON", "LOCATION", "ORGANIZATION", "ENTITY"})
 _COMMON = 5.4  # Zipf frequency of words that are seldom names: will, may
@@ -30,12 +29,14 @@ class Rules(msgspec.Struct, frozen=True):
       model: the spaCy model; None where only rules find names.
       regions: of phone numbers.
       kept: kinds that are not replaced.
+      paper: whether all numbers and days are replaced, by placeholders as in Bordes et al. 2017, Table 7.
     """
 
     entities: tuple[Entry, ...] = ()
     model: str | None = None
     regions: tuple[str, ...] = ("US", "GB")
     kept: frozenset[str] = frozenset()
+    paper: bool = False
 
 
 class Replaced(msgspec.Struct, frozen=True):
@@ -67,7 +68,7 @@ class Anonymiser:
         """Anonymises a chat. Texts are cleaned first: full-width digits become digits, invisible characters go."""
         texts = [_plain(turn.speaker, clean(turn.text)) for turn in chat.turns]
         found = self._found(texts, [("PERSON", turn.called) for turn in chat.turns if turn.called])
-        placeholders = _Placeholders()
+        placeholders = _Placeholders(self.rules.paper)
         counts: Counter[str] = Counter()
         replaced = []
         for text, mentions in zip(texts, found, strict=True):
@@ -83,6 +84,9 @@ class Anonymiser:
     def _found(self, texts: Sequence[str], called: Sequence[Entry]) -> list[list[Mention]]:
         """The mentions of each text: by form, list, model and context; then further mentions of the same names."""
         chosen = [[*numbers_in(text, self.rules.regions), *self._listed.find(text), *names_in(text)] for text in texts]
+        if self.rules.paper:
+            for text, mentions in zip(texts, chosen, strict=True):
+                mentions += all_numbers_in(text)
         if self.rules.model:
             for mentions, more in zip(chosen, recognised(texts, self.rules.model), strict=True):
                 mentions += more
@@ -134,7 +138,8 @@ class _Again:
 class _Placeholders:
     """Numbers the different people, places and numbers of each kind, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, paper: bool) -> None:
+        self._paper = paper
         self._of: dict[tuple[str, str], str] = {}
         self._of_word: dict[str, str] = {}  # word of a name to the last person with it
         self._words: dict[str, set[str]] = {}  # person to the words of their names
@@ -148,7 +153,7 @@ class _Placeholders:
         same = self._of.get((kind, key)) or self._person(words)
         if same is None:
             self.things[kind] += 1
-            same = f"<{kind}_{self.things[kind]}>"
+            same = placeholder(kind, self.things[kind], self._paper)
         self._of[kind, key] = same
         self._of_word.update(dict.fromkeys(words, same))
         self._words.setdefault(same, set()).update(words)

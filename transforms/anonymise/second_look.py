@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator
 
 import msgspec
 
+from parapet.transforms.anonymise.mentions import PLACEHOLDER
 from parapet.transforms.crowd.lexicon import word_frequency
 
 # Common given names, which the replacing rules do not know. Names that are also words (will, mark, grace, rose) or
@@ -54,7 +55,6 @@ KINDS = {
     CARRIED: "a word of what was replaced in the chat, or a name that was replaced in another",
 }
 
-_PLACEHOLDER = re.compile(r"<[A-Z]{2,20}_[0-9]{1,6}>")
 _MONEY = re.compile(r"[$€£] ?\d{1,3}(?:,?\d{3}){0,2}(?:\.\d\d)?(?![\d])")
 _DIGITS = re.compile(r"\d(?:[^\w<>]{0,2}\d){4,}")
 _AT = re.compile(r"(?<!\S)(?=\S{2})[^\s@]*@\S*")
@@ -84,7 +84,7 @@ def suspects_in(turn: int, text: str, parts: Container[str], names: Container[st
       names: words of names that were replaced anywhere, in lower case.
     """
     # A placeholder has nothing to suspect, but still separates the words beside it.
-    text = _PLACEHOLDER.sub("<>", text)
+    text = PLACEHOLDER.sub("<>", text)
     for found in _DIGITS.finditer(_MONEY.sub("$", text)):
         yield _suspect(turn, DIGITS, found[0])
     for found in _AT.finditer(text):

@@ -13,10 +13,11 @@ import orjson
 from parapet.schemas.errors import InputError, storable
 from parapet.transforms.anonymise import second_look
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
+from parapet.transforms.anonymise.concierge import SetDialogue, SplitConfig, set_statistics, table_of
 from parapet.transforms.anonymise.mentions import KINDS
 from parapet.transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
 from parapet.transforms.anonymise.second_look import Suspect, suspects_in
-from parapet.transforms.babi_format import SILENCE, Exchange, dialogue_text
+from parapet.transforms.babi_format import SILENCE, Exchange, Line, Unanswered, dialogue_text
 from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally, of_files
 from parapet.transforms.files import HashingWriter, staged
@@ -25,6 +26,7 @@ from parapet.transforms.report import Report, Table, Text, Tile, report_files
 from parapet.transforms.runs import FileResult
 from parapet.transforms.text import counted
 
+SET = "set"  # the output of dialogues of the set
 SUSPECTS = "suspects"  # the folder of what a second look suspects
 
 _TOTALS = ("files", "broken_files", "chats", "written", "left_out", "turns", "facts_left_out", "chats_with_suspects")
@@ -40,6 +42,7 @@ class Config(msgspec.Struct, frozen=True):
       bots: speakers that are bots, besides the usual ones, in lower case.
       normalise: whether bots' texts become lower case.
       keep_ids: whether chats keep their ids; else they are numbered.
+      splits: of a set to learn from, which is written, too; None for none.
       strict: whether a suspect fails the run.
       max_bad: share of the chats that may be left out.
     """
@@ -50,6 +53,7 @@ class Config(msgspec.Struct, frozen=True):
     bots: frozenset[str]
     normalise: bool
     keep_ids: bool
+    splits: SplitConfig | None
     strict: bool
     max_bad: Fraction
 
@@ -61,7 +65,9 @@ class Config(msgspec.Struct, frozen=True):
             "phone_regions": list(self.rules.regions),
             "keep": sorted(self.rules.kept),
             "bot_text": "normalised" if self.normalise else "kept",
+            "placeholders": "paper" if self.rules.paper else "numbered",
             "keep_ids": self.keep_ids,
+            **({"splits": list(self.splits.sizes), "seed": self.splits.seed} if self.splits else {}),
             "strict": self.strict,
             "max_bad": float(self.max_bad),
         }
@@ -157,7 +163,13 @@ def _write_chats(
         chat_id = chat.chat_id if config.keep_ids else f"{file.name}-{number:06}"
         turns = [{"speaker": speaker, "text": text} for speaker, text in utterances]
         chats.write(orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n")
-        babi.write(dialogue_text(exchanges_of(utterances)).encode())
+        babi.write(dialogue_text(lines_of(utterances)).encode())
+        if config.splits:
+            lines = tuple(lines_of([(speaker, normalised(text)) for speaker, text in utterances]))
+            if any(isinstance(line, Exchange) for line in lines):
+                result.others.setdefault(SET, []).append(SetDialogue(file.number, number, lines))
+            else:
+                result.counts.add("without_answer")
         for suspect in suspected:
             suspects.write(orjson.dumps({"chat_id": chat_id, **msgspec.structs.asdict(suspect)}) + b"\n")
 
@@ -181,19 +193,20 @@ def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Su
         counts.add("suspects", value=suspect.kind)
 
 
-def exchanges_of(utterances: Iterable[tuple[str, str]]) -> list[Exchange]:
-    """(speaker, text) as exchanges of user and bot: turns of the user in a row are joined, no turn is a silence."""
-    exchanges: list[Exchange] = []
-    waiting: list[str] = []
+def lines_of(utterances: Iterable[tuple[str, str]]) -> list[Line]:
+    """(speaker, text) as lines of a dialogue: of several turns of the user in a row only the last one is answered."""
+    lines: list[Line] = []
+    waiting = ""
     for speaker, text in utterances:
         if speaker == USER:
-            waiting += [text] if text else []
-        else:
-            exchanges.append(Exchange(" ".join(waiting) or SILENCE, text or SILENCE))
-            waiting = []
-    if waiting or not exchanges:
-        exchanges.append(Exchange(" ".join(waiting) or SILENCE, SILENCE))
-    return exchanges
+            lines += [Unanswered(waiting)] if waiting and text else []
+            waiting = text or waiting
+        elif text:
+            lines.append(Exchange(waiting or SILENCE, text))
+            waiting = ""
+    if waiting or not lines:
+        lines.append(Unanswered(waiting or SILENCE))
+    return lines
 
 
 def statistics(counts: Counts) -> dict[str, Any]:
@@ -209,7 +222,12 @@ def statistics(counts: Counts) -> dict[str, Any]:
 def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Config) -> dict[str, bytes]:
     """The files besides chats. None has a word of a chat."""
     numbers = statistics(counts)
+    if config.splits:
+        numbers["set"] = {**set_statistics(counts), "without_answer": counts.sum("without_answer")}
     return report_files(numbers, report_of(numbers, config.options()))
+
+
+SAME = "The same person, place or number has the same placeholder throughout its chat, and only there."
 
 
 def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
@@ -253,13 +271,14 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
                 ],
                 text_columns=2,
             ),
+            *([table_of(numbers["set"])] if "set" in numbers else []),
             Text(
                 title="Before you publish",
                 paragraphs=[
                     "Rules and models miss things. `suspects/` lists what may have been missed, by chat and turn, with "
                     "its first character and its length. Read a sample of the chats, too.",
-                    "The same person, place or number has the same placeholder throughout its chat, and only there. No "
-                    "table of what was replaced is kept anywhere.",
+                    *([] if options["placeholders"] == "paper" else [SAME]),
+                    "No table of what was replaced is kept anywhere.",
                     "API calls have lost their arguments, and facts of a knowledge base are left out, as in the "
                     "Concierge data.",
                 ],

@@ -342,7 +342,7 @@ def answered(bot: Bot, dialogue: BabiDialogue) -> Iterator[tuple[Exchange, str]]
         if isinstance(line, Exchange):
             yield line, bot.answer(line.user)
             bot.hear(line.bot)
-        else:
+        elif isinstance(line, Fact):
             bot.read(line)
 
 

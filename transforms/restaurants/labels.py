@@ -75,7 +75,7 @@ class _Reader:
         for line in dialogue.lines:
             if isinstance(line, Fact):
                 self.facts[-1].append(line)
-            else:
+            elif isinstance(line, Exchange):
                 self.exchanges.append(line)
                 self.facts.append([])
         self.bots = [self._entities_of(one.bot) for one in self.exchanges]

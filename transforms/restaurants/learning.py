@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi_format import BabiDialogue, Fact
+from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact
 from parapet.transforms.restaurants.bot import Bot, Course, Rules, State, reply_key
 from parapet.transforms.restaurants.labels import CALL, Labelled, Labeller
 from parapet.transforms.restaurants.ontology import parse_ontology
@@ -241,6 +241,7 @@ def _replies(dialogues: Iterable[BabiDialogue], labeller: Labeller, rules: Rules
         for line in dialogue.lines:
             if isinstance(line, Fact):
                 bot.read(line)
+            if not isinstance(line, Exchange):
                 continue
             key = reply_key(bot.state.last, line.user)
             plain = not labeller.of_user.find(line.user).values and not labeller.of_bot.find(line.bot).values

@@ -8,7 +8,7 @@ from itertools import groupby
 import msgspec
 
 from parapet.evaluation.models.babi.encoding import histories
-from parapet.transforms.babi_format import BabiDialogue, Exchange
+from parapet.transforms.babi_format import BabiDialogue, Exchange, Unanswered
 from parapet.transforms.pages import render
 
 DIGITS = 6
@@ -89,6 +89,8 @@ def spoken(dialogue: BabiDialogue) -> Iterator[tuple[str, str]]:
         if isinstance(line, Exchange):
             yield "User", line.user
             yield "Bot", line.bot
+        elif isinstance(line, Unanswered):
+            yield "User", line.user
         else:
             yield "User", f"{line.entity} {line.relation} {line.value}"
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from parapet.evaluation.models.babi.data import tokens_of, words_of
-from parapet.transforms.babi_format import BabiDialogue, Exchange
+from parapet.transforms.babi_format import BabiDialogue, Exchange, Unanswered
 
 Turn = TypeVar("Turn")
 
@@ -98,6 +98,8 @@ def encode(dialogues: Iterable[BabiDialogue], candidates: Mapping[str, int]) -> 
                 turns.append((first, len(lines), candidates.get(one.bot.strip(), -1)))
                 add(one.user, USER)
                 add(one.bot, BOT)
+            elif isinstance(one, Unanswered):
+                add(one.user, USER)
             else:
                 add(f"{one.entity} {one.relation} {one.value}", USER, said=False)  # footnote 2
     line, speaker, said = torch.tensor(lines, dtype=torch.long).view(len(lines), 3).unbind(1)
@@ -172,7 +174,7 @@ def turns_of(
 
 
 def histories(dialogue: BabiDialogue) -> Iterator[int]:
-    """How many lines of history each turn has: a turn leaves two, a fact one."""
+    """How many lines of history each turn has: a turn leaves two, a fact or an unanswered utterance one."""
     lines = 0
     for line in dialogue.lines:
         if isinstance(line, Exchange):

@@ -105,6 +105,23 @@ def test_one_thing_has_one_placeholder() -> None:
     assert replaced("I'm Bob").texts == ("I'm <PERSON_1>",)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("4 people", "<number> people"),
+        ("a table for two on Friday night at 7pm", "a table for <number> on <date> at <time>"),
+        ("tomorrow? one of us is late, 10-15 min", "<date>? one of us is late, <number>-<number> min"),
+        ("it's 12.75 each, twenty-five in all", "it's <number> each, <number> in all"),
+        ("call 415-555-0132 or ann@x.com", "call <number> or <email>"),
+        ("the someone, 2nd floor, b2b", "the someone, 2nd floor, b2b"),
+        ("<number> <silence>", "<number> <silence>"),
+    ],
+)
+def test_numbers_and_days_as_in_the_paper(text: str, expected: str) -> None:
+    chat = Chat("1", (ChatTurn("user", text),))
+    assert Anonymiser(Rules(paper=True)).of(chat).texts == (expected,)
+
+
 def test_common_words_that_are_names() -> None:
     """They are replaced where they are a name for sure; what is left of them the second look tells."""
     result = replaced("my name is Will May", "Will do. You may come, Will?")
