@@ -323,7 +323,7 @@ def turns_of(
         if isinstance(line, Exchange):
             yield list(system.fired(line.user)), line.bot
             system.hear(line.bot)
-        else:
+        elif isinstance(line, Fact):
             system.read(line)
 
 
