@@ -246,8 +246,9 @@ def read_systems(
     merged = [_merged(list(of_task.values())) for of_task in by_task.values()]
     if sets == "all":
         known = {name for outcome in merged for column in outcome.values for name in column.names}
-        left_out += [f"{name} of the average: no system has it" for name in selection.average if name not in known]
         there = tuple(name for name in selection.average if name in known)
+        lacking = ", ".join(name for name in selection.average if name not in known)
+        left_out += [f"of the average, what no system has: {lacking}"] if lacking else []
         selection = msgspec.structs.replace(selection, average=there)
     columns = columns_of(merged, metrics, selection.sets)
     averaged = [column for column in columns if _is_averaged(column, frozenset(metrics))]
