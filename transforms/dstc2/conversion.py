@@ -14,7 +14,7 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
-from parapet.transforms.babi_format import SILENCE, SPLITS, Exchange, Fact, candidates_text, labelled_lines
+from parapet.transforms.babi_format import SILENCE, SPLITS, Exchange, Fact, Line, candidates_text, labelled_lines
 from parapet.transforms.babi_format import dialogue_text as babi_text
 from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally
@@ -180,12 +180,12 @@ def write_batch(read: CallBatch, converter: Converter, statements: Sequence[tupl
     return converter.write(read, statements)
 
 
-def _count(counts: Counter[str], of_call: Sequence[Round], lines: Sequence[Fact | Exchange]) -> None:
+def _count(counts: Counter[str], of_call: Sequence[Round], lines: Sequence[Line]) -> None:
     exchanges = [line for line in lines if isinstance(line, Exchange)]
     facts = [line for line in lines if isinstance(line, Fact)]
     offers = [is_result for _, is_result in offers_of(of_call)]
     counts["dialogues"] += 1
-    counts["user_turns"] += sum(line.user != SILENCE for line in exchanges)
+    counts["user_turns"] += sum(not isinstance(line, Fact) and line.user != SILENCE for line in lines)
     counts["bot_turns"] += len(exchanges)
     counts["api_calls"] += sum(round_.search is not None for round_ in of_call)
     counts["no_result"] += facts.count(NO_RESULT)
@@ -194,7 +194,7 @@ def _count(counts: Counter[str], of_call: Sequence[Round], lines: Sequence[Fact 
     counts["offers_found"] += sum(offers)
 
 
-def _texts_of(lines: Sequence[Fact | Exchange]) -> Iterator[tuple[str, str]]:
+def _texts_of(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
     """The candidates and the words of a dialogue."""
     for line in lines:
         if isinstance(line, Exchange):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from parapet.transforms.babi_format import SILENCE, Exchange, Fact
+from parapet.transforms.babi_format import SILENCE, Exchange, Fact, Line, Unanswered
 from parapet.transforms.dstc2.calls import DONTCARE, Call, CallTurn, Slots
 from parapet.transforms.dstc2.knowledge import (
     QUERY,
@@ -125,18 +125,22 @@ def _any_of(values: Sequence[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, values))})(?!\w)", re.IGNORECASE) if values else None
 
 
-def lines_of(call: Call, of_call: Sequence[Round], words: Words) -> list[Fact | Exchange]:
+def lines_of(call: Call, of_call: Sequence[Round], words: Words) -> list[Line]:
     """The lines of a call."""
     bot = _Bot(words)
-    lines: list[Fact | Exchange] = [Exchange(SILENCE, bot.says(call.turns[0]))]
+    lines: list[Line] = [_line(SILENCE, bot.says(call.turns[0]))]
     for round_ in of_call:
         user = words.joined(round_.turn.user) or SILENCE
         if round_.search is not None:
             lines.append(Exchange(user, api_call(round_.search)))
             lines += _facts(round_.search)
             user = SILENCE
-        lines.append(Exchange(user, bot.says(round_.answer) if round_.answer is not None else FAREWELL))
+        lines.append(_line(user, bot.says(round_.answer) if round_.answer is not None else FAREWELL))
     return lines
+
+
+def _line(user: str, bot: str) -> Line:
+    return Exchange(user, bot) if bot else Unanswered(user)
 
 
 def api_call(search: Search) -> str:
@@ -163,4 +167,4 @@ class _Bot:
                 for slot, value in act.slots:
                     if slot in TOKENS and value and (pattern := _any_of([value])):
                         text = pattern.sub(lambda _, slot=slot: f"{token(self.name)}_{TOKENS[slot]}", text)  # type: ignore[misc]
-        return self.words.joined(text) or SILENCE
+        return self.words.joined(text)
