@@ -177,7 +177,8 @@ def _beside(ours: _Ours | None, paper: float | None, digits: int, compared: bool
         shown += f" ± {number(ours.deviation, digits)}"
     if paper is None:
         return shown
-    difference = "" if ours is None else f", {ours.value - paper:+.{digits}f}".replace("-", "−")
+    # Adding 0 makes a difference of nothing positive.
+    difference = "" if ours is None else f", {round(ours.value - paper, digits) + 0.0:+.{digits}f}".replace("-", "−")
     return f"{shown}\npaper {number(paper, digits)}{difference}"
 
 

@@ -208,6 +208,7 @@ def test_numbers_beside_those_of_a_paper(tmp_path: Path) -> None:
     assert _pointed("@b/numbers.json#/x", tmp_path) is None
     assert _beside(_Ours(52.04), 50.0, 1) == "52.0\npaper 50.0, +2.0"
     assert _beside(_Ours(52.04, 1.25), 50.0, 1) == "52.0 ± 1.2\npaper 50.0, +2.0"
+    assert _beside(_Ours(49.96), 50.0, 1) == "50.0\npaper 50.0, +0.0"
     assert _beside(None, 50.0, 1) == "–\npaper 50.0"
     assert _beside(_Ours(49.0), None, 0) == "49"
     assert _beside(None, 50.0, 1, compared=False) == "50.0"
