@@ -7,14 +7,20 @@ from typing import Any
 import pytest
 
 
-def at_step(monkeypatch: pytest.MonkeyPatch, learner: type, step: int) -> None:
-    """Presses Ctrl-C, once, when a learner of a kind is asked for so manyth a loss."""
+class Stopped(Exception):
+    """A kill, as far as this process is concerned."""
+
+
+def at_step(
+    monkeypatch: pytest.MonkeyPatch, learner: type, step: int, error: type[BaseException] = KeyboardInterrupt
+) -> None:
+    """Raises an error, by default that of Ctrl-C, once, when a learner of a kind is asked for its ``step``-th loss."""
     steps, loss = [], learner.loss  # type: ignore[attr-defined]
 
     def stopped(self: Any, batch: Any) -> Any:
         steps.append(1)
         if len(steps) == step:
-            raise KeyboardInterrupt
+            raise error
         return loss(self, batch)
 
     monkeypatch.setattr(learner, "loss", stopped)

@@ -14,6 +14,7 @@ import msgspec
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from parapet.evaluation.dst.files import Dialogue, parse_dialogues
+from parapet.evaluation.dst.sets import Set
 from parapet.transforms import files
 from parapet.transforms.progress import advance, expect
 
@@ -195,12 +196,30 @@ class Dialogues(NamedTuple):
     dialogues: tuple[Dialogue, ...]
 
 
-def chunks_of_dialogues(file: DialogueFile, size: int) -> Iterator[Dialogues]:
-    """The dialogues of a file, ``size`` at a time; an empty file has one chunk, so that it gets a file of predictions.
+class DialoguesJob(Job[DialogueFile, Dialogues, Model], frozen=True, kw_only=True):
+    """A prediction for the dialogues of sets.
 
-    Raises:
-      InputError: it cannot be read.
+    Attributes:
+      chunk_size: dialogues in a chunk.
+      sets: by name.
+      inputs: the files of dialogues.
     """
-    dialogues = parse_dialogues(files.read_bytes(file.path), file.path)
-    for first in range(0, max(len(dialogues), 1), size):
-        yield Dialogues(file, first // size, tuple(dialogues[first : first + size]))
+
+    chunk_size: ClassVar[int]
+
+    sets: dict[str, Set]
+    inputs: tuple[DialogueFile, ...]
+
+    def sources(self) -> Sequence[DialogueFile]:
+        """The files of dialogues."""
+        return self.inputs
+
+    def chunks(self, file: DialogueFile) -> Iterator[Dialogues]:
+        """The dialogues of a file, some at a time; an empty file has one chunk, so that it gets a file of predictions.
+
+        Raises:
+          InputError: it cannot be read.
+        """
+        found = parse_dialogues(files.read_bytes(file.path), file.path)
+        for first in range(0, max(len(found), 1), self.chunk_size):
+            yield Dialogues(file, first // self.chunk_size, tuple(found[first : first + self.chunk_size]))

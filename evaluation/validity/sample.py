@@ -23,7 +23,7 @@ def draw_sample(pairs: Pairs, size: int, seed: int) -> tuple[list[VariedItem], d
       The turns, and by set how many were ``drawn`` of how many ``turns``.
 
     Raises:
-      InputError: a set has no such turn, or a name that is none.
+      InputError: a set has no turn that can be drawn, or a reserved name.
     """
     items: list[VariedItem] = []
     drawn = {}

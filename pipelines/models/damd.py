@@ -24,8 +24,6 @@ from parapet.pipelines.models.family import (
     config_of,
     device_to_train_on,
     options_of,
-    read_sets,
-    read_versions,
 )
 from parapet.pipelines.models.systems import System
 
@@ -81,12 +79,8 @@ can copy unknown words."""
         check_apart(args.output, knowledge_base=args.knowledge_base)
         device = device_to_train_on(args)
         from parapet.evaluation.models.damd.learning import Config, DamdLearner
-        from parapet.evaluation.models.systems.data import read_steps, reader_of
 
-        read = partial(read_steps, knowledge_base=args.knowledge_base)
-        train, dev, inputs = read_sets(args, read, lambda step: step.dialogue_id)
-        again = partial(reader_of, knowledge_base=args.knowledge_base)
-        versions = read_versions(args, again, lambda step: step.dialogue_id)
+        train, dev, inputs, versions = self.read_training(args)
         config = config_of(Config, args, device=device)
         return Training(
             model=self.model,

@@ -27,8 +27,6 @@ from parapet.pipelines.models.family import (
     device_to_train_on,
     options_of,
     read_checkpoint,
-    read_sets,
-    read_versions,
 )
 from parapet.pipelines.models.systems import System
 
@@ -87,12 +85,8 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
         checkpoint = read_checkpoint(args, self.model)
         device = device_to_train_on(args, "transformers")
         from parapet.evaluation.models.soloist.learning import Config, SoloistLearner
-        from parapet.evaluation.models.systems.data import read_steps, reader_of
 
-        read = partial(read_steps, knowledge_base=args.knowledge_base)
-        train, dev, inputs = read_sets(args, read, lambda step: step.dialogue_id)
-        again = partial(reader_of, knowledge_base=args.knowledge_base)
-        versions = read_versions(args, again, lambda step: step.dialogue_id)
+        train, dev, inputs, versions = self.read_training(args)
         config = config_of(Config, args, device=device)
         return Training(
             model=self.model,

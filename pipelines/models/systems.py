@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
@@ -17,11 +18,18 @@ from parapet.pipelines.models.family import (
     header_of_sets,
     job_of,
     plan_sets,
+    read_sets,
+    read_versions,
 )
 from parapet.pipelines.sets import add_sets
 
 if TYPE_CHECKING:
+    from parapet.evaluation.models.robust import Versions
+    from parapet.evaluation.models.systems.data import Step
     from parapet.evaluation.models.systems.inference import Job
+    from parapet.pipelines.models.family import Inputs
+
+    Read = tuple[list[Step], list[Step], Inputs, Versions[Step] | None]
 
 WARNINGS = {
     "too_long": ("turn", "{n} with more history than the model reads: the oldest was cut off"),
@@ -51,6 +59,19 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
         """The sets, and the database."""
         add_sets(parser)
         add_knowledge_base(parser)
+
+    def read_training(self, args: argparse.Namespace) -> Read:
+        """What is trained on: train and dev, their files for ``run.json``, and what is perturbed in the loop.
+
+        Raises:
+          InputError: a file that cannot be read, or flags that cannot work.
+        """
+        from parapet.evaluation.models.systems.data import read_steps, reader_of
+
+        read = partial(read_steps, knowledge_base=args.knowledge_base)
+        train, dev, inputs = read_sets(args, read, lambda step: step.dialogue_id)
+        again = partial(reader_of, knowledge_base=args.knowledge_base)
+        return train, dev, inputs, read_versions(args, again, lambda step: step.dialogue_id)
 
     def predicted(
         self, args: argparse.Namespace, kind: type[Job], options: Mapping[str, Option] = {}, **own: object

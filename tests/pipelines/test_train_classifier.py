@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import stopped
 from folders import files_of
 from intent_toy import foreign, toy
 from seeding import train
 from tiny_bert import save_bert
-from torch import Tensor
 from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.classifier.data import Turn
@@ -161,25 +161,13 @@ def test_a_corpus_its_variants_and_sets(sample: Path, tmp_path: Path) -> None:
     assert [of["accuracy"] for of in metrics.values()] == pytest.approx([right / 49] * 5)
 
 
-class Stopped(Exception):
-    """A kill, as far as this process is concerned."""
-
-
 def test_a_stopped_training_goes_on_to_the_same_bytes(
     model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = ["--train", str(data / "train.jsonl"), "--foreign", str(data / "foreign.jsonl")]
     argv = ["classifier", *flags, *SMALL, "--output", str(tmp_path / "out")]
-    steps, loss = [], ClassifierLearner.loss
-
-    def stopping(self: ClassifierLearner, batch: Tensor) -> Tensor:
-        steps.append(1)
-        if len(steps) == 15:
-            raise Stopped
-        return loss(self, batch)
-
     with monkeypatch.context() as patched:
-        patched.setattr(ClassifierLearner, "loss", stopping)
+        stopped.at_step(patched, ClassifierLearner, 15, stopped.Stopped)
         assert train(argv) == 1
     assert len(rows_of(tmp_path / "out" / ".training" / "log.jsonl")) == 1
     assert train(argv) == 0

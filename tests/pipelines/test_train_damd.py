@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
+import stopped
 from folders import files_of
 from inn_toy import CITIES, dialogues, write_corpus
 from seeding import train
-from torch import Tensor
 from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.damd.learning import Config, DamdLearner
@@ -120,10 +120,6 @@ def test_values_that_training_does_not_have_are_copied(tmp_path: Path) -> None:
     assert any(row["state"]["Inns_1"]["city"] == ["Gyax"] for row in said)
 
 
-class Stopped(Exception):
-    """A kill, as far as this process is concerned."""
-
-
 def test_a_stopped_training_goes_on_to_the_same_bytes(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,16 +128,8 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
         return [*flags_of(toy / "corpus", tmp_path / name), *few]
 
     assert train(flags("whole")) == 0
-    steps, loss = [], DamdLearner.loss
-
-    def stopping(self: DamdLearner, batch: Tensor) -> Tensor:
-        steps.append(1)
-        if len(steps) == 10:
-            raise Stopped
-        return loss(self, batch)
-
     with monkeypatch.context() as patched:
-        patched.setattr(DamdLearner, "loss", stopping)
+        stopped.at_step(patched, DamdLearner, 10, stopped.Stopped)
         assert train(flags("cut")) == 1
     assert len(rows_of(tmp_path / "cut" / ".training" / "log.jsonl")) == 1
     assert train(flags("cut")) == 0

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stopped
 from folders import files_of
 from inn_toy import texts, write_corpus
 from seeding import train
 from tiny_gpt2 import save_gpt2
-from torch import Tensor
 from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.soloist.learning import SoloistLearner
@@ -99,10 +99,6 @@ def test_responses_depend_on_the_database(model: Path, toy: Path, tmp_path: Path
     assert said == ["there is [inns_1_inn_name] among many ."]
 
 
-class Stopped(Exception):
-    """A kill, as far as this process is concerned."""
-
-
 def test_a_stopped_training_goes_on_to_the_same_bytes(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,16 +107,8 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
         return [*flags_of(toy, tmp_path / name), *few]
 
     assert train(flags("whole")) == 0
-    steps, loss = [], SoloistLearner.loss
-
-    def stopping(self: SoloistLearner, batch: Tensor) -> Tensor:
-        steps.append(1)
-        if len(steps) == 10:
-            raise Stopped
-        return loss(self, batch)
-
     with monkeypatch.context() as patched:
-        patched.setattr(SoloistLearner, "loss", stopping)
+        stopped.at_step(patched, SoloistLearner, 10, stopped.Stopped)
         assert train(flags("cut")) == 1
     assert len(rows_of(tmp_path / "cut" / ".training" / "log.jsonl")) == 1
     assert train(flags("cut")) == 0

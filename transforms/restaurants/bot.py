@@ -58,7 +58,7 @@ class Course(msgspec.Struct, frozen=True):
     Attributes:
       asks: the fields in the order in which the bot asks for them; empty for that of ``api_call``.
       acts: :attr:`State.situation` to the act of the bot.
-      replies: :func:`reply_key` to a text of the bot, where that is none of its usual ones.
+      replies: :func:`reply_key` to a text of the bot that is not one of its usual ones.
     """
 
     asks: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,10 +11,9 @@ import msgspec
 from parapet.evaluation.dst.files import Dialogue, Frame, Turn
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example, Model, predicted
-from parapet.evaluation.dst.sets import Set
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.devices import enough_memory
-from parapet.evaluation.models.inference import Answers, DialogueFile, Dialogues, Part, chunks_of_dialogues
+from parapet.evaluation.models.inference import Answers, Dialogues, Part
 
 CHUNK = 32  # dialogues
 
@@ -76,24 +75,10 @@ class Counting:
         return states
 
 
-class Job(inference.Job[DialogueFile, Dialogues, Model], frozen=True, kw_only=True):
-    """What is predicted.
+class Job(inference.DialoguesJob[Model], frozen=True, kw_only=True):
+    """What is predicted."""
 
-    Attributes:
-      sets: by name.
-      inputs: the files of dialogues.
-    """
-
-    sets: dict[str, Set]
-    inputs: tuple[DialogueFile, ...]
-
-    def sources(self) -> Sequence[DialogueFile]:
-        """The files of dialogues."""
-        return self.inputs
-
-    def chunks(self, file: DialogueFile) -> Iterator[Dialogues]:
-        """The dialogues of a file, some at a time."""
-        return chunks_of_dialogues(file, CHUNK)
+    chunk_size = CHUNK
 
     def asked(self, chunk: Dialogues) -> dict[str, int]:
         """The frames of user turns."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from parapet.evaluation.dst.files import Dialogue, Frame, Turn
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.dst.sets import Set
 from parapet.evaluation.models import inference
-from parapet.evaluation.models.inference import Answers, DialogueFile, Dialogues, Part, chunks_of_dialogues
+from parapet.evaluation.models.inference import Answers, Dialogues, Part
 from parapet.evaluation.models.systems.data import NONE, Database, Reply, Step, asked_of, read_source
 from parapet.schemas.service import Service
 
@@ -27,28 +26,18 @@ class System(Protocol):
         """The reply to each user turn; those of a dialogue stand together, in their order."""
 
 
-class Job(inference.Job[DialogueFile, Dialogues, System], frozen=True, kw_only=True):
+class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
     """What is predicted; a model's own job loads it.
 
     Attributes:
       reference: the corpus whose searches are the knowledge base, its ``split``, and a ``knowledge_base`` besides.
-      sets: by name.
-      inputs: the files of dialogues.
     """
+
+    chunk_size = CHUNK
 
     reference: str
     split: str
     knowledge_base: str | None
-    sets: dict[str, Set]
-    inputs: tuple[DialogueFile, ...]
-
-    def sources(self) -> Sequence[DialogueFile]:
-        """The files of dialogues."""
-        return self.inputs
-
-    def chunks(self, file: DialogueFile) -> Iterator[Dialogues]:
-        """The dialogues of a file, some at a time."""
-        return chunks_of_dialogues(file, CHUNK)
 
     def asked(self, chunk: Dialogues) -> dict[str, int]:
         """The user turns."""

@@ -119,7 +119,7 @@ def test_what_cannot_run_in_the_loop_is_refused() -> None:
 
 
 def test_a_dialogue_that_cannot_be_perturbed_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    """Its frames lack what a perturbation reads; it is told once."""
+    """Its frames lack what a perturbation reads: one warning."""
     odd = {"dialogue_id": "1", "services": [], "turns": [{"speaker": "USER", "utterance": "so long", "frames": None}]}
     one = Versions([Readable(json.dumps(odd).encode(), said(odd), said)] * 2, "typos", 1.0, 1, "0")
     assert one.draw(1) == one.draw(2) == [[["so long"]]] * 2
