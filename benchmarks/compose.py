@@ -3,18 +3,18 @@
     python benchmarks/compose.py [--answers 10000,100000,1000000] [--folder bench-output]
 
 Both run as whole processes, one after the other, and must write the same bytes. CPU seconds are user and system
-together, of the process and its children; memory is the peak of the process.
+together, of all processes; memory is the sum of their peaks.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from benchmarks.measuring import measure
 
 KEY = "a key for benchmarks only"
 
@@ -67,14 +67,9 @@ def main() -> int:
 
 
 def run(command: list[str]) -> tuple[float, float]:
-    """CPU seconds and peak megabytes of a command. Raises CalledProcessError where it fails."""
-    process = subprocess.Popen(
-        command, env={**os.environ, "PARAPET_WORKER_KEY": KEY, "PYTHONPATH": "."}, stdout=subprocess.DEVNULL
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise subprocess.CalledProcessError(os.waitstatus_to_exitcode(status), command)
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    """CPU seconds and megabytes of a command. Raises CalledProcessError where it fails."""
+    cost = measure(command, {"PARAPET_WORKER_KEY": KEY})
+    return cost.cpu, cost.memory
 
 
 def differ(first: Path, second: Path) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluate_reference import of_folders
-from benchmarks.rewrite import measure
+from benchmarks.measuring import measure
 from parapet.evaluation.dst import files, totals
 from parapet.evaluation.dst.frames import slots_of
 from parapet.schemas import layout
@@ -56,7 +56,7 @@ def main() -> int:
         make(args.sgd, args.split, less, args.frames * part // 4)
         command = [sys.executable, "-m", "parapet.pipelines.evaluate.dst", "--quiet", "--reference", str(less)]
         command += ["--split", args.split, "--predictions", str(less / "predictions"), "--output", str(less / "out")]
-        seconds, _, peak = measure(command)
+        seconds, _, peak, _ = measure(command)
         print(f"the command, {part}/4 of them: {seconds:.2f} CPU s, {peak:.0f} MB")
     worst = max(abs(found[key][name] - value) for key, of in plain.items() for name, value in of.items())
     print(f"largest difference: {worst:.1e}")

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.rewrite import measure
+from benchmarks.measuring import measure
 from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
@@ -168,7 +168,7 @@ def pipeline(corpus: Path, output: Path, env: str) -> float:
     """CPU seconds of the command over a corpus."""
     command = [sys.executable, "-m", "parapet.pipelines.language_variations", "--quiet", "--sgd", str(corpus)]
     command += ["--kinds", "typos", "--least_changed", "0", "--env", env, "--output", str(output)]
-    return measure(command)[0]
+    return measure(command).cpu
 
 
 if __name__ == "__main__":

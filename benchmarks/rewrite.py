@@ -5,7 +5,7 @@
 The corpus is made from the bundled sample, files of the size of SGD's under five variants; where PARAPET_DATA is set,
 also from SGD's own files with SGD-X. One process, two processes and the loop run as whole programs, one after the
 other, and must write the same bytes. CPU seconds are user and system together, of the program and its children; memory
-is the peak of the largest process.
+is the sum of the peaks of all processes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 from benchmarks.compose import differ
+from benchmarks.measuring import measure
 from parapet.schemas import layout
 from parapet.transforms.variants.names import compose_variant
 
@@ -64,24 +63,13 @@ def compare(name: str, sgd: Path, variants: Path, root: Path) -> str:
     first: tuple[float, float] | None = None
     for what, command in commands.items():
         shutil.rmtree(outs[what], ignore_errors=True)
-        cpu, wall, memory = measure(command)
+        cpu, wall, memory, _ = measure(command)
         first = first or (cpu, wall)
         print(
             f"{name:8}{what:16}{cpu:7.1f} s{cpu / first[0]:7.2f}{wall:7.1f} s{wall / first[1]:7.2f}{memory:7.0f} MB",
             flush=True,
         )
     return differ(outs["two processes"], outs["one process"]) or differ(outs["one process"], outs["reference"])
-
-
-def measure(command: list[str]) -> tuple[float, float, float]:
-    """CPU seconds, seconds and peak megabytes of a command. Raises CalledProcessError where it fails."""
-    started = time.monotonic()
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": "."}, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.monotonic() - started
-    if status:
-        raise subprocess.CalledProcessError(os.waitstatus_to_exitcode(status), command)
-    return usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024
 
 
 def make(sgd: Path, variants: Path, files: int) -> None:

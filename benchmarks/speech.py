@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rewrite import TWO_PROCESSES, measure
+from benchmarks.measuring import measure
+from benchmarks.rewrite import TWO_PROCESSES
 from parapet.schemas import layout
 
 SEED = "0"
@@ -149,12 +150,12 @@ def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float)
         *("--split", ",".join(splits), "--language_model", "own", "--seed", SEED),
         *("--sample", str(texts), "--snr", snr, "--wer", between(heard, parse_ratios(snr)), "--output"),
     ]
-    one, one_wall, _ = measure([*command, str(root / "one")])
+    one, one_wall, *_ = measure([*command, str(root / "one")])
     line("one process", one, one_wall)
-    again, again_wall, _ = measure([*command, str(root / "one")])
+    again, again_wall, *_ = measure([*command, str(root / "one")])
     line("  all heard already", again, again_wall)
     line("  the rest", one - again, one_wall - again_wall)
-    two, two_wall, _ = measure([*command, str(root / "two"), *TWO_PROCESSES])
+    two, two_wall, *_ = measure([*command, str(root / "two"), *TWO_PROCESSES])
     line("two processes", two, two_wall, f"  {one_wall / two_wall:.2f} times one process")
     if wrong := differences(root / "one", heard) + differences(root / "two", heard):
         print(f"{wrong} turns were not heard as the decoder alone hears them", file=sys.stderr)
