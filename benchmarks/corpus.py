@@ -1,4 +1,5 @@
-"""Crowd corpora of any size, made from the bundled sample: its services again and again, under new names.
+"""Crowd corpora of any size, made from the bundled sample: its services again and again, under new names, each with
+the sample's answers once, or many times.
 
 Every other copy says things a little differently, so that texts are as distinct as a large collection's would be.
 """
@@ -64,28 +65,35 @@ _WORDS = [
 ]
 
 
-def make(root: Path, answers: int) -> tuple[Path, list[Path]]:
-    """Writes schemas and batch CSVs of about ``answers`` answers below ``root``, unless they are there already."""
+def make(root: Path, answers: int, services: int = 0) -> tuple[Path, list[Path]]:
+    """Writes schemas and batch CSVs below ``root``, unless they are there already.
+
+    Args:
+      root: a folder.
+      answers: about how many; a multiple of the sample's.
+      services: about how many; a multiple of the sample's. 0: as many as need the sample's answers once each.
+    """
     done = root / "done"
     corpus, responses = root / "schemas", [root / "names.csv", root / "descriptions.csv"]
     if done.exists():
         return corpus, responses
     (corpus / "train").mkdir(parents=True, exist_ok=True)
     sample = layout.sample_root()
-    services = list(layout.raw_by_name(layout.read_root(sample)).values())
+    originals = list(layout.raw_by_name(layout.read_root(sample)).values())
     batches = [_read(sample / "crowd" / path.name) for path in responses]
     of_one_copy = sum(
         bool(text) for _, rows in batches for row in rows for name, text in row.items() if _is_answer(name)
     )
     copies = max(1, round(answers / of_one_copy))
-    schema = [{**raw, "service_name": _name(raw["service_name"], c)} for c in range(copies) for raw in services]
+    schemas = min(copies, max(1, round(services / len(originals)))) if services else copies
+    schema = [{**raw, "service_name": _name(raw["service_name"], c)} for c in range(schemas) for raw in originals]
     (corpus / "train" / "schema.json").write_bytes(layout.schema_bytes(schema))
     for path, (columns, rows) in zip(responses, batches, strict=True):
         with path.open("w", newline="", encoding="utf-8") as handle:
             writer = csv.DictWriter(handle, columns, quoting=csv.QUOTE_ALL)
             writer.writeheader()
             for c in range(copies):
-                writer.writerows(_copy(row, c) for row in rows)
+                writer.writerows(_copy(row, c, schemas) for row in rows)
     done.touch()
     return corpus, responses
 
@@ -104,17 +112,19 @@ def _is_answer(column: str) -> bool:
     return column.startswith("Answer.") and column != "Answer.doNotRedirect"
 
 
-def _copy(row: dict[str, str], c: int) -> dict[str, str]:
+def _copy(row: dict[str, str], c: int, schemas: int) -> dict[str, str]:
+    """An assignment of the sample as the answer of another worker to the service's copy ``c % schemas``."""
     copy = dict(row)
     service = row["Input.service_name"]
     for column in ("Input.task_id", "Input.service_name", "RequesterAnnotation"):
-        copy[column] = row[column].replace(service, _name(service, c))
+        copy[column] = row[column].replace(service, _name(service, c % schemas))
     copy["AssignmentId"] = f"{row['AssignmentId']}C{c}"
     copy["WorkerId"] = f"{row['WorkerId'].split(',')[0]}C{c}"
-    if c % 2:
+    if c % 2 or c >= schemas:
         for column, text in row.items():
             if _is_answer(column) and text.strip():
-                # The same text gets the same word throughout a copy, so that duplicates stay duplicates.
+                # The same text gets the same words throughout a copy, so that duplicates stay duplicates.
                 digest = hashlib.sha256(json.dumps([c, column, text.strip(" .").lower()]).encode()).digest()
-                copy[column] = f"{text.rstrip(' .')} {_WORDS[digest[0] % len(_WORDS)]}"
+                words = [_WORDS[digest[i] % len(_WORDS)] for i in range(1 if c < schemas else 2)]
+                copy[column] = " ".join([text.rstrip(" ."), *words])
     return copy

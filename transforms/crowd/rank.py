@@ -19,6 +19,9 @@ from parapet.transforms.seeding import stable_digest
 # Beyond this many subsets, the most distant five are approached one by one instead.
 _EXACT = 3_000
 
+# Of so many texts the most distant five are chosen: each is compared with each.
+_MOST_COMPARED = 500
+
 # Times that a service's elements are served again in another order.
 _RESTARTS = 12
 
@@ -38,19 +41,21 @@ def most_diverse(texts: Sequence[str], n: int, metric: Metric) -> list[str]:
     """The texts with the ``n`` most mutually distant ones first: the largest sum of distances between them.
 
     Exact while there are few subsets; else the pair furthest apart, joined by whatever adds the most. Ties go to the
-    earlier texts of the sequence, so that the draw's order decides.
+    earlier texts of the sequence, so that the draw's order decides. Of more than 500 texts the first 500 are compared.
     """
     if len(texts) <= n:
         return list(texts)
-    size = range(len(texts))
-    apart = [[metric(texts[min(i, j)], texts[max(i, j)]) for j in size] for i in size]
-    if comb(len(texts), n) <= _EXACT:
+    size = range(min(len(texts), _MOST_COMPARED))
+    apart = [[0.0] * len(size) for _ in size]
+    for i, j in combinations(size, 2):
+        apart[i][j] = apart[j][i] = metric(texts[i], texts[j])
+    if comb(len(size), n) <= _EXACT:
         chosen = max(combinations(size, n), key=lambda subset: sum(apart[i][j] for i, j in combinations(subset, 2)))
     else:
         chosen = max(combinations(size, 2), key=lambda pair: apart[pair[0]][pair[1]])
         while len(chosen) < n:
             chosen += (max((i for i in size if i not in chosen), key=lambda i: sum(apart[i][j] for j in chosen)),)
-    return [texts[i] for i in sorted(chosen)] + [texts[i] for i in size if i not in chosen]
+    return [texts[i] for i in sorted(chosen)] + [text for i, text in enumerate(texts) if i not in chosen]
 
 
 class Candidates(msgspec.Struct):
@@ -85,6 +90,8 @@ def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]
       Element key to its names, one per variant. An element for which there are no ``n`` free names is left out.
     """
     assigned = _one_by_one(elements, n)
+    if len(assigned) == len(elements):
+        return assigned
     able = [element for element in elements if element.original or len(element.texts) >= n]
     for group in _sharing_texts(able):
         if any(element.key not in assigned for element in group):

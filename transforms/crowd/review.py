@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import heapq
 import json
 import unicodedata
 from collections import Counter
@@ -59,7 +60,8 @@ class ReviewItem(msgspec.Struct):
       canonical: the answer as it would be emitted.
       reasons: ids of the checks that held it back.
       same_answers: how many workers gave the same words, this one included.
-      neighbours: (canonical, disposition) of the other answers for the element.
+      neighbours: (canonical, disposition) of the other answers for the element: those that are shown.
+      more_neighbours: how many others there are.
     """
 
     response_id: str
@@ -72,11 +74,38 @@ class ReviewItem(msgspec.Struct):
     reasons: list[str]
     same_answers: int = 1
     neighbours: list[tuple[str, str]] = []
+    more_neighbours: int = 0
 
     @property
     def answer(self) -> str:
         """What an accepted answer becomes; the text as typed where that is empty."""
         return self.canonical or self.text
+
+
+class Neighbours:
+    """The answers for an element, from which each of its items shows the others: sorted once for all of them.
+
+    Args:
+      answers: (canonical, disposition) of each distinct answer. Rejected ones are not shown: they would only fill the
+        list.
+    """
+
+    def __init__(self, answers: Iterable[tuple[str, str]]) -> None:
+        self._counts = Counter(answer for answer in answers if answer[1] != "rejected")
+        # One more than is shown, because an item's own answer is left out.
+        self._first = heapq.nsmallest(MAX_NEIGHBOURS + 1, self._counts, key=_used_first)
+
+    def of(self, canonical: str, disposition: str) -> tuple[list[tuple[str, str]], int]:
+        """The neighbours that are shown beside an answer, and how many more there are."""
+        own = (canonical, disposition)
+        alone = self._counts[own] == 1
+        shown = [other for other in self._first if not alone or other != own][:MAX_NEIGHBOURS]
+        return shown, len(self._counts) - alone - len(shown)
+
+
+def _used_first(answer: tuple[str, str]) -> tuple[bool, str, str]:
+    text, disposition = answer
+    return disposition != "used", disposition, text
 
 
 class _Flag(msgspec.Struct, frozen=True):
@@ -283,9 +312,9 @@ def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> list[_Flag]:
 def _neighbours(item: ReviewItem) -> tuple[list[_Neighbour], int]:
     """The other answers, equal ones counted, used ones first; and how many of them are not shown."""
     counts = Counter((text, disposition) for text, disposition in item.neighbours)
-    ranked = sorted(counts.items(), key=lambda pair: (pair[0][1] != "used", pair[0][1], pair[0][0]))
+    ranked = sorted(counts.items(), key=lambda pair: _used_first(pair[0]))
     shown = [_Neighbour(visible(text), visible(what), times) for (text, what), times in ranked[:MAX_NEIGHBOURS]]
-    return shown, len(ranked) - len(shown)
+    return shown, len(ranked) - len(shown) + item.more_neighbours
 
 
 def _digest(items: Sequence[ReviewItem]) -> str:

@@ -23,7 +23,7 @@ from parapet.transforms.crowd.answers import Entry, better_spelled, by_words, re
 from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.merge import answer_count, unusable_decision
 from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
-from parapet.transforms.crowd.review import ReviewItem
+from parapet.transforms.crowd.review import Neighbours, ReviewItem
 from parapet.transforms.crowd.vet import rules_of
 from parapet.transforms.distance import Method
 from parapet.transforms.naming import Conventions
@@ -304,29 +304,27 @@ def _dispose(good: Mapping[tuple[Task, str], list[Entry]], taken: Mapping[tuple[
 def _review_items(clusters: Mapping[tuple[Task, str], list[list[Entry]]], rules: vet.Rules) -> list[ReviewItem]:
     items = []
     for found in clusters.values():
-        for same in found:
+        held = [same for same in found if same[0].disposition == "review"]
+        neighbours = Neighbours((same[0].canonical, same[0].disposition) for same in found if held)
+        for same in held:
             best = same[0]
-            if best.disposition == "review":
-                neighbours: list[tuple[str, str]] = [
-                    (other[0].canonical, other[0].disposition) for other in found if other is not same
-                ]
-                # Rejected copies would only fill the list.
-                shown = sorted({pair for pair in neighbours if pair[1] != "rejected"})
-                reasons = Counter([best.reason, *vet.flags(best.vetted(), rules)])
-                items.append(
-                    ReviewItem(
-                        response_id=best.response_id,
-                        element_id=best.element.id,
-                        task=best.task,
-                        prompt=best.element.prompt(best.task),
-                        original=best.element.text(best.task),
-                        text=best.text,
-                        canonical=best.canonical,
-                        reasons=list(reasons),
-                        same_answers=len(same),
-                        neighbours=shown,
-                    )
+            shown, more = neighbours.of(best.canonical, best.disposition)
+            reasons = Counter([best.reason, *vet.flags(best.vetted(), rules)])
+            items.append(
+                ReviewItem(
+                    response_id=best.response_id,
+                    element_id=best.element.id,
+                    task=best.task,
+                    prompt=best.element.prompt(best.task),
+                    original=best.element.text(best.task),
+                    text=best.text,
+                    canonical=best.canonical,
+                    reasons=list(reasons),
+                    same_answers=len(same),
+                    neighbours=shown,
+                    more_neighbours=more,
                 )
+            )
     return sorted(items, key=lambda item: (item.element_id, item.task, item.response_id))
 
 

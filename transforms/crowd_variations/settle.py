@@ -20,7 +20,7 @@ from parapet.transforms.crowd.answers import settle_cluster
 from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import unusable_decision
 from parapet.transforms.crowd.rank import draw
-from parapet.transforms.crowd.review import ReviewItem
+from parapet.transforms.crowd.review import Neighbours, ReviewItem
 from parapet.transforms.crowd_variations.tasks import FIELD_OF, KIND_OF, SourceTurn
 from parapet.transforms.crowd_variations.values import spans_of
 from parapet.transforms.crowd_variations.vet import Answer, flags, unacceptable, vet_answer, vet_worker
@@ -161,7 +161,8 @@ def _settle_kind(turn: SourceTurn, kind: Kind, entries: list[Entry], seed: int, 
         used.disposition, used.reason = "used", ""
         outcome.rewritten.append(RewrittenTurn(turn.dialogue_id, turn.turn, kind, used.answer.text, used.response_id))
     held = [same for same in clusters.values() if same[0].disposition == "review"]
-    outcome.reviews += [_review_item(same, list(clusters.values())) for same in held]
+    neighbours = Neighbours((same[0].answer.text, same[0].disposition) for same in clusters.values() if held)
+    outcome.reviews += [_review_item(same, neighbours) for same in held]
     if used is None:
         outcome.short.append(Short(turn.dialogue_id, turn.turn, kind, len(held)))
 
@@ -180,9 +181,9 @@ def _drawn(good: Sequence[Entry], seed: int, place: str, kind: Kind) -> Entry | 
     return by_text[draw(list(by_text), seed, place, kind)[0]] if by_text else None
 
 
-def _review_item(same: Sequence[Entry], clusters: Sequence[Sequence[Entry]]) -> ReviewItem:
+def _review_item(same: Sequence[Entry], neighbours: Neighbours) -> ReviewItem:
     best, turn = same[0], same[0].answer.turn
-    others = {(other[0].answer.text, other[0].disposition) for other in clusters if other is not same}
+    shown, more = neighbours.of(best.answer.text, best.disposition)
     return ReviewItem(
         response_id=best.response_id,
         element_id=f"{turn.services}/turn/{turn.place}",
@@ -193,7 +194,8 @@ def _review_item(same: Sequence[Entry], clusters: Sequence[Sequence[Entry]]) -> 
         canonical=best.answer.text,
         reasons=list(Counter([best.reason, *flags(best.answer)])),
         same_answers=len(same),
-        neighbours=sorted(pair for pair in others if pair[1] != "rejected"),
+        neighbours=shown,
+        more_neighbours=more,
     )
 
 

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.decisions import Decision, parse_decisions, restore
-from parapet.transforms.crowd.review import MAX_SHOWN, ReviewItem, review_csv, review_pages, visible
+from parapet.transforms.crowd.review import (
+    MAX_NEIGHBOURS,
+    MAX_SHOWN,
+    Neighbours,
+    ReviewItem,
+    review_csv,
+    review_pages,
+    visible,
+)
 
 EXPLANATIONS = {"oov": "Has a word that is in no dictionary.", "near_original": "Very near the <original>."}
 HOSTILE = [
@@ -164,6 +172,23 @@ def test_huge_texts_are_cut():
 
 def test_many_neighbours_are_counted():
     assert "and 70 more" in only_page([item(neighbours=[(f"n{i}", "used") for i in range(100)])]).decode()
+
+
+ANSWERS = st.tuples(
+    st.sampled_from("abcdefgh") | st.integers(0, 60).map(str), st.sampled_from(["used", "rejected", "review"])
+)
+
+
+@given(st.lists(ANSWERS, max_size=60), st.data())
+def test_neighbours_are_those_of_a_list_of_all_others(answers, data):
+    own = data.draw(st.sampled_from([(*answer, i) for i, answer in enumerate(answers)] or [("x", "review", -1)]))
+    answers += [own[:2]] if own[2] < 0 else []
+    others = {answer for i, answer in enumerate(answers) if i != own[2] % len(answers) and answer[1] != "rejected"}
+    ranked = sorted(others, key=lambda answer: (answer[1] != "used", answer[1], answer[0]))
+    if own[1] != "rejected":
+        shown, more = Neighbours(answers).of(*own[:2])
+        assert shown == ranked[:MAX_NEIGHBOURS]
+        assert more == len(ranked) - len(shown)
 
 
 def test_nothing_to_review():

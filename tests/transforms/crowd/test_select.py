@@ -42,6 +42,15 @@ def test_many_texts_are_approached_one_by_one():
     assert most_diverse(texts, 5, levenshtein) == found
 
 
+def test_each_text_is_compared_with_500_at_most():
+    calls = []
+    texts = [f"{i:04}" for i in range(2_000)]
+    found = most_diverse(texts, 5, lambda a, b: calls.append((a, b)) or levenshtein(a, b))
+    assert len(calls) == 500 * 499 / 2
+    assert sorted(found) == texts
+    assert set(found[:5]) < set(texts[:500])
+
+
 @given(TEXTS, st.integers(), st.randoms(use_true_random=False))
 def test_the_draw_knows_no_order_of_arrival(texts, seed, random):
     drawn = draw(texts, seed, "Taxi_1/slot/to", "names")
