@@ -20,6 +20,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.perturbed_turns import PERTURBED_TURNS
 from parapet.transforms.corpora import Item, domain_of, listed
 from parapet.transforms.counts import Balance, Counted, Counts, Exact, Invariant, Least
+from parapet.transforms.exact_rates import level_of, size_of, thresholds_of
 from parapet.transforms.perturbation import (
     Analysis,
     Detailed,
@@ -34,12 +35,9 @@ from parapet.transforms.text import counted
 from parapet.transforms.user_turns import UserTurn, user_turns
 from parapet.transforms.variations import plan
 from parapet.transforms.variations.envs import (
-    Thresholds,
     among_namesakes,
-    level_of,
     place_in_order,
     places_of_file,
-    size_of,
 )
 from parapet.transforms.variations.kinds import (
     BAD_SPAN,
@@ -158,13 +156,13 @@ class LanguageVariations(Perturbation):
             others = [(name, beam.pvalue.AsDict(pairs)) for name, pairs in shared.items()]
             names = tuple(name for name, _ in others)
             places = partial(places_of_file, kinds=self.kinds, config=self.config, given=self.given, names=names)
-            shared["thresholds"] = (
+            keys = (
                 files
                 | "Spread files" >> beam.Reshuffle()
                 # A lambda has no types: those of *others Beam would take for those of each side input.
                 | "Places" >> beam.FlatMap(lambda file, *sides: places(file, *sides), *(side for _, side in others))
-                | "Thresholds" >> beam.CombinePerKey(Thresholds(self.envs))
             )
+            shared["thresholds"] = thresholds_of(keys, self.envs)
         return analysis
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> State:

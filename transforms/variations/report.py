@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from parapet.transforms.exact_rates import size_of
 from parapet.transforms.markdown import code
 from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Report, Section, Table, Text, Tile, edited
 from parapet.transforms.text import counted, percent
 from parapet.transforms.translation.paraphraser import PARAPHRASED
-from parapet.transforms.variations.envs import size_of
 from parapet.transforms.variations.rewording import RULES
 
 if TYPE_CHECKING:

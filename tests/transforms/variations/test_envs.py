@@ -1,8 +1,6 @@
-"""Env sets: exact, nested, the same however turns are shared out among files and bundles."""
+"""Env sets: the order of turns, what must hold of the sets, and the flags."""
 
 from __future__ import annotations
-
-import random
 
 import pytest
 from hypothesis import given
@@ -10,41 +8,20 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.counts import Counts, check_invariants
-from parapet.transforms.variations.envs import Places, Thresholds, among_namesakes, level_of, place_in_order, size_of
+from parapet.transforms.variations.envs import among_namesakes, place_in_order
 from parapet.transforms.variations.kinds import Config
 from parapet.transforms.variations.perturbations import LanguageVariations
 from parapet.transforms.variations.plan import parse_envs, parse_kinds, parse_rates
 
-RATES = ["0.1", "0.5", "0.8"]
 
-
-@pytest.mark.parametrize(
-    ("rate", "turns", "size"),
-    [("0.1", 5, 1), ("0.1", 4, 0), ("0.5", 1, 1), ("0.5", 3, 2), ("0.8", 3686, 2949), ("0.1", 45, 5), ("1", 7, 7)],
-)
-def test_halves_go_up(rate: str, turns: int, size: int) -> None:
-    assert size_of(rate, turns) == size
-
-
-@given(st.integers(0, 60), st.integers(0, 30), st.integers(1, 6), st.randoms(use_true_random=False))
-def test_exact_nested_and_however_shared_out(turns: int, others: int, bundles: int, drawn: random.Random) -> None:
-    """Also where ids occur twice: then file and position decide. ``others`` are turns that cannot be varied."""
+@given(st.integers(0, 40))
+def test_places_differ_though_ids_do_not(turns: int) -> None:
+    """Where ids occur twice, file and position decide."""
     places = [
         place_in_order("0", f"{i // 7 % 3}", i % 7, among_namesakes(f"file{i // 30}", i // 7)) for i in range(turns)
     ]
     assert len(set(places)) == turns
-    combine = Thresholds(RATES)
-    accumulators = [combine.create_accumulator() for _ in range(bundles)]
-    shuffled = drawn.sample(places, turns)
-    for i in range(bundles):
-        part = shuffled[i::bundles]
-        of_file = Places(len(part) + len(range(i, others, bundles)), b"".join(part))
-        accumulators[i] = combine.add_input(accumulators[i], of_file)
-    thresholds = combine.extract_output(combine.merge_accumulators(accumulators))
-    levels = [level_of(place, thresholds) for place in places]
-    for i, rate in enumerate(RATES, 1):
-        chosen = {place for place, level in zip(places, levels, strict=True) if 0 < level <= i}
-        assert chosen == set(sorted(places)[: size_of(rate, turns + others)])
+    assert len({place[:16] for place in places}) == min(turns, 21)
 
 
 RIGHT = {

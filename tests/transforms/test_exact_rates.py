@@ -1,0 +1,85 @@
+"""Exact shares of a corpus: those of a plain sort, however turns are divided among files and workers."""
+
+from __future__ import annotations
+
+import random
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.test_pipeline import TestPipeline
+from apache_beam.testing.util import assert_that, equal_to
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parapet.transforms.exact_rates import (
+    BUCKETS,
+    Keys,
+    boundaries,
+    bucket_of,
+    counted,
+    level_of,
+    near_boundaries,
+    size_of,
+    summed,
+    thresholds,
+    thresholds_of,
+)
+
+RATES = ("0.1", "0.5", "0.8")
+WIDTH = 4
+# Of few different first bytes, so that buckets are shared, and of any.
+KEYS = st.one_of(
+    st.lists(st.binary(min_size=2, max_size=2).map(b"\0\7".__add__), max_size=60, unique=True),
+    st.lists(st.binary(min_size=WIDTH, max_size=WIDTH), max_size=60, unique=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("rate", "turns", "size"),
+    [("0.1", 5, 1), ("0.1", 4, 0), ("0.5", 1, 1), ("0.5", 3, 2), ("0.8", 3686, 2949), ("0.1", 45, 5), ("1", 7, 7)],
+)
+def test_halves_go_up(rate: str, turns: int, size: int) -> None:
+    assert size_of(rate, turns) == size
+
+
+def test_buckets_are_in_the_order_of_keys() -> None:
+    keys = [n.to_bytes(2, "big") for n in range(1 << 16)]
+    found = [bucket_of(key) for key in keys]
+    assert found == sorted(found)
+    assert set(found) == set(range(BUCKETS))
+
+
+def divided(keys: list[bytes], others: int, parts: int, drawn: random.Random) -> list[Keys]:
+    """Keys in random order in so many parts; ``others`` are turns that cannot be taken."""
+    shuffled = drawn.sample(keys, len(keys))
+    of_parts = [shuffled[i::parts] for i in range(parts)]
+    return [Keys(len(part) + len(range(i, others, parts)), WIDTH, b"".join(part)) for i, part in enumerate(of_parts)]
+
+
+def reference(keys: list[bytes], turns: int) -> list[set[bytes]]:
+    """The turns of each rate by a plain sort of all of them."""
+    return [set(sorted(keys)[: size_of(rate, turns)]) for rate in RATES]
+
+
+@given(KEYS, st.integers(0, 30), st.integers(1, 6), st.randoms(use_true_random=False))
+def test_exact_nested_and_however_divided(keys: list[bytes], others: int, parts: int, drawn: random.Random) -> None:
+    divided_keys = divided(keys, others, parts, drawn)
+    at = boundaries(summed(map(counted, divided_keys)), RATES)
+    near = [key for part in divided_keys for key in part._replace(keys=near_boundaries(part, at)).each()]
+    assert {bucket_of(key) for key in near} <= {boundary.bucket for boundary in at}
+    found = thresholds(at, near)
+    taken = [{key for key in keys if 0 < level_of(key, found) <= i} for i in range(1, len(RATES) + 1)]
+    assert taken == reference(keys, len(keys) + others)
+
+
+def test_in_a_pipeline() -> None:
+    """Groups by themselves, one of them without any key."""
+    drawn = random.Random(1)
+    keys = [drawn.randbytes(WIDTH) for _ in range(500)]
+    parts = [("train", part) for part in divided(keys, 40, 7, drawn)]
+    parts += [("test", Keys(3, WIDTH, b"")), ("test", Keys(0, WIDTH, b""))]
+    wanted = sorted(keys)
+    last = [wanted[size_of(rate, 540) - 1] if size_of(rate, 540) <= 500 else wanted[-1] for rate in RATES]
+    with TestPipeline(runner="FnApiRunner") as pipeline:
+        found = thresholds_of(pipeline | beam.Create(parts), RATES)
+        assert_that(found, equal_to([("train", last), ("test", [b""] * 3)]))
