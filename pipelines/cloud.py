@@ -105,5 +105,5 @@ def counters_of(result: Any) -> dict[str, int]:
     for metric in result.metrics().query()["counters"]:
         if metric.key.metric.namespace == "parapet":
             name = metric.key.metric.name
-            counters[name] = counters.get(name, 0) + int(metric.result)
+            counters[name] = counters.get(name, 0) + int(metric.result or 0)  # Beam gives none for 0 of a job service
     return dict(sorted(counters.items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from http.server import HTTPServer
@@ -24,6 +25,21 @@ class _Server(HTTPServer):
         """A client that hangs up, or is killed, is no news."""
 
 
+def _handler(writes: Counter[str]) -> type[RequestHandler]:
+    class Handler(RequestHandler):
+        timeout = 20  # seconds until a client is given up that is gone
+
+        def do_POST(self) -> None:
+            writes[self.client_address[0]] += 1
+            super().do_POST()
+
+        def do_PUT(self) -> None:
+            writes[self.client_address[0]] += 1
+            super().do_PUT()
+
+    return Handler
+
+
 class _Watched(Storage):
     """Tells of every object before it is written."""
 
@@ -38,11 +54,16 @@ class _Watched(Storage):
 
 
 class Bucket:
-    """A bucket. While the block lasts ``STORAGE_EMULATOR_HOST`` names its server, and nobody looks for credentials."""
+    """A bucket. While the block lasts ``STORAGE_EMULATOR_HOST`` names its server, and nobody looks for credentials.
 
-    def __init__(self, name: str) -> None:
+    Attributes:
+      writes: how often each address has sent something.
+    """
+
+    def __init__(self, name: str, address: str = "127.0.0.1") -> None:
         self.url = f"gs://{name}"
-        self.name = name
+        self.name, self.address = name, address
+        self.writes: Counter[str] = Counter()
         self.storage = _Watched(use_memory_fs=True)
         create_bucket(name, self.storage)
         self.storage.buckets[name]["softDeletePolicy"] = {"retentionDurationSeconds": 0}
@@ -52,10 +73,10 @@ class Bucket:
         for name in list(logging.root.manager.loggerDict):
             if name.startswith(("gcp_storage_emulator", "api.")):
                 logging.getLogger(name).disabled = True
-        self.server = _Server(("127.0.0.1", 0), partial(RequestHandler, self.storage))
+        self.server = _Server((self.address, 0), partial(_handler(self.writes), self.storage))
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{self.server.server_port}")
+        self.patch.setenv("STORAGE_EMULATOR_HOST", f"http://{self.address}:{self.server.server_port}")
         self.patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # which asks the real service what a bucket is
         self.patch.setattr(auth._Credentials, "_credentials_init", True)  # or Beam looks for them for half a minute
         return self

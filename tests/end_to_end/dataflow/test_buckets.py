@@ -17,48 +17,12 @@ from apache_beam.io.filesystems import FileSystems
 from folders import files_of
 
 from dataflow.bucket import Bucket
+from dataflow.commands import chain, command, others
 from dataflow.processes import start
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import files
-
-LOUD = ["--wer", "0.4", "--snr", "25,-15"]
-
-
-def chain(corpus: str, out: str) -> dict[str, list[str]]:
-    """A pipeline of each kind on a corpus, with its flags; later ones read what earlier ones wrote."""
-    responses = [f"{corpus}/crowd/{name}" for name in ("names.csv", "descriptions.csv")]
-    return {
-        "compose": ["--schemas", corpus, "--responses", *responses, "--allow_partial"],
-        "rewrite": ["--sgd", corpus, "--variants", f"{out}/compose", "--mapping", "position"],
-        "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
-        "language_variations": ["--sgd", corpus, "--kinds", "typos", "--env", "0.5"],
-        # All but a few short turns count as too long: this is about files.
-        "speech_errors": ["--sgd", corpus, "--language_model", "own", "--longest", "14", *LOUD],
-    }
-
-
-def others(corpus: str, out: str) -> dict[str, list[str]]:
-    """Those that read and write as one of the above does."""
-    return {
-        "statistics": ["--sgd", corpus, "--variants", f"{out}/compose"],
-        "hits": ["--task", "rewrites", "--dialogues", corpus, "--split", "test", "--turns", "3"],
-        "augment": ["--sgd", corpus, "--backtrans", f"{out}/back_translate", "--sets", "backtrans,corrupted"],
-        "compose_variations": ["--sgd", corpus, "--responses", f"{corpus}/crowd/rewrites.csv"],
-        "unseen_entities": ["--sgd", corpus],
-        "anonymise": ["--chats", f"{corpus}/chats.jsonl"],
-        "ood": ["--sgd", corpus, "--rates", "0.1"],
-        "few_shot": ["--sgd", corpus, "--sizes", "2", "--test", "2"],
-        "unseen_services": ["--sgd", corpus],
-        "reminders": ["--dialogues", "4,0,4"],
-        "restaurants": ["--tasks", "1", "--sizes", "4"],
-        "evaluate": ["--task", "dst", "--reference", corpus, "--model", "parapet.evaluation.dst.baseline:Keywords"],
-    }
-
-
-def command(name: str, flags: list[str], out: str) -> list[str]:
-    return [name, *flags, "--output", f"{out}/{name}", "--quiet"]
 
 
 def run(name: str, flags: list[str], out: str) -> int:
