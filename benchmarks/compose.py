@@ -42,7 +42,8 @@ def main() -> int:
         parapet = [
             sys.executable,
             "-m",
-            "parapet.pipelines.compose",
+            "parapet",
+            "compose",
             "--quiet",
             "--schemas",
             str(schemas),

@@ -54,7 +54,7 @@ def main() -> int:
     for part in (1, 4):
         less = root / f"of-{part}"
         make(args.sgd, args.split, less, args.frames * part // 4)
-        command = [sys.executable, "-m", "parapet.pipelines.evaluate.dst", "--quiet", "--reference", str(less)]
+        command = [sys.executable, "-m", "parapet", "evaluate", "--task", "dst", "--quiet", "--reference", str(less)]
         command += ["--split", args.split, "--predictions", str(less / "predictions"), "--output", str(less / "out")]
         seconds, _, peak, _ = measure(command)
         print(f"the command, {part}/4 of them: {seconds:.2f} CPU s, {peak:.0f} MB")

@@ -96,7 +96,7 @@ def services(n: int) -> list[Any]:
 
 def start(*flags: object) -> subprocess.Popen[str]:
     """The server."""
-    command = [sys.executable, "-m", "parapet.pipelines.mturk", *map(str, flags)]
+    command = [sys.executable, "-m", "parapet", "mturk", *map(str, flags)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT})
 
 
@@ -112,7 +112,7 @@ def address(server: subprocess.Popen[str]) -> str:
 def parapet(*flags: object) -> None:
     """Runs one command and prints what it took."""
     words = list(map(str, flags))
-    command = [sys.executable, "-m", "parapet.pipelines.main", *words]
+    command = [sys.executable, "-m", "parapet", *words]
     began = time.monotonic()
     process = subprocess.Popen(command, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)

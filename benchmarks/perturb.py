@@ -166,7 +166,7 @@ def best(work: Callable[[], Any]) -> float:
 
 def pipeline(corpus: Path, output: Path, env: str) -> float:
     """CPU seconds of the command over a corpus."""
-    command = [sys.executable, "-m", "parapet.pipelines.language_variations", "--quiet", "--sgd", str(corpus)]
+    command = [sys.executable, "-m", "parapet", "language_variations", "--quiet", "--sgd", str(corpus)]
     command += ["--kinds", "typos", "--least_changed", "0", "--env", env, "--output", str(output)]
     return measure(command).cpu
 

@@ -56,7 +56,7 @@ def main() -> int:
 def simulate(out: Path, tasks: str, dialogues: int, formats: str, *more: str) -> tuple[float, float, float]:
     """CPU seconds, seconds and peak megabytes of a run with so many training dialogues of each task."""
     shutil.rmtree(out, ignore_errors=True)
-    command = [sys.executable, "-m", "parapet.pipelines.restaurants", "--quiet", "--output", str(out), "--tasks", tasks]
+    command = [sys.executable, "-m", "parapet", "restaurants", "--quiet", "--output", str(out), "--tasks", tasks]
     command += ["--sizes", f"train={dialogues},dev=0,test=0,oov=0", "--formats", formats, *more]
     return measure(command)[:3]
 

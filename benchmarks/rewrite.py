@@ -23,7 +23,7 @@ from parapet.schemas import layout
 from parapet.transforms.variants.names import compose_variant
 
 BYTES_OF_A_FILE = 2_800_000  # SGD: 386 MB in 137 files
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+TWO_PROCESSES = ["--workers=2"]
 
 _WORDS = ("wanted", "chosen", "local", "given", "usual")
 
@@ -52,7 +52,7 @@ def main() -> int:
 def compare(name: str, sgd: Path, variants: Path, root: Path) -> str:
     """Runs all three on one corpus and prints a line for each; gives the first file in which they differ, if any."""
     corpus = ["--sgd", str(sgd), "--variants", str(variants), "--output"]
-    parapet = [sys.executable, "-m", "parapet.pipelines.rewrite", "--quiet", *corpus]
+    parapet = [sys.executable, "-m", "parapet", "rewrite", "--workers=1", "--quiet", *corpus]
     outs = {what: root / what.replace(" ", "-") for what in ("one process", "two processes", "reference")}
     reference = [sys.executable, "-m", "benchmarks.rewrite_reference", str(sgd), str(variants)]
     commands = {

@@ -146,7 +146,7 @@ def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float)
 
     line("PocketSphinx alone", loop, wall)
     command = [
-        *(sys.executable, "-m", "parapet.pipelines.speech_errors", "--quiet", "--sgd", str(root / "corpus")),
+        *(sys.executable, "-m", "parapet", "speech_errors", "--workers=1", "--quiet", "--sgd", str(root / "corpus")),
         *("--split", ",".join(splits), "--language_model", "own", "--seed", SEED),
         *("--sample", str(texts), "--snr", snr, "--wer", between(heard, parse_ratios(snr)), "--output"),
     ]

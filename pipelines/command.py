@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parapet.pipelines import cloud, progress
+from parapet.pipelines import beam_import, cloud, progress, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.schemas.layout import SplitSchemas, read_root, same_place
@@ -51,6 +51,7 @@ def run_command(
     build: Callable[[beam.Pipeline, Config], None],
     report: Callable[[Config, dict[str, int]], int | None] | None = None,
     inputs: Callable[[Config], list[tuple[str, str]]] = lambda _: [],
+    large: Callable[[Config], int | None] = lambda _: workers.LARGE,
 ) -> int:
     """Parses, checks, builds and runs one pipeline; gives the exit status.
 
@@ -62,12 +63,15 @@ def run_command(
       build: wires the pipeline.
       report: prints the results with :func:`say`, given the run's counters; may return an exit status.
       inputs: (flag, path) of the files that workers read, which on Dataflow must be in a bucket.
+      large: how many bytes these files must have for several workers to repay their start; None: they never do.
     """
 
     def act(config: Config, args: argparse.Namespace) -> int | None:
         counters: dict[str, int] | None = {}
         if not getattr(args, "dry_run", False):
-            counters = run_pipeline(parser.prog, args, lambda pipeline: build(pipeline, config), inputs(config))
+            counters = run_pipeline(
+                parser.prog, args, lambda pipeline: build(pipeline, config), inputs(config), large(config)
+            )
         return report(config, counters) if report is not None and counters is not None else None
 
     return _run(parser, argv, check, act, "nothing was published, run the same command again")
@@ -219,26 +223,33 @@ def run_pipeline(
     args: argparse.Namespace,
     build: Callable[[beam.Pipeline], None],
     inputs: Sequence[tuple[str, str]] = (),
+    large: int | None = None,
 ) -> dict[str, int] | None:
     """Runs to the end, with progress. Returns every counter, summed over steps; None where a template was written.
 
     Raises:
       UsageError: what cannot work, before anything ran.
     """
-    with progress.running(title) as run, _calm_workers():
-        run.stage("starting")
-        import apache_beam as beam
-        from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
 
-        options = PipelineOptions(args.runner_flags)
-        standard = options.view_as(StandardOptions)
-        # Beam's default looks for a Prism binary to download before it falls back to this runner.
-        standard.runner = standard.runner or "FnApiRunner"
+    options = PipelineOptions(args.runner_flags)
+    try:
+        n_workers = workers.count(args, [path for _, path in inputs], large)
+    except InputError as error:
+        raise UsageError(error.reason, error.path, error.where) from None
+    with (
+        workers.started(options, n_workers) as local_runner,  # first: it forks, and what follows has threads
+        progress.running(title) as run,
+        _calm_workers(),
+        beam_import.outside_notebooks(),
+    ):
+        run.stage("starting")
         started = time.monotonic()
         try:
             if cloud.on_dataflow(options):
                 cloud.check(options, args.output, inputs)
-            pipeline = beam.Pipeline(options=options)
+            pipeline = beam.Pipeline(local_runner, options=options)
             build(pipeline)
         except InputError as error:
             raise UsageError(error.reason, error.path, error.where) from None

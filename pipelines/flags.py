@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, NoReturn
 
-from parapet.pipelines import progress
+from parapet.pipelines import progress, workers
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path
@@ -204,6 +204,8 @@ class Parser(StrictParser):
         super().__init__(name, description, example, note)
         self.rare_note = _WHERE_RUNNER_FLAGS_GO
         add_output(self)
+        text = "local processes: a number, or auto: one a core where the input is large (default: auto)"
+        self.group(RUNNING)("--workers", rare=True, type=workers.number, default=workers.AUTO, metavar="N", help=text)
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses ours strictly; gives the flags of Beam's own back for the runner."""

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from parapet.pipelines import beam_import, workers
 from parapet.pipelines.dispatch import GROUPS, PIPELINES, hand_over
 
 USAGE = """\
@@ -40,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from parapet.pipelines.completion import answer
 
         answer()
+    workers.may_fork = argv is None
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv[:1] == ["--version"]:
         from parapet.schemas.distribution import parapet_version
@@ -48,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
+    beam_import.lean(argv)
     return hand_over("parapet", "command", PIPELINES, "parapet.pipelines", usage(), argv)
 
 

@@ -105,6 +105,10 @@ def parser() -> Parser:
     return parser
 
 
+# Bytes of dialogues that take some ten seconds to be heard.
+_LARGE = 64 << 10
+
+
 class Config(msgspec.Struct, frozen=True):
     """A run.
 
@@ -129,7 +133,7 @@ class Config(msgspec.Struct, frozen=True):
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, check, build, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs, lambda _: _LARGE)
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:

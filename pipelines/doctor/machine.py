@@ -40,7 +40,7 @@ def _python() -> Finding:
 
 def _cores() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    more = f"--direct_running_mode=multi_processing --direct_num_workers={cores} uses them all" if cores > 1 else ""
+    more = "large inputs use them all" if cores > 1 else ""
     return Finding("cores", "there", detail=f"{cores}" + (f"; {more}" if more else ""))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.command import run_command, say
 from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
 from parapet.pipelines.sets import add_sets, sources_of
+from parapet.pipelines.workers import LARGE
 from parapet.schemas.errors import InputError
 from parapet.transforms.text import counted, percent
 
@@ -77,7 +78,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, check, build, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs, large)
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
@@ -85,6 +86,11 @@ def inputs(config: Config) -> list[tuple[str, str]]:
     sources = config.sources
     roots = {"--reference": sources.reference, "--predictions": sources.predictions, "--variants": sources.variants}
     return [(flag, root) for flag, root in roots.items() if root]
+
+
+def large(config: Config) -> int | None:
+    """From what size on there are several workers: a model has threads of its own."""
+    return LARGE if config.sources.predictions else None
 
 
 def check(args: argparse.Namespace) -> Config:

@@ -34,7 +34,7 @@ from parapet.pipelines.suite.steps import Graph, Step, without
 from parapet.schemas.errors import InputError
 from parapet.transforms.text import counted
 
-_PRELOADED = ["apache_beam", "pyarrow.parquet", "jinja2", "parapet.pipelines.command", "parapet.pipelines.progress"]
+_PRELOADED = ["parapet.pipelines.suite.preloaded"]
 _POLL = 0.25  # seconds between looks at what runs
 _WARNINGS = 2  # of a step that are shown; its log has all
 _PATIENCE = 10.0  # seconds that steps have to end after Ctrl-C

@@ -1,0 +1,11 @@
+"""Imported by the process from which the steps of a suite are forked: what all of them need."""
+
+from parapet.pipelines import beam_import
+
+beam_import.lean([])
+
+import apache_beam  # noqa: E402, F401
+import jinja2  # noqa: E402, F401
+import pyarrow.parquet  # noqa: E402, F401
+
+import parapet.pipelines.command  # noqa: E402, F401

@@ -1,0 +1,121 @@
+"""How many processes of this machine a pipeline runs on: ``--workers``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from parapet.pipelines import progress
+from parapet.schemas.errors import InputError
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+AUTO = "auto"
+LARGE = 24 << 20  # bytes of dialogues from which on further workers repay their start, for a quick pipeline
+
+_MEMORY = 1 << 30  # bytes that there should be for each worker
+
+# Whether workers may be forked: the program ``parapet`` sets it. Others may have threads that nobody sees here.
+may_fork = False
+
+
+def number(text: str) -> str | int:
+    """The value of ``--workers``, for argparse."""
+    if text == AUTO:
+        return text
+    with suppress(ValueError):
+        if (n := int(text)) > 0:
+            return n
+    raise argparse.ArgumentTypeError(f"{text!r} is neither {AUTO} nor a number from 1 on")
+
+
+def count(args: argparse.Namespace, paths: Iterable[str], large: int | None) -> int:
+    """How many workers a pipeline gets; 0 where Beam's own flags decide.
+
+    Args:
+      args: the flags; ``runner_flags`` are those for Beam.
+      paths: what the workers read.
+      large: the size of it, in bytes, from which on there is more than one by default; None: there never is.
+
+    Raises:
+      InputError: ``--workers`` beside flags of Beam's that say the same.
+    """
+    of_beam = [flag for flag in args.runner_flags if flag.startswith(("--runner", "--direct_"))]
+    if args.workers != AUTO:
+        if of_beam:
+            raise InputError("says how Beam runs, and so does --workers: give one of the two", of_beam[0])
+        return int(args.workers)
+    if of_beam:
+        return 0
+    # The steps of a suite run side by side. Processes that are not forked cost too much to start unasked.
+    if large is None or progress.sink is not None or not _can_fork() or not _is_larger(paths, large):
+        return 1
+    from parapet.pipelines.doctor.machine import memory_bytes
+
+    memory = memory_bytes()
+    cores = len(os.sched_getaffinity(0))
+    return cores if memory is None else max(1, min(cores, memory // _MEMORY))
+
+
+def _is_larger(paths: Iterable[str], limit: int) -> bool:
+    """Whether local files and folders have so many bytes together; listed no further than that takes."""
+    total = 0
+    for size in (size for path in paths for size in _sizes(path)):
+        total += size
+        if total >= limit:
+            return True
+    return False
+
+
+def _sizes(path: str) -> Iterator[int]:
+    if os.path.isdir(path):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                with suppress(OSError):
+                    yield os.stat(os.path.join(folder, name)).st_size
+    else:
+        with suppress(OSError):
+            yield os.stat(path).st_size
+
+
+def _can_fork() -> bool:
+    alone = threading.active_count() == 1 and "torch" not in sys.modules  # torch's threads do not survive a fork
+    return may_fork and alone and sys.platform == "linux"
+
+
+@contextmanager
+def started(options: PipelineOptions, workers: int) -> Iterator[Any]:
+    """The local runner with so many workers; None where Beam's own flags decide. All have ended after the block.
+
+    It is entered before anything that starts threads.
+    """
+    from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+    global may_fork
+    if not workers:
+        standard = options.view_as(StandardOptions)
+        # Beam's default looks for a Prism binary to download before it falls back to this runner.
+        standard.runner = standard.runner or "FnApiRunner"
+        yield None
+        return
+    if workers == 1:
+        yield FnApiRunner()
+        return
+    direct = options.view_as(DirectOptions)
+    direct.direct_num_workers = workers
+    if not _can_fork():
+        direct.direct_running_mode = "multi_processing"
+        yield FnApiRunner()
+        return
+    may_fork = False  # Beam leaves threads behind
+    from parapet.pipelines.forked_workers import forked
+
+    with forked(workers) as environment:
+        yield FnApiRunner(default_environment=environment)

@@ -1,0 +1,189 @@
+"""``--workers``: how many there are, what happens when one dies, and the quick import of Beam."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from folders import files_of
+
+from parapet.pipelines import perturb, progress, workers
+from parapet.pipelines.flags import Parser
+from parapet.schemas.errors import InputError
+
+
+def program(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """A script in a process of its own: only there workers are forked."""
+    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def flags(workers: object = "auto", *runner_flags: str) -> argparse.Namespace:
+    return argparse.Namespace(workers=workers, runner_flags=list(runner_flags))
+
+
+@pytest.fixture
+def may_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_can_fork", lambda: True)
+    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    monkeypatch.setattr("parapet.pipelines.doctor.machine.memory_bytes", lambda: 16 << 30)
+
+
+@pytest.mark.usefixtures("may_fork")
+def test_auto_takes_a_core_each_where_the_input_is_large(tmp_path: Path) -> None:
+    (tmp_path / "corpus" / "test").mkdir(parents=True)
+    (tmp_path / "corpus" / "test" / "dialogues_001.json").write_bytes(b" " * 600)
+    (tmp_path / "more.csv").write_bytes(b" " * 400)
+    paths = [str(tmp_path / "corpus"), str(tmp_path / "more.csv"), "gs://bucket/corpus", str(tmp_path / "gone")]
+    assert workers.count(flags(), paths, large=1000) == 3
+    assert workers.count(flags(), paths, large=1001) == 1
+    assert workers.count(flags(), paths, large=None) == 1
+
+
+@pytest.mark.usefixtures("may_fork")
+def test_auto_takes_fewer_where_there_is_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parapet.pipelines.doctor.machine.memory_bytes", lambda: 2 << 30)
+    assert workers.count(flags(), [__file__], large=1) == 2
+    monkeypatch.setattr("parapet.pipelines.doctor.machine.memory_bytes", lambda: 1 << 20)
+    assert workers.count(flags(), [__file__], large=1) == 1
+
+
+@pytest.mark.usefixtures("may_fork")
+def test_auto_is_one_in_a_suite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "sink", lambda _: None)
+    assert workers.count(flags(), [__file__], large=1) == 1
+
+
+def test_auto_is_one_where_nothing_can_be_forked() -> None:
+    assert workers.count(flags(), [__file__], large=1) == 1
+
+
+def test_flags_of_beams_decide_where_they_are_given() -> None:
+    assert workers.count(flags("auto", "--direct_num_workers=2"), [], large=1) == 0
+    assert workers.count(flags("auto", "--runner=PortableRunner"), [], large=1) == 0
+    assert workers.count(flags(2, "--no_auth"), [], large=1) == 2
+    with pytest.raises(InputError, match="--direct_num_workers=2: says how Beam runs, and so does --workers"):
+        workers.count(flags(2, "--direct_num_workers=2"), [], large=1)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
+def test_other_numbers_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        Parser("x", "", "").parse(["--output", "out", f"--workers={text}"])
+    assert f"{text!r} is neither auto nor a number from 1 on" in capsys.readouterr().err
+
+
+def test_both_kinds_of_flags_are_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ["--workers=2", "--direct_num_workers=2", "--output", str(tmp_path / "out")]
+    assert perturb.run(["typos", *wrong]) == 2
+    assert "give one of the two" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_forked_workers_write_the_same_bytes(tmp_path: Path) -> None:
+    script = """
+        import sys
+        from parapet.pipelines.main import main
+        sys.argv[0] = "parapet"
+        status = main()
+        print("parapet.pipelines.forked_workers" in sys.modules, "pandas" in sys.modules)
+        sys.exit(status)
+    """
+    done = program(script, "perturb", "typos", "--workers", 2, "--output", tmp_path / "two")
+    assert (done.returncode, done.stdout.split()[-2:]) == (0, ["True", "False"]), done.stderr
+    assert perturb.run(["typos", "--output", str(tmp_path / "one")]) == 0
+    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
+
+
+DIES = """
+    import os, signal, sys
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from parapet.pipelines import workers
+
+    def work(number, path):
+        if number == 1:
+            with open(path, "w") as file:
+                file.write(f"{os.getpid()}\\n")
+            signal.pause() if "wait" in sys.argv else os.kill(os.getpid(), signal.SIGKILL)
+
+    workers.may_fork = True
+    options = PipelineOptions([])
+    with workers.started(options, 2) as runner:
+        with beam.Pipeline(runner, options=options) as pipeline:
+            pipeline | beam.Create([0, 1, 2, 3]) | beam.Map(work, sys.argv[1])
+"""
+
+
+def test_a_worker_that_is_killed_ends_the_run(tmp_path: Path) -> None:
+    done = program(DIES, tmp_path / "pid")
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == "RuntimeError: a worker process ended with SIGKILL: out of memory? --workers 1 needs less of it"
+
+
+def test_workers_end_with_the_command(tmp_path: Path) -> None:
+    place = tmp_path / "pid"
+    command = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DIES), str(place), "wait"])
+    until(lambda: place.exists() and place.read_text().endswith("\n"))
+    worker = int(place.read_text())
+    command.send_signal(signal.SIGKILL)
+    command.wait()
+    until(lambda: not Path(f"/proc/{worker}").exists() or "(zombie)" in Path(f"/proc/{worker}/status").read_text())
+
+
+def until(holds) -> None:  # type: ignore[no-untyped-def]
+    """Waits until something holds; a minute at most."""
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_beam_is_imported_without_what_a_local_run_does_not_need() -> None:
+    script = """
+        import sys
+        from parapet.pipelines import beam_import
+        beam_import.lean([])
+        import apache_beam, gc, pyarrow
+        gc.collect()
+        table = pyarrow.table({"n": [1, 2]})
+        heavy = {"pandas", "boto3", "google.cloud.storage", "google.cloud.bigquery"} & sys.modules.keys()
+        assert not heavy, heavy
+        assert apache_beam.__loader__ is apache_beam.__spec__.loader
+        assert apache_beam.__loader__.get_source("apache_beam")
+
+        import pandas
+        assert table.to_pandas().n.tolist() == [1, 2]
+        assert pyarrow.array(pandas.Series([1.0, None])).null_count == 1, "pyarrow does not know of pandas"
+
+        from apache_beam.io.filesystems import FileSystems
+        for path in ("/tmp", "gs://bucket/file", "s3://bucket/file"):
+            first, second = FileSystems.get_filesystem(path), FileSystems.get_filesystem(path)
+            print(type(first).__name__, type(first) is type(second))
+        from apache_beam.internal.gcp import auth
+        assert auth._GOOGLE_AUTH_AVAILABLE
+    """
+    done = program(script)
+    assert done.stdout.split() == ["LocalFileSystem", "True", "GCSFileSystem", "True", "S3FileSystem", "True"], (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize("argument", ["--output=gs://bucket/out", "--runner=DataflowRunner"])
+def test_elsewhere_beam_is_imported_whole(argument: str) -> None:
+    script = """
+        import sys
+        from parapet.pipelines import beam_import
+        before = len(sys.meta_path)
+        beam_import.lean(sys.argv[1:])
+        print(len(sys.meta_path) - before)
+    """
+    assert program(script, argument).stdout == "0\n"
+    assert program(script, "--output=out").stdout == "1\n"
