@@ -208,13 +208,15 @@ def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
 
 def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
     """Logs what a published run has left out: how many of how many, why, and where that is written."""
+    from parapet.transforms.compressed import open_input
     from parapet.transforms.counts import Counts
-    from parapet.transforms.dead_letters import DEAD_LETTERS, read_dead_letters, warnings_of
-    from parapet.transforms.files import MANIFEST, read_written
+    from parapet.transforms.dead_letters import DEAD_LETTERS, read_dead_letters, reasons_of, warnings_of
+    from parapet.transforms.files import MANIFEST, join, read_written
 
     counts = Counts.of_json(json.loads(read_written(output, MANIFEST))["counts"])
-    dead_letters = read_dead_letters(read_written(output, DEAD_LETTERS))
-    for line in warnings_of(tallies(counts), dead_letters, f"{output}/{DEAD_LETTERS}", what):
+    with open_input(join(output, DEAD_LETTERS)) as lines:
+        reasons = reasons_of(read_dead_letters(lines))
+    for line in warnings_of(tallies(counts), reasons, f"{output}/{DEAD_LETTERS}", what):
         logging.warning("%s", line)
 
 

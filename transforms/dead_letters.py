@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
 import msgspec
-import orjson
 
 from parapet.schemas.errors import InputError, storable
 from parapet.transforms.counts import Counts
 
 DEAD_LETTERS = "dead_letters.jsonl"
 
-_SHOWN = 3
+SHOWN = 3  # places in a message
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -122,48 +121,44 @@ def of_files(counts: Counts) -> Tally:
     return Tally("file", counts.sum("files"), counts.sum("broken_files"))
 
 
-def dead_letters_bytes(
-    dead_letters: Iterable[tuple[str, list[DeadLetter]]], tallies: Sequence[Tally], max_bad: Fraction, done: str
-) -> bytes:
-    """The content of ``dead_letters.jsonl``, in the order of the files, their dialogues and the variants.
-
-    Args:
-      dead_letters: (path of the dialogue file, its dead letters).
-      tallies: what is held against the limit.
-      max_bad: the limit.
-      done: what could not be done to a bad record: ``rewritten``.
-
-    Raises:
-      InputError: there are too many, or nothing is left.
-    """
-    every = [letter for _, of_file in sorted(dead_letters, key=lambda pair: pair[0]) for letter in of_file]
-    check_bad(tallies, max_bad, done, reasons_of(every), places_of(every))
-    return b"".join(orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in every)
-
-
-def read_dead_letters(data: bytes) -> list[DeadLetter]:
+def read_dead_letters(lines: Iterable[bytes]) -> Iterator[DeadLetter]:
     """The lines of a ``dead_letters.jsonl``."""
-    return [msgspec.json.decode(line, type=DeadLetter) for line in data.splitlines()]
+    return (msgspec.json.decode(line, type=DeadLetter) for line in lines)
 
 
 def reasons_of(dead: Iterable[DeadLetter]) -> Counter[str]:
     """How often each reason occurs, by its id."""
-    return Counter(letter.reason.partition(":")[0] for letter in dead)
+    return Counter(map(reason_of, dead))
+
+
+def reason_of(letter: DeadLetter) -> str:
+    """The id of a reason."""
+    return letter.reason.partition(":")[0]
 
 
 def places_of(dead: Iterable[DeadLetter]) -> list[str]:
     """One line for each record: file, dialogue, place and reason. One that several variants lack is one."""
-    lines: dict[tuple[str, ...], str] = {}
+    lines: dict[tuple[str, str, str], str] = {}
     for letter in dead:
-        path = f"{letter.split}/{letter.file}" if letter.split else letter.file
-        parts = [path, f"dialogue {letter.dialogue_id}" if letter.dialogue_id else "", letter.where, letter.reason]
-        key = (letter.split, letter.file, letter.dialogue_id or letter.where)
-        lines.setdefault(key, ": ".join(part for part in parts if part))
+        lines.setdefault(*place_of(letter))
     return list(lines.values())
 
 
+def place_of(letter: DeadLetter) -> tuple[tuple[str, str, str], str]:
+    """Which record is bad, whatever the variant; and the line that is shown of it."""
+    path = f"{letter.split}/{letter.file}" if letter.split else letter.file
+    parts = [path, f"dialogue {letter.dialogue_id}" if letter.dialogue_id else "", letter.where, letter.reason]
+    record = (letter.split, letter.file, letter.dialogue_id or letter.where)
+    return record, ": ".join(part for part in parts if part)
+
+
 def check_bad(
-    tallies: Sequence[Tally], max_bad: Fraction, done: str, reasons: Mapping[str, int], places: Sequence[str]
+    tallies: Sequence[Tally],
+    max_bad: Fraction,
+    done: str,
+    reasons: Mapping[str, int],
+    places: Sequence[str],
+    records: int | None = None,
 ) -> None:
     """Raises InputError where more records are bad than may be, or none of those that make the output is left.
 
@@ -172,20 +167,19 @@ def check_bad(
       max_bad: the share of each kind that may be bad.
       done: what could not be done to a bad one: ``rewritten``.
       reasons: id to how often.
-      places: where they are and why, a line each.
+      places: where they are and why, a line each; the first of them are enough.
+      records: how many places there are, where these are not all.
     """
+    why = _why(reasons, places, len(places) if records is None else records)
     if nothing := _nothing_left(tallies, done):
-        why = f": {_why(reasons, places)}" if places else ""
-        raise InputError(f"{nothing}, so there is nothing to publish{why}")
+        raise InputError(f"{nothing}, so there is nothing to publish{f': {why}' if places else ''}")
     over = [one for one in tallies if one.share > max_bad]
     if over:
         limit = f"over --max_bad {percent(max_bad)}" if max_bad else "and --max_bad allows none"
         advice = "mend these"
         if all(one.bad < one.total for one in over):
             advice += f", or --max_bad {percent(max(one.share for one in over), up=True)} goes on without them"
-        raise InputError(
-            f"{_joined(over)} could not be {done}, {limit}, so nothing was published: {_why(reasons, places)}; {advice}"
-        )
+        raise InputError(f"{_joined(over)} could not be {done}, {limit}, so nothing was published: {why}; {advice}")
 
 
 def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
@@ -202,10 +196,10 @@ def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
     return ""
 
 
-def _why(reasons: Mapping[str, int], places: Sequence[str]) -> str:
+def _why(reasons: Mapping[str, int], places: Sequence[str], records: int) -> str:
     by_count = sorted(reasons.items(), key=lambda found: (-found[1], found[0]))
-    shown = "; ".join(places[:_SHOWN])
-    more = f"; and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
+    shown = "; ".join(places[:SHOWN])
+    more = f"; and {records - SHOWN:,} more" if records > SHOWN else ""
     return f"{', '.join(f'{reason} {n:,}' for reason, n in by_count)}; the first: {shown}{more}"
 
 
@@ -223,19 +217,19 @@ def percent(share: Fraction, up: bool = False) -> str:
     return f"{rounded / 10**digits:g}%"
 
 
-def warnings_of(tallies: Iterable[Tally], dead: Sequence[DeadLetter], place: str, what: str) -> list[str]:
+def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str, what: str) -> list[str]:
     """What a run that was published says of the records that it lacks.
 
     Args:
       tallies: of the run's counts.
-      dead: its dead letters.
+      reasons: of its dead letters: id to how often.
       place: where they are.
       what: what became of them.
     """
     tallies = [one for one in tallies if one.bad]
-    if not dead and not tallies:
+    if not reasons and not tallies:
         return []
-    reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons_of(dead).items()))
+    listed = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons.items()))
     empty = [one for one in tallies if one.is_record and one.bad == one.total]
     lines = [f"{one.part or 'the output'} has no {one.what} at all: none of {one.total:,} can be used" for one in empty]
-    return [*lines, f"{what}: {_joined(tallies) if tallies else len(dead)} ({reasons}); see {place}"]
+    return [*lines, f"{what}: {_joined(tallies) if tallies else sum(reasons.values())} ({listed}); see {place}"]

@@ -20,12 +20,14 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import apache_beam as beam
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.errors import InputError, NoRoomError
 from parapet.transforms.compressed import read_bytes as read_bytes
@@ -34,6 +36,9 @@ STAGING = ".incomplete"
 MANIFEST = "run.json"
 PREVIOUS = ".run.previous.json"
 GONE = ".gone"  # below staging: what the run no longer writes
+
+_BATCHES = "batches"  # further output: files that a worker moves at once
+_BATCH = 100  # as many as a bucket's client takes
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -111,26 +116,69 @@ def clear(folder: str) -> None:
 
 
 def _check_untouched(output: str) -> None:
+    """Raises InputError where a file of the run before is another now. Only those that may be are hashed."""
     place = join(output, MANIFEST)
     files = _read_manifest(place).get("files", {})
     standing = _standing(output, _files_of(place) | {MANIFEST}) if files else {}
-    for relative in sorted(standing.keys() & files.keys()):
-        # The manifest was written last: in a bucket, what is older need not be fetched to be known.
-        if standing[relative] < standing[MANIFEST]:
-            continue
-        if _digest(join(output, relative)) != (files[relative] or {}).get("sha256"):
+    there = sorted(standing.keys() & files.keys())
+    if not there:
+        return
+    manifest = standing[MANIFEST]
+    # A younger file was changed, or the folder is a copy: the times then say nothing of the other files.
+    is_ours = is_object_store(output) or all(standing[name].changed <= manifest.written for name in there)
+    doubtful = [
+        name
+        for name in there
+        if not (is_ours and standing[name].is_left_as(manifest, (files[name] or {}).get("bytes")))
+    ]
+    with ThreadPoolExecutor() as threads:  # hashing leaves the others free to read
+        digests = list(threads.map(_digest, [join(output, name) for name in doubtful]))
+    for name, digest in zip(doubtful, digests, strict=True):
+        if digest != (files[name] or {}).get("sha256"):
             reason = "was changed since it was written: move it away, or this run would replace it"
-            raise InputError(reason, join(output, relative))
+            raise InputError(reason, join(output, name))
 
 
-def _standing(folder: str, relatives: Iterable[str]) -> dict[str, float]:
-    """Those of the files below ``folder`` that are there, with the time of their last change in a bucket."""
+class _Standing(NamedTuple):
+    """A file that is there.
+
+    Attributes:
+      size: bytes.
+      written: when its content was written.
+      changed: when its content, its name or its rights last changed.
+      is_moved: whether it got its name after its content, as files of ours do: one that was edited in place, or copied,
+        did not. In a bucket nobody knows.
+    """
+
+    size: int
+    written: float
+    changed: float
+    is_moved: bool
+
+    def is_left_as(self, manifest: _Standing, size: object) -> bool:
+        """Whether the file is as it was when the manifest was written, the last of the run's files."""
+        return self.size == size and self.is_moved and self.changed < manifest.written
+
+
+def _standing(folder: str, relatives: Iterable[str]) -> dict[str, _Standing]:
+    """Those of the files below ``folder`` that are there."""
     paths = {relative: join(folder, relative) for relative in relatives}
-    if not is_object_store(folder):
-        return {relative: math.inf for relative, path in paths.items() if FileSystems.exists(path)}
-    (found,) = FileSystems.match([f"{folder}/**"])
-    times = {file.path: file.last_updated_in_seconds for file in found.metadata_list}
-    return {relative: times[path] for relative, path in paths.items() if path in times}
+    if is_object_store(folder):
+        (found,) = FileSystems.match([f"{folder}/**"])
+        listed = {
+            file.path: _Standing(file.size_in_bytes, file.last_updated_in_seconds, file.last_updated_in_seconds, True)
+            for file in found.metadata_list
+        }
+        return {relative: listed[path] for relative, path in paths.items() if path in listed}
+    if "://" in folder:  # HDFS
+        return {name: _Standing(-1, 0, math.inf, False) for name, path in paths.items() if FileSystems.exists(path)}
+    standing = {}
+    for relative, path in paths.items():
+        with suppress(OSError):
+            status = os.stat(path)
+            written, changed = status.st_mtime_ns, status.st_ctime_ns
+            standing[relative] = _Standing(status.st_size, written, changed, written < changed)
+    return standing
 
 
 def _digest(path: str) -> str:
@@ -247,18 +295,17 @@ class Publish(beam.PTransform):
             | "Once" >> beam.Create([self.header], reshuffle=False)
             | "Publish"
             >> beam.Map(
-                _publish,
-                output=self.output,
+                _manifest,
                 check=self.check,
                 written=beam.pvalue.AsList(written),
                 counts=beam.pvalue.AsList(summed),
             )
+            | "Move" >> PublishStaged(self.output)
         )
 
 
-def _publish(
+def _manifest(
     header: dict[str, Any],
-    output: str,
     check: Callable[[dict[str, int]], dict[str, int]] | None,
     written: Iterable[Written],
     counts: Iterable[tuple[str, int]],
@@ -266,9 +313,7 @@ def _publish(
     sums = dict(sorted(counts))
     if check is not None:
         sums = check(sums)
-    manifest = manifest_of(header, sums, written)
-    publish(output, manifest)
-    return manifest
+    return manifest_of(header, sums, written)
 
 
 def manifest_of(header: Mapping[str, Any], counts: Mapping[str, int], written: Iterable[Written]) -> dict[str, Any]:
@@ -277,17 +322,69 @@ def manifest_of(header: Mapping[str, Any], counts: Mapping[str, int], written: I
     return {**header, "counts": counts, "files": files}
 
 
+class PublishStaged(beam.PTransform):
+    """Moves the staged files of a manifest into place, see :func:`publish`.
+
+    In a bucket, where each file is copied, all workers move; elsewhere renaming them all takes less than a step of
+    Beam's.
+    """
+
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self.output = output
+
+    def expand(self, manifests: beam.PCollection) -> beam.PCollection:
+        """PCollection of the one manifest to the same, once it is published."""
+        if not is_object_store(self.output):
+            return manifests | "At once" >> beam.Map(_publish, self.output)
+        begun = manifests | "Begin" >> beam.FlatMap(_begin, self.output).with_outputs(_BATCHES, main="manifest")
+        moved = (
+            begun[_BATCHES] | "Spread files" >> beam.Reshuffle() | "Move files" >> beam.Map(move_staged, self.output)
+        )
+        return begun.manifest | "Finish" >> beam.Map(_finish, self.output, beam.pvalue.AsList(moved))
+
+
+def _publish(manifest: dict[str, Any], output: str) -> dict[str, Any]:
+    publish(output, manifest)
+    return manifest
+
+
+def _begin(manifest: dict[str, Any], output: str) -> Iterator[Any]:
+    yield manifest
+    yield from (TaggedOutput(_BATCHES, batch) for batch in begin_publishing(output, manifest))
+
+
+def _finish(manifest: dict[str, Any], output: str, moved: Sequence[None]) -> dict[str, Any]:
+    finish_publishing(output, manifest)
+    return manifest
+
+
 def publish(output: str, manifest: dict[str, Any]) -> None:
     """Moves staged files into place; may be killed or repeated anywhere.
 
     The manifest in place goes aside first and comes back as the new one last: while files change, none stands. A list
     of all files of both runs stays in staging meanwhile, so that after a kill a rerun of any shape knows what is to go.
     """
+    for batch in begin_publishing(output, manifest):
+        move_staged(batch, output)
+    finish_publishing(output, manifest)
+
+
+def begin_publishing(output: str, manifest: dict[str, Any]) -> list[list[str]]:
+    """Checks that all files are there, and puts the manifest in place aside. Gives the files to be moved, in batches.
+
+    Raises:
+      InputError: a file that is not of an earlier run would be replaced.
+      OSError: a file was never written.
+    """
     staging, files = FileSystems.join(output, STAGING), set(manifest["files"])
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
     # The last is there already where a bundle is tried again.
     stale = _files_of(place) | _files_of(previous) | _files_of(join(staging, PREVIOUS))
-    standing, ready = _standing(output, stale | files), _standing(staging, files)
+    ready = _standing(staging, files)
+    if not ready and _read_manifest(place) == manifest:  # another try has published it meanwhile
+        return []
+    standing = _standing(output, stale | files)
     for relative in sorted(standing.keys() & files - stale):
         raise InputError("is not of an earlier run: move it, or choose another --output", join(output, relative))
     for relative in sorted(files - ready.keys() - standing.keys()):
@@ -298,10 +395,29 @@ def publish(output: str, manifest: dict[str, Any]) -> None:
     if FileSystems.exists(place):
         move([(place, previous)])
     # Those that are not ready were moved by an earlier try.
-    move([(join(staging, relative), join(output, relative)) for relative in sorted(ready)])
-    gone = sorted(standing.keys() - files)
+    moved = sorted(ready)
+    return [moved[i : i + _BATCH] for i in range(0, len(moved), _BATCH)]
+
+
+def move_staged(batch: Sequence[str], output: str) -> None:
+    """Moves staged files into place; those that an earlier try has moved stay there."""
+    staging = FileSystems.join(output, STAGING)
+    pairs = [(join(staging, relative), join(output, relative)) for relative in batch]
+    try:
+        move(pairs)
+    except BeamIOError:
+        if not all(FileSystems.exists(target) and not FileSystems.exists(source) for source, target in pairs):
+            raise
+
+
+def finish_publishing(output: str, manifest: dict[str, Any]) -> None:
+    """Removes what the run no longer writes, and writes the manifest."""
+    staging, files = FileSystems.join(output, STAGING), set(manifest["files"])
+    place, previous = join(output, MANIFEST), join(output, PREVIOUS)
+    stale = (_files_of(previous) | _files_of(join(staging, PREVIOUS))) - files
+    gone = sorted(_standing(output, stale)) if stale else []
     move([(join(output, relative), join(FileSystems.join(staging, GONE), relative)) for relative in gone])
-    _remove_empty({join(output, relative).rpartition("/")[0] for relative in stale - files}, output)
+    _remove_empty({join(output, relative).rpartition("/")[0] for relative in stale}, output)
     # Staged as well, so that it appears whole; then what is left of staging goes.
     write_staged(output, MANIFEST, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
     move([(join(staging, MANIFEST), place)])

@@ -16,14 +16,13 @@ from apache_beam.typehints.decorators import IOTypeHints
 
 from parapet.schemas.distribution import run_header
 from parapet.transforms.counts import Counts, Invariant, check_invariants
-from parapet.transforms.dead_letters import DEAD_LETTERS as DEAD_LETTERS_FILE
-from parapet.transforms.dead_letters import DeadLetter, Tally, dead_letters_bytes
-from parapet.transforms.files import Written, manifest_of, publish, write_staged
+from parapet.transforms.dead_letter_parts import DeadPart, SetAside, check_parts, write_dead_letters
+from parapet.transforms.dead_letters import DeadLetter, Tally
+from parapet.transforms.files import PublishStaged, Written, manifest_of, write_staged
 
 WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
 
 MetadataFiles = Callable[..., Mapping[str, bytes]]
-DeadLetters = Iterable[tuple[str, list[DeadLetter]]]  # of each element, by its key
 Sums = Iterable[tuple[tuple[str, str, str, str], int]]  # counts, by CountKey as a tuple
 
 
@@ -89,6 +88,8 @@ class Outputs(NamedTuple):
       counts: PCollection of (CountKey as a tuple, n).
       examples: PCollection of (set, (draw, example)); None where there are none.
       others: tag to PCollection.
+      more_dead_letters: further PCollections of (key, list of DeadLetter). They are not flattened into one: Beam would
+        keep all of them in memory to do that.
     """
 
     written: beam.PCollection
@@ -96,6 +97,7 @@ class Outputs(NamedTuple):
     counts: beam.PCollection
     examples: beam.PCollection | None = None
     others: Mapping[str, beam.PCollection] = {}
+    more_dead_letters: tuple[beam.PCollection, ...] = ()
 
     @classmethod
     def plain(cls, written: beam.PCollection, counts: beam.PCollection) -> Outputs:
@@ -104,12 +106,12 @@ class Outputs(NamedTuple):
 
     def with_more(self, label: str, **more: beam.PCollection) -> Outputs:
         """The same with further written files, dead letters or counts."""
-        return self._replace(
-            **{
-                name: (getattr(self, name), pcollection) | f"{label}: {name}" >> beam.Flatten()
-                for name, pcollection in more.items()
-            }
-        )
+        dead_letters = [more.pop(DEAD_LETTERS)] if DEAD_LETTERS in more else []
+        flattened = {
+            name: (getattr(self, name), pcollection) | f"{label}: {name}" >> beam.Flatten()
+            for name, pcollection in more.items()
+        }
+        return self._replace(**flattened, more_dead_letters=(*self.more_dead_letters, *dead_letters))
 
 
 class WriteEach(beam.PTransform):
@@ -233,8 +235,12 @@ class FinishRun(beam.PTransform):
         """Outputs to one element, the manifest as a dict."""
         summed = outputs.counts | "Sum counts" >> beam.CombinePerKey(sum)
         optional = {}
-        if outputs.dead_letters is not None:
-            optional["dead_letters"] = beam.pvalue.AsList(outputs.dead_letters)
+        if outputs.dead_letters is not None and self.tallies is not None:
+            parts = [
+                dead_letters | f"Dead letters {i}" >> SetAside(self.info.output)
+                for i, dead_letters in enumerate((outputs.dead_letters, *outputs.more_dead_letters))
+            ]
+            optional["dead_letters"] = beam.pvalue.AsList(parts | "Dead letters" >> beam.Flatten())
         if outputs.examples is not None:
             top = outputs.examples | "Examples" >> beam.combiners.Top.SmallestPerKey(self.shown, key=_draw)
             optional["examples"] = beam.pvalue.AsList(top)
@@ -250,6 +256,7 @@ class FinishRun(beam.PTransform):
                 *self.side,
                 **optional,
             )
+            | "Move" >> PublishStaged(self.info.output)
         )
         return published
 
@@ -276,27 +283,19 @@ class _Finish(beam.DoFn):
         written: Iterable[Written],
         sums: Sums,
         *side: Any,
-        dead_letters: DeadLetters | None = None,
+        dead_letters: Sequence[DeadPart] | None = None,
         examples: Iterable[tuple[str, list[tuple[bytes, Any]]]] = (),
     ) -> Iterator[dict[str, Any]]:
         counts = Counts.of_pairs(sums)
-        files: dict[str, bytes] = {}
         if dead_letters is not None and self.tallies is not None:
-            files[DEAD_LETTERS_FILE] = dead_letters_of(info, dead_letters, counts, self.tallies)
+            check_parts(dead_letters, self.tallies(counts), info.max_bad, info.done)
         check_invariants(counts, self.invariants)
         shown = {name: [example for _, example in drawn] for name, drawn in examples}
-        files.update(self.metadata_files(counts, shown, *side))
+        files = self.metadata_files(counts, shown, *side)
         metadata = [write_staged(info.output, path, data) for path, data in sorted(files.items())]
-        manifest = manifest_of(info.manifest(), counts.as_json(self.recorded), [*written, *metadata])
-        publish(info.output, manifest)
-        yield manifest
-
-
-def dead_letters_of(
-    info: RunInfo, dead_letters: DeadLetters, counts: Counts, tallies: Callable[[Counts], list[Tally]]
-) -> bytes:
-    """``dead_letters.jsonl``. Raises InputError where more records are bad than may be, or nothing is left."""
-    return dead_letters_bytes(dead_letters, tallies(counts), info.max_bad, info.done)
+        if dead_letters is not None:
+            metadata.append(write_dead_letters(dead_letters, info.output))
+        yield manifest_of(info.manifest(), counts.as_json(self.recorded), [*written, *metadata])
 
 
 def check_dead_letters(
@@ -307,15 +306,16 @@ def check_dead_letters(
 ) -> None:
     """Fails the pipeline where more records are bad than may be, or nothing is left."""
     summed = counts | "Sum counts" >> beam.CombinePerKey(sum)
+    parts = dead_letters | "Count dead letters" >> SetAside()
     _ = (
         dead_letters.pipeline
         | "Once" >> beam.Create([max_bad], reshuffle=False)
         | "Check dead letters"
-        >> beam.Map(_check_dead_letters, beam.pvalue.AsList(dead_letters), beam.pvalue.AsList(summed), tallies)
+        >> beam.Map(_check_dead_letters, beam.pvalue.AsList(parts), beam.pvalue.AsList(summed), tallies)
     )
 
 
 def _check_dead_letters(
-    max_bad: Fraction, dead_letters: DeadLetters, sums: Sums, tallies: Callable[[Counts], list[Tally]]
+    max_bad: Fraction, parts: Sequence[DeadPart], sums: Sums, tallies: Callable[[Counts], list[Tally]]
 ) -> None:
-    dead_letters_bytes(dead_letters, tallies(Counts.of_pairs(sums)), max_bad, "used")
+    check_parts(parts, tallies(Counts.of_pairs(sums)), max_bad, "used")

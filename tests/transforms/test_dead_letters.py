@@ -10,15 +10,11 @@ from hypothesis import strategies as st
 
 from parapet.pipelines.flags import StrictParser, add_max_bad
 from parapet.schemas.errors import InputError
-from parapet.transforms.counts import Counts
 from parapet.transforms.dead_letters import (
     DeadLetter,
     Tally,
     check_bad,
-    dead_letters_bytes,
-    of_variants,
     percent,
-    read_dead_letters,
     warnings_of,
 )
 
@@ -38,7 +34,7 @@ def refused(tallies: list[Tally], max_bad: Fraction = ONE) -> str:
 def test_the_issue_s_eleven_dialogues_are_left_out() -> None:
     tally = Tally("dialogue", 2921, 11, is_record=True)
     check_bad([tally], ONE, "used", {}, [])
-    (line,) = warnings_of([tally], letters(11), "out/dead_letters.jsonl", "left out")
+    (line,) = warnings_of([tally], {"bad_span": 11}, "out/dead_letters.jsonl", "left out")
     assert line == "left out: 11 of 2,921 dialogues (bad_span 11); see out/dead_letters.jsonl"
 
 
@@ -53,7 +49,7 @@ def test_where_all_are_bad_no_limit_is_advised() -> None:
     some, none = Tally("dialogue", 9, 1, "v1", True), Tally("dialogue", 9, 9, "v2", True)
     assert "--max_bad 100" not in refused([some, none])
     check_bad([some, none], Fraction(1), "used", {}, [])
-    assert warnings_of([some, none], letters(10), "x", "left out")[0] == (
+    assert warnings_of([some, none], {"bad_span": 10}, "x", "left out")[0] == (
         "v2 has no dialogue at all: none of 9 can be used"
     )
     for limit in (ONE, Fraction(1)):
@@ -91,10 +87,3 @@ def test_the_limit_that_is_advised_passes(found: list[tuple[int, int]], hundredt
 )
 def test_shares_as_they_are_told(share: str, down: str, up: str) -> None:
     assert (percent(Fraction(share)), percent(Fraction(share), up=True)) == (down, up)
-
-
-def test_the_file_is_sorted_and_comes_back() -> None:
-    dead = [("b.json", letters(2, "v1")), ("a.json", letters(1, "v2"))]
-    counts = Counts.of_json({"files": 2, "dialogues": 900, "left_out/v1": 2, "left_out/v2": 1})
-    data = dead_letters_bytes(dead, of_variants(counts, ["v1", "v2"]), ONE, "rewritten")
-    assert read_dead_letters(data) == [*dead[1][1], *dead[0][1]]

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 
 import apache_beam as beam
@@ -328,3 +329,69 @@ def test_counts_that_do_not_balance_fail_the_run_unpublished(tmp_path):
         pipe(tmp_path, SECOND, refuse)
     standing = {path: data for path, data in tree(tmp_path).items() if not path.startswith(".incomplete/")}
     assert standing == before
+
+
+def left_alone(output, contents):
+    """A run whose files were in place a moment before its manifest was written, as those of a long run are."""
+    files.prepare(str(output), "compose")
+    for path, data in contents.items():
+        files.write_staged(str(output), path, data)
+    for batch in files.begin_publishing(str(output), manifest(contents)):
+        files.move_staged(batch, str(output))
+    last = max((output / path).stat().st_ctime_ns for path in contents)
+    clock = output.parent / "clock"
+    while True:  # until the file system's clock ticks
+        clock.write_bytes(b"")
+        if clock.stat().st_mtime_ns > last:
+            break
+    files.finish_publishing(str(output), manifest(contents))
+
+
+def hashed(output, monkeypatch):
+    """Which files a rerun looks into; and whether it goes on."""
+    seen, real = [], files._digest
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_digest", lambda path: seen.append(path.removeprefix(f"{output}/")) or real(path))
+        try:
+            files.prepare(str(output), "compose")
+        except InputError:
+            return sorted(seen), False
+    return sorted(seen), True
+
+
+def test_a_rerun_looks_into_no_file_that_is_as_it_was(tmp_path, monkeypatch):
+    left_alone(tmp_path / "out", FIRST)
+    assert hashed(tmp_path / "out", monkeypatch) == ([], True)
+
+
+def test_a_file_of_the_same_bytes_and_another_time_is_looked_into(tmp_path, monkeypatch):
+    left_alone(tmp_path / "out", FIRST)
+    (tmp_path / "out/shortfall.csv").touch()
+    seen, goes_on = hashed(tmp_path / "out", monkeypatch)
+    assert "shortfall.csv" in seen
+    assert goes_on
+
+
+@pytest.mark.parametrize("way", ["in place", "renamed"])
+def test_a_change_is_found_whatever_time_it_pretends(tmp_path, monkeypatch, way):
+    left_alone(tmp_path / "out", FIRST)
+    place = tmp_path / "out/shortfall.csv"
+    before = place.stat()
+    if way == "in place":
+        place.write_bytes(b"new")
+    else:
+        (tmp_path / "out/other").write_bytes(b"new")
+        os.replace(tmp_path / "out/other", place)
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert hashed(tmp_path / "out", monkeypatch)[1] is False
+
+
+@pytest.mark.parametrize("copy", [shutil.copy, shutil.copy2])
+def test_a_change_is_found_in_a_copy_of_the_folder(tmp_path, monkeypatch, copy):
+    """Here the manifest is copied last, so that all other files are older than it."""
+    left_alone(tmp_path / "out", FIRST)
+    (tmp_path / "out/shortfall.csv").write_bytes(b"new")
+    for path in (*FIRST, "run.json"):
+        (tmp_path / "copy" / path).parent.mkdir(parents=True, exist_ok=True)
+        copy(tmp_path / "out" / path, tmp_path / "copy" / path)
+    assert hashed(tmp_path / "copy", monkeypatch)[1] is False

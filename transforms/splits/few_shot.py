@@ -16,10 +16,11 @@ from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, Dia
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, domain_of
 from parapet.transforms.counts import Balance, CountKey, Counts, Invariant, Zero
+from parapet.transforms.dead_letter_parts import DeadPart, SetAside, check_parts
 from parapet.transforms.dead_letters import of_dialogues
 from parapet.transforms.files import WriteFiles
 from parapet.transforms.report import Report, Table, Text, Tile
-from parapet.transforms.runs import DeadLetters, FileResult, Outputs, RunInfo, WriteEach, dead_letters_of
+from parapet.transforms.runs import FileResult, Outputs, RunInfo, WriteEach
 from parapet.transforms.splits.few_shot_choosing import TEST, TRAIN, Candidate, Chosen, Rule, candidates_of, choose
 from parapet.transforms.splits.split import Schema, SetOfDialogues, Split, SplitDialogue, broken, take_each
 from parapet.transforms.text import number
@@ -54,7 +55,7 @@ class FewShot(Split, frozen=True, kw_only=True):
                 chosen_of,
                 self.rule,
                 beam.pvalue.AsIter(outputs.others["candidates"]),
-                beam.pvalue.AsIter(outputs.dead_letters),
+                beam.pvalue.AsList(outputs.dead_letters | "Count dead letters" >> SetAside()),
                 beam.pvalue.AsIter(outputs.counts),
             )
         )
@@ -182,7 +183,7 @@ def chosen_of(
     run: RunInfo,
     rule: Rule,
     candidates: Iterable[tuple[str, tuple[str, Candidate]]],
-    dead_letters: DeadLetters,
+    dead_letters: Sequence[DeadPart],
     counts: Iterable[tuple[tuple[str, str, str, str], int]],
 ) -> dict[str, Chosen]:
     """The dialogues of each domain.
@@ -198,7 +199,7 @@ def chosen_of(
       InputError: too many dialogues cannot be used, or no domain has a training dialogue.
     """
     # Reported here, before a lack of candidates that it causes.
-    dead_letters_of(run, dead_letters, Counts.of_pairs(counts), of_dialogues)
+    check_parts(dead_letters, of_dialogues(Counts.of_pairs(counts)), run.max_bad, run.done)
     by_domain: dict[str, list[tuple[str, Candidate]]] = {domain: [] for domain in rule.domains}
     for domain, candidate in candidates:
         by_domain[domain].append(candidate)
