@@ -15,6 +15,7 @@ from hashlib import blake2b
 
 import apache_beam as beam
 import msgspec
+import numpy as np
 import orjson
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
@@ -25,7 +26,6 @@ from parapet.transforms.files import STAGING, HashingWriter, Written, join, stag
 
 _PART_BYTES = 2 << 20
 _PARTS_AT_ONCE = 64  # open files
-_ID_BYTES = 8
 
 
 class DeadPart(msgspec.Struct, frozen=True):
@@ -34,8 +34,8 @@ class DeadPart(msgspec.Struct, frozen=True):
     Attributes:
       path: the file below staging; nothing where none is written.
       reasons: id to how often.
-      places: an id of each place, without repeats.
-      first: the first places: (key, id, the line that is shown).
+      places: eight bytes of each place, without repeats.
+      first: the first places: (key, the eight bytes, the line that is shown).
     """
 
     path: str
@@ -105,7 +105,7 @@ class _Part:
             reasons.update(map(reason_of, letters))
             for letter in letters:
                 place, line = place_of(letter)
-                number = blake2b("\0".join(place).encode(), digest_size=_ID_BYTES).digest()
+                number = blake2b("\0".join(place).encode(), digest_size=8).digest()
                 places[number] = None
                 if len(first) < SHOWN:
                     first.setdefault(number, (key, number, line))
@@ -121,8 +121,8 @@ def check_parts(parts: Iterable[DeadPart], tallies: Sequence[Tally], max_bad: Fr
     first: dict[bytes, str] = {}
     for _, number, line in sorted((place for part in parts for place in part.first), key=lambda place: place[0]):
         first.setdefault(number, line)
-    ids = {part.places[i : i + _ID_BYTES] for part in parts for i in range(0, len(part.places), _ID_BYTES)}
-    check_bad(tallies, max_bad, done, reasons, list(first.values())[:SHOWN], len(ids))
+    ids = np.frombuffer(b"".join(part.places for part in parts), np.uint64)
+    check_bad(tallies, max_bad, done, reasons, list(first.values())[:SHOWN], len(np.unique(ids)))
 
 
 def write_dead_letters(parts: Iterable[DeadPart], output: str) -> Written:
