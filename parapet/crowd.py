@@ -122,15 +122,21 @@ class Composition:
         """
         from parapet.schemas.layout import SINGLE, schema_bytes, splits_of
         from parapet.transforms import files
-        from parapet.transforms.crowd import audit
-        from parapet.transforms.crowd.composing import metadata_files
+        from parapet.transforms.crowd import audit, composing
+        from parapet.transforms.crowd.review import review_order
         from parapet.transforms.crowd.services import variants_run
 
         output = str(folder)
         run = variants_run(output, self._options, splits_of(self._splits))
         files.prepare(output, run.info.pipeline)
-        metadata = metadata_files(run, self._summaries, self.dead_letters, self._answers.agreement)
+        reviews = [item for outcome in self._settled.outcomes.values() for item in outcome.reviews]
+        reviews.sort(key=review_order)
+        dead = self.dead_letters
+        metadata = composing.metadata_files(run, self._summaries, len(dead), self._answers.agreement)
         written = [files.write_staged(output, path, data) for path, data in metadata.items()]
+        written += composing.write_reviews(run, reviews)
+        written.append(composing.write_sheet(run, reviews))
+        written.append(composing.write_dead_letters(run, map(msgspec.json.encode, dead)))
         for variant, of_splits in self.variants.items():
             for split, services in of_splits.items():
                 path = "/".join((variant, *([] if split == SINGLE else [split]), "schema.json"))

@@ -133,10 +133,12 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Reads the schemas, settles the answers by service, and publishes variants and audit."""
     from parapet.schemas import layout
     from parapet.transforms.crowd.composing import ComposeAnswers
+    from parapet.transforms.crowd.reading import files_of_runs
     from parapet.transforms.crowd.services import SettleServices, variants_run
 
     splits = layout.read_root(config.schemas, leave_out_bad=True)
-    settle = SettleServices(splits, config.options.settings(splits))
+    runs = files_of_runs(config.sources, config.output)
+    settle = SettleServices(splits, config.options.settings(splits), runs)
     run = variants_run(config.output, config.options, layout.splits_of(splits))
     pipeline | ComposeAnswers(config.sources, settle, run)
 

@@ -117,9 +117,11 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Settles the answers by dialogue, and publishes rewritten turns and audit."""
     from parapet.transforms.crowd.composing import ComposeAnswers
+    from parapet.transforms.crowd.reading import files_of_runs
     from parapet.transforms.crowd_variations.stages import SettleDialogues, rewritings_run
 
-    settle = SettleDialogues(config.files, config.tasks, config.seed)
+    runs = files_of_runs(config.sources, config.output, sum(file.size for file in config.files))
+    settle = SettleDialogues(config.files, config.tasks, config.seed, runs)
     run = rewritings_run(config.output, {"split": config.split, "seed": str(config.seed)})
     pipeline | ComposeAnswers(config.sources, settle, run)
 

@@ -8,6 +8,7 @@ import difflib
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Literal, get_args
 
 import msgspec
@@ -61,13 +62,20 @@ def restore(cell: str) -> str:
     return cell[1:] if _GUARD.match(cell) else cell
 
 
-def csv_bytes(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> bytes:
-    """A CSV in UTF-8, every cell quoted and neutralised, lines ended by ``\\n``."""
+def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[bytes]:
+    """A CSV in UTF-8, every cell quoted and neutralised, lines ended by ``\\n``: a row at a time."""
     out = io.StringIO()
     writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([neutralise(cell) for cell in row] for row in rows)
-    return out.getvalue().encode("utf-8", errors="replace")  # half a surrogate pair has no UTF-8
+    for row in chain([columns], ([neutralise(cell) for cell in row] for row in rows)):
+        writer.writerow(row)
+        yield out.getvalue().encode("utf-8", errors="replace")  # half a surrogate pair has no UTF-8
+        out.seek(0)
+        out.truncate()
+
+
+def csv_bytes(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> bytes:
+    """The same as a whole."""
+    return b"".join(csv_lines(columns, rows))
 
 
 def decisions_csv(rows: Iterable[Decision]) -> bytes:

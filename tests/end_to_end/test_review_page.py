@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from parapet.schemas.decisions import Decision, decisions_csv, parse_decisions
-from parapet.transforms.crowd.review import ReviewItem, review_csv, review_pages
+from parapet.transforms.crowd.review import ReviewItem, review_order, review_pages, review_sheet
 
 CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium on PATH, and PARAPET_CHROMIUM is not set")
@@ -45,7 +45,7 @@ def items(count=6):
 
 
 def ids(of):
-    return [i.response_id for i in sorted(of, key=lambda i: (i.element_id, i.task, i.response_id))]
+    return [i.response_id for i in sorted(of, key=review_order)]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ class Review:
     """A review page, open; what it must never do is collected in ``trouble``."""
 
     def __init__(self, browser, folder, of, width=1280, script=""):
-        for name, data in review_pages(of, EXPLANATIONS):
+        for name, data in review_pages(sorted(of, key=review_order), EXPLANATIONS):
             (folder / name).write_bytes(data)
         self.folder = folder
         self.trouble = []
@@ -258,7 +258,7 @@ def test_resume_from_a_file_that_is_none(review, data, said):
 
 def test_resume_from_the_sheet_as_a_spreadsheet_saves_it(review):
     page = review()
-    data = review_csv(items(), EXPLANATIONS).decode().replace('"A3:slot_1",""', '"A3:slot_1","Accept"')
+    data = b"".join(review_sheet(items(), EXPLANATIONS)).decode().replace('"A3:slot_1",""', '"A3:slot_1","Accept"')
     data = "\ufeff" + data.replace('","', '";"').replace("\n", "\r\n")
     page.page.set_input_files("#load", {"name": "review.csv", "mimeType": "text/csv", "buffer": data.encode()})
     page.page.wait_for_function("document.getElementById('message').textContent")

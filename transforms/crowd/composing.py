@@ -1,6 +1,7 @@
 """The outline of ``compose`` and ``compose_variations``: answers are read, merged, settled, written with an audit.
 
 Each pipeline has a transform of its own that settles the answers, and a :class:`CrowdRun` that describes the results.
+What grows with the answers goes from step to step as sorted runs, and is joined to files while it is read.
 """
 
 from __future__ import annotations
@@ -8,28 +9,36 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
 import pyarrow as pa
+from apache_beam.pvalue import AsList
 
 from parapet.schemas.responses import DeadLetter
 from parapet.transforms import files
 from parapet.transforms.counts import Counts, Invariant
 from parapet.transforms.crowd import audit
 from parapet.transforms.crowd.ingest.files import Sources
-from parapet.transforms.crowd.reading import AGREEMENT, COUNTS, DEAD_LETTERS, ReadAnswers
-from parapet.transforms.crowd.review import ReviewItem, review_csv, review_pages
-from parapet.transforms.crowd.summary import INVARIANTS, RECORDED, dead_letters_jsonl
+from parapet.transforms.crowd.reading import AGREEMENT, COUNTS, DEAD_LETTERS, ReadAnswers, dead_letter_key
+from parapet.transforms.crowd.review import ReviewItem, review_order, review_pages, review_sheet
+from parapet.transforms.crowd.summary import INVARIANTS, RECORDED
 from parapet.transforms.crowd.worker_key import load_worker_key
 from parapet.transforms.report import Report, page
 from parapet.transforms.runs import FinishRun, Outputs, RunInfo
+from parapet.transforms.sorted_runs import Record, Run, RunWritingDoFn, count, merged, sort_key
 
 # The outputs of a transform that settles answers, besides its dead letters and counts.
-FILES, AUDIT, SUMMARY = "files", "audit", "summary"
+FILES, AUDIT, REVIEWS, LINES, SUMMARY = "files", "audit", "reviews", "lines", "summary"
+
+DEAD_LETTERS_FILE, SHEET = "dead_letters.jsonl", "review.csv"
 
 Agreement = tuple[dict[str, Any], bytes]  # of two reviewers, and the sheet of what a third has to settle
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_items = msgspec.msgpack.Decoder(list[ReviewItem]).decode
 
 
 class Metadata(NamedTuple):
@@ -38,15 +47,11 @@ class Metadata(NamedTuple):
     Attributes:
       statistics: the content of ``statistics.json``.
       report: of the page.
-      reviews: the answers held for review.
-      shortfall: ``shortfall.csv``: what lacks good answers.
       others: path to bytes of what only this pipeline writes.
     """
 
     statistics: dict[str, Any]
     report: Report
-    reviews: list[ReviewItem]
-    shortfall: bytes
     others: Mapping[str, bytes] = {}
 
 
@@ -59,6 +64,7 @@ class CrowdRun(msgspec.Struct, frozen=True):
       explanations: reason id to a sentence for reviewers and requesters.
       metadata: makes them of the summaries of all services or dialogues, the number of dead letters, and the agreement
         of two reviewers where there were two.
+      lines: path to first line of further files of lines.
       invariants: what must hold of the counts.
       recorded: the names of the counts that ``run.json`` has.
     """
@@ -67,8 +73,30 @@ class CrowdRun(msgspec.Struct, frozen=True):
     audit_schema: pa.Schema
     explanations: Mapping[str, str]
     metadata: Callable[[Iterable[Any], int, dict[str, Any] | None], Metadata]
+    lines: Mapping[str, bytes] = {}
     invariants: Sequence[Invariant] = INVARIANTS
     recorded: Sequence[str] = RECORDED
+
+
+class SettleAnswers(beam.PTransform):
+    """Settles merged answers: the base class of each pipeline's own transform.
+
+    It makes of (shard, run of packed MergedAnswers) PCollections by name, all but the counts and summaries of runs:
+    ``audit`` (packed rows by sort key), ``reviews`` (as :func:`packed_reviews` has them), ``dead_letters``, ``lines``
+    (path, lines by sort key), ``summary``, ``counts``, and ``files`` (path, bytes).
+
+    Args:
+      output: below which runs are written, see ``reading.files_of_runs``.
+    """
+
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self.output = output
+
+    @staticmethod
+    def about(service_name: str) -> str:
+        """What an assignment's answers are settled with: the service, or the dialogue."""
+        return service_name
 
 
 class ComposeAnswers(beam.PTransform):
@@ -76,14 +104,14 @@ class ComposeAnswers(beam.PTransform):
 
     Args:
       sources: the files of answers and decisions.
-      settle: a transform from (service name, packed MergedBatch) to PCollections by name: ``files`` (path, bytes),
-        ``audit`` (sort key, packed rows), ``summary``, ``dead_letters`` and ``counts``.
+      settle: settles the answers.
       run: the rest.
     """
 
-    def __init__(self, sources: Sources, settle: beam.PTransform, run: CrowdRun) -> None:
+    def __init__(self, sources: Sources, settle: SettleAnswers, run: CrowdRun) -> None:
         super().__init__()
-        self.read, self.settle, self.run = ReadAnswers(sources, load_worker_key()), settle, run
+        self.read = ReadAnswers(sources, load_worker_key(), settle.output, settle.about)
+        self.settle, self.run = settle, run
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         """The manifest of the published run."""
@@ -93,19 +121,25 @@ class ComposeAnswers(beam.PTransform):
         settled = answers["merged"] | "Settle" >> self.settle
         dead_letters = (answers[DEAD_LETTERS], settled[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
         counts = (answers[COUNTS], settled[COUNTS]) | "All counts" >> beam.Flatten()
-        audit_file = (
-            settled[AUDIT]
-            | "One audit" >> beam.GroupBy(_together)
-            | "Write audit" >> beam.ParDo(_WriteAudit(output, run.audit_schema))
+        runs = {AUDIT: settled[AUDIT], REVIEWS: settled[REVIEWS], DEAD_LETTERS: dead_letters}
+        if LINES in settled:
+            runs[LINES] = settled[LINES]
+        joined = (
+            pipeline
+            | "Kinds of files" >> beam.Create([(kind,) for kind in (AUDIT, SHEET, REVIEWS, DEAD_LETTERS, *run.lines)])
+            | "Join runs" >> beam.ParDo(_JoinRuns(run), **{kind: AsList(of_kind) for kind, of_kind in runs.items()})
         )
-        results = settled[FILES] | "Write results" >> files.WriteFiles(output)
-        written = (audit_file, results) | "Written files" >> beam.Flatten()
-        published: beam.PCollection = Outputs.plain(written, counts) | "Finish" >> FinishRun(
+        written = [joined]
+        if FILES in settled:
+            written.append(settled[FILES] | "Write results" >> files.WriteFiles(output))
+        published: beam.PCollection = Outputs.plain(
+            written | "Written files" >> beam.Flatten(), counts
+        ) | "Finish" >> FinishRun(
             run.info,
             partial(_metadata_files, run),
-            beam.pvalue.AsList(settled[SUMMARY]),
-            beam.pvalue.AsList(dead_letters),
-            beam.pvalue.AsList(answers[AGREEMENT]),
+            AsList(settled[SUMMARY]),
+            AsList(dead_letters),
+            AsList(answers[AGREEMENT]),
             invariants=run.invariants,
             recorded=run.recorded,
         )
@@ -113,47 +147,121 @@ class ComposeAnswers(beam.PTransform):
 
 
 def metadata_files(
-    run: CrowdRun, summaries: Iterable[Any], dead_letters: Iterable[DeadLetter], agreement: Sequence[Agreement]
+    run: CrowdRun, summaries: Iterable[Any], dead_letters: int, agreement: Sequence[Agreement]
 ) -> dict[str, bytes]:
-    """Statistics, report, review sheet and pages, shortfall, dead letters and adjudication, by path.
+    """Statistics, report and adjudication, and what only this pipeline has, by path.
 
     Args:
       run: describes the results.
-      summaries: one for each service or dialogue, in any order.
-      dead_letters: all of them.
+      summaries: of all services or dialogues, in any order.
+      dead_letters: how many there are.
       agreement: of two reviewers; empty where there were none.
     """
-    dead_letters = list(dead_letters)
-    metadata = run.metadata(summaries, len(dead_letters), agreement[0][0] if agreement else None)
+    metadata = run.metadata(summaries, dead_letters, agreement[0][0] if agreement else None)
     return {
         "statistics.json": (json.dumps(metadata.statistics, indent=2) + "\n").encode(),
         "report.html": page(metadata.report).encode(),
-        "review.csv": review_csv(metadata.reviews, run.explanations),
-        **dict(review_pages(metadata.reviews, run.explanations, command=run.info.pipeline)),
-        "shortfall.csv": metadata.shortfall,
-        "dead_letters.jsonl": dead_letters_jsonl(dead_letters),
         **metadata.others,
         **({"adjudicate.csv": agreement[0][1]} if agreement else {}),
     }
 
 
-def _metadata_files(run: CrowdRun, counts: Counts, examples: object, *side: Any) -> dict[str, bytes]:
-    return metadata_files(run, *side)
+def _metadata_files(
+    run: CrowdRun,
+    counts: Counts,
+    examples: object,
+    summaries: Iterable[Any],
+    dead_letters: Sequence[Run],
+    agreement: Sequence[Agreement],
+) -> dict[str, bytes]:
+    return metadata_files(run, summaries, count(dead_letters), agreement)
 
 
-class _WriteAudit(beam.DoFn):
-    """(anything, all packed rows with their sort keys) to ``responses.parquet``."""
+def write_reviews(run: CrowdRun, items: Iterable[ReviewItem]) -> Iterator[files.Written]:
+    """Writes ``review.html`` and further pages into staging.
 
-    def __init__(self, output: str, schema: pa.Schema) -> None:
+    Args:
+      run: describes the results.
+      items: the answers held for review, in the order of ``review_order``; they are iterated over twice.
+    """
+    for path, data in review_pages(items, run.explanations, command=run.info.pipeline):
+        yield files.write_staged(run.info.output, path, data)
+
+
+def write_sheet(run: CrowdRun, items: Iterable[ReviewItem]) -> files.Written:
+    """Writes ``review.csv`` into staging; the arguments are those of :func:`write_reviews`."""
+    return write_lines(run.info.output, SHEET, review_sheet(items, run.explanations))
+
+
+def write_dead_letters(run: CrowdRun, lines: Iterable[bytes]) -> files.Written:
+    """Writes ``dead_letters.jsonl`` into staging, of lines without their ends, in order."""
+    return write_lines(run.info.output, DEAD_LETTERS_FILE, (line + b"\n" for line in lines))
+
+
+def write_lines(output: str, relative: str, parts: Iterable[bytes]) -> files.Written:
+    """Writes a file into staging, part by part."""
+    with files.staged(output, relative) as handle:
+        hashing = files.HashingWriter(handle)
+        for part in parts:
+            hashing.write(part)
+    return hashing.written(relative)
+
+
+def packed_reviews(items: Iterable[ReviewItem]) -> Iterator[Record]:
+    """Answers held for review, all of each element, as records of a run: one for each element."""
+    for element, of_element in groupby(sorted(items, key=review_order), key=lambda item: item.element_id):
+        yield sort_key(element), _encode(list(of_element))
+
+
+class _Items:
+    """The items of runs, again each time that they are iterated over."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = runs
+
+    def __iter__(self) -> Iterator[ReviewItem]:
+        for _, packed in merged(self.runs):
+            yield from _decode_items(packed)
+
+
+class WriteDeadLetters(RunWritingDoFn):
+    """List of dead letters to a run of them."""
+
+    def process(self, dead_letters: Sequence[DeadLetter]) -> Iterator[Run]:
+        """Nothing where there are none."""
+        if dead_letters:
+            yield self.runs.write((dead_letter_key(letter), b"") for letter in dead_letters)
+
+
+class _JoinRuns(beam.DoFn):
+    """Kind of a file, or path of one of lines, to what was written of all runs."""
+
+    def __init__(self, run: CrowdRun) -> None:
         super().__init__()
-        self.output, self.schema = output, schema
+        self.run = run
 
-    def process(self, element: tuple[bytes, Iterable[tuple[str, bytes]]]) -> Iterator[files.Written]:
-        _, parts = element
-        tables = (audit.unpack(rows) for _, rows in sorted(parts))
-        yield audit.write_staged(self.output, tables, self.schema)
+    def process(
+        self,
+        element: tuple[str],
+        audit: Iterable[Run],
+        reviews: Iterable[Run],
+        dead_letters: Iterable[Run],
+        lines: Iterable[tuple[str, Run]] = (),
+    ) -> Iterator[files.Written]:
+        kind, run = element[0], self.run
+        if kind == AUDIT:
+            yield write_audit(run, (packed for _, packed in merged(audit)))
+        elif kind == SHEET:
+            yield write_sheet(run, _Items(list(reviews)))
+        elif kind == REVIEWS:
+            yield from write_reviews(run, _Items(list(reviews)))
+        elif kind == DEAD_LETTERS:
+            yield write_dead_letters(run, (line for line, _ in merged(dead_letters)))
+        else:
+            of_path = (part for _, part in merged(run for path, run in lines if path == kind))
+            yield write_lines(run.info.output, kind, chain([run.lines[kind]], of_path))
 
 
-def _together(_: Any) -> bytes:
-    """The one key under which everything meets."""
-    return b""
+def write_audit(run: CrowdRun, packed: Iterable[bytes]) -> files.Written:
+    """Writes ``responses.parquet`` into staging, of packed rows in order."""
+    return audit.write_staged(run.info.output, map(audit.unpack, packed), run.audit_schema)

@@ -1,15 +1,11 @@
 """Response files and reviewers' sheets to merged assignments: the first step of all that takes crowd answers.
 
-Assignments travel packed, some hundreds to an element.
+Assignments go from step to step as sorted runs: by their ids, to be merged, and then by what they are about.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any, TypeVar
-from zlib import crc32
 
 import apache_beam as beam
 import msgspec
@@ -24,48 +20,64 @@ from parapet.transforms.crowd.agreement import adjudicate_csv, merge_reviewers
 from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd.ingest.files import Sources, distinct, read_responses, read_sheet
 from parapet.transforms.crowd.merge import merge
+from parapet.transforms.sorted_runs import (
+    GatheredRuns,
+    Run,
+    RunWritingDoFn,
+    joined,
+    shard_of,
+    sort_key,
+)
 
 DEAD_LETTERS, COUNTS, AGREEMENT = "dead_letters", "counts", "agreement"
 
+SHARDS = 256  # into which services and dialogues fall
 _BUCKET_BYTES = 16 * 2**20
-_BATCH_SIZE = 1_000  # assignments; a batch of the usual ones has about a megabyte
+_MOST_BUCKETS = 256
+_BATCH_SIZE = 1_000  # assignments that are merged together
+_SMALL = 32 * 2**20  # bytes of input up to which runs carry their bytes
 
-Bucket = tuple[str, bytes]
-Item = TypeVar("Item")
+Sharded = tuple[str, Run]
 
 
-class MergedBatch(msgspec.Struct):
-    """Assignments of one service, or of one dialogue's turns, with the decisions on them."""
+class MergedAnswers(msgspec.Struct, array_like=True):
+    """Assignments with the decisions on their answers: assignment id to form field to decision."""
 
     assignments: list[Assignment]
     decisions: dict[str, dict[str, Decision]]
 
 
 _packer = msgspec.msgpack.Encoder()
-_unpack_assignments = msgspec.msgpack.Decoder(list[Assignment]).decode
-_unpack_decisions = msgspec.msgpack.Decoder(list[Decision]).decode
-_unpack_merged = msgspec.msgpack.Decoder(MergedBatch).decode
+_unpack_assignment = msgspec.msgpack.Decoder(Assignment).decode
+_unpack_decision = msgspec.msgpack.Decoder(Decision).decode
+_unpack_merged = msgspec.msgpack.Decoder(MergedAnswers).decode
+_encode_line = msgspec.json.Encoder().encode
 
 
-def unpack_merged(batches: Iterable[bytes]) -> MergedBatch:
-    """All that is known of one service or dialogue, of the packed batches in which it arrives."""
-    merged = MergedBatch([], {})
-    for batch in map(_unpack_merged, batches):
-        merged.assignments += batch.assignments
-        merged.decisions |= batch.decisions
+def unpack_merged(packed: Iterable[bytes]) -> MergedAnswers:
+    """All that is known of one service or dialogue, of the packed assignments in which it arrives."""
+    merged = MergedAnswers([], {})
+    for part in map(_unpack_merged, packed):
+        merged.assignments += part.assignments
+        merged.decisions |= part.decisions
     return merged
 
 
-def show_progress(name: str, n: int) -> None:
-    """Adds to a counter that is shown while the run goes on."""
-    Metrics.counter("parapet", name).inc(n)
+def show_progress(numbers: Mapping[str, int]) -> None:
+    """Adds to counters that are shown while the run goes on."""
+    for name, n in numbers.items():
+        Metrics.counter("parapet", name).inc(n)
 
 
-def tag_dead_letters(dead_letters: Iterable[DeadLetter]) -> Iterator[TaggedOutput]:
-    """Dead letters for their own output."""
-    for letter in dead_letters:
-        show_progress("dead_letters", 1)
-        yield TaggedOutput(DEAD_LETTERS, letter)
+def dead_letter_key(letter: DeadLetter) -> bytes:
+    """A dead letter as a record of a run: a line of JSON, by which it is sorted."""
+    show_progress({"dead_letters": 1})
+    return _encode_line(letter)
+
+
+def tagged(runs: Iterable[tuple[str, Run]]) -> Iterator[TaggedOutput]:
+    """(output, run) for these outputs."""
+    return (TaggedOutput(output, run) for output, run in runs)
 
 
 def tag_counts(counts: Counts) -> Iterator[TaggedOutput]:
@@ -74,53 +86,70 @@ def tag_counts(counts: Counts) -> Iterator[TaggedOutput]:
         yield TaggedOutput(COUNTS, (tuple(key), n))
 
 
+def files_of_runs(sources: Sources, output: str, others: int = 0) -> str:
+    """The output folder, where there is so much to read that runs are to be files below it; else nothing.
+
+    Args:
+      sources: the files of answers.
+      output: the output folder.
+      others: bytes of other files that are read.
+    """
+    return output if _size(sources) + others > _SMALL else ""
+
+
+def _size(sources: Sources) -> int:
+    matches = FileSystems.match(sources.responses)
+    return sum(file.size_in_bytes for match in matches for file in match.metadata_list)
+
+
 class ReadAnswers(beam.PTransform):
     """Reads response files and reviewers' sheets, and merges what they say of each assignment.
 
     Args:
       sources: the files.
       key: of the workers' hashes.
+      output: below which runs are written, see :func:`files_of_runs`.
+      about: the service name of an assignment to what its answers are settled with: the service, or the dialogue.
 
     Raises:
       InputError: a sheet is not a decisions file. That must fail before anything runs.
     """
 
-    def __init__(self, sources: Sources, key: bytes) -> None:
+    def __init__(self, sources: Sources, key: bytes, output: str, about: Callable[[str], str]) -> None:
         super().__init__()
-        self.sources, self.key = sources, key
+        self.sources, self.key, self.output, self.about = sources, key, output, about
         for sheet in (*sources.decisions, *sources.reviewers):
             read_sheet(sheet)
 
     def expand(self, begin: beam.pvalue.PBegin) -> dict[str, beam.PCollection]:
-        """``merged``: (service name, packed MergedBatch); ``dead_letters``, ``counts``, ``agreement``."""
-        pipeline, sources = begin.pipeline, self.sources
-        matches = FileSystems.match(sources.responses)
-        size = sum(file.size_in_bytes for match in matches for file in match.metadata_list)
-        buckets = 1 + size // _BUCKET_BYTES
+        """``merged``: (shard, run of packed MergedAnswers); ``dead_letters``, ``counts``, ``agreement``."""
+        pipeline, sources, output = begin.pipeline, self.sources, self.output
+        buckets = min(_MOST_BUCKETS, 1 + _size(sources) // _BUCKET_BYTES)
         responses = (
             pipeline
             | "Response files" >> beam.Create(distinct(sources.responses))
             | "Read responses"
-            >> beam.ParDo(ReadResponses(self.key, buckets, sources.encoding, sources.kind)).with_outputs(
+            >> beam.ParDo(ReadResponses(output, buckets, self.key, sources.encoding, sources.kind)).with_outputs(
                 DEAD_LETTERS, COUNTS, main="assignments"
             )
         )
         decisions = (
             pipeline
             | "Decision sheets" >> beam.Create(distinct(sources.decisions))
-            | "Read decisions" >> beam.ParDo(ReadDecisions(buckets)).with_outputs(DEAD_LETTERS, main="decisions")
+            | "Read decisions"
+            >> beam.ParDo(ReadDecisions(output, buckets)).with_outputs(DEAD_LETTERS, main="decisions")
         )
         reviewers = (
             pipeline
             | "Reviewers' sheets" >> beam.Create([tuple(sources.reviewers)] if sources.reviewers else [])
             | "Merge reviewers"
-            >> beam.ParDo(ReadReviewers(buckets)).with_outputs(DEAD_LETTERS, AGREEMENT, main="decisions")
+            >> beam.ParDo(ReadReviewers(output, buckets)).with_outputs(DEAD_LETTERS, AGREEMENT, main="decisions")
         )
-        all_decisions = (decisions.decisions, reviewers.decisions) | "All decisions" >> beam.Flatten()
         merged = (
-            {"assignments": responses.assignments, "decisions": all_decisions}
-            | "By assignment" >> beam.CoGroupByKey()
-            | "Merge" >> beam.ParDo(MergeBucket()).with_outputs(DEAD_LETTERS, COUNTS, main="merged")
+            (responses.assignments, decisions.decisions, reviewers.decisions)
+            | "Answers and decisions" >> beam.Flatten()
+            | "By assignment" >> beam.GroupByKey()
+            | "Merge" >> beam.ParDo(MergeBucket(output, self.about)).with_outputs(DEAD_LETTERS, COUNTS, main="merged")
         )
         dead_letters = [step[DEAD_LETTERS] for step in (responses, decisions, reviewers, merged)]
         return {
@@ -131,94 +160,127 @@ class ReadAnswers(beam.PTransform):
         }
 
 
-class ReadResponses(beam.DoFn):
-    """File name to (bucket, packed assignments); dead letters and counts on the side.
+class _Reader(RunWritingDoFn):
+    """What reads files and gives runs of what it has read, by bucket.
 
     Args:
-      key: of the workers' hashes.
+      output: below which runs are written.
       buckets: the number of groups into which assignments fall by id, so that copies from several exports meet.
+    """
+
+    def __init__(self, output: str, buckets: int) -> None:
+        super().__init__(output)
+        self.buckets = buckets
+
+    def bucketed(self, records: Iterable[Assignment | Decision | DeadLetter]) -> Iterator[Sharded | TaggedOutput]:
+        """(bucket, run of packed assignments and decisions by assignment id); dead letters for their own output."""
+        gathered = GatheredRuns(self.runs)
+        for record in records:
+            if isinstance(record, DeadLetter):
+                group, key, content = DEAD_LETTERS, dead_letter_key(record), b""
+            elif isinstance(record, Assignment):
+                key, content = sort_key(record.assignment_id), b"a" + _packer.encode(record)
+                group = shard_of(key, self.buckets)
+            else:
+                key, content = sort_key(record.response_id.rpartition(":")[0]), b"d" + _packer.encode(record)
+                group = shard_of(key, self.buckets)
+            yield from _outputs(gathered.add(group, key, content))
+        yield from _outputs(gathered.flush())
+
+
+class ReadResponses(_Reader):
+    """File name to (bucket, run of assignments); dead letters and counts on the side.
+
+    Args:
+      output: below which runs are written.
+      buckets: as of _Reader.
+      key: of the workers' hashes.
       encoding: of files without a byte order mark.
       kind: of the tasks whose answers are taken.
     """
 
-    def __init__(self, key: bytes, buckets: int, encoding: str, kind: TaskKind) -> None:
-        super().__init__()
-        self.key, self.buckets, self.encoding, self.kind = key, buckets, encoding, kind
+    def __init__(self, output: str, buckets: int, key: bytes, encoding: str, kind: TaskKind) -> None:
+        super().__init__(output, buckets)
+        self.key, self.encoding, self.kind = key, encoding, kind
 
-    def process(self, path: str) -> Iterator[Bucket | TaggedOutput]:
+    def process(self, path: str) -> Iterator[Sharded | TaggedOutput]:
         """Reads one file."""
-        records = read_responses(path, self.key, self.encoding, self.kind)
-        while batch := list(islice(records, _BATCH_SIZE)):
-            assignments = [record for record in batch if isinstance(record, Assignment)]
-            yield from tag_dead_letters(record for record in batch if isinstance(record, DeadLetter))
-            yield from tag_counts(Counts.named(assignments_read=len(assignments)))
-            yield from _buckets(assignments, lambda a: a.assignment_id, self.buckets)
+        counts = Counts.named(assignments_read=0)
+
+        def counted(records: Iterable[Assignment | DeadLetter]) -> Iterator[Assignment | DeadLetter]:
+            for record in records:
+                counts.add("assignments_read", isinstance(record, Assignment))
+                yield record
+
+        yield from self.bucketed(counted(read_responses(path, self.key, self.encoding, self.kind)))
+        yield from tag_counts(counts)
 
 
-class ReadDecisions(beam.DoFn):
-    """File name to (bucket, packed decisions); bad rows are dead letters."""
+class ReadDecisions(_Reader):
+    """File name to (bucket, run of decisions); bad rows are dead letters."""
 
-    def __init__(self, buckets: int) -> None:
-        super().__init__()
-        self.buckets = buckets
-
-    def process(self, path: str) -> Iterator[Bucket | TaggedOutput]:
+    def process(self, path: str) -> Iterator[Sharded | TaggedOutput]:
         """Reads one sheet."""
         decisions, dead_letters = read_sheet(path)
-        yield from tag_dead_letters(dead_letters)
-        yield from _buckets(decisions, _assignment_of, self.buckets)
+        yield from self.bucketed([*decisions, *dead_letters])
 
 
-class ReadReviewers(beam.DoFn):
-    """Two reviewers' sheets to (bucket, packed decisions); their agreement and what to adjudicate on the side."""
+class ReadReviewers(_Reader):
+    """Two reviewers' sheets to (bucket, run of decisions); their agreement and what to adjudicate on the side."""
 
-    def __init__(self, buckets: int) -> None:
-        super().__init__()
-        self.buckets = buckets
-
-    def process(self, sheets: tuple[str, str]) -> Iterator[Bucket | TaggedOutput]:
+    def process(self, sheets: tuple[str, str]) -> Iterator[Sharded | TaggedOutput]:
         """Reads and merges both sheets."""
         (first, first_dead), (second, second_dead) = read_sheet(sheets[0]), read_sheet(sheets[1])
-        yield from tag_dead_letters([*first_dead, *second_dead])
         merged = merge_reviewers(first, second)
         yield TaggedOutput(AGREEMENT, (msgspec.to_builtins(merged.agreement), adjudicate_csv(merged.adjudicate)))
-        yield from _buckets(merged.decisions, _assignment_of, self.buckets)
+        yield from self.bucketed([*merged.decisions, *first_dead, *second_dead])
 
 
-class MergeBucket(beam.DoFn):
-    """(bucket, its assignments and decisions) to (service name, packed MergedBatch)."""
+class MergeBucket(RunWritingDoFn):
+    """(bucket, runs of assignments and decisions) to (shard, run of packed MergedAnswers).
 
-    def process(self, element: tuple[str, Mapping[str, Iterable[bytes]]]) -> Iterator[tuple[str, bytes] | TaggedOutput]:
+    Args:
+      output: below which runs are written.
+      about: as of ReadAnswers.
+    """
+
+    def __init__(self, output: str, about: Callable[[str], str]) -> None:
+        super().__init__(output)
+        self.about = about
+
+    def process(self, element: tuple[str, Iterable[Run]]) -> Iterator[Sharded | TaggedOutput]:
         """Merges one bucket: each assignment once, each decision with its response."""
-        _, groups = element
-        merged = merge(
-            [a for batch in groups["assignments"] for a in _unpack_assignments(batch)],
-            [d for batch in groups["decisions"] for d in _unpack_decisions(batch)],
-        )
-        yield from tag_dead_letters(merged.dead)
-        yield from tag_counts(merged.counts)
-        for service, assignments in _grouped(merged.assignments, lambda a: a.service_name):
-            ids = [a.assignment_id for a in assignments if a.assignment_id in merged.decisions]
-            yield service, _packer.encode(MergedBatch(assignments, {key: merged.decisions[key] for key in ids}))
+        gathered = GatheredRuns(self.runs)
+        for read, decisions in _batches(element[1]):
+            merged = merge(read, decisions)
+            yield from tag_counts(merged.counts)
+            for letter in merged.dead:
+                yield from _outputs(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))
+            for assignment in merged.assignments:
+                on_it = merged.decisions.get(assignment.assignment_id)
+                packed = MergedAnswers([assignment], {assignment.assignment_id: on_it} if on_it else {})
+                key = sort_key(self.about(assignment.service_name))
+                yield from _outputs(gathered.add(shard_of(key, SHARDS), key, _packer.encode(packed)))
+        yield from _outputs(gathered.flush())
 
 
-def bucket_of(assignment_id: str, buckets: int) -> str:
-    """The group in which all records of an assignment meet. The result of a run does not depend on it."""
-    return str(crc32(assignment_id.encode()) % buckets)
+def _outputs(runs: Iterable[Sharded]) -> Iterator[Sharded | TaggedOutput]:
+    """Runs by shard, those of dead letters for their own output."""
+    for group, run in runs:
+        yield TaggedOutput(DEAD_LETTERS, run) if group == DEAD_LETTERS else (group, run)
 
 
-def _buckets(records: Iterable[Item], assignment_id: Callable[[Item], str], buckets: int) -> Iterator[Bucket]:
-    """(bucket, packed records) of the assignments that the records are about."""
-    for bucket, group in _grouped(records, lambda record: bucket_of(assignment_id(record), buckets)):
-        yield bucket, _packer.encode(group)
-
-
-def _assignment_of(decision: Decision) -> str:
-    return decision.response_id.rpartition(":")[0]
-
-
-def _grouped(items: Iterable[Item], key: Callable[[Item], str]) -> list[tuple[str, list[Any]]]:
-    groups: dict[str, list[Item]] = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return sorted(groups.items())
+def _batches(runs: Iterable[Run]) -> Iterator[tuple[list[Assignment], list[Decision]]]:
+    """What was read of some hundreds of assignments at a time, all of each."""
+    read: list[Assignment] = []
+    decisions: list[Decision] = []
+    for _, (contents,) in joined(runs):
+        for content in contents:
+            if content[:1] == b"a":
+                read.append(_unpack_assignment(content[1:]))
+            else:
+                decisions.append(_unpack_decision(content[1:]))
+        if len(read) + len(decisions) >= _BATCH_SIZE:
+            yield read, decisions
+            read, decisions = [], []
+    yield read, decisions

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from itertools import groupby
+from itertools import groupby, islice
 
 import msgspec
 from markupsafe import Markup
 
-from parapet.schemas.decisions import COLUMNS, MAX_CELL, csv_bytes
+from parapet.schemas.decisions import COLUMNS, MAX_CELL, csv_lines
 from parapet.transforms.pages import render
 
 SHEET_COLUMNS = (*COLUMNS, "element_id", "task", "flags", "prompt", "original", "answer", "neighbours")
@@ -24,6 +24,9 @@ SHEET_COLUMNS = (*COLUMNS, "element_id", "task", "flags", "prompt", "original", 
 # Characters of any one text, and other answers per item, that are shown; responses.parquet has the whole.
 MAX_SHOWN = 2000
 MAX_NEIGHBOURS = 30
+
+# Pages that are made: more answers than these have nobody decides on before the next run.
+MAX_PAGES = 100
 
 # Nothing to see in these, and some of them turn the text around them: they are shown by their number.
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
@@ -80,6 +83,11 @@ class ReviewItem(msgspec.Struct):
     def answer(self) -> str:
         """What an accepted answer becomes; the text as typed where that is empty."""
         return self.canonical or self.text
+
+
+def review_order(item: ReviewItem) -> tuple[str, str, str]:
+    """Sorts items by element, task and response: the order of sheet and pages."""
+    return item.element_id, item.task, item.response_id
 
 
 class Neighbours:
@@ -144,33 +152,44 @@ class _Group(msgspec.Struct, frozen=True):
     cards: list[_Card]
 
 
-def review_csv(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> bytes:
+def review_sheet(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> Iterator[bytes]:
     """The review sheet: a decisions file with its decisions still empty, and what one needs to take them.
 
     Args:
-      items: the answers held back, in any order.
+      items: the answers held back, in the order of :func:`review_order`.
       explanations: a sentence in plain language for each reason id.
+
+    Yields:
+      A line at a time, in UTF-8.
     """
-    return csv_bytes(SHEET_COLUMNS, (_sheet_row(item, explanations) for item in _ordered(items)))
+    return csv_lines(SHEET_COLUMNS, (_sheet_row(item, explanations) for item in items))
 
 
 def review_pages(
-    items: Iterable[ReviewItem], explanations: Mapping[str, str], per_page: int = 500, command: str = "compose"
+    items: Iterable[ReviewItem],
+    explanations: Mapping[str, str],
+    per_page: int = 500,
+    command: str = "compose",
+    most: int = MAX_PAGES,
 ) -> Iterator[tuple[str, bytes]]:
     """Yields (file name, page): ``review.html``, ``review.2.html``, …; a page that says so where nothing is held.
 
     Args:
-      items: the answers held back, in any order.
+      items: the answers held back, in the order of :func:`review_order`. They are iterated over twice.
       explanations: a sentence in plain language for each reason id.
       per_page: items on a page at most; the items of an element stay together where they can.
       command: the pipeline that takes the decisions.
+      most: pages at most. Those that come first are on them, and all in the sheet.
     """
-    pages = _pages(_ordered(items), per_page)
-    names = [_page_name(number) for number in range(1, len(pages) + 1)]
-    before = 0
-    for number, page in enumerate(pages, 1):
-        yield names[number - 1], _page(page, explanations, number, names, before, sum(map(len, pages)), command)
-        before += len(page)
+    sizes = _sizes(items, per_page)
+    total, sizes = sum(sizes), sizes[:most]
+    names = [_page_name(number) for number in range(1, len(sizes) + 1)]
+    rest, before = iter(items), 0
+    for number, size in enumerate(sizes, 1):
+        page = list(islice(rest, size))
+        place = _Place(number, names, before + 1, before + size, sum(sizes), total)
+        yield names[number - 1], _page(page, explanations, place, command)
+        before += size
 
 
 def visible(text: str) -> str:
@@ -187,10 +206,6 @@ def _shown(c: str) -> str:
     return f"\u27e8U+{ord(c):04X}\u27e9"
 
 
-def _ordered(items: Iterable[ReviewItem]) -> list[ReviewItem]:
-    return sorted(items, key=lambda item: (item.element_id, item.task, item.response_id))
-
-
 def _sheet_row(item: ReviewItem, explanations: Mapping[str, str]) -> list[str]:
     flags = " | ".join(f"{flag.id}: {flag.explanation}" for flag in _flags(item, explanations))
     neighbours, more = _neighbours(item)
@@ -200,42 +215,49 @@ def _sheet_row(item: ReviewItem, explanations: Mapping[str, str]) -> list[str]:
     return [item.response_id, "", "", "", "", item.element_id, item.task, flags, *texts, " | ".join(others)]
 
 
-def _pages(items: Sequence[ReviewItem], per_page: int) -> list[list[ReviewItem]]:
-    """Cuts between elements; only an element with more items than a page holds is cut itself."""
+def _sizes(items: Iterable[ReviewItem], per_page: int) -> list[int]:
+    """The numbers of items of each page, cut between elements; one with more items than a page holds is cut itself."""
     if per_page < 1:
         raise ValueError(f"per_page must be at least 1, not {per_page}")
-    pages: list[list[ReviewItem]] = [[]]
+    sizes = [0]
     for _, group in groupby(items, key=lambda item: item.element_id):
-        element = list(group)
-        if pages[-1] and len(pages[-1]) + len(element) > per_page:
-            pages.append([])
-        while len(pages[-1]) + len(element) > per_page:
-            room = per_page - len(pages[-1])
-            pages[-1] += element[:room]
-            element = element[room:]
-            pages.append([])
-        pages[-1] += element
-    return pages
+        element = sum(1 for _ in group)
+        if sizes[-1] and sizes[-1] + element > per_page:
+            sizes.append(0)
+        whole, rest = divmod(sizes[-1] + element, per_page)
+        sizes[-1:] = [*[per_page] * whole, rest]
+    return sizes[:-1] if len(sizes) > 1 and not sizes[-1] else sizes
 
 
 def _page_name(number: int) -> str:
     return "review.html" if number == 1 else f"review.{number}.html"
 
 
-def _page(
-    items: Sequence[ReviewItem],
-    explanations: Mapping[str, str],
-    number: int,
-    names: Sequence[str],
-    before: int,
-    total: int,
-    command: str,
-) -> bytes:
+class _Place(msgspec.Struct, frozen=True):
+    """Where a page is among the others.
+
+    Attributes:
+      number: of the page, from 1.
+      names: of all pages.
+      first: the number of its first item, from 1; ``last`` of its last one.
+      listed: how many items are on pages.
+      total: how many there are.
+    """
+
+    number: int
+    names: Sequence[str]
+    first: int
+    last: int
+    listed: int
+    total: int
+
+
+def _page(items: Sequence[ReviewItem], explanations: Mapping[str, str], place: _Place, command: str) -> bytes:
     groups = _groups(items, explanations)
     counts = Counter(flag for group in groups for card in group.cards for flag in card.flags)
     data = {
         "key": "parapet.review." + _digest(items),
-        "file": "decisions.csv" if number == 1 else f"decisions.{number}.csv",
+        "file": "decisions.csv" if place.number == 1 else f"decisions.{place.number}.csv",
         "maxCell": MAX_CELL,
         "items": [[item.response_id, item.answer[:MAX_CELL]] for item in items],
     }
@@ -246,11 +268,7 @@ def _page(
         groups=groups,
         flags=sorted(counts.items(), key=lambda pair: pair[0].id),
         services=sorted({group.service for group in groups}),
-        number=number,
-        names=names,
-        first=before + 1,
-        last=before + len(items),
-        total=total,
+        place=place,
         data=data,
         max_cell=MAX_CELL,
         # Only these two run, whatever the texts hold.

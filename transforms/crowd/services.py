@@ -16,15 +16,28 @@ from parapet.schemas.elements import VARIANTS
 from parapet.schemas.layout import SplitSchemas, raw_by_name, schema_bytes
 from parapet.schemas.responses import RESPONSES
 from parapet.transforms.crowd import audit
-from parapet.transforms.crowd.composing import AUDIT, FILES, SUMMARY, CrowdRun, Metadata
+from parapet.transforms.crowd.composing import (
+    AUDIT,
+    FILES,
+    REVIEWS,
+    SUMMARY,
+    CrowdRun,
+    Metadata,
+    SettleAnswers,
+    WriteDeadLetters,
+    packed_reviews,
+)
 from parapet.transforms.crowd.composition import bad_names, bad_services
 from parapet.transforms.crowd.options import Options
 from parapet.transforms.crowd.reading import (
     COUNTS,
     DEAD_LETTERS,
+    SHARDS,
+    MergedAnswers,
+    dead_letter_key,
     show_progress,
     tag_counts,
-    tag_dead_letters,
+    tagged,
     unpack_merged,
 )
 from parapet.transforms.crowd.report import compose_report
@@ -33,6 +46,7 @@ from parapet.transforms.crowd.summary import ServiceSummary, shortfall_csv, stat
 from parapet.transforms.crowd.vet import explanations
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.runs import RunInfo
+from parapet.transforms.sorted_runs import GatheredRuns, RunWritingDoFn, joined, shard_of, sort_key
 
 _VARIANTS = "variants"
 _SERVICES_SHOWN = 2  # whose paraphrases the report shows
@@ -69,82 +83,107 @@ def _metadata(
     return Metadata(
         numbers,
         compose_report(numbers, explanations(options.vetting_rules), shown),
-        [item for summary in summaries for item in summary.reviews],
-        shortfall_csv(summaries),
-        {"top_up_plan.json": (json.dumps(top_up_plan(summaries), indent=2) + "\n").encode()},
+        {
+            "shortfall.csv": shortfall_csv(summaries),
+            "top_up_plan.json": (json.dumps(top_up_plan(summaries), indent=2) + "\n").encode(),
+        },
     )
 
 
-class SettleServices(beam.PTransform):
-    """(service name, packed MergedBatch) to the files of the variants, audit, summaries, dead letters and counts.
+class SettleServices(SettleAnswers):
+    """Settles answers service by service; ``files`` are the schema files of the variants.
 
     Args:
       splits: the schemas of the corpus.
       settings: of the run.
+      output: as of SettleAnswers.
     """
 
-    def __init__(self, splits: Sequence[SplitSchemas], settings: Settings) -> None:
-        super().__init__()
+    def __init__(self, splits: Sequence[SplitSchemas], settings: Settings, output: str) -> None:
+        super().__init__(output)
         self.splits, self.settings = splits, settings
 
     def expand(self, merged: beam.PCollection) -> dict[str, beam.PCollection]:
-        """The outputs by name, as :class:`parapet.transforms.crowd.composing.ComposeAnswers` takes them."""
-        raws = [(name, orjson.dumps(service)) for name, service in raw_by_name(list(self.splits)).items()]
+        """The outputs by name."""
+        raws = [
+            (shard_of(sort_key(name), SHARDS), (name, orjson.dumps(service)))
+            for name, service in raw_by_name(list(self.splits)).items()
+        ]
         expect(len(raws), "services")
-        bad_schemas = merged.pipeline | "Bad services" >> beam.Create(bad_services(self.splits), reshuffle=False)
-        settle_service = _SettleService(self.settings, _places_of(self.splits), bad_names(self.splits))
+        settle_services = _SettleServices(self.output, self.settings, _places_of(self.splits), bad_names(self.splits))
         settled = (
-            {"schema": merged.pipeline | "Services" >> beam.Create(raws), "responses": merged}
+            {"schemas": merged.pipeline | "Services" >> beam.Create(raws), "answers": merged}
             | "By service" >> beam.CoGroupByKey()
             | "Settle service"
-            >> beam.ParDo(settle_service).with_outputs(_VARIANTS, AUDIT, SUMMARY, DEAD_LETTERS, COUNTS)
+            >> beam.ParDo(settle_services).with_outputs(_VARIANTS, AUDIT, REVIEWS, SUMMARY, DEAD_LETTERS, COUNTS)
+        )
+        bad_schemas = (
+            merged.pipeline
+            | "Bad services" >> beam.Create([bad_services(self.splits)], reshuffle=False)
+            | "Their dead letters" >> beam.ParDo(WriteDeadLetters(self.output))
         )
         return {
             FILES: settled[_VARIANTS]
             | "By schema file" >> beam.GroupByKey()
             | "Schema files" >> beam.MapTuple(_schema_file),
             AUDIT: settled[AUDIT],
+            REVIEWS: settled[REVIEWS],
             SUMMARY: settled[SUMMARY],
             DEAD_LETTERS: (settled[DEAD_LETTERS], bad_schemas) | "Unusable answers and services" >> beam.Flatten(),
             COUNTS: settled[COUNTS],
         }
 
 
-class _SettleService(beam.DoFn):
-    """(service name, its schema and responses) to its outcome, on several outputs.
+class _SettleServices(RunWritingDoFn):
+    """(shard, its services' schemas and answers) to the outcome of each service, on several outputs.
 
     Args:
+      output: below which runs are written.
       settings: of the run.
       places: service name to the schema files that hold it, each with the service's position there.
       left_out: names of services whose schemas are bad.
     """
 
     def __init__(
-        self, settings: Settings, places: Mapping[str, Sequence[tuple[str, int]]], left_out: frozenset[str]
+        self,
+        output: str,
+        settings: Settings,
+        places: Mapping[str, Sequence[tuple[str, int]]],
+        left_out: frozenset[str],
     ) -> None:
-        super().__init__()
+        super().__init__(output)
         self.settings, self.places, self.left_out = settings, places, left_out
 
-    def process(self, element: tuple[str, Mapping[str, Iterable[bytes]]]) -> Iterator[TaggedOutput]:
-        name, groups = element
-        answers = unpack_merged(groups["responses"])
-        raw = next((orjson.loads(schema) for schema in groups["schema"]), None)
+    def process(self, element: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[TaggedOutput]:
+        _, groups = element
+        gathered = GatheredRuns(self.runs)
+        schemas = {name: orjson.loads(schema) for name, schema in groups["schemas"]}
+        for name, (packed,) in joined(groups["answers"]):
+            yield from self._service(name, schemas.pop(name, None), unpack_merged(packed), gathered)
+        for name, raw in schemas.items():
+            yield from self._service(name, raw, unpack_merged([]), gathered)
+        yield from tagged(gathered.flush())
+
+    def _service(
+        self, name: str, raw: Mapping[str, Any] | None, answers: MergedAnswers, gathered: GatheredRuns
+    ) -> Iterator[TaggedOutput]:
         settled = settle(name, raw, answers.assignments, answers.decisions, self.settings, self.left_out)
-        if raw is not None:
-            advance(1, "services")
-        yield from tag_dead_letters(settled.dead)
         yield from tag_counts(settled.counts)
+        for letter in settled.dead:
+            yield from tagged(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))
         outcome = settled.outcome
         if raw is None or outcome is None:
             return
+        advance(1, "services")
         for k, variant in zip(VARIANTS, outcome.variants, strict=False):
             for path, position in self.places[name]:
                 yield TaggedOutput(_VARIANTS, (f"v{k}/{path}", (position, orjson.dumps(variant))))
-        yield TaggedOutput(AUDIT, (name, audit.pack(outcome.audit)))
-        yield TaggedOutput(SUMMARY, summarise(raw, outcome))
-        for row in outcome.audit:
-            show_progress(row.disposition, 1)
-        show_progress("services_composed", bool(outcome.variants))
+        summary = summarise(raw, outcome)
+        yield TaggedOutput(SUMMARY, summary)
+        show_progress({**summary.answers, "services_composed": summary.composed})
+        for element, items in packed_reviews(outcome.reviews):
+            yield from tagged(gathered.add(REVIEWS, element, items))
+        yield from tagged(gathered.add(AUDIT, sort_key(name), audit.pack(outcome.audit)))
 
 
 def _places_of(splits: Iterable[SplitSchemas]) -> dict[str, list[tuple[str, int]]]:

@@ -23,7 +23,7 @@ from parapet.transforms.crowd.answers import Entry, better_spelled, by_words, re
 from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.merge import answer_count, unusable_decision
 from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
-from parapet.transforms.crowd.review import Neighbours, ReviewItem
+from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order
 from parapet.transforms.crowd.vet import rules_of
 from parapet.transforms.distance import Method
 from parapet.transforms.naming import Conventions
@@ -325,7 +325,7 @@ def _review_items(clusters: Mapping[tuple[Task, str], list[list[Entry]]], rules:
                     more_neighbours=more,
                 )
             )
-    return sorted(items, key=lambda item: (item.element_id, item.task, item.response_id))
+    return sorted(items, key=review_order)
 
 
 def _audit_row(answer: Entry) -> AuditRow:

@@ -12,12 +12,11 @@ import msgspec
 
 from parapet.schemas.decisions import neutralise
 from parapet.schemas.elements import VARIANTS, task_id
-from parapet.schemas.responses import DISPOSITIONS, DeadLetter
+from parapet.schemas.responses import DISPOSITIONS
 from parapet.schemas.service import parse_service
 from parapet.transforms import table1
 from parapet.transforms.counts import Balance, Invariant
 from parapet.transforms.crowd.report import Example
-from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd.settle import NEEDED, Outcome, Short
 from parapet.transforms.hits.plan import make_plan, top_up_terms
 from parapet.transforms.hits.records import PageRecord
@@ -63,7 +62,6 @@ class ServiceSummary(msgspec.Struct):
     composed: bool
     answers: dict[str, int]
     reasons: dict[str, dict[str, int]]
-    reviews: list[ReviewItem]
     short: list[Short]
     decisions: dict[str, int]
     measured: table1.Counts | None = None
@@ -86,7 +84,6 @@ def summarise(raw: Mapping[str, Any], outcome: Outcome) -> ServiceSummary:
         bool(outcome.variants),
         dict(Counter(row.disposition for row in outcome.audit)),
         {disposition: dict(sorted(found.items())) for disposition, found in sorted(reasons.items())},
-        outcome.reviews,
         outcome.short,
         outcome.decisions,
         measured,
@@ -205,9 +202,3 @@ def top_up_plan(summaries: Sequence[ServiceSummary]) -> dict[str, Any]:
     terms = top_up_terms(max(lacks, default=1))
     plan = make_plan([record for summary in summaries for record in summary.top_up], [], terms)
     return {"command": "parapet hits --schemas ROOT --shortfall shortfall.csv --output TOP_UP", **plan.to_json()}
-
-
-def dead_letters_jsonl(dead: Iterable[DeadLetter]) -> bytes:
-    """One JSON object a line, sorted."""
-    lines = sorted(msgspec.json.encode(letter) for letter in dead)
-    return b"".join(line + b"\n" for line in lines)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import apache_beam as beam
@@ -25,36 +26,59 @@ from parapet.schemas.rewritings import REWRITINGS
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.counts import Balance, Counts
 from parapet.transforms.crowd import audit
-from parapet.transforms.crowd.composing import AUDIT, FILES, SUMMARY, CrowdRun, Metadata
+from parapet.transforms.crowd.composing import (
+    AUDIT,
+    LINES,
+    REVIEWS,
+    SUMMARY,
+    CrowdRun,
+    Metadata,
+    SettleAnswers,
+    packed_reviews,
+)
 from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.merge import answer_count, unusable_decision
 from parapet.transforms.crowd.reading import (
     COUNTS,
     DEAD_LETTERS,
+    SHARDS,
+    MergedAnswers,
+    dead_letter_key,
     show_progress,
     tag_counts,
-    tag_dead_letters,
+    tagged,
     unpack_merged,
 )
 from parapet.transforms.crowd.summary import INVARIANTS, RECORDED
 from parapet.transforms.crowd_variations.report import compose_variations_report
-from parapet.transforms.crowd_variations.settle import settle_turns
+from parapet.transforms.crowd_variations.settle import Outcome, settle_turns
 from parapet.transforms.crowd_variations.summary import (
     REWRITTEN_FILE,
+    SHORTFALL_FILE,
     Summary,
     other_examples,
-    shortfall_csv,
+    shortfall_lines,
     statistics,
+    sum_up,
     summarise,
     used_examples,
 )
 from parapet.transforms.crowd_variations.tasks import SourceTurn, Task, check_same, place_of, source_turn
-from parapet.transforms.crowd_variations.vet import EXPLANATIONS, Written, is_repeated, repeated, written_by
+from parapet.transforms.crowd_variations.vet import (
+    EXPLANATIONS,
+    Written,
+    is_repeated,
+    repeat_key,
+    repeated,
+    written_by,
+)
 from parapet.transforms.dead_letters import id_of
 from parapet.transforms.progress import expect_dialogues, tracked
 from parapet.transforms.runs import RunInfo
+from parapet.transforms.sorted_runs import GatheredRuns, Run, RunWritingDoFn, joined, shard_of, sort_key
 
-_REWRITTEN, _WRITTEN_BY = "rewritten", "written_by"
+_WRITTEN_BY = "written_by"
+_SUMMARIES = 200  # of dialogues that are held until they are summed up
 
 Found = tuple[str, int, bytes, str]  # file, position in it, the dialogue as JSON, why it cannot be used
 
@@ -70,6 +94,7 @@ def rewritings_run(output: str, method: Mapping[str, str]) -> CrowdRun:
         REWRITINGS,
         EXPLANATIONS,
         partial(_metadata, method),
+        {REWRITTEN_FILE: b"", SHORTFALL_FILE: b"".join(shortfall_lines([]))},
         (*INVARIANTS, Balance("used", ("rewritten",))),
         (*RECORDED, "rewritten"),
     )
@@ -78,70 +103,83 @@ def rewritings_run(output: str, method: Mapping[str, str]) -> CrowdRun:
 def _metadata(
     method: Mapping[str, str], summaries: Iterable[Summary], dead_letters: int, agreement: dict[str, Any] | None
 ) -> Metadata:
-    summaries = list(summaries)
-    numbers = statistics(summaries, dead_letters, agreement, method)
-    return Metadata(
-        numbers,
-        compose_variations_report(numbers, used_examples(summaries), other_examples(summaries)),
-        [item for summary in summaries for item in summary.reviews],
-        shortfall_csv(missing for summary in summaries for missing in summary.short),
-    )
+    summary = sum_up(summaries)
+    numbers = statistics(summary, dead_letters, agreement, method)
+    return Metadata(numbers, compose_variations_report(numbers, used_examples(summary), other_examples(summary)))
 
 
-class SettleDialogues(beam.PTransform):
-    """(place of a turn, packed MergedBatch) to rewritten turns, audit, summaries, dead letters and counts.
+class SettleDialogues(SettleAnswers):
+    """Settles answers dialogue by dialogue; ``lines`` are the rewritten turns, and those that are still missing.
 
     Args:
       files: of the dialogues.
       tasks: of the folders of ``hits``, by dialogue; may be empty.
       seed: of the draw among good answers.
+      output: as of SettleAnswers.
     """
 
-    def __init__(self, files: Sequence[DialogueFile], tasks: Mapping[str, Sequence[Task]], seed: int) -> None:
-        super().__init__()
+    def __init__(
+        self, files: Sequence[DialogueFile], tasks: Mapping[str, Sequence[Task]], seed: int, output: str
+    ) -> None:
+        super().__init__(output)
         self.files, self.tasks, self.seed = list(files), sorted(tasks.items()), seed
 
+    @staticmethod
+    def about(service_name: str) -> str:
+        """The dialogue."""
+        return place_of(service_name)[0]
+
     def expand(self, merged: beam.PCollection) -> dict[str, beam.PCollection]:
-        """The outputs by name, as :class:`parapet.transforms.crowd.composing.ComposeAnswers` takes them."""
-        pipeline = merged.pipeline
+        """The outputs by name."""
+        pipeline, output = merged.pipeline, self.output
         expect_dialogues(self.files)
         dialogues = (
             pipeline
             | "Dialogue files" >> beam.Create(self.files)
-            | "Read dialogues" >> beam.ParDo(_ReadDialogues()).with_outputs(DEAD_LETTERS, main="dialogues")
+            | "Read dialogues" >> beam.ParDo(_ReadDialogues(output)).with_outputs(DEAD_LETTERS, main="dialogues")
         )
-        joined = (
+        tasks = [(shard_of(sort_key(name), SHARDS), (name, of_dialogue)) for name, of_dialogue in self.tasks]
+        found = (
             {
                 "dialogues": dialogues.dialogues,
-                "responses": merged | "Of dialogue" >> beam.MapTuple(_by_dialogue),
-                "tasks": pipeline | "Tasks" >> beam.Create(self.tasks, reshuffle=False),
+                "answers": merged,
+                "tasks": pipeline | "Tasks" >> beam.Create(tasks, reshuffle=False),
             }
             | "By dialogue" >> beam.CoGroupByKey()
-            | "Join" >> beam.ParDo(_JoinDialogue()).with_outputs(DEAD_LETTERS, COUNTS, _WRITTEN_BY, main="dialogues")
+            | "Join"
+            >> beam.ParDo(_JoinDialogues(output)).with_outputs(DEAD_LETTERS, COUNTS, _WRITTEN_BY, main="dialogues")
         )
-        repeats = joined[_WRITTEN_BY] | "By worker" >> beam.GroupByKey() | "Repeated" >> beam.FlatMapTuple(_repeated_by)
-        settled = joined.dialogues | "Settle dialogue" >> beam.ParDo(
-            _SettleDialogue(self.seed), beam.pvalue.AsDict(repeats)
-        ).with_outputs(_REWRITTEN, AUDIT, SUMMARY, DEAD_LETTERS, COUNTS)
-        rewritten = (
-            pipeline
-            | "One file" >> beam.Create([None], reshuffle=False)
-            | "Rewritten" >> beam.Map(_rewritten_file, beam.pvalue.AsList(settled[_REWRITTEN]))
+        repeats = found[_WRITTEN_BY] | "By worker" >> beam.GroupByKey() | "Repeated" >> beam.ParDo(_Repeated(output))
+        settled = (
+            {"dialogues": found.dialogues, "repeats": repeats}
+            | "With repeated answers" >> beam.CoGroupByKey()
+            | "Settle dialogue"
+            >> beam.ParDo(_SettleDialogues(output, self.seed)).with_outputs(
+                AUDIT, REVIEWS, LINES, SUMMARY, DEAD_LETTERS, COUNTS
+            )
         )
-        dead_letters = [step[DEAD_LETTERS] for step in (dialogues, joined, settled)]
+        dead_letters = [step[DEAD_LETTERS] for step in (dialogues, found, settled)]
         return {
-            FILES: rewritten,
-            AUDIT: settled[AUDIT],
-            SUMMARY: settled[SUMMARY],
+            **{name: settled[name] for name in (AUDIT, REVIEWS, LINES, SUMMARY)},
             DEAD_LETTERS: dead_letters | "Unusable answers and dialogues" >> beam.Flatten(),
-            COUNTS: (joined[COUNTS], settled[COUNTS]) | "Counts of settling" >> beam.Flatten(),
+            COUNTS: (found[COUNTS], settled[COUNTS]) | "Counts of settling" >> beam.Flatten(),
         }
 
 
-class _ReadDialogues(beam.DoFn):
-    """Dialogue file to (dialogue id, Found) of each dialogue in it; a file that cannot be read is a dead letter."""
+class _ReadDialogues(RunWritingDoFn):
+    """Dialogue file to (shard, run of packed Found by dialogue id); a file that cannot be read is a dead letter."""
 
     def process(self, file: DialogueFile) -> Iterator[Any]:
+        gathered = GatheredRuns(self.runs)
+        for name, found in self._dialogues(file):
+            if isinstance(found, DeadLetter):
+                yield from tagged([(DEAD_LETTERS, self.runs.write([(dead_letter_key(found), b"")]))])
+            else:
+                key = sort_key(name)
+                yield from gathered.add(shard_of(key, SHARDS), key, _packer.encode(found))
+        yield from gathered.flush()
+
+    def _dialogues(self, file: DialogueFile) -> Iterator[tuple[str, Found | DeadLetter]]:
         try:
             for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
                 name = id_of(raw, position)
@@ -152,8 +190,7 @@ class _ReadDialogues(beam.DoFn):
                 else:
                     yield name, (file.relative, position, _packed(raw, plain), "")
         except InputError as error:
-            broken = DeadLetter("dialogues", file.relative, f"broken_file: {error}", "", file.relative)
-            yield from tag_dead_letters([broken])
+            yield "", DeadLetter("dialogues", file.relative, f"broken_file: {error}", "", file.relative)
 
 
 def _packed(raw: Any, plain: bool) -> bytes:
@@ -162,11 +199,6 @@ def _packed(raw: Any, plain: bool) -> bytes:
         with suppress(TypeError):  # whole numbers beyond 64 bits
             return orjson.dumps(raw)
     return _SURROGATE.sub(" ", json.dumps(raw, ensure_ascii=False)).encode()
-
-
-def _by_dialogue(service_name: str, packed: bytes) -> tuple[str, bytes]:
-    """What was merged about a turn, under its dialogue's id."""
-    return place_of(service_name)[0], packed
 
 
 class _Joined(msgspec.Struct):
@@ -178,51 +210,90 @@ class _Joined(msgspec.Struct):
 
 
 _unpack = msgspec.msgpack.Decoder(_Joined).decode
+_unpack_found = msgspec.msgpack.Decoder(Found).decode
+_unpack_written = msgspec.msgpack.Decoder(tuple[str, list[Written]]).decode
 
 
-class _JoinDialogue(beam.DoFn):
-    """(dialogue id, {dialogues, responses, tasks}) to (dialogue id, packed _Joined).
+class _JoinDialogues(RunWritingDoFn):
+    """(shard, {dialogues, answers, tasks}) to (shard, run of packed _Joined by dialogue id).
 
     On the side: what each worker wrote, dead letters, counts. A dialogue without tasks and answers gives nothing.
     """
 
     def process(self, element: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[Any]:
-        name, groups = element
-        answers = unpack_merged(groups["responses"])
-        tasks = [task for of_dialogue in groups["tasks"] for task in of_dialogue]
-        if not answers.assignments and not tasks:
-            return
-        source = _Source(name, groups["dialogues"])
+        shard, groups = element
+        gathered = GatheredRuns(self.runs)
+        tasks = dict(groups["tasks"])
+        for name, (dialogues, packed) in joined(groups["dialogues"], groups["answers"]):
+            answers, of_dialogue = unpack_merged(packed), tasks.pop(name, [])
+            if answers.assignments or of_dialogue:
+                yield from self._dialogue(shard, _Source(name, dialogues), answers, of_dialogue, gathered)
+        for name, of_dialogue in tasks.items():
+            yield from self._dialogue(shard, _Source(name, []), unpack_merged([]), of_dialogue, gathered)
+        yield from _outputs(gathered.flush())
+
+    def _dialogue(
+        self, shard: str, source: _Source, answers: MergedAnswers, tasks: Iterable[Task], gathered: GatheredRuns
+    ) -> Iterator[Any]:
         for task in tasks:
             check_same(task, source.turn(task.turn))
         positions = {task.turn for task in tasks}
         usable: list[Assignment] = []
+        counts = Counts.named(assignments_settled=len(answers.assignments))
         for assignment in answers.assignments:
-            yield from tag_counts(Counts.named(assignments_settled=1))
             turn = source.turn(place_of(assignment.service_name)[1])
             if isinstance(turn, SourceTurn):
                 usable.append(assignment)
                 positions.add(turn.turn)
                 continue
             decisions = answers.decisions.pop(assignment.assignment_id, {})
-            yield from tag_counts(Counts.named(decisions_settled=len(decisions), answers_dead=answer_count(assignment)))
-            yield from tag_dead_letters(_unusable(assignment, decisions.values(), turn))
+            counts.update(Counts.named(decisions_settled=len(decisions), answers_dead=answer_count(assignment)))
+            for letter in _unusable(assignment, decisions.values(), turn):
+                yield from _outputs(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))
+        yield from tag_counts(counts)
         sources = {at: turn for at in positions if isinstance(turn := source.turn(at), SourceTurn)}
-        yield name, _packer.encode(_Joined(list(sources.values()), usable, answers.decisions))
+        packed = _packer.encode(_Joined(list(sources.values()), usable, answers.decisions))
+        yield from _outputs(gathered.add(shard, sort_key(source.name), packed))
         written = (
             (assignment.worker_hash, text, sources[place_of(assignment.service_name)[1]].utterance)
             for assignment in usable
             for text in assignment.answers.values()
         )
-        for of_worker in written_by(written):
-            yield TaggedOutput(_WRITTEN_BY, of_worker)
+        for worker, of_worker in written_by(written):
+            key = sort_key(worker)
+            group = f"{_WRITTEN_BY} {shard_of(key, SHARDS)}"
+            yield from _outputs(gathered.add(group, key, _packer.encode((shard, of_worker))))
+
+
+def _outputs(runs: Iterable[tuple[str, Run]]) -> Iterator[Any]:
+    """Runs by shard; those of dead letters and of what workers wrote for their own outputs."""
+    for group, run in runs:
+        output, _, of_worker = group.partition(" ")
+        if of_worker:
+            yield TaggedOutput(output, (of_worker, run))
+        else:
+            yield TaggedOutput(group, run) if group == DEAD_LETTERS else (group, run)
+
+
+class _Repeated(RunWritingDoFn):
+    """(shard of workers, runs of what they wrote) to (shard of dialogues, run of keys of what they repeated)."""
+
+    def process(self, element: tuple[str, Iterable[Run]]) -> Iterator[tuple[str, Run]]:
+        gathered = GatheredRuns(self.runs)
+        for worker, (packed,) in joined(element[1]):
+            written = [_unpack_written(part) for part in packed]
+            keys = set(repeated(worker, (pairs for _, pairs in written)))
+            for shard, key in {(shard, repeat_key(worker, text)) for shard, pairs in written for text, _ in pairs}:
+                if key in keys:
+                    yield from gathered.add(shard, sort_key(key))
+        yield from gathered.flush()
 
 
 class _Source:
     """The turns of a dialogue, read when they are needed."""
 
-    def __init__(self, name: str, found: Iterable[Found]) -> None:
-        self.name, self.found = name, sorted(found)
+    def __init__(self, name: str, found: Iterable[bytes]) -> None:
+        self.name, self.found = name, sorted(map(_unpack_found, found))
         self._turns: dict[int, SourceTurn | str] = {}
         self._dialogue: Dialogue | str | None = None
 
@@ -248,20 +319,44 @@ def _unusable(assignment: Assignment, decisions: Iterable[Decision], why: str) -
         yield unusable_decision(decision, f"unused_response: {why.partition(': ')[2]}")
 
 
-class _SettleDialogue(beam.DoFn):
-    """(dialogue id, packed _Joined) to its outcome, on several outputs.
+class _SettleDialogues(RunWritingDoFn):
+    """(shard, {its dialogues, what workers repeated}) to the outcomes of the dialogues, on several outputs.
 
     Args:
+      output: below which runs are written.
       seed: of the draws.
     """
 
-    def __init__(self, seed: int) -> None:
-        super().__init__()
+    def __init__(self, output: str, seed: int) -> None:
+        super().__init__(output)
         self.seed = seed
 
-    def process(self, element: tuple[str, bytes], repeats: Mapping[str, int]) -> Iterator[TaggedOutput]:
-        name, packed = element
-        joined = _unpack(packed)
+    def process(self, element: tuple[str, Mapping[str, Iterable[Run]]]) -> Iterator[TaggedOutput]:
+        _, groups = element
+        gathered = GatheredRuns(self.runs)
+        repeats = {key for key, _ in joined(groups["repeats"])}
+        summaries, counts = [sum_up([])], Counts()
+        for name, (packed,) in joined(groups["dialogues"]):
+            for part in map(_unpack, packed):
+                outcome = self._settled(part, repeats)
+                summaries.append(summarise(outcome, len(part.turns)))
+                counts.update(
+                    Counts.named(
+                        decisions_settled=sum(map(len, part.decisions.values())),
+                        answers_audited=sum(bool(row["text"].strip()) for row in outcome.audit),
+                        used=sum(row["disposition"] == "used" for row in outcome.audit),
+                        rewritten=len(outcome.rewritten),
+                    )
+                )
+                for output, key, content in _records(name, outcome):
+                    yield from _tagged(gathered.add(output, key, content))
+            if len(summaries) >= _SUMMARIES:
+                summaries = [sum_up(summaries)]
+        yield from _tagged(gathered.flush())
+        yield from tag_counts(counts)
+        yield TaggedOutput(SUMMARY, sum_up(summaries))
+
+    def _settled(self, joined: _Joined, repeats: Set[str]) -> Outcome:
         assignments: dict[int, list[Assignment]] = defaultdict(list)
         for assignment in joined.assignments:
             assignments[place_of(assignment.service_name)[1]].append(assignment)
@@ -272,27 +367,24 @@ class _SettleDialogue(beam.DoFn):
             self.seed,
             lambda worker, answer: is_repeated(worker, answer, repeats),
         )
-        counts = Counts.named(
-            decisions_settled=sum(map(len, joined.decisions.values())),
-            answers_audited=sum(bool(row["text"].strip()) for row in outcome.audit),
-            used=sum(row["disposition"] == "used" for row in outcome.audit),
-            rewritten=len(outcome.rewritten),
-        )
-        yield from tag_counts(counts)
-        yield TaggedOutput(_REWRITTEN, (name, b"".join(_encode_line(turn) + b"\n" for turn in outcome.rewritten)))
-        yield TaggedOutput(AUDIT, (name, audit.pack_table(pa.Table.from_pylist(outcome.audit, REWRITINGS))))
-        yield TaggedOutput(SUMMARY, summarise(outcome, len(joined.turns)))
-        yield from tag_dead_letters(outcome.dead)
-        for row in outcome.audit:
-            show_progress(row["disposition"], 1)
+        show_progress(Counter(row["disposition"] for row in outcome.audit))
+        return outcome
 
 
-def _rewritten_file(_: None, parts: Iterable[tuple[str, bytes]]) -> tuple[str, bytes]:
-    """``rewritten.jsonl``: the lines of all dialogues, in the order of the ids."""
-    return REWRITTEN_FILE, b"".join(lines for _, lines in sorted(parts))
+def _records(name: str, outcome: Outcome) -> Iterator[tuple[str, bytes, bytes]]:
+    """(output, sort key, content) of a dialogue."""
+    key = sort_key(name)
+    yield REWRITTEN_FILE, key, b"".join(_encode_line(turn) + b"\n" for turn in outcome.rewritten)
+    yield SHORTFALL_FILE, key, b"".join(islice(shortfall_lines(outcome.short), 1, None))
+    yield AUDIT, key, audit.pack_table(pa.Table.from_pylist(outcome.audit, REWRITINGS))
+    for record in packed_reviews(outcome.reviews):
+        yield REVIEWS, *record
+    for letter in outcome.dead:
+        yield DEAD_LETTERS, dead_letter_key(letter), b""
 
 
-def _repeated_by(worker: str, written: Iterable[Sequence[Written]]) -> Iterator[tuple[str, int]]:
-    """(key, 1) of what a worker repeated."""
-    for key in repeated(worker, written):
-        yield key, 1
+def _tagged(runs: Iterable[tuple[str, Run]]) -> Iterator[TaggedOutput]:
+    """Runs for their outputs; those of lines with the path of the file."""
+    for output, run in runs:
+        lines = output in (REWRITTEN_FILE, SHORTFALL_FILE)
+        yield TaggedOutput(LINES, (output, run)) if lines else TaggedOutput(output, run)

@@ -1,17 +1,16 @@
-"""The metadata files of ``compose_variations``, from one summary per dialogue: statistics, report, shortfall."""
+"""The metadata files of ``compose_variations``, from summaries of its dialogues: statistics, report, shortfall."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from parapet.schemas.decisions import csv_bytes
+from parapet.schemas.decisions import csv_lines
 from parapet.schemas.responses import DISPOSITIONS
 from parapet.schemas.rewritings import KINDS, Kind
-from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd_variations.report import Example
 from parapet.transforms.crowd_variations.settle import Entry, Outcome, Short
 from parapet.transforms.crowd_variations.tasks import FIELD_OF
@@ -34,30 +33,32 @@ SHORTFALL_COLUMNS = (
     "in_review",
 )
 
-REWRITTEN_FILE = "rewritten.jsonl"
+REWRITTEN_FILE, SHORTFALL_FILE = "rewritten.jsonl", "shortfall.csv"
 
 SHOWN = 6  # examples of a kind on the page
 SHOWN_REASON = 2  # of a reason
 
 
 class Summary(msgspec.Struct):
-    """What the page and the numbers need of one dialogue's outcome.
+    """What the page and the numbers need of the outcomes of dialogues.
 
     Attributes:
-      turns: that were to be rewritten.
+      turns: that were to be rewritten; ``incomplete`` of them lack a good answer of some kind.
+      short: kind to number of turns without a good answer.
       answers: (kind, disposition) to number of answers. ``reasons`` with the reason too.
       words: kind to words of the sentences and of the rewritings that are used; ``letters`` to their letters and those
         that changed.
+      examples: some of each kind, disposition and reason.
     """
 
     turns: int
-    answers: dict[tuple[Kind, str], int]
-    reasons: dict[tuple[Kind, str, str], int]
+    incomplete: int
+    short: Counter[Kind]
+    answers: Counter[tuple[Kind, str]]
+    reasons: Counter[tuple[Kind, str, str]]
     words: dict[Kind, tuple[int, int]]
     letters: dict[Kind, tuple[int, int]]
-    decisions: dict[str, int]
-    reviews: list[ReviewItem]
-    short: list[Short]
+    decisions: Counter[str]
     examples: list[Example]
 
 
@@ -67,15 +68,33 @@ def summarise(outcome: Outcome, turns: int) -> Summary:
     used = [entry for entry in entries if entry.disposition == "used"]
     return Summary(
         turns,
-        dict(Counter((entry.answer.kind, entry.disposition) for entry in entries)),
-        dict(Counter((entry.answer.kind, entry.disposition, _reason(entry)) for entry in entries if entry.reason)),
-        _sums(used, lambda entry: (len(entry.answer.original), len(entry.answer.words))),
-        _sums(used, lambda entry: (len(entry.answer.turn.utterance), _edits(entry))),
-        dict(Counter(entry.decision.decision for entry in entries if entry.decision is not None)),
-        outcome.reviews,
-        outcome.short,
+        len({missing.turn for missing in outcome.short}),
+        Counter(missing.kind for missing in outcome.short),
+        Counter((entry.answer.kind, entry.disposition) for entry in entries),
+        Counter((entry.answer.kind, entry.disposition, _reason(entry)) for entry in entries if entry.reason),
+        _sums((entry.answer.kind, len(entry.answer.original), len(entry.answer.words)) for entry in used),
+        _sums((entry.answer.kind, len(entry.answer.turn.utterance), _edits(entry)) for entry in used),
+        Counter(entry.decision.decision for entry in entries if entry.decision is not None),
         _fewest([_example(entry) for entry in entries], 1),
     )
+
+
+def sum_up(summaries: Iterable[Summary]) -> Summary:
+    """One summary of several."""
+    total = Summary(0, 0, Counter(), Counter(), Counter(), {}, {}, Counter(), [])
+    for summary in summaries:
+        total.turns += summary.turns
+        total.incomplete += summary.incomplete
+        total.short.update(summary.short)
+        total.answers.update(summary.answers)
+        total.reasons.update(summary.reasons)
+        total.decisions.update(summary.decisions)
+        for sums, more in ((total.words, summary.words), (total.letters, summary.letters)):
+            for kind, (before, after) in more.items():
+                sums[kind] = (sums.get(kind, (0, 0))[0] + before, sums.get(kind, (0, 0))[1] + after)
+        total.examples += summary.examples
+    total.examples = _fewest(total.examples, SHOWN)
+    return total
 
 
 def _reason(entry: Entry) -> str:
@@ -86,12 +105,10 @@ def _edits(entry: Entry) -> int:
     return int(levenshtein(entry.answer.text, entry.answer.turn.utterance))
 
 
-def _sums(entries: Iterable[Entry], numbers: Any) -> dict[Kind, tuple[int, int]]:
+def _sums(numbers: Iterable[tuple[Kind, int, int]]) -> dict[Kind, tuple[int, int]]:
     sums: dict[Kind, tuple[int, int]] = {}
-    for entry in entries:
-        before, after = sums.get(entry.answer.kind, (0, 0))
-        more, most = numbers(entry)
-        sums[entry.answer.kind] = (before + more, after + most)
+    for kind, before, after in numbers:
+        sums[kind] = (sums.get(kind, (0, 0))[0] + before, sums.get(kind, (0, 0))[1] + after)
     return sums
 
 
@@ -112,19 +129,16 @@ def _fewest(examples: Iterable[Example], n: int) -> list[Example]:
     return [example for group in groups.values() for example in group]
 
 
-def used_examples(summaries: Iterable[Summary]) -> dict[str, list[Example]]:
+def used_examples(summary: Summary) -> dict[str, list[Example]]:
     """Of each kind some that are used."""
-    found = _fewest(
-        (example for summary in summaries for example in summary.examples if example.disposition == "used"), SHOWN
-    )
-    return {kind: [example for example in found if example.kind == kind] for kind in KINDS}
+    used = [example for example in summary.examples if example.disposition == "used"]
+    return {kind: [example for example in _fewest(used, SHOWN) if example.kind == kind] for kind in KINDS}
 
 
-def other_examples(summaries: Iterable[Summary]) -> dict[tuple[str, str], list[Example]]:
+def other_examples(summary: Summary) -> dict[tuple[str, str], list[Example]]:
     """(disposition, reason) to some that were rejected or held."""
     groups: dict[tuple[str, str], list[Example]] = defaultdict(list)
-    examples = (example for summary in summaries for example in summary.examples)
-    for example in sorted(example for example in examples if example.disposition in ("rejected", "review")):
+    for example in sorted(example for example in summary.examples if example.disposition in ("rejected", "review")):
         group = groups[example.disposition, example.reason]
         if len(group) < SHOWN_REASON:
             group.append(example)
@@ -132,55 +146,46 @@ def other_examples(summaries: Iterable[Summary]) -> dict[tuple[str, str], list[E
 
 
 def statistics(
-    summaries: Sequence[Summary], dead_letters: int, agreement: dict[str, Any] | None, method: Mapping[str, str]
+    summary: Summary, dead_letters: int, agreement: dict[str, Any] | None, method: Mapping[str, str]
 ) -> dict[str, Any]:
     """The content of ``statistics.json``.
 
     Args:
-      summaries: one a dialogue.
+      summary: of all dialogues.
       dead_letters: how many.
       agreement: of two reviewers, or None.
       method: the options of the run.
     """
-    answers: Counter[tuple[str, str]] = Counter()
-    reasons: Counter[tuple[str, str, str]] = Counter()
-    decisions: Counter[str] = Counter({"accept": 0, "reject": 0, "fix": 0})
-    for summary in summaries:
-        answers.update(summary.answers)
-        reasons.update(summary.reasons)
-        decisions.update(summary.decisions)
-    short = [missing for summary in summaries for missing in summary.short]
-    turns = sum(summary.turns for summary in summaries)
     return {
-        "turns": turns,
-        "complete": turns - len({(missing.dialogue_id, missing.turn) for missing in short}),
-        "short": len(short),
-        "answers": _dispositions(answers, KINDS),
-        "reasons": _reasons(reasons, KINDS),
+        "turns": summary.turns,
+        "complete": summary.turns - summary.incomplete,
+        "short": summary.short.total(),
+        "answers": _dispositions(summary.answers, KINDS),
+        "reasons": _reasons(summary.reasons, KINDS),
         "kinds": {
             kind: {
-                "turns": answers[kind, "used"],
-                "short": sum(missing.kind == kind for missing in short),
-                "answers": _dispositions(answers, [kind]),
-                "reasons": _reasons(reasons, [kind]),
-                "words": _share(summaries, kind, "words"),
-                "letters_changed": _share(summaries, kind, "letters"),
+                "turns": summary.answers[kind, "used"],
+                "short": summary.short[kind],
+                "answers": _dispositions(summary.answers, [kind]),
+                "reasons": _reasons(summary.reasons, [kind]),
+                "words": _share(summary.words.get(kind)),
+                "letters_changed": _share(summary.letters.get(kind)),
             }
             for kind in KINDS
         },
         "dead_letters": dead_letters,
         "agreement": agreement,
-        "decisions": dict(sorted(decisions.items())),
+        "decisions": dict(sorted({"accept": 0, "reject": 0, "fix": 0, **summary.decisions}.items())),
         "method": dict(method),
     }
 
 
-def _dispositions(answers: Mapping[tuple[str, str], int], kinds: Iterable[str]) -> dict[str, int]:
+def _dispositions(answers: Mapping[tuple[Kind, str], int], kinds: Iterable[Kind]) -> dict[str, int]:
     counts: dict[str, int] = {name: sum(answers.get((kind, name), 0) for kind in kinds) for name in DISPOSITIONS}
     return {"total": sum(counts.values()), **counts}
 
 
-def _reasons(reasons: Mapping[tuple[str, str, str], int], kinds: Iterable[str]) -> dict[str, dict[str, int]]:
+def _reasons(reasons: Mapping[tuple[Kind, str, str], int], kinds: Iterable[Kind]) -> dict[str, dict[str, int]]:
     found: dict[str, Counter[str]] = {name: Counter() for name in ("rejected", "review", "surplus", "duplicate")}
     for (kind, disposition, reason), n in reasons.items():
         if kind in kinds:
@@ -188,11 +193,9 @@ def _reasons(reasons: Mapping[tuple[str, str, str], int], kinds: Iterable[str]) 
     return {disposition: dict(sorted(counts.items())) for disposition, counts in found.items()}
 
 
-def _share(summaries: Iterable[Summary], kind: Kind, what: str) -> float | None:
+def _share(sums: tuple[int, int] | None) -> float | None:
     """The second sum over the first, of all that is used: 1.4 is 40 % more words."""
-    pairs = [pair for summary in summaries if (pair := getattr(summary, what).get(kind))]
-    before, after = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
-    return round(after / before, 4) if before else None
+    return round(sums[1] / sums[0], 4) if sums and sums[0] else None
 
 
 def of_other_sentences(numbers: Mapping[str, Any]) -> bool:
@@ -202,9 +205,9 @@ def of_other_sentences(numbers: Mapping[str, Any]) -> bool:
     return bool(2 * far > typos["answers"]["total"])
 
 
-def shortfall_csv(short: Iterable[Short]) -> bytes:
-    """One row for each turn and kind without a good answer."""
-    return csv_bytes(
+def shortfall_lines(short: Iterable[Short]) -> Iterator[bytes]:
+    """``shortfall.csv``: its header, and a row for each turn and kind of a dialogue without a good answer."""
+    return csv_lines(
         SHORTFALL_COLUMNS,
         (
             [
@@ -219,6 +222,6 @@ def shortfall_csv(short: Iterable[Short]) -> bytes:
                 "1",
                 str(missing.in_review),
             ]
-            for missing in sorted(short, key=lambda row: (row.dialogue_id, row.turn, KINDS.index(row.kind)))
+            for missing in sorted(short, key=lambda row: (row.turn, KINDS.index(row.kind)))
         ),
     )

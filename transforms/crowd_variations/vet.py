@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cached_property
 
 import msgspec
@@ -347,12 +347,17 @@ def repeated(worker: str, written: Iterable[Sequence[Written]]) -> list[str]:
     for pairs in written:
         for text, sentence in pairs:
             sentences[text].add(sentence)
-    return sorted(f"{worker} {text}" for text, found in sentences.items() if len(found) >= LEAST_SENTENCES)
+    return sorted(repeat_key(worker, text) for text, found in sentences.items() if len(found) >= LEAST_SENTENCES)
 
 
-def is_repeated(worker: str, answer: Answer, found: Mapping[str, object]) -> bool:
+def is_repeated(worker: str, answer: Answer, found: Set[str]) -> bool:
     """Whether an answer is among what :func:`repeated` has found."""
-    return bool(found) and f"{worker} {_digest(answer.words)}" in found
+    return bool(found) and repeat_key(worker, _digest(answer.words)) in found
+
+
+def repeat_key(worker: str, text: int) -> str:
+    """Of what a worker wrote: the hash of its words."""
+    return f"{worker} {text}"
 
 
 def _digest(words: tuple[str, ...]) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 from apache_beam.pvalue import TaggedOutput
+from folders import files_of
 
 from parapet.pipelines.main import main
-from parapet.schemas.responses import Assignment
+from parapet.transforms import sorted_runs
 from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.crowd import reading, settle
 from parapet.transforms.crowd.ingest import files
@@ -46,8 +46,12 @@ def test_assignments_lost_on_the_way_to_their_service_fail_the_run(tmp_path: Pat
 
 
 def test_assignments_lost_after_reading_fail_the_run(tmp_path: Path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(reading, "_unpack_assignments", lambda batch: unpack(batch)[1:])
-    unpack = msgspec.msgpack.Decoder(list[Assignment]).decode
+    def losing(runs):
+        for read, decisions in batches(runs):
+            yield read[1:], decisions
+
+    batches = reading._batches
+    monkeypatch.setattr(reading, "_batches", losing)
     assert fails_unpublished(tmp_path / "out")
     assert "balance for assignments_read" in capsys.readouterr().err
 
@@ -88,9 +92,18 @@ def test_any_count_that_is_off_is_a_failure(name: str) -> None:
         check_invariants(Counts.named(**{**GOOD, name: GOOD[name] - 1}), INVARIANTS)
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 7])
-def test_buckets_part_by_assignment_alone(buckets: int) -> None:
-    ids = [f"3{i:05}" for i in range(200)]
-    found = {i: reading.bucket_of(i, buckets) for i in ids}
-    assert set(found.values()) == {str(n) for n in range(buckets)}
-    assert found == {i: reading.bucket_of(i, buckets) for i in reversed(ids)}
+@pytest.mark.parametrize("command", ["compose", "compose_variations"])
+def test_runs_in_files_give_the_same_bytes(tmp_path: Path, monkeypatch, command: str) -> None:
+    assert main([command, "--quiet", "--output", str(tmp_path / "in_memory")]) == 0
+    open_file = sorted_runs.RunWriter._open
+    monkeypatch.setattr(reading, "_SMALL", 0)
+    monkeypatch.setattr(reading, "_BUCKET_BYTES", 20_000)
+    monkeypatch.setattr(reading, "_BATCH_SIZE", 10)
+    monkeypatch.setattr(sorted_runs, "_GATHERED", 30_000)
+    monkeypatch.setattr(sorted_runs, "_LEAST", 100)
+    monkeypatch.setattr(sorted_runs, "_BUFFERS", 100)
+    opened: list[str] = []
+    monkeypatch.setattr(sorted_runs.RunWriter, "_open", lambda self: opened.append(self._output) or open_file(self))
+    assert main([command, "--quiet", "--output", str(tmp_path / "in_files")]) == 0
+    assert len(set(opened)) == 1 < len(opened)
+    assert files_of(tmp_path / "in_files") == files_of(tmp_path / "in_memory")

@@ -1,8 +1,8 @@
 import csv
 import io
 import json
-import random
 from html.parser import HTMLParser
+from itertools import groupby
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +14,9 @@ from parapet.transforms.crowd.review import (
     MAX_SHOWN,
     Neighbours,
     ReviewItem,
-    review_csv,
+    review_order,
     review_pages,
+    review_sheet,
     visible,
 )
 
@@ -64,6 +65,10 @@ def only_page(items, explanations=EXPLANATIONS):
     return data
 
 
+def review_csv(items, explanations):
+    return b"".join(review_sheet(items, explanations))
+
+
 def sheet(items):
     return list(csv.DictReader(io.StringIO(review_csv(items, EXPLANATIONS).decode("utf-8"), newline="")))
 
@@ -102,13 +107,6 @@ def test_a_filled_sheet_is_a_decisions_file():
         [Decision("A001:slot_2", "accept", source="review.csv: row 3")],
         [],
     )
-
-
-def test_order_of_arrival_does_not_matter():
-    items = [item(i, f"S_{i % 3}/slot/x", task) for i in range(20) for task in ("names", "descriptions")]
-    shuffled = random.Random(5).sample(items, len(items))
-    assert review_csv(items, EXPLANATIONS) == review_csv(shuffled, EXPLANATIONS)
-    assert list(review_pages(items, EXPLANATIONS, 7)) == list(review_pages(shuffled, EXPLANATIONS, 7))
 
 
 @settings(max_examples=60, deadline=None)
@@ -207,13 +205,37 @@ def test_pages_keep_an_element_together():
     ]
 
 
+def plain_sizes(items, per_page):
+    """The numbers of items of the pages, made one item at a time."""
+    sizes = [0] if items else []
+    for _, of_element in groupby(items, key=lambda item: item.element_id):
+        element = list(of_element)
+        if sizes[-1] and sizes[-1] + len(element) > per_page:
+            sizes.append(0)
+        for _ in element:
+            if sizes[-1] == per_page:
+                sizes.append(0)
+            sizes[-1] += 1
+    return sizes
+
+
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 8))
 @settings(max_examples=30, deadline=None)
 def test_pages_have_every_item_once(elements, per_page):
     items = [item(i, f"S_1/slot/{element}") for i, element in enumerate(elements)]
+    items.sort(key=review_order)
     pages = [Reader(data).json()["items"] for _, data in review_pages(items, EXPLANATIONS, per_page)] if items else []
+    assert [len(page) for page in pages] == plain_sizes(items, per_page)
     assert all(0 < len(page) <= per_page for page in pages)
     assert sorted(key for page in pages for key, _ in page) == sorted(i.response_id for i in items)
+
+
+def test_of_too_many_items_the_first_have_pages():
+    items = [item(i, f"S_1/slot/{i}") for i in range(12)]
+    pages = [data.decode() for _, data in review_pages(items, EXPLANATIONS, per_page=5, most=2)]
+    assert ["held back 12 answers" in page and "have the first 10 answers, " in page for page in pages] == [True, True]
+    assert not any("have the first" in data.decode() for _, data in review_pages(items, EXPLANATIONS, per_page=6))
+    assert len(sheet(items)) == 12
 
 
 def test_a_page_of_no_items_is_refused():
