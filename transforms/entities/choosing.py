@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 
 from parapet.transforms.entities import forms
 from parapet.transforms.entities.groups import DialogueValues, Group, Kinds
 from parapet.transforms.entities.kinds import CHOICE, FORMS
 from parapet.transforms.entities.sources import ATTEMPTS, Sources
-from parapet.transforms.entities.vocabulary import Training, words
+from parapet.transforms.entities.vocabulary import Training, words_of
 from parapet.transforms.seeding import stable_hash
 
 _WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps its weekday
 _MINUTES = [minute for minute in range(-60, 61) if minute]
 _MORE_MINUTES = [minute for minute in range(-120, 121) if minute]
+_SIZES = (15, 5)  # what is round stays round where that can be: a 4 o'clock becomes a quarter past rather than 3:55
+_HALF_DAY = (1 << 720) - 1  # of minutes, a bit each
+_NEAR = (1 << 241) - 1  # two hours before and after
 _FORM_ATTEMPTS = 40  # of a form in which training has most, more find no more
 
 Renderer = Callable[[str], str | None]  # writes the new value in the form of an old one; None if unknown
@@ -40,9 +45,9 @@ class Chooser:
         surfaces = [text for group in found.groups for text in group.surfaces]
         self.taken = {text.casefold() for text in (*surfaces, *(text for _, _, text in found.closed))}
         # A new value must not contain an old one: leftovers of the old one could not be distinguished from it.
-        self.old: dict[str, list[list[str]]] = {}
+        self.old: dict[str, list[tuple[str, ...]]] = {}
         for text in surfaces:
-            if of_text := words(text):
+            if of_text := words_of(text):
                 self.old.setdefault(of_text[0], []).append(of_text)
 
     def choose(self) -> None:
@@ -65,23 +70,29 @@ class Chooser:
 
     def _take(self, group: Group, new: str, render: Renderer, unseen: bool = True) -> bool:
         """Takes a value as the replacement of a group, if it is suitable."""
-        shown = {}
+        shown: dict[str, str] = {}
+        fresh = {new}
+        if unseen and leaks(self.training, group.kind, new):
+            return False
         for surface in group.surfaces:
             said = render(surface)
             if said is None:
                 return False
+            if said not in fresh:
+                if unseen and leaks(self.training, group.kind, said):
+                    return False
+                fresh.add(said)
             shown[surface] = said
-        fresh = {*shown.values(), new}
-        if any(text.casefold() in self.taken or self._holds_old(words(text)) for text in fresh):
+        if any(text.casefold() in self.taken or self._holds_old(words_of(text)) for text in fresh):
             return False
-        if unseen and any(leaks(self.training, group.kind, text) for text in fresh):
-            return False
-        self.taken |= {text.casefold() for text in fresh}
+        self.taken.update(text.casefold() for text in fresh)
         group.replacement, group.shown = shown[group.canonical], shown
         return True
 
-    def _holds_old(self, new: list[str]) -> bool:
-        return any(new[i : i + len(old)] == old for i, word in enumerate(new) for old in self.old.get(word, ()))
+    def _holds_old(self, new: tuple[str, ...]) -> bool:
+        return any(
+            new[i : i + len(old)] == old for i, word in enumerate(new) if word in self.old for old in self.old[word]
+        )
 
     def _undo(self, groups: Iterable[Group]) -> None:
         for group in groups:
@@ -130,29 +141,42 @@ class Chooser:
             if time is None:
                 group.reason = "unknown_form"
         known = [(group, time) for group, time in times if time is not None]
-        # What is round stays round where that can be: a 4 o'clock becomes a quarter past rather than 3:55.
-        for size, minutes in itertools.product((15, 5), self._order(_MINUTES, "")):
-            moved = [(group, time, time + minutes) for group, time in known]
-            if all(self._can_be(*one, size) for one in moved):
-                if all(self._take_time(group, new) for group, _, new in moved):
-                    return
-                self._undo(group for group, _ in known)
+        for size in _SIZES if known else ():
+            # Bit 720 + n is set where all of them may move by n minutes.
+            moves = functools.reduce(operator.and_, (self._moves(group, time, size) for group, time in known))
+            for minutes in self._order(_MINUTES, "") if moves else ():
+                if moves >> (720 + minutes) & 1:
+                    if all(self._take_time(group, time + minutes) for group, time in known):
+                        return
+                    self._undo(group for group, _ in known)
         for group, time in known:
-            moves = itertools.product((15, 5), self._order(_MORE_MINUTES, group.key))
-            if not any(
-                self._can_be(group, time, time + n, size) and self._take_time(group, time + n) for size, n in moves
-            ):
+            if not any(self._take_time(group, time + n) for n in self._moves_alone(group, time)):
                 group.reason = "no_unseen_value"
+
+    def _moves_alone(self, group: Group, time: int) -> Iterator[int]:
+        order = self._order(_MORE_MINUTES, group.key)
+        for size in _SIZES:
+            moves = self._moves(group, time, size)
+            yield from (minutes for minutes in order if moves >> (720 + minutes) & 1)
+
+    def _moves(self, group: Group, time: int, size: int) -> int:
+        """By how many minutes a time may move: bit 720 + n of the result stands for n of them.
+
+        Mornings stay mornings, and round times round: nobody books at 6:47 pm, even where some trains leave then. And
+        training has the new time in none of the styles in which the group writes it.
+        """
+        allowed = _HALF_DAY << time // 720 * 720 & _NEAR << time >> 120
+        for step in {size, 5, self._step(group)}:
+            if time % step == 0:
+                allowed &= _multiples(step)
+        for style in {forms.style_of_time(text) for text in (*group.surfaces, "00:00")}:
+            allowed = unseen_times(self.training, style, allowed)
+        return allowed << 720 >> time
 
     def _order(self, minutes: list[int], key: str) -> list[int]:
         """By how many minutes a time may move, in the order in which they are tried."""
         start = stable_hash(self.sources.seed, "minutes", self.id, key) % len(minutes)
         return minutes[start:] + minutes[:start]
-
-    def _can_be(self, group: Group, old: int, new: int, size: int) -> bool:
-        """Mornings stay mornings, and round times round: nobody books at 6:47 pm, even where some trains leave then."""
-        steps = (size, 5, self._step(group))
-        return new // 720 == old // 720 and not any(new % step and not old % step for step in steps)
 
     def _take_time(self, group: Group, minutes: int) -> bool:
         return self._take(group, forms.said_time(minutes, "00:00"), lambda like: forms.said_time(minutes, like))
@@ -183,7 +207,9 @@ class Chooser:
             step = self._step(group)
             number = stable_hash(self.sources.seed, "value", self.id, group.key)
             drawn = itertools.islice(forms.other_amounts(amount, number, step), ATTEMPTS)
-            return ((forms.said_price(new, group.canonical), _price(new)) for new in drawn), ""
+            # Of whole prices training may have all: most candidates are dropped here.
+            prices = ((forms.said_price(new, group.canonical), new) for new in drawn)
+            return ((price, _price(new)) for price, new in prices if not self.training.leaks(price)), ""
         if group.kind != "phone":
             code = forms.code_of(group.canonical)
             if not code or any(forms.code_of(text) != code for text in group.surfaces):
@@ -195,6 +221,24 @@ class Chooser:
             return None, "unknown_form"
         made = (forms.other_digits(group.canonical, number) for number in numbers)
         return ((forms.said_phone(new, group.canonical), _phone(new)) for new in made), ""
+
+
+def unseen_times(training: Training, style: str, minutes: int) -> int:
+    """Of some minutes of the day, a bit each, those that training does not have as times of this style."""
+    known, unseen = training.times.get(style, (0, 0))
+    missing = minutes & ~known
+    while missing:
+        bit = missing & -missing
+        missing ^= bit
+        if not training.leaks(forms.said_time(bit.bit_length() - 1, style)):
+            unseen |= bit
+    training.times[style] = known | minutes, unseen
+    return minutes & unseen
+
+
+@functools.cache
+def _multiples(step: int) -> int:
+    return sum(1 << minute for minute in range(0, 1440, step))
 
 
 def _name_like(group: Group, name: str) -> Renderer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
+from functools import lru_cache
 
 from parapet.transforms.entities.kinds import ISO_DATE
 
@@ -98,6 +99,17 @@ def minutes_said(text: str) -> int | None:
     return 60 * (hour % 12 + 12 * (found["half"].lower() == "p")) + minute
 
 
+@lru_cache(10_000)
+def style_of_time(like: str) -> str:
+    """A short text in whose style :func:`said_time` writes what it writes in the style of another."""
+    if found := _CLOCK.fullmatch(like):
+        return "00:00" if len(found[1]) == 2 else f"{found[1]}:00"
+    if styled := _HALF_DAY.fullmatch(like):
+        half = "A" if styled["half"].isupper() else "a"
+        return f"1{styled['blank']}{half}{styled['dot']}m{styled['last']}"
+    return ""
+
+
 def said_time(minutes: int, like: str) -> str:
     """A time in the style of another: ``17:30``, ``5:30``, ``5:30 PM`` or ``5:30pm``.
 
@@ -143,14 +155,21 @@ def amount_of(text: str) -> str | None:
     return found[0].replace(",", "") if len(found) == 1 else None
 
 
+@lru_cache(10_000)
+def _around_amount(like: str) -> tuple[str, str, bool]:
+    """What is before the one number of a price, and behind it; and whether thousands have commas."""
+    found = _AMOUNT.search(like)
+    assert found is not None
+    return like[: found.start()], like[found.end() :], "," in found[0]
+
+
 def said_price(amount: str, like: str) -> str:
-    """An amount with the currency, and the commas, of another price."""
-
-    def written(found: re.Match[str]) -> str:
+    """An amount with the currency, and the commas, of another price, which has one number."""
+    before, behind, commas = _around_amount(like)
+    if commas:
         whole, point, cents = amount.partition(".")
-        return (f"{int(whole):,}" if "," in found[0] else whole) + point + cents
-
-    return _AMOUNT.sub(written, like)
+        amount = f"{int(whole):,}{point}{cents}"
+    return before + amount + behind
 
 
 def other_amounts(amount: str, number: int, step: int) -> Iterator[str]:
@@ -199,6 +218,7 @@ def other_digits(like: str, number: int) -> str:
     return digits[:kept] + new
 
 
+@lru_cache(10_000)
 def _area_of(like: str) -> int:
     """How many digits stand for country and area. Four are changed at least, or all but one."""
     groups = [len(group) for group in re.findall(r"\d+", like)]

@@ -15,8 +15,10 @@ from parapet.transforms.speech.spoken import Normalisation, load_normalisation, 
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, SlotKind]
+Annotation = tuple[Slot, tuple[str, ...], str | None]  # values that are the same, and their canonical form if known
 
 _UNKNOWN = SlotKind(OTHER)
+_RANKS = {kind: rank for rank, kind in enumerate(REPLACED)}
 
 
 class Group(msgspec.Struct):
@@ -103,7 +105,7 @@ class _Values:
             slots = sorted({slot for key in keys for slot in self.slots[key]})
             named = sorted({key for key in keys if key in self.canonical})
             canonical = min(self.canonical[named[0]]) if named else _fullest(surfaces)
-            kind = min((kinds[slot].kind for slot in slots), key=REPLACED.index)
+            kind = min((kinds[slot].kind for slot in slots), key=_RANKS.__getitem__)
             group = Group(canonical.casefold(), kind_of_value(kind, canonical), canonical, surfaces, slots)
             if group.kind == OTHER:
                 group.reason = reason_of(OTHER)
@@ -130,15 +132,14 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
     said: set[str] = set()
     every: dict[Slot, set[str]] = {}
     marked: list[tuple[Slot, str]] = []
+    for slot, same, canonical in annotations(dialogue):
+        every.setdefault(slot, set()).update([value.casefold() for value in (*same, canonical or "")])
+        if kinds.get(slot, _UNKNOWN).kind in REPLACED:
+            values.add(slot, same, canonical)
+        else:
+            closed.update((*slot, value) for value in (*same, canonical or "") if not is_none(value))
     for turn in dialogue.turns:
         for frame in turn.frames:
-            for name, same, canonical in annotated(frame):
-                slot = (frame.service, name)
-                every.setdefault(slot, set()).update(value.casefold() for value in (*same, canonical or ""))
-                if kinds.get(slot, _UNKNOWN).kind in REPLACED:
-                    values.add(slot, same, canonical)
-                else:
-                    closed.update((*slot, value) for value in (*same, canonical or "") if not is_none(value))
             for span in frame.slots:
                 if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
                     text = turn.utterance[max(0, span.start) : max(0, span.exclusive_end)]
@@ -186,6 +187,16 @@ def _keep_parts(groups: Sequence[Group]) -> None:
             group.reason = "kept_elsewhere"
 
 
+def annotations(dialogue: Dialogue) -> Iterable[Annotation]:
+    """The values of all frames, each annotation once: states repeat what has been said."""
+    return dict.fromkeys(
+        ((frame.service, name), tuple(same), canonical)
+        for turn in dialogue.turns
+        for frame in turn.frames
+        for name, same, canonical in annotated(frame)
+    )
+
+
 def annotated(frame: Frame) -> Iterator[tuple[str, list[str], str | None]]:
     """The values of a frame: (slot, values that are the same, their canonical form where one is known)."""
     for action in frame.actions or []:
@@ -219,10 +230,8 @@ def reason_of(kind: str) -> str:
 
 def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
     """Every value of a dialogue: (slot, value, whether it is known to be a canonical form)."""
-    for turn in dialogue.turns:
-        for frame in turn.frames:
-            for name, same, canonical in annotated(frame):
-                for value in same:
-                    yield (frame.service, name), value, False
-                if canonical is not None:
-                    yield (frame.service, name), canonical, True
+    for slot, same, canonical in annotations(dialogue):
+        for value in same:
+            yield slot, value, False
+        if canonical is not None:
+            yield slot, canonical, True

@@ -8,6 +8,7 @@ the kind is ``other``, whose values are kept: a value that stays is better than 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -274,6 +275,7 @@ def _mostly(shape: re.Pattern[str], values: Sequence[str]) -> bool:
     return bool(values) and 2 * sum(shape.fullmatch(value) is not None for value in values) >= len(values)
 
 
+@functools.lru_cache(1 << 16)
 def kind_of_value(kind: str, value: str) -> str:
     """The kind of one value of a slot whose values are of several: a destination may be an address or a station."""
     if kind == "person" and _is_house(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import cast
 
 import msgspec
@@ -68,15 +69,11 @@ class Table:
             surfaces.sort(key=lambda one: (-len(one.words), -len(one.text), one.text))
 
     def _add(self, text: str, group: Group | None) -> None:
-        words = list(WORD.finditer(text))
-        if not words:
-            return
-        before, behind = text[: words[0].start()], text[words[-1].end() :]
-        found = tuple(plain(word[0]) for word in words)
-        if marked_only(group, text) if group else len(found) == 1:
+        found, before, behind, piece = _parts(text)
+        if not found or (marked_only(group, text) if group else len(found) == 1):
             return
         self.heads.setdefault(found[0], []).append(Surface(found, text, before, behind, group))
-        self.pieces.update((_PIECE.findall(words[0][0].casefold())[0], found[0]))
+        self.pieces.update((piece, found[0]))
 
     def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
         """Mentions of values outside of spans, on the borders of words, the longest first, in order.
@@ -104,6 +101,16 @@ class Table:
                         free = at + size
                         break
         return mentions
+
+
+@lru_cache(1 << 16)
+def _parts(text: str) -> tuple[tuple[str, ...], str, str, str]:
+    """The words of a value, what is before and behind them, and what the first begins with, up to a mark inside."""
+    words = list(WORD.finditer(text))
+    if not words:
+        return (), "", "", ""
+    piece = _PIECE.findall(words[0][0].casefold())[0]
+    return tuple(plain(word[0]) for word in words), text[: words[0].start()], text[words[-1].end() :], piece
 
 
 def _without(utterance: str, regions: Sequence[tuple[int, int]]) -> str:
@@ -187,6 +194,9 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
     of = {surface.casefold(): group for group in found.groups for surface in group.surfaces} | found.by_surface()
     closed = {text.casefold() for _, _, text in found.closed}
     table = Table(found)
+    relative = {text for text, group in of.items() if group.kind == "date" and is_relative(text)}
+    numbers = _numbers_said(found)
+    has_choices = any(group.kind == CHOICE for group in found.groups)
     turns = []
     for position, turn in enumerate(dialogue.turns):
         try:
@@ -196,13 +206,16 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
         _keep_overlapping(marked)
         regions = [(one.start, one.end) for one in marked]
         unmarked = table.unmarked(turn.utterance, regions)
-        _keep_choices(turn, found, of, unmarked)
+        if has_choices:
+            _keep_choices(turn, of, unmarked)
         for mention in unmarked:
             group = mention.group
             if group and group.kind != CHOICE and not group.reason and _unclear(mention, group, closed):
                 group.reason = "ambiguous_word"
-        unmarked += _acted_dates(turn, of, [*marked, *unmarked])
-        _keep_numbers(turn.utterance, regions, found)
+        if relative:
+            unmarked += _acted_dates(turn, relative, of, [*marked, *unmarked])
+        if numbers:
+            _keep_numbers(turn.utterance, regions, numbers)
         turns.append(sorted([*marked, *unmarked], key=lambda one: (one.start, one.end)))
     return turns, table
 
@@ -215,22 +228,21 @@ def _unclear(mention: Mention, group: Group, closed: Iterable[str]) -> bool:
     return len(words) == 1 and (words[0].casefold() in names.COMMON or mention.text not in group.surfaces)
 
 
-def _acted_dates(turn: Turn, of: dict[str, Group], known: Sequence[Mention]) -> list[Mention]:
+def _acted_dates(turn: Turn, relative: set[str], of: dict[str, Group], known: Sequence[Mention]) -> list[Mention]:
     """Days without a month that no span marks, where an action of the turn has them and they occur once.
 
     "Is there anything else today?" has no such action; "For 3 people today?" has.
     """
     mentions: list[Mention] = []
     acted = {value for frame in turn.frames for action in frame.actions or [] for value in action.values}
-    for value in sorted(acted):
-        group = of.get(value)
-        if group is None or group.kind != "date" or not is_relative(value) or any(one.like == value for one in known):
+    for value in sorted(acted & relative):
+        if any(one.like == value for one in known):
             continue
         places = list(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", turn.utterance, re.IGNORECASE))
         if len(places) == 1:
             start, end = places[0].span()
             if not any(one.start < end and start < one.end for one in [*known, *mentions]):
-                mentions.append(Mention(start, end, turn.utterance[start:end], value, group))
+                mentions.append(Mention(start, end, turn.utterance[start:end], value, of[value]))
     return mentions
 
 
@@ -243,18 +255,26 @@ def _keep_overlapping(marked: Sequence[Mention]) -> None:
                         group.reason = "overlapping_spans"
 
 
-def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], found: DialogueValues) -> None:
+def _numbers_said(found: DialogueValues) -> list[tuple[Group, set[str]]]:
+    """The groups of which spans mark bare numbers, and these."""
+    spoken = [group for group in found.groups if group.kind in FORMS and group.kind != "date"]
+    numbers = [
+        (group, {text for text in group.surfaces if text in found.said and is_number(text.replace(",", ""))})
+        for group in spoken
+    ]
+    return [(group, texts) for group, texts in numbers if texts]
+
+
+def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], said: Sequence[tuple[Group, set[str]]]) -> None:
     """A bare number that is a value in one place, and occurs in another, is ambiguous."""
-    spoken = [group for group in found.groups if not group.reason and group.kind in FORMS and group.kind != "date"]
-    for group in spoken:
-        numbers = {text for text in group.surfaces if text in found.said and is_number(text.replace(",", ""))}
-        for word in WORD.finditer(utterance) if numbers else ():
+    for group, numbers in said:
+        for word in WORD.finditer(utterance) if not group.reason else ():
             inside = any(start < word.end() and word.start() < end for start, end in regions)
             if word[0] in numbers and not inside:
                 group.reason = "ambiguous_word"
 
 
-def _keep_choices(turn: Turn, found: DialogueValues, of: dict[str, Group], unmarked: Sequence[Mention]) -> None:
+def _keep_choices(turn: Turn, of: dict[str, Group], unmarked: Sequence[Mention]) -> None:
     """A value of a categorical slot has no span: it must occur verbatim where an action has it, and only there."""
     here = {
         group.key: group

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.entities import names
 from parapet.transforms.entities.choosing import Chooser, in_case_of, leaks
 from parapet.transforms.entities.forms import is_relative
-from parapet.transforms.entities.groups import DialogueValues, Group, Kinds, Slot, annotated, find_values, reason_of
+from parapet.transforms.entities.groups import DialogueValues, Group, Kinds, Slot, annotations, find_values, reason_of
 from parapet.transforms.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind, is_none
 from parapet.transforms.entities.mentions import Mention, Table, keep_unclear
 from parapet.transforms.entities.sources import Sources
@@ -118,19 +118,19 @@ def check_replaced(
 def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
     """Every span is a value of its slot somewhere in the dialogue, or what one that is kept is called."""
     values: dict[Slot, set[str]] = {}
-    for turn in dialogue.turns:
-        for frame in turn.frames:
-            for name, same, canonical in annotated(frame):
-                values.setdefault((frame.service, name), set()).update(
-                    folded(value) for value in (*same, canonical or "")
-                )
+    for slot, same, canonical in annotations(dialogue):
+        values.setdefault(slot, set()).update((*same, canonical or ""))
     for position, turn in enumerate(dialogue.turns):
         for frame in turn.frames:
             for span in frame.slots:
                 if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
                     text = turn.utterance[span.start : span.exclusive_end]
                     slot = (frame.service, span.slot)
-                    if {folded(text), found.spoken.get((slot, text), folded(text))}.isdisjoint(values.get(slot, ())):
+                    of_slot = values.get(slot, set())
+                    if text in of_slot:
+                        continue
+                    names = {folded(text), found.spoken.get((slot, text), folded(text))}
+                    if names.isdisjoint(map(folded, of_slot)):
                         reason = f"bad_span: {text!r} is no value of {span.slot!r} after the replacement"
                         raise InputError(reason, "", f"turns[{position}]")
 
@@ -160,8 +160,9 @@ def _check_states(before: Dialogue, after: Dialogue, found: DialogueValues) -> N
     said_before, said_after = " ", " "
     done: set[tuple[str, str, tuple[str, ...]]] = set()
     for position, (old, new) in enumerate(zip(before.turns, after.turns, strict=True)):
-        said_before += f"{' '.join(words(old.utterance))} "
-        said_after += f"{' '.join(words(new.utterance))} "
+        said = f"{' '.join(words(old.utterance))} "
+        said_before += said
+        said_after += said if new.utterance == old.utterance else f"{' '.join(words(new.utterance))} "
         for service, slot, listed, now in _states(old, new):
             group = next((of[value] for value in listed if value in of), None)
             if group is None or not group.replacement or (service, slot, tuple(listed)) in done:
@@ -241,6 +242,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
     mentions, table = keep_unclear(dialogue, found)
     Chooser(dialogue.dialogue_id, found, replacer.kinds, replacer.sources, replacer.training).choose()
     made = _copied(raw)
+    shown = {surface: group for group in found.groups if group.replacement for surface in group.surfaces}
     counts: Counter[tuple[str, Slot, str]] = Counter()
     changed = []
     for position, (turn, of_turn) in enumerate(zip(made["turns"], mentions, strict=True)):
@@ -248,7 +250,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
         if write_utterance(turn, edits, position):
             changed.append((position, edits))
         _count_mentions(of_turn, counts)
-        _write_frames(turn, found, replacer.kinds, counts)
+        _write_frames(turn, shown, replacer.kinds, counts)
     check_replaced(dialogue, made, found, mentions, table)
     leaking = sum(
         leaks(replacer.training, group.kind, text)
@@ -293,15 +295,20 @@ def _count_mentions(mentions: Sequence[Mention], counts: Counter[tuple[str, Slot
 
 
 def _write_frames(
-    turn: dict[str, Any], found: DialogueValues, kinds: Kinds, counts: Counter[tuple[str, Slot, str]]
+    turn: dict[str, Any], shown: Mapping[str, Group], kinds: Kinds, counts: Counter[tuple[str, Slot, str]]
 ) -> None:
-    """Replaces the values of a turn's frames in place."""
-    of = found.by_surface()
+    """Replaces the values of a turn's frames in place.
+
+    Args:
+      turn: as its file has it.
+      shown: each form of each value that is replaced, to its group.
+      kinds: of the slots: the values of some are kept.
+      counts: of (group, slot, place), added to.
+    """
 
     def new(slot: Slot, value: str, where: str) -> str:
-        kind = kinds.get(slot)
-        group = of.get(value) if kind is not None and kind.kind in REPLACED else None
-        if group is None or not group.replacement:
+        group = shown.get(value)
+        if group is None or slot not in kinds or kinds[slot].kind not in REPLACED:
             return value
         counts[group.key, slot, where] += 1
         return group.shown[value]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
@@ -31,7 +33,16 @@ def plain(word: str) -> str:
 
 def words(text: str) -> list[str]:
     """The words of a text: case folded, punctuation off."""
+    if text.isascii():  # then a text in lower case has the same words
+        found: list[str] = WORD.findall(text.lower())
+        return found if "'" not in text and "," not in text else [plain(word) for word in found]
     return [plain(word) for word in WORD.findall(text)]
+
+
+@lru_cache(1 << 16)
+def words_of(text: str) -> tuple[str, ...]:
+    """The same of a value: most are met again and again."""
+    return tuple(words(text))
 
 
 def folded(text: str) -> str:
@@ -61,7 +72,10 @@ class Training:
 
     def __init__(self, grams: npt.NDArray[np.uint64], texts: int) -> None:
         self.grams, self.texts = grams, texts
+        self.times: dict[str, tuple[int, int]] = {}  # see choosing.unseen_times
+        self._sorted = memoryview(grams)
         self._known: dict[str, bool] = {}
+        self._known_forms: dict[str, bool] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Training, (self.grams, self.texts)
@@ -77,14 +91,21 @@ class Training:
 
     def leaks_form(self, text: str) -> bool:
         """As ``leaks``, of a reference or postcode: what is between spaces is one word, ``cb1`` or ``3ef``."""
+        known = self._known_forms.get(text)
+        if known is not None:
+            return known
+        if len(self._known_forms) > 100_000:
+            self._known_forms.clear()
         chunks = [found for chunk in text.split() if (found := words(chunk))]
         pairs = [one + other for one, other in pairwise(chunks)] or chunks
-        return any(all(self._has(gram) for gram in grams_of(found)) for found in pairs)
+        known = any(all(self._has(gram) for gram in grams_of(found)) for found in pairs)
+        self._known_forms[text] = known
+        return known
 
     def _has(self, gram: str) -> bool:
         wanted = _hashed(gram)
-        place = int(np.searchsorted(self.grams, wanted))
-        return place < len(self.grams) and bool(self.grams[place] == wanted)
+        place = bisect_left(self._sorted, wanted)
+        return place < len(self._sorted) and self._sorted[place] == wanted
 
 
 def grams_of(found: list[str]) -> list[str]:
@@ -100,13 +121,12 @@ def training_of(texts: Iterable[str]) -> Training:
         found = words(text)
         grams.update(found)
         grams.update(grams_of(found))
-    hashes = np.fromiter((int(_hashed(gram)) for gram in grams), np.uint64, len(grams))
+    hashes = np.fromiter(map(_hashed, grams), np.uint64, len(grams))
     return Training(np.unique(hashes), len(different))
 
 
-def _hashed(gram: str) -> np.uint64:
-    data = gram.encode("utf-8", "surrogatepass")
-    return np.uint64(int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little"))
+def _hashed(gram: str) -> int:
+    return int.from_bytes(blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def texts_of(file: DialogueFile) -> Iterator[str]:
