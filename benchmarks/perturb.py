@@ -31,11 +31,11 @@ from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.entities.choosing import Chooser
 from parapet.transforms.entities.groups import DialogueValues, Group, find_values
 from parapet.transforms.entities.mentions import Table, keep_unclear, marked_in
+from parapet.transforms.entities.perturbation import UnseenEntities
 from parapet.transforms.entities.replacing import edits_of
-from parapet.transforms.entities.sources import Sources
-from parapet.transforms.entities.study import kinds_of, learn_training
 from parapet.transforms.perturb.edits import move_spans
 from parapet.transforms.perturb.typos import Rates, with_typos
+from parapet.transforms.perturbed_corpus import fitted
 from parapet.transforms.seeding import key_of
 from parapet.transforms.user_turns import UserTurn, user_turns
 from parapet.transforms.variations.paraphrase_rules import rephrased
@@ -121,17 +121,15 @@ def entities(corpus: Path) -> tuple[float, int]:
     As of the functions that others have: given what replaces what, its places in an utterance are found, marked and
     unmarked, edited, and the spans moved. What is chosen, checked and written besides is not in it.
     """
-    splits = {split.split: split for split in layout.read_root(corpus)}
-    training = learn_training(read_corpus(corpus, ["train"]).files, [splits["train"]])
     work, utterances = [], 0
-    for split in splits.values():
-        files = read_corpus(corpus, [split.split]).files
-        kinds = kinds_of(files, [split], False)
-        for _, raw, _, dialogue in (one for file in files for one in dialogues_of(file)):
+    for split in layout.read_root(corpus):
+        files = read_corpus(corpus, [split.split])
+        replacer = fitted(UnseenEntities(seed=SEED, training=corpus), files).of(("", 0))
+        for _, raw, _, dialogue in (one for file in files.files for one in dialogues_of(file)):
             assert not isinstance(dialogue, InputError)
-            found = find_values(dialogue, kinds)
+            found = find_values(dialogue, replacer.kinds)
             _, table = keep_unclear(dialogue, found)
-            Chooser(dialogue.dialogue_id, found, kinds, Sources("generated", SEED), training).choose()
+            Chooser(dialogue.dialogue_id, found, replacer.kinds, replacer.sources, replacer.training).choose()
             work.append((dialogue.turns, msgspec.json.encode(raw["turns"]), found, found.by_surface(), table))
             utterances += len(dialogue.turns)
     times = []

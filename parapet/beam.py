@@ -114,6 +114,8 @@ class Perturb(beam.PTransform):
         perturb = beam.ParDo(_Perturb(self.perturbation, self.set_name, strict))
         if not self.perturbation.needs_analysis():
             return dialogues | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
+        if not self.perturbation.analyzes_dialogues:
+            return self._with_shared(dialogues, perturb)
         files = dialogues | "As files" >> _as_files(strict)
         analysis = files.files | "Analyze" >> _Analyze(self.perturbation)
         perturbation, names = self.perturbation, tuple(analysis.shared)
@@ -128,6 +130,21 @@ class Perturb(beam.PTransform):
         perturbed = joined | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
         dead_letters = (files[DEAD_LETTERS], perturbed[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
         return _Perturbed(perturbed.dialogues, perturbed[ROWS], dead_letters)
+
+    def _with_shared(self, dialogues: beam.PCollection[Dialogue], perturb: beam.ParDo) -> Any:
+        """The dialogues perturbed with what a corpus has taught, which has nothing to do with the pipeline's own."""
+        nothing = dialogues.pipeline | "No files" >> beam.Create([], reshuffle=False)
+        analysis = nothing | "Analyze" >> _Analyze(self.perturbation)
+        perturbation, names = self.perturbation, tuple(analysis.shared)
+        shared = [beam.pvalue.AsDict(pairs) for pairs in analysis.shared.values()]
+        with_state = dialogues | "With state" >> beam.Map(
+            lambda dialogue, *shared: (
+                dialogue,
+                perturbation.state_of((id_of(dialogue, 0), 0), None, dict(zip(names, shared, strict=True))),
+            ),
+            *shared,
+        )
+        return with_state | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
 
 
 class _Perturbed(NamedTuple):

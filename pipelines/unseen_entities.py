@@ -91,7 +91,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def check(args: argparse.Namespace) -> Config:
-    """Reads flags, corpus, training and values. Raises InputError where it cannot work."""
+    """Reads the flags, and lists corpus and training. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed, read_corpus
     from parapet.transforms.entities.perturbation import UnseenEntities
     from parapet.transforms.runs import RunInfo
@@ -114,8 +114,6 @@ def check(args: argparse.Namespace) -> Config:
         logging.warning("%s", line)
     perturbation.splits = tuple(corpus.folders)
     perturbation.fit(read_corpus(root, None))
-    if perturbation.warning:
-        logging.warning("%s", perturbation.warning)
     options = {"split": args.split, **perturbation.options(), "max_bad": float(args.max_bad)}
     return Config(perturbation, corpus, RunInfo("unseen_entities", args.output, options, args.max_bad), root)
 
@@ -131,7 +129,9 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, _: dict[str, int]) -> None:
     """Prints what was replaced, what was kept, and what was left out."""
-    say_summary(config.info.output, config.perturbation)
+    statistics = say_summary(config.info.output, config.perturbation)
+    if missing := statistics.get("missing"):
+        logging.warning("%s", missing)
     warn_dead_letters(config.info.output, config.perturbation.tallies)
 
 

@@ -160,6 +160,8 @@ class Perturbation:
       shown: how many examples of a set the page shows.
       keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
       other_outputs: the tags of further outputs of the pipeline, see ``Detailed.others``.
+      analyzes_dialogues: whether :meth:`analyze` reads the dialogues that it gets. One that reads the corpus that
+        :meth:`fit` got, and that all dialogues share, gets none.
       analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
       splits: the folders of the splits that are perturbed, where :meth:`fit` gets others, too; none: all.
       max_bad: the share of the records of the analysis that may be bad, where no command's ``--max_bad`` says it.
@@ -195,6 +197,7 @@ class Perturbation:
     shown: ClassVar[int] = 12
     keeps_empty_files: ClassVar[bool] = True
     other_outputs: ClassVar[Sequence[str]] = ()
+    analyzes_dialogues: ClassVar[bool] = True
     analyzes_all_splits: ClassVar[bool] = False
 
     splits: Sequence[str] = ()

@@ -126,7 +126,9 @@ def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, A
         try:
             # Beam's default looks for a Prism binary to download before it falls back to this runner.
             with _quiet_beam(), beam.Pipeline("FnApiRunner") as pipeline:
-                files = pipeline | "Dialogue files" >> beam.Create(inlined(corpus))
+                files = pipeline | "Dialogue files" >> beam.Create(
+                    inlined(corpus) if perturbation.analyzes_dialogues else []
+                )
                 analysis = checked_analysis(perturbation, files)
                 kept = {**analysis.shared, "": analysis.states} if analysis.states else analysis.shared
                 for i, (name, pairs) in enumerate(kept.items()):

@@ -61,6 +61,8 @@ class PerturbCorpus(beam.PTransform):
         analysis = Analysis()
         if self.perturbation.needs_analysis():
             analyzed = self.corpus.files if self.analyzed is None else self.analyzed
+            if not self.perturbation.analyzes_dialogues:
+                analyzed = []
             expect_dialogues(analyzed, ANALYSIS)
             analysis = pipeline | "Analyzed files" >> beam.Create(analyzed) | "Analyze" >> _Analyze(self.perturbation)
         if analysis.states is None:

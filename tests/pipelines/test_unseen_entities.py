@@ -165,13 +165,14 @@ def test_a_gazetteer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert {row["reason"] for row in rows if row["kind"] == "time"} == {"not_in_file"}
     path.write_text("slot_or_kind,value\ncity,Quorndon\n")
     capsys.readouterr()
-    assert run(tmp_path / "few", "--values", str(path)) == 2
+    assert run(tmp_path / "few", "--values", str(path)) == 1
     told = capsys.readouterr().err
     assert re.search(
         r"towns\.csv: --values: too few values; .*: city: \d missing \(a dialogue needs \d, there are 1\)", told
     )
-    assert not (tmp_path / "few").exists()
+    assert not (tmp_path / "few" / "run.json").exists()
     assert run(tmp_path / "few", "--values", str(path), "--max_bad", "100%", "--least_changed", "0") == 0
+    assert "warning: too few values, what finds none is kept: city: " in capsys.readouterr().err
     assert "no_unseen_value" in {row["reason"] for row in rows_of(tmp_path / "few")}
 
 

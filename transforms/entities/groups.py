@@ -132,7 +132,7 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
     said: set[str] = set()
     every: dict[Slot, set[str]] = {}
     marked: list[tuple[Slot, str]] = []
-    for slot, same, canonical in annotations(dialogue):
+    for slot, same, canonical in distinct_annotations(dialogue):
         every.setdefault(slot, set()).update([value.casefold() for value in (*same, canonical or "")])
         if kinds.get(slot, _UNKNOWN).kind in REPLACED:
             values.add(slot, same, canonical)
@@ -187,7 +187,7 @@ def _keep_parts(groups: Sequence[Group]) -> None:
             group.reason = "kept_elsewhere"
 
 
-def annotations(dialogue: Dialogue) -> Iterable[Annotation]:
+def distinct_annotations(dialogue: Dialogue) -> Iterable[Annotation]:
     """The values of all frames, each annotation once: states repeat what has been said."""
     return dict.fromkeys(
         ((frame.service, name), tuple(same), canonical)
@@ -230,7 +230,7 @@ def reason_of(kind: str) -> str:
 
 def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
     """Every value of a dialogue: (slot, value, whether it is known to be a canonical form)."""
-    for slot, same, canonical in annotations(dialogue):
+    for slot, same, canonical in distinct_annotations(dialogue):
         for value in same:
             yield slot, value, False
         if canonical is not None:

@@ -12,16 +12,22 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.replacements import REPLACEMENTS
-from parapet.transforms.corpora import Corpus, Item, read_corpus, selected
+from parapet.transforms.corpora import Corpus, Item, read_corpus
 from parapet.transforms.counts import Balance, Counted, Counts, Invariant, Zero
 from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
-from parapet.transforms.entities.study import Config, split_train, study
+from parapet.transforms.entities.sources import CORPUS, GENERATED
+from parapet.transforms.entities.study import Config, Inputs, Study, inputs_of
 from parapet.transforms.perturb.edits import Edit
-from parapet.transforms.perturbation import Detailed, Perturbation, Perturbed, share_of
+from parapet.transforms.perturbation import Analysis, Detailed, Perturbation, Perturbed, Place, Shared, share_of
 from parapet.transforms.text import counted
 
 if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from parapet.schemas.dialogue_files import DialogueFile
     from parapet.transforms.report import Example, Report
+
+_REPLACER, _STUDY = "replacer", "study"
 
 CATEGORICAL = ("keep", "replace")
 
@@ -45,10 +51,9 @@ class UnseenEntities(Perturbation):
     metrics = ()
     in_folders = False
 
-    # Since fit():
-    replacer: Replacer
-    leaking_candidates: int  # values of the source that training has: they are not used
-    warning: str  # which values are missing, where some are
+    analyzes_dialogues = False
+
+    inputs: Inputs  # since fit()
 
     def __init__(
         self,
@@ -72,7 +77,7 @@ class UnseenEntities(Perturbation):
     def options(self) -> dict[str, object]:
         """The options; of a gazetteer not the place."""
         return {
-            "values": self.replacer.sources.mode,
+            "values": self.config.values if self.config.values in (GENERATED, CORPUS) else "file",
             "categorical": self.categorical,
             "least_changed": self.least_changed,
             "seed": self.seed,
@@ -80,25 +85,38 @@ class UnseenEntities(Perturbation):
         }
 
     def fit(self, corpus: Corpus) -> None:
-        """Learns what training has, and the kinds of the slots of the splits that are perturbed."""
+        """Lists what must be read: training, and the dialogues that are perturbed."""
         training = corpus if self.training is None else self.training
         if not isinstance(training, Corpus):
             training = read_corpus(training, None)
-        seen = split_train(training, self.training or "")
-        self.replacer, self.leaking_candidates, self.warning = study(
-            selected(corpus, self.splits), corpus, seen, self.config
-        )
+        self.inputs = inputs_of(corpus, self.splits, training, self.training or "", self.config)
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+        """Learns what training has, and the kinds of the slots: the same for all dialogues."""
+        import apache_beam as beam
+
+        from parapet.transforms.entities.learning import StudyCorpus
+
+        study = files.pipeline | "Corpus" >> StudyCorpus(self.inputs)
+        numbers = study | "Numbers" >> beam.Map(Study.numbers)
+        shared = study | "Shared" >> beam.Map(lambda study: ("", study.replacer))
+        return Analysis(shared={_REPLACER: shared}, reported={_STUDY: numbers})
+
+    def state_of(self, place: Place, state: Any, shared: Shared) -> Replacer:
+        """What replaces values: of all dialogues the same."""
+        replacer: Replacer = shared[_REPLACER][""]
+        return replacer
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
         """The dialogue with other values, and a row for every value."""
-        return self._perturbed(dialogue, typed(dialogue))
+        return self._perturbed(dialogue, typed(dialogue), state)
 
-    def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed]]:
+    def perturb_sets(self, item: Item, state: Replacer) -> Iterator[tuple[str, Perturbed]]:
         """The same for the only set, of a dialogue that may be typed already."""
-        yield self.name, self._perturbed(item.raw, item.dialogue or typed(item.raw))
+        yield self.name, self._perturbed(item.raw, item.dialogue or typed(item.raw), state)
 
-    def _perturbed(self, raw: dict[str, Any], dialogue: Dialogue) -> Perturbed:
-        result = replaced(raw, dialogue, self.replacer)
+    def _perturbed(self, raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Perturbed:
+        result = replaced(raw, dialogue, replacer)
         counts, shown = _counts_of(result, dialogue), _shown(result, raw, dialogue)
         return Detailed(result.dialogue, result.rows, counts=counts, shown=shown)
 
@@ -114,7 +132,7 @@ class UnseenEntities(Perturbation):
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         """What was replaced and what was kept, by kind, slot, reason and place."""
         changed, with_open_slots = counts.sum("open_changed"), counts.sum("open")
-        training, pools = self.replacer.training, self.replacer.sources.pools
+        (numbers,) = reported[_STUDY]
         return {
             "dialogues": counts.sum("dialogues", set=""),
             "left_out": counts.sum("left_out"),
@@ -123,9 +141,7 @@ class UnseenEntities(Perturbation):
             "values": {name: counts.sum(name) for name in ("replaced", "kept")},
             "leaks": counts.sum("leaks"),
             **_by_kind_and_slot(counts),
-            "training": {"texts": training.texts, "grams": len(training.grams)},
-            "pools": {name: len(pool) for name, pool in sorted(pools.items())},
-            "leaking_candidates": self.leaking_candidates,
+            **numbers,
         }
 
     def example(self, shown: Mapping[str, Any]) -> Example:

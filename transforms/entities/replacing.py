@@ -15,7 +15,15 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.entities import names
 from parapet.transforms.entities.choosing import Chooser, in_case_of, leaks
 from parapet.transforms.entities.forms import is_relative
-from parapet.transforms.entities.groups import DialogueValues, Group, Kinds, Slot, annotations, find_values, reason_of
+from parapet.transforms.entities.groups import (
+    DialogueValues,
+    Group,
+    Kinds,
+    Slot,
+    distinct_annotations,
+    find_values,
+    reason_of,
+)
 from parapet.transforms.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind, is_none
 from parapet.transforms.entities.mentions import Mention, Table, keep_unclear
 from parapet.transforms.entities.sources import Sources
@@ -118,7 +126,7 @@ def check_replaced(
 def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
     """Every span is a value of its slot somewhere in the dialogue, or what one that is kept is called."""
     values: dict[Slot, set[str]] = {}
-    for slot, same, canonical in annotations(dialogue):
+    for slot, same, canonical in distinct_annotations(dialogue):
         values.setdefault(slot, set()).update((*same, canonical or ""))
     for position, turn in enumerate(dialogue.turns):
         for frame in turn.frames:

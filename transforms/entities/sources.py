@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
@@ -24,7 +25,10 @@ ATTEMPTS = 240  # to make a value that training does not have
 COLUMNS = ["slot_or_kind", "value"]
 
 
-class Sources(msgspec.Struct, frozen=True):
+Row = tuple[int, str, str]  # of a gazetteer: its line, a slot or kind, a value
+
+
+class Sources(msgspec.Struct, frozen=True, dict=True):
     """Where values come from.
 
     Attributes:
@@ -41,6 +45,11 @@ class Sources(msgspec.Struct, frozen=True):
         """Which pool a group's value comes from; None where it is made, or where there is none."""
         names = [f"{service}.{slot}" for service, slot in group.slots] + [slot for _, slot in group.slots]
         return next((name for name in (*names, group.kind) if name in self.pools), None)
+
+    @functools.cached_property
+    def folded(self) -> dict[str, frozenset[str]]:
+        """The values of the pools, case folded."""
+        return {name: frozenset(map(str.casefold, pool)) for name, pool in self.pools.items()}
 
     def makes(self, group: Group) -> bool:
         """Whether the group's value is made up."""
@@ -60,8 +69,8 @@ class Sources(msgspec.Struct, frozen=True):
             return
         pool = self.pools.get(self.pool_of(group) or "", [])
         start = stable_hash(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0
-        yield from pool[start:]
-        yield from pool[:start]
+        for place in range(len(pool)):
+            yield pool[(start + place) % len(pool)]
 
 
 def held_out(values: Iterable[tuple[str, str]], training: Training, seed: str) -> dict[str, list[str]]:
@@ -84,16 +93,11 @@ def _distinct(values: Iterable[str]) -> list[str]:
     return sorted({value.casefold(): value for value in sorted(values, reverse=True)}.values())
 
 
-def read_gazetteer(path: str, slots: Iterable[tuple[str, str]], training: Training) -> tuple[dict[str, list[str]], int]:
-    """The values of a CSV file by slot or kind, without those that training has, and how many those were.
-
-    Args:
-      path: the file: a header ``slot_or_kind,value``, and a row for each value.
-      slots: the open slots there are.
-      training: what training has.
+def read_gazetteer(path: str) -> list[Row]:
+    """The rows of a CSV file with a header ``slot_or_kind,value``.
 
     Raises:
-      InputError: it cannot be read, or rows are wrong: the first ten are told, each with its number.
+      InputError: it cannot be read, or values are none: the message has the first ten rows.
     """
     try:
         text = as_path(path).read_bytes().decode("utf-8-sig")
@@ -101,9 +105,8 @@ def read_gazetteer(path: str, slots: Iterable[tuple[str, str]], training: Traini
         raise InputError(f"cannot be read: {error.strerror}", path, "--values") from None
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path, "--values") from None
-    known = {*KINDS} | {slot for _, slot in slots} | {f"{service}.{slot}" for service, slot in slots}
-    pools: dict[str, set[str]] = {}
-    leaks, problems = 0, []
+    found: list[Row] = []
+    problems = []
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         if next(rows, None) != COLUMNS:
@@ -111,30 +114,59 @@ def read_gazetteer(path: str, slots: Iterable[tuple[str, str]], training: Traini
         for row in rows:
             if not row:
                 continue
-            problem = _problem(row, known)
-            if problem:
+            if problem := _problem(row):
                 problems.append(f"row {rows.line_num}: {problem}")
-            elif training.leaks(row[1].strip()):
-                leaks += 1
-                pools.setdefault(row[0], set())
             else:
-                pools.setdefault(row[0], set()).add(row[1].strip())
+                found.append((rows.line_num, row[0], row[1].strip()))
     except csv.Error as error:
         raise InputError(f"not CSV: {error}", path, f"row {rows.line_num}") from None
-    if problems:
-        more = f"; and {len(problems) - 10} more" if len(problems) > 10 else ""
-        raise InputError("; ".join(problems[:10]) + more, path)
-    if not pools:
+    _refuse(problems, path)
+    if not found:
         raise InputError("has no values", path)
+    return found
+
+
+def pools_of(
+    rows: Iterable[Row], path: str, slots: Iterable[tuple[str, str]], training: Training
+) -> tuple[dict[str, list[str]], int]:
+    """The values of a gazetteer by slot or kind, without those that training has, and how many those were.
+
+    Args:
+      rows: of the gazetteer.
+      path: of the gazetteer, for messages.
+      slots: the open slots there are.
+      training: what training has.
+
+    Raises:
+      InputError: rows of slots that are not there: the message has the first ten.
+    """
+    known = {*KINDS} | {slot for _, slot in slots} | {f"{service}.{slot}" for service, slot in slots}
+    pools: dict[str, set[str]] = {}
+    leaks, problems = 0, []
+    for line, name, value in rows:
+        if name not in known:
+            kinds = ", ".join(KINDS)
+            problems.append(f"row {line}: {name!r} is neither an open slot of the corpus nor a kind ({kinds})")
+            continue
+        pool = pools.setdefault(name, set())
+        if training.leaks(value):
+            leaks += 1
+        else:
+            pool.add(value)
+    _refuse(problems, path)
     return {name: _distinct(pool) for name, pool in pools.items()}, leaks
 
 
-def _problem(row: list[str], known: Iterable[str]) -> str:
+def _refuse(problems: list[str], path: str) -> None:
+    if problems:
+        more = f"; and {len(problems) - 10} more" if len(problems) > 10 else ""
+        raise InputError("; ".join(problems[:10]) + more, path)
+
+
+def _problem(row: list[str]) -> str:
     if len(row) != len(COLUMNS):
         return f"{len(row)} columns, and there must be {len(COLUMNS)}: quote a value that has a comma"
     kind, value = row[0], row[1].strip()
-    if kind not in known:
-        return f"{kind!r} is neither an open slot of the corpus nor a kind ({', '.join(KINDS)})"
     if is_none(value) or not any(char.isalnum() for char in value):
         return f"{value!r} is no value"
     if any(ord(char) < 32 for char in value) or len(value) > 200:

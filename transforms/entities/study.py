@@ -1,21 +1,31 @@
-"""What must be known before values are replaced: training, the kinds of the slots, and whether values suffice."""
+"""What must be known before values are replaced: training, the kinds of the slots, and whether values suffice.
+
+Here are the functions on files, values and sums; ``learning.py`` runs them over a corpus.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from parapet.schemas.dialogue_files import DialogueFile
+import msgspec
+
+from parapet.schemas.dialogue import Dialogue, typed
+from parapet.schemas.dialogue_files import DialogueFile, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
-from parapet.transforms.corpora import Corpus, dialogues_of, inlined, train_files
+from parapet.transforms.corpora import Corpus, inlined, read_file, selected, train_files
 from parapet.transforms.entities.forms import step_of
 from parapet.transforms.entities.groups import Kinds, Slot, find_values, values_of
 from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
 from parapet.transforms.entities.replacing import Replacer
-from parapet.transforms.entities.sources import CORPUS, GENERATED, Sources, check_enough, held_out, read_gazetteer
-from parapet.transforms.entities.vocabulary import Training, texts_of, training_of
+from parapet.transforms.entities.sources import CORPUS, GENERATED, Row, Sources, check_enough, read_gazetteer
+from parapet.transforms.entities.vocabulary import strings_of
+from parapet.transforms.progress import ANALYSIS, tracked
+
+Values = dict[Slot, tuple[set[str], set[str]]]  # of slots: as they are said, and those known to be canonical
 
 
 class Config(NamedTuple):
@@ -34,107 +44,156 @@ class Config(NamedTuple):
     max_bad: Fraction = Fraction(1, 100)
 
 
-class Study(NamedTuple):
+class StudiedFile(msgspec.Struct, frozen=True):
+    """A dialogue file that is studied.
+
+    Attributes:
+      file: the file.
+      in_training: models are trained on it.
+      is_perturbed: its values are to be replaced.
+      is_source: values are drawn from it.
+    """
+
+    file: DialogueFile
+    in_training: bool = False
+    is_perturbed: bool = False
+    is_source: bool = False
+
+
+class Inputs(NamedTuple):
+    """What is studied: listed, and not read yet.
+
+    Attributes:
+      config: how values are replaced.
+      files: the dialogue files, and one with the values that training's schemas name.
+      schemas: of the splits that are perturbed.
+      source_schemas: of the splits that values are drawn from.
+      gazetteer: the rows of the file that values come from, where they do.
+    """
+
+    config: Config
+    files: list[StudiedFile]
+    schemas: list[SplitSchemas]
+    source_schemas: list[SplitSchemas]
+    gazetteer: list[Row]
+
+
+class Study(msgspec.Struct, frozen=True):
     """What is known of a corpus before anything is replaced.
 
     Attributes:
       replacer: what replaces values.
+      source_kinds: the kinds of the slots of the corpus that values are drawn from, where they are.
       leaking: how many values of the source were dropped because training has them.
-      warning: which values are missing, where some are; empty where there are enough.
+      missing: which values are missing, where some are; empty where there are enough.
     """
 
     replacer: Replacer
-    leaking: int
-    warning: str
+    source_kinds: Kinds = {}
+    leaking: int = 0
+    missing: str = ""
+
+    def numbers(self) -> dict[str, Any]:
+        """What ``statistics.json`` says of it."""
+        training, pools = self.replacer.training, self.replacer.sources.pools
+        return {
+            "training": {"texts": training.texts, "grams": len(training.grams)},
+            "pools": {name: len(pool) for name, pool in sorted(pools.items())},
+            "leaking_candidates": self.leaking,
+            **({"missing": self.missing} if self.missing else {}),
+        }
 
 
-def study(corpus: Corpus, whole: Corpus, training: Training, config: Config) -> Study:
-    """Studies the dialogues whose values are to be replaced.
+def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: object, config: Config) -> Inputs:
+    """Lists what must be read before values can be replaced.
 
     Args:
-      corpus: these dialogues.
-      whole: the corpus with all its splits, where ``values`` are the corpus's own.
-      training: what training has.
+      corpus: the corpus with all its splits.
+      splits: the folders of those that are perturbed; none: all.
+      training: the corpus whose split train has been seen; all of it where it has no splits.
+      root: its place, for messages.
       config: how.
 
     Raises:
-      InputError: a gazetteer that cannot be used, or too few values.
+      InputError: training has no such split, or a gazetteer that cannot be used.
     """
-    files = inlined(corpus)
-    kinds = kinds_of(files, corpus.folders.values(), config.replace_choices)
-    sources, leaking = _sources(whole, training, kinds, config)
-    warning = ""
-    if sources.pools:
-        path = config.values if sources.mode == "file" else ""
-        warning = check_enough(sources.pools, needs_of(files, kinds, sources), path, config.max_bad)
-    return Study(Replacer(kinds, sources, training), leaking, warning)
-
-
-def _sources(whole: Corpus, training: Training, kinds: Kinds, config: Config) -> tuple[Sources, int]:
-    """Where values come from, and how many of them training has."""
-    if config.values == GENERATED:
-        return Sources(GENERATED, config.seed), 0
-    if config.values == CORPUS:
-        files = inlined(whole)
-        names = set(names_in(files, kinds_of(files, whole.folders.values(), replace_choices=False)))
-        leaking = sum(training.leaks(value) for _, value in names)
-        return Sources(CORPUS, config.seed, held_out(names, training, config.seed)), leaking
-    pools, leaking = read_gazetteer(config.values, open_slots(kinds), training)
-    return Sources("file", config.seed, pools), leaking
-
-
-def split_train(corpus: Corpus, root: object = "") -> Training:
-    """What the split train of a corpus has; all of it where it has no splits.
-
-    Args:
-      corpus: that models are trained on.
-      root: its place, for messages.
-
-    Raises:
-      InputError: it has no such split, or a dialogue file cannot be read.
-    """
-    files = train_files(corpus)
-    if not files:
-        there = ", ".join(dict.fromkeys(file.split for file in corpus.files if file.split)) or "none"
+    trained = train_files(training)
+    if not trained:
+        there = ", ".join(dict.fromkeys(file.split for file in training.files if file.split)) or "none"
         raise InputError(
             f"nobody knows what was seen (there are no dialogues in 'train'; there are in: {there}); "
             "give --training ROOT, the corpus that models are trained on",
             root,
         )
-    return learn_training(files, [corpus.folders[files[0].split]])
+    chosen = selected(corpus, splits)
+    perturbed = inlined(chosen)
+    sources = inlined(corpus) if config.values == CORPUS else []
+    roles = [set(files) for files in (trained, perturbed, sources)]
+    files = [
+        StudiedFile(file, *(file in of_role for of_role in roles))
+        for file in dict.fromkeys([*trained, *perturbed, *sources])
+    ]
+    schemas = training.folders[trained[0].split]
+    named = [value for service in schemas.services for slot in service.slots for value in slot.possible_values]
+    content = json.dumps([named]).encode()
+    file = DialogueFile(trained[0].split, "schema.json", str(schemas.path), len(content), content)
+    return Inputs(
+        config,
+        [*files, StudiedFile(file, in_training=True)],
+        list(chosen.folders.values()),
+        list(corpus.folders.values()),
+        [] if config.values in (GENERATED, CORPUS) else read_gazetteer(config.values),
+    )
 
 
-def learn_training(files: Sequence[DialogueFile], schemas: Iterable[SplitSchemas]) -> Training:
-    """What training has: all utterances and values of its dialogues, and the possible values of its schemas.
+def texts_and_values(studied: StudiedFile) -> tuple[set[str], Values]:
+    """The texts of a file that training has, and the values of slots of one that is perturbed or a source.
 
     Raises:
-      InputError: a dialogue file that cannot be read: nobody knows what it has.
+      InputError: a file of training cannot be read: nobody knows what it has. Another's values are those up to there.
     """
+    texts: set[str] = set()
+    values: Values = {}
+    wants_values = studied.is_perturbed or studied.is_source
+    try:
+        for raw, _ in tracked(read_each(read_file(studied.file), studied.file.path), "dialogues", ANALYSIS):
+            if studied.in_training:
+                texts.update(strings_of(raw))
+            dialogue = _typed(raw) if wants_values else None
+            for slot, value, is_canonical in values_of(dialogue) if dialogue else ():
+                values.setdefault(slot, (set(), set()))[is_canonical].add(value)
+    except InputError:
+        if studied.in_training:
+            raise
+        # Whoever writes the set reports it.
+    return texts, values
 
-    def texts() -> Iterator[str]:
-        for file in files:
-            yield from texts_of(file)
-        for split in schemas:
-            for service in split.services:
-                for slot in service.slots:
-                    yield from slot.possible_values
 
-    return training_of(texts())
+def _typed(raw: Any) -> Dialogue | None:
+    try:
+        return typed(raw)
+    except InputError:
+        return None
 
 
-def kinds_of(
-    files: Iterable[DialogueFile], schemas: Iterable[SplitSchemas], replace_choices: bool
-) -> dict[Slot, SlotKind]:
-    """The kind of every slot, by its values in all dialogues; files and dialogues that cannot be read say nothing.
+def _dialogues(file: DialogueFile) -> Iterator[Dialogue]:
+    """The dialogues that can be read; whoever writes the set reports the others."""
+    try:
+        for raw, _ in read_each(read_file(file), file.path):
+            if dialogue := _typed(raw):
+                yield dialogue
+    except InputError:
+        return
+
+
+def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: bool) -> dict[Slot, SlotKind]:
+    """The kind of every slot, by its values in all dialogues.
 
     Args:
-      files: the dialogues.
+      values: of each slot.
       schemas: of the same splits.
       replace_choices: categorical values are to be replaced as well, unless they are numbers or truth values.
     """
-    values: dict[Slot, tuple[set[str], set[str]]] = {}
-    for name, value, canonical in _values(files):
-        values.setdefault(name, (set(), set()))[canonical].add(value)
     seen_of = {name: sorted(named or said) for name, (said, named) in sorted(values.items())}
     about = {(s.service_name, slot.name): slot for split in schemas for s in split.services for slot in s.slots}
     description = {name: about[name].description if name in about else "" for name in seen_of}
@@ -153,51 +212,36 @@ def kinds_of(
     return kinds
 
 
-def _values(files: Iterable[DialogueFile]) -> Iterator[tuple[Slot, str, bool]]:
-    for file in files:
-        try:
-            for _, _, _, dialogue in dialogues_of(file):
-                if not isinstance(dialogue, InputError):
-                    yield from values_of(dialogue)
-        except InputError:
-            continue  # who writes the set says so
-
-
-def names_in(files: Iterable[DialogueFile], kinds: Kinds) -> Iterator[tuple[str, str]]:
+def names_in(file: DialogueFile, kinds: Kinds) -> Iterator[tuple[str, str]]:
     """(kind, canonical form) of every value of open slots."""
-    for file in files:
-        try:
-            for _, _, _, dialogue in dialogues_of(file):
-                if not isinstance(dialogue, InputError):
-                    for group in find_values(dialogue, kinds).groups:
-                        yield group.kind, group.canonical
-        except InputError:
-            continue
+    for dialogue in _dialogues(file):
+        for group in find_values(dialogue, kinds).groups:
+            yield group.kind, group.canonical
 
 
-def needs_of(files: Iterable[DialogueFile], kinds: Kinds, sources: Sources) -> dict[str, int]:
+def needs_of(file: DialogueFile, kinds: Kinds, sources: Sources) -> dict[str, int]:
     """How many values the dialogue that needs most of them needs, of each pool.
 
     A dialogue's own values cannot stand for others of it: those that a pool has count as well.
     """
     needs: dict[str, int] = {}
-    pools = {name: {value.casefold() for value in pool} for name, pool in sources.pools.items()}
-    for file in files:
-        try:
-            for _, _, _, dialogue in dialogues_of(file):
-                if isinstance(dialogue, InputError):
-                    continue
-                of: dict[str, int] = {}
-                for group in find_values(dialogue, kinds).groups:
-                    name = sources.pool_of(group)
-                    if group.kind == CHOICE or group.reason or sources.makes(group) or name is None:
-                        continue
-                    of[name] = of.get(name, 0) + 1 + (group.key in pools[name])
-                for name, n in of.items():
-                    needs[name] = max(needs.get(name, 0), n)
-        except InputError:
-            continue
+    for dialogue in _dialogues(file):
+        of: dict[str, int] = {}
+        for group in find_values(dialogue, kinds).groups:
+            name = sources.pool_of(group)
+            if group.kind == CHOICE or group.reason or sources.makes(group) or name is None:
+                continue
+            of[name] = of.get(name, 0) + 1 + (group.key in sources.folded[name])
+        for name, n in of.items():
+            needs[name] = max(needs.get(name, 0), n)
     return needs
+
+
+def checked(study: Study, needs: Mapping[str, int], config: Config) -> Study:
+    """The study, with the values that some dialogue lacks. Raises InputError where that is too large a share."""
+    sources = study.replacer.sources
+    path = config.values if sources.mode == "file" else ""
+    return msgspec.structs.replace(study, missing=check_enough(sources.pools, needs, path, config.max_bad))
 
 
 def open_slots(kinds: Kinds) -> list[Slot]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from parapet.schemas.dialogue_files import DialogueFile, read_each
-from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import read_file
-from parapet.transforms.progress import READING, tracked
+Hashes = npt.NDArray[np.uint64]
 
 # A number is one word with its points, colons and dashes (7:17, 2019-03-05, 408-971-8523), an ordinal too (5th). A
 # possessive 's is a word of its own, so that "Milpitas's" holds Milpitas.
@@ -70,10 +67,10 @@ class Training:
       texts: how many different texts they are of.
     """
 
-    def __init__(self, grams: npt.NDArray[np.uint64], texts: int) -> None:
+    def __init__(self, grams: Hashes, texts: int) -> None:
         self.grams, self.texts = grams, texts
         self.times: dict[str, tuple[int, int]] = {}  # see choosing.unseen_times
-        self._sorted = memoryview(grams)
+        self._sorted = grams.data
         self._known: dict[str, bool] = {}
         self._known_forms: dict[str, bool] = {}
 
@@ -114,37 +111,38 @@ def grams_of(found: list[str]) -> list[str]:
 
 
 def training_of(texts: Iterable[str]) -> Training:
-    """What texts have: utterances, values, and the values that schemas name."""
+    """What texts have."""
     different = set(texts)
+    return Training(grams_in(different), len(different))
+
+
+def grams_in(texts: Iterable[str]) -> Hashes:
+    """The words of texts, and the pairs of words that follow each other: their hashes, sorted."""
     grams: set[str] = set()
-    for text in different:
+    for text in texts:
         found = words(text)
         grams.update(found)
         grams.update(grams_of(found))
-    hashes = np.fromiter(map(_hashed, grams), np.uint64, len(grams))
-    return Training(np.unique(hashes), len(different))
+    return hashes_of(grams)
+
+
+def hashes_of(texts: Collection[str]) -> Hashes:
+    """The hashes of different texts, sorted."""
+    return np.sort(np.fromiter(map(_hashed, texts), np.uint64, len(texts)))
 
 
 def _hashed(gram: str) -> int:
     return int.from_bytes(blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def texts_of(file: DialogueFile) -> Iterator[str]:
-    """Every text of a dialogue file that may hold a value. Raises InputError where the file cannot be read."""
-    for dialogue, _ in tracked(read_each(read_file(file), file.path), "dialogues", READING):
-        try:
-            yield from strings_of(dialogue)
-        except RecursionError:
-            raise InputError("nested too deeply", file.path) from None
-
-
 def strings_of(value: Any) -> Iterator[str]:
-    """Every string in a value, of lists and of the values of objects."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for below in value.values():
-            yield from strings_of(below)
-    elif isinstance(value, list):
-        for below in value:
-            yield from strings_of(below)
+    """Every string in a value, of lists and of the values of objects, in no order."""
+    left = [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)

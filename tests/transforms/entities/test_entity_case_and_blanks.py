@@ -15,13 +15,12 @@ from multiwoz_corpus import write_corpus
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import read_root
 from parapet.transforms.corpora import read_corpus
 from parapet.transforms.entities.groups import find_values
 from parapet.transforms.entities.mentions import keep_unclear
-from parapet.transforms.entities.replacing import Replacer, check_replaced, replaced
-from parapet.transforms.entities.sources import Sources
-from parapet.transforms.entities.study import kinds_of, learn_training
+from parapet.transforms.entities.perturbation import UnseenEntities
+from parapet.transforms.entities.replacing import check_replaced, replaced
+from parapet.transforms.perturbed_corpus import fitted
 
 
 @pytest.mark.parametrize("said", ["port alder", "PORT ALDER", "Port  Alder", "pORT aLDER"])
@@ -96,10 +95,9 @@ def varied(raw: Any) -> Iterator[Any]:
 
 def check_varied(root: Path, train: Path, splits: list[str], dead: float) -> None:
     """Every dialogue, however its utterances are written, is replaced or refused, and few are refused."""
-    schemas = read_root(root)
-    files = read_corpus(root, splits).files
-    training = learn_training(read_corpus(train, ["train"]).files, [])
-    replacer = Replacer(kinds_of(files, schemas, False), Sources("generated", "0"), training)
+    corpus = read_corpus(root, splits)
+    files = corpus.files
+    replacer = fitted(UnseenEntities(training=train), corpus).of((files[0].relative, 0))
     refused = total = 0
     for raw in (raw for file in files for raw in json.loads(Path(file.path).read_bytes())[:40]):
         for one in varied(raw):

@@ -18,7 +18,7 @@ from parapet.transforms.entities import forms
 from parapet.transforms.entities.kinds import NAMES, kind_of, kind_of_value
 from parapet.transforms.entities.names import made_up_name
 from parapet.transforms.entities.replacing import article_of
-from parapet.transforms.entities.sources import check_enough, held_out, read_gazetteer
+from parapet.transforms.entities.sources import check_enough, held_out, pools_of, read_gazetteer
 from parapet.transforms.entities.vocabulary import training_of, words
 
 
@@ -286,7 +286,7 @@ def test_gazetteer(tmp_path: Path) -> None:
     path = tmp_path / "values.csv"
     path.write_text('\ufeffslot_or_kind,value\ncity,"Rome"\ncity,Tarn\ncity, tarn \nfare,"1,200.50"\n\nA.b,"x, y"\n')
     slots = [("Buses_1", "fare"), ("A", "b")]
-    pools, leaking = read_gazetteer(str(path), slots, training_of(["Rome"]))
+    pools, leaking = pools_of(read_gazetteer(str(path)), str(path), slots, training_of(["Rome"]))
     assert (pools, leaking) == ({"city": ["Tarn"], "fare": ["1,200.50"], "A.b": ["x, y"]}, 1)
 
 
@@ -308,11 +308,11 @@ def test_gazetteers_that_are_none(text: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "values.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=re.escape(told)):
-        read_gazetteer(str(path), [], training_of([]))
+        pools_of(read_gazetteer(str(path)), str(path), [], training_of([]))
     for data, said in ((b"\xff\xfe", "not UTF-8"), (None, "cannot be read")):
         path.unlink() if data is None else path.write_bytes(data)
         with pytest.raises(InputError, match=said):
-            read_gazetteer(str(path), [], training_of([]))
+            read_gazetteer(str(path))
 
 
 def test_too_few_values() -> None:
