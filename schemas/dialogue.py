@@ -148,20 +148,25 @@ def problems_of(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator
       dialogue: the dialogue.
       services: the services of its split, by name.
     """
+    names: dict[str, tuple[set[str], set[str]] | None] = {}  # of slots and of intents, by service
     for t, turn in enumerate(dialogue.turns):
         for f, frame in enumerate(turn.frames):
-            where = f"turns[{t}].frames[{f}]"
-            service = services.get(frame.service)
-            if service is None:
-                yield f"{where}.service", f"no schema for service {frame.service!r}"
+            if frame.service not in names:
+                names[frame.service] = _names_of(services.get(frame.service))
+            if (known := names[frame.service]) is None:
+                yield f"turns[{t}].frames[{f}].service", f"no schema for service {frame.service!r}"
                 continue
-            for place, reason in _frame_problems(turn, frame, service):
-                yield where + place, reason
+            for place, reason in _frame_problems(turn, frame, *known):
+                yield f"turns[{t}].frames[{f}]{place}", reason
 
 
-def _frame_problems(turn: Turn, frame: Frame, service: Service) -> Iterator[tuple[str, str]]:
-    slots = {slot.name: slot for slot in service.slots}
-    intents = {intent.name for intent in service.intents}
+def _names_of(service: Service | None) -> tuple[set[str], set[str]] | None:
+    if service is None:
+        return None
+    return {slot.name for slot in service.slots}, {intent.name for intent in service.intents}
+
+
+def _frame_problems(turn: Turn, frame: Frame, slots: set[str], intents: set[str]) -> Iterator[tuple[str, str]]:
     for i, span in enumerate(frame.slots):
         if span.slot not in slots:
             yield f".slots[{i}].slot", f"the service has no slot {span.slot!r}"
@@ -173,7 +178,7 @@ def _frame_problems(turn: Turn, frame: Frame, service: Service) -> Iterator[tupl
         if action.slot and action.slot not in slots and not is_marker(action.act, action.slot, slots):
             yield f".actions[{i}].slot", f"the service has no slot {action.slot!r}"
     if frame.state:
-        if frame.state.active_intent not in intents | {"NONE"}:
+        if frame.state.active_intent not in intents and frame.state.active_intent != "NONE":
             yield ".state.active_intent", f"the service has no intent {frame.state.active_intent!r}"
         for name in [*frame.state.slot_values, *frame.state.requested_slots]:
             if name not in slots:

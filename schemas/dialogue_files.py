@@ -126,13 +126,18 @@ def dialogue_text(dialogue: Any, plain: bool = True) -> bytes:
         except TypeError:  # whole numbers beyond 64 bits, or nested deeply
             pass
         else:
-            if data.isascii() and b"\x7f" not in data:
-                return data
-            return _NOT_ASCII.sub(_escape, data.decode()).encode("ascii")
+            return as_ascii(data)
     try:
         return json.dumps([dialogue], indent=2, sort_keys=True)[2:-2].encode("ascii")
     except RecursionError:
         raise InputError("not_sgd: nested too deeply") from None
+
+
+def as_ascii(data: bytes) -> bytes:
+    """JSON with every character outside ASCII, and DEL, escaped as Python's own module does."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _NOT_ASCII.sub(_escape, data.decode()).encode("ascii")
 
 
 def _escape(found: re.Match[str]) -> str:

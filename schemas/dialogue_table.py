@@ -108,13 +108,13 @@ SERVICES = pa.schema(
 def dialogue_rows(dialogues: Sequence[Mapping[str, Any]], file: str, data: bytes) -> list[dict[str, Any]]:
     """The rows of a file of dialogues, given its name, and its bytes for their layout."""
     rows = [dialogue_row(dialogue, file, i) for i, dialogue in enumerate(dialogues)]
-    layout = _layout_of(data, dialogue_bytes(dialogues))
+    layout = layout_of(data, dialogue_bytes(dialogues))
     return [{**row, "layout": layout} for row in rows]
 
 
 def service_rows(services: Sequence[Mapping[str, Any]], variant: str, data: bytes) -> list[dict[str, Any]]:
     """The rows of a schema file, given the corpus it is of, and its bytes for their layout."""
-    layout = _layout_of(data, schema_bytes(services))
+    layout = layout_of(data, schema_bytes(services))
     return [{**service_row(service, variant, i), "layout": layout} for i, service in enumerate(services)]
 
 
@@ -130,7 +130,8 @@ def schema_file(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return _laid_out(schema_bytes([service_of(row) for row in ordered]), ordered)
 
 
-def _layout_of(data: bytes, published: bytes) -> str:
+def layout_of(data: bytes, published: bytes) -> str:
+    """How a file is laid out, given its bytes, and the bytes that it would have as SGD's files are."""
     return "published" if data == published else "no_newline" if data + b"\n" == published else "other"
 
 

@@ -38,8 +38,8 @@ class Fault(msgspec.Struct, frozen=True, order=True):
     reason: str
 
 
-def faults_of(row: Mapping[str, Any], services: Mapping[str, Service]) -> Iterator[Fault]:
-    """Yields every fault of a dialogue.
+def row_faults(row: Mapping[str, Any], services: Mapping[str, Service]) -> Iterator[Fault]:
+    """Yields every fault of a dialogue, given its row; see :func:`dialogue_faults`.
 
     Args:
       row: of ``parapet.schemas.dialogue_table.DIALOGUES``.
@@ -51,6 +51,16 @@ def faults_of(row: Mapping[str, Any], services: Mapping[str, Service]) -> Iterat
         reason, at = reason_and_place(error)
         yield Fault("format", at, reason)
         return
+    yield from dialogue_faults(dialogue, services)
+
+
+def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Fault]:
+    """Yields every fault of a dialogue's annotation.
+
+    Args:
+      dialogue: the dialogue.
+      services: those of its corpus and split, by name.
+    """
     for where, reason in problems_of(dialogue, services):
         yield Fault("span" if _SPAN.fullmatch(where) else "reference", where, reason)
     for t, turn in enumerate(dialogue.turns):
@@ -61,8 +71,7 @@ def faults_of(row: Mapping[str, Any], services: Mapping[str, Service]) -> Iterat
 
 def _strangers(turn: Turn, frame: Frame) -> Iterator[tuple[int, str]]:
     """The spans whose text is no value of the slot; a frame without values is not checked."""
-    values = _values_of(frame)
-    if values is None:
+    if not frame.slots or (values := _values_of(frame)) is None:
         return
     for i, span in enumerate(frame.slots):
         if isinstance(span.start, int) and isinstance(span.exclusive_end, int):

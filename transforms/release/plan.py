@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"
 WHOLE = "full"  # the split of what has none; ``datasets`` keeps ``all`` for itself
 
+BYTES_OF_A_BATCH = 16 * 2**20
+
 # What could identify a worker, or the time of their work.
 PRIVATE = ("worker_hash", "accept_time", "submit_time")
 PARAPHRASE_COLUMNS = pa.schema([field for field in RESPONSES if field.name not in PRIVATE])
@@ -37,6 +40,7 @@ class Source(msgspec.Struct, frozen=True):
       path: where it is.
       input: the place of its input in ``Plan.inputs``.
       relative: its path below that input.
+      bytes: its size.
       shards: files of its configuration and split.
       hidden: whether its dialogues are published without their annotation.
     """
@@ -48,6 +52,7 @@ class Source(msgspec.Struct, frozen=True):
     path: str
     input: int
     relative: str
+    bytes: int = 0
     shards: int = 1
     hidden: bool = False
 
@@ -204,16 +209,39 @@ def has_map(kind: pa.DataType) -> bool:
 
 
 def _with_shards(sources: Sequence[Source], shard_bytes: int) -> list[Source]:
-    """The number of files of each split, by the bytes that go into it."""
-    sizes: dict[tuple[str, str], int] = {}
+    """With their sizes, and the number of files of each split, by the bytes that go into it."""
+    sources = [msgspec.structs.replace(source, bytes=as_path(source.path).stat().st_size) for source in sources]
+    sizes: Counter[tuple[str, str]] = Counter()
     for source in sources:
-        place = (source.config, source.split)
-        sizes[place] = sizes.get(place, 0) + as_path(source.path).stat().st_size
+        sizes[source.config, source.split] += source.bytes
 
     def shards(source: Source) -> int:
         return max(1, -(-sizes[source.config, source.split] // shard_bytes))
 
     return [msgspec.structs.replace(source, shards=shards(source)) for source in sources]
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Files that one worker reads, of one configuration and split.
+
+    Attributes:
+      number: of the batch, among those of its configuration and split, from 0.
+      sources: the files.
+    """
+
+    number: int
+    sources: list[Source]
+
+
+def batched(sources: Iterable[Source]) -> list[Batch]:
+    """Puts small files together, so that the parts that wait for their shards are few."""
+    of_split: dict[tuple[str, str], list[Batch]] = {}
+    for source in sources:
+        batches = of_split.setdefault((source.config, source.split), [])
+        if not batches or sum(one.bytes for one in batches[-1].sources) + source.bytes > BYTES_OF_A_BATCH:
+            batches.append(Batch(len(batches), []))
+        batches[-1].sources.append(source)
+    return [batch for batches in of_split.values() for batch in batches]
 
 
 def described(columns: pa.Schema) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from parapet.transforms.release.documents.every import documents
 from parapet.transforms.release.opening import LATEST, Release
 from parapet.transforms.release.summary import FILE
 from parapet.transforms.release.versions import parse
+from parapet.transforms.release.writing import PARTS
 
 _AT_ONCE = 100  # files a request to a bucket
 
@@ -73,6 +74,7 @@ def _write(folder: str, relative: str, data: bytes) -> File:
 def publish(staging: str, folder: str) -> None:
     """Gives the release its name: on a disk in one step; in a bucket file by file, checksums last."""
     FileSystems.delete([join(staging, FILE)])
+    clear(join(staging, PARTS))
     if not is_object_store(folder):
         try:
             os.rename(staging, folder)

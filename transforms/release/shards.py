@@ -1,26 +1,31 @@
 """Rows by the hash of their key into sorted Parquet files; the same rows give the same bytes, wherever they come from.
 
-What travels between workers are the rows of one input file that belong to one shard, as an Arrow stream.
+Rows wait for their shard on disk, in a part for each batch of input files, as Arrow streams: dialogues as the lines of
+``parapet.schemas.dialogue_lines``, other rows as they are. Workers exchange nothing but the number of the parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import BinaryIO, NamedTuple
 
-import apache_beam as beam
+import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from parapet.schemas.dialogue_lines import lines_table
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import File
-from parapet.transforms.files import HashingWriter, join, whole
-from parapet.transforms.release.keys import key_text, shard_of, shard_path
-from parapet.transforms.release.logical import logical_sha256, row_json
+from parapet.transforms.release.keys import key_text, shard_of
+from parapet.transforms.release.logical import row_json
 
 ROWS_OF_A_GROUP = 1000
 _KEY = "\0key"  # the column that rows are sorted by, on their way
+_LINE = "\0line"  # the one that holds a row as a line of JSON
 
-ShardKey = tuple[str, str, int, int]  # configuration, split, shard, shards
+
+def table_of_lines(keys: Sequence[str], key: str, lines: Sequence[bytes]) -> pa.Table:
+    """Rows as lines, with the one column of their key, for :func:`parts`."""
+    return pa.table({key: pa.array(keys, pa.string()), _LINE: pa.array(lines, pa.large_binary())})
 
 
 def parts(table: pa.Table, key: Sequence[str], shards: int) -> Iterator[tuple[int, bytes]]:
@@ -47,48 +52,73 @@ def unpack(packed: bytes) -> pa.Table:
         return stream.read_all()
 
 
-class WriteShards(beam.PTransform):
-    """Writes every shard as a file below a folder.
+def join_parts(packed: Mapping[int, Sequence[bytes]]) -> bytes:
+    """What is packed for each shard, in one file: its first line says how long the pieces of each shard are."""
+    sizes = {str(shard): [len(one) for one in pieces] for shard, pieces in packed.items()}
+    return b"".join([orjson.dumps(sizes), b"\n", *(one for pieces in packed.values() for one in pieces)])
+
+
+def pieces_of(handle: BinaryIO, shard: int) -> Iterator[bytes]:
+    """Yields what :func:`join_parts` put into a file for one shard; reads nothing else of it."""
+    header = handle.readline()
+    sizes: dict[str, list[int]] = orjson.loads(header)
+    if str(shard) in sizes:
+        start = len(header)
+        for other, pieces in sizes.items():
+            if other == str(shard):
+                break
+            start += sum(pieces)
+        handle.seek(start)
+        for size in sizes[str(shard)]:
+            yield handle.read(size)
+
+
+class Group(NamedTuple):
+    """Rows of a shard, at most ``ROWS_OF_A_GROUP``: as a table, and as what the logical hash is made of."""
+
+    table: pa.Table
+    lines: list[bytes]
+
+
+def sorted_groups(packed: Iterable[bytes], path: str) -> Iterator[Group]:
+    """The rows of a shard by their keys.
 
     Args:
-      folder: the release's, while it is built.
-    """
-
-    def __init__(self, folder: str) -> None:
-        super().__init__()
-        self.folder = folder
-
-    def expand(self, packed: beam.PCollection) -> beam.PCollection:
-        """PCollection of (ShardKey, packed rows) to PCollection of File."""
-        return packed | "Group by shard" >> beam.GroupByKey() | "Write shard" >> beam.Map(write_shard, self.folder)
-
-
-def write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> File:
-    """Writes one shard: its rows, sorted by their keys.
+      packed: the rows, in any order.
+      path: the shard's, for messages.
 
     Raises:
       InputError: two rows have one key, or the tables of one configuration have different columns.
     """
-    place, packed = shard
-    path = shard_path(*place)
     tables = [unpack(one) for one in packed]
     if any(table.schema != tables[0].schema for table in tables):
         raise InputError("the files of one configuration have different columns", path)
-    table = pa.concat_tables(tables).sort_by(_KEY)
-    _check_unique(table, path)
-    table = table.drop_columns([_KEY])
-    with whole(join(folder, path)) as handle:
-        counting = HashingWriter(handle)
-        pq.write_table(table, counting, compression="zstd", row_group_size=ROWS_OF_A_GROUP)
-    _, sha256, size = counting.written(path)
-    rows = (row_json(row) for batch in table.to_batches(ROWS_OF_A_GROUP) for row in batch.to_pylist())
-    return File(path, size, sha256, table.num_rows, logical_sha256(rows))
+    if not tables:
+        return
+    table = pa.concat_tables(tables)
+    del tables
+    keys = table[_KEY].to_pylist()
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    for first, second in pairwise(order):
+        if keys[first] == keys[second]:
+            files = sorted({_file(table, first), _file(table, second)} - {""})
+            among = f" (in {' and '.join(files)})" if files else ""
+            raise InputError(f"two rows have the key {keys[first]!r}{among}", path)
+    groups = [order[start : start + ROWS_OF_A_GROUP] for start in range(0, len(order), ROWS_OF_A_GROUP)]
+    if _LINE in table.column_names:
+        column = table[_LINE]
+        for group in groups:
+            # One by one: a sorted copy of the whole shard would double the memory.
+            lines = [column[i].as_py() for i in group]
+            yield Group(lines_table(lines), lines)
+    else:
+        table = table.drop_columns([_KEY]).take(order)
+        for n, group in enumerate(groups):
+            rows = table.slice(n * ROWS_OF_A_GROUP, len(group))
+            yield Group(rows, [row_json(row) for row in rows.to_pylist()])
 
 
-def _check_unique(table: pa.Table, path: str) -> None:
-    texts = table[_KEY].to_pylist()
-    for i, text in enumerate(texts[1:]):
-        if text == texts[i]:
-            files = table["file"].to_pylist()[i : i + 2] if "file" in table.column_names else []
-            among = f" (in {' and '.join(sorted(set(files)))})" if files else ""
-            raise InputError(f"two rows have the key {text!r}{among}", path)
+def _file(rows: pa.Table, i: int) -> str:
+    if _LINE in rows.column_names:
+        return str(orjson.loads(rows[_LINE][i].as_py())["file"])
+    return str(rows["file"][i]) if "file" in rows.column_names else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -15,23 +15,25 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
+from parapet.schemas.dialogue_lines import dialogue_lines
+from parapet.schemas.dialogue_table import SERVICES, service_rows
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import dialogue_bytes, parse_json
 from parapet.schemas.release_manifest import File, InputFile
 from parapet.schemas.service import Service
 from parapet.transforms.files import join, read_bytes, whole
 from parapet.transforms.progress import advance
-from parapet.transforms.release.checks import Fault, faults_of
-from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, Plan, Source
-from parapet.transforms.release.shards import parts
+from parapet.transforms.release.checks import Fault, dialogue_faults
+from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, Batch, Plan, Source
+from parapet.transforms.release.shards import join_parts, parts, table_of_lines
+from parapet.transforms.release.writing import part_path
 
 COPIES = "copies"
 COUNTS = "counts"
 INPUTS = "inputs"
 FAULTS = "faults"
 
-_FAULTS_OF_A_FILE = 20
+FAULTS_SHOWN = 20  # of each kind: of a file, and of all
 
 Counts = Counter[tuple[str, str, str]]  # what, corpus, split
 
@@ -48,7 +50,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class ReadSources(beam.PTransform):
-    """Reads files.
+    """Reads files, and puts their rows aside for their shards.
 
     Args:
       plan: what they are.
@@ -57,22 +59,36 @@ class ReadSources(beam.PTransform):
 
     def __init__(self, plan: Plan, folder: str) -> None:
         super().__init__()
-        self.reader = _ReadSource(plan, folder)
+        self.reader = _ReadBatch(plan, folder)
 
-    def expand(self, sources: beam.PCollection) -> Any:
-        """PCollection of Source to (ShardKey, packed rows), File, (what, n), (input, InputFile) and Found."""
-        return sources | "Read source" >> beam.ParDo(self.reader).with_outputs(
-            COPIES, COUNTS, INPUTS, FAULTS, main="rows"
+    def expand(self, batches: beam.PCollection) -> Any:
+        """PCollection of Batch to the paths of the parts, File, (what, n), (input, InputFile) and (kind, Found)."""
+        return batches | "Read files" >> beam.ParDo(self.reader).with_outputs(
+            COPIES, COUNTS, INPUTS, FAULTS, main="parts"
         )
 
 
-class _ReadSource(beam.DoFn):
+class _ReadBatch(beam.DoFn):
     def __init__(self, plan: Plan, folder: str) -> None:
         super().__init__()
         self.keys = {name: kept.key for name, kept in plan.configs.items()}
         self.services, self.folder = plan.services, folder
 
-    def process(self, source: Source) -> Iterator[Any]:
+    def process(self, batch: Batch) -> Iterator[Any]:
+        packed: dict[int, list[bytes]] = {}
+        for source in batch.sources:
+            table = yield from self._read(source)
+            for shard, piece in parts(table, self.keys[source.config], source.shards):
+                packed.setdefault(shard, []).append(piece)
+            advance(1, "files")
+            Metrics.counter("parapet", "files").inc()
+            Metrics.counter("parapet", "rows").inc(table.num_rows)
+        path = part_path(source.config, source.split, batch.number)
+        with whole(join(self.folder, path)) as handle:
+            handle.write(join_parts(packed))
+        yield path
+
+    def _read(self, source: Source) -> Generator[Any, None, pa.Table]:
         data = read_bytes(source.path)
         sha256 = hashlib.sha256(data).hexdigest()
         yield TaggedOutput(INPUTS, (source.input, InputFile(source.relative, len(data), sha256)))
@@ -85,15 +101,11 @@ class _ReadSource(beam.DoFn):
             yield TaggedOutput(COPIES, File(source.copy, len(data), sha256))
         services = self.services.get(source.corpus, {}).get(source.split, {})
         table, counts, faults = read_source(source, data, services)
-        for shard, packed in parts(table, self.keys[source.config], source.shards):
-            yield (source.config, source.split, shard, source.shards), packed
         for what, n in counts.items():
             yield TaggedOutput(COUNTS, (what, n))
         for found in faults:
-            yield TaggedOutput(FAULTS, found)
-        advance(1, "files")
-        Metrics.counter("parapet", "files").inc()
-        Metrics.counter("parapet", "rows").inc(table.num_rows)
+            yield TaggedOutput(FAULTS, (found.fault.kind, found))
+        return table
 
 
 def without_labels(data: bytes, path: str) -> bytes:
@@ -134,8 +146,8 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
       services: those that its dialogues may speak of.
 
     Returns:
-      The rows; the counts by (what, corpus, split); of each kind of fault the first in full, counted as
-      ``("fault", kind, "")``.
+      The rows, those of dialogues as lines (see ``parapet.transforms.release.shards``); the counts by (what, corpus,
+      split); of each kind of fault the first in full, counted as ``("fault", kind, "")``.
 
     Raises:
       InputError: the file cannot be read as what it should be.
@@ -148,26 +160,18 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
 
 
 def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Found]]:
-    raw = parse_json(data, source.path)
-    try:
-        dialogues = msgspec.convert(raw, list[Dialogue])
-        rows = dialogue_rows(raw, source.relative.rpartition("/")[2], data)
-        table = pa.Table.from_pylist(rows, DIALOGUES)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, source.path, at) from None
-    except (TypeError, UnicodeEncodeError, pa.ArrowException) as error:
-        raise InputError(f"holds what Parquet cannot: {error}", source.path) from None
+    found = dialogue_lines(data, source.relative.rpartition("/")[2], source.path)
     counts: Counts = Counter()
-    counts["dialogues", source.corpus, source.split] = len(dialogues)
-    counts["turns", source.corpus, source.split] = sum(len(dialogue.turns) for dialogue in dialogues)
+    counts["dialogues", source.corpus, source.split] = len(found.dialogues)
+    counts["turns", source.corpus, source.split] = sum(len(dialogue.turns) for dialogue in found.dialogues)
     faults: list[Found] = []
-    for row in rows:
-        for fault in faults_of(row, services):
+    for dialogue in found.dialogues:
+        for fault in dialogue_faults(dialogue, services):
             counts["fault", fault.kind, ""] += 1
-            if counts["fault", fault.kind, ""] <= _FAULTS_OF_A_FILE:
-                faults.append(Found(source.path, row["dialogue_id"], fault))
-    return table, counts, faults
+            if counts["fault", fault.kind, ""] <= FAULTS_SHOWN:
+                faults.append(Found(source.path, dialogue.dialogue_id, fault))
+    keys = [dialogue.dialogue_id for dialogue in found.dialogues]
+    return table_of_lines(keys, "dialogue_id", found.lines), counts, faults
 
 
 def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:

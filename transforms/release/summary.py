@@ -10,9 +10,10 @@ import msgspec
 from parapet.schemas.release_manifest import File, InputFile
 from parapet.transforms.files import join, read_written, whole
 from parapet.transforms.progress import expect
-from parapet.transforms.release.plan import Plan
-from parapet.transforms.release.shards import WriteShards
-from parapet.transforms.release.sources import COPIES, COUNTS, FAULTS, INPUTS, Found, ReadSources
+from parapet.transforms.release.checks import Fault
+from parapet.transforms.release.plan import Plan, batched
+from parapet.transforms.release.sources import COPIES, COUNTS, FAULTS, FAULTS_SHOWN, INPUTS, Found, ReadSources
+from parapet.transforms.release.writing import WriteShards, shards_of
 
 FILE = ".summary.json"
 
@@ -24,7 +25,7 @@ class Summary(msgspec.Struct):
       files: shards and copies, by path.
       inputs: by place in the plan, sorted by path.
       counts: what -> corpus -> split -> n.
-      faults: the first of each file.
+      faults: the first of each kind.
     """
 
     files: list[File]
@@ -52,9 +53,11 @@ class BuildData(beam.PTransform):
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """Pipeline to the summary's path."""
         expect(len(self.plan.sources), "files")
-        read = pipeline | "Sources" >> beam.Create(self.plan.sources) | "Read" >> ReadSources(self.plan, self.folder)
-        shards = read.rows | "Shards" >> WriteShards(self.folder)
+        batches = batched(self.plan.sources)
+        read = pipeline | "Files" >> beam.Create(batches) | "Read" >> ReadSources(self.plan, self.folder)
+        shards = read.parts | "Parquet" >> WriteShards(shards_of(batches), self.folder)
         files = (shards, read[COPIES]) | "All files" >> beam.Flatten()
+        faults = read[FAULTS] | "First faults" >> beam.combiners.Top.SmallestPerKey(FAULTS_SHOWN, key=_order)
         return (
             pipeline
             | "Once" >> beam.Create([len(self.plan.inputs)], reshuffle=False)
@@ -65,9 +68,17 @@ class BuildData(beam.PTransform):
                 files=beam.pvalue.AsList(files),
                 inputs=beam.pvalue.AsList(read[INPUTS]),
                 counts=beam.pvalue.AsList(read[COUNTS] | "Sum counts" >> beam.CombinePerKey(sum)),
-                faults=beam.pvalue.AsList(read[FAULTS]),
+                faults=beam.pvalue.AsList(faults | "All kinds" >> beam.FlatMap(_second)),
             )
         )
+
+
+def _order(found: Found) -> tuple[str, str, Fault]:
+    return found.path, found.dialogue_id, found.fault
+
+
+def _second(pair: tuple[str, list[Found]]) -> list[Found]:
+    return pair[1]
 
 
 def _write(
@@ -102,7 +113,7 @@ def summarise(
         sorted(files, key=lambda file: file.path),
         [sorted(one, key=lambda file: file.path) for one in of_input],
         nested,
-        sorted(faults, key=lambda found: (found.path, found.dialogue_id, found.fault)),
+        sorted(faults, key=_order),
     )
 
 

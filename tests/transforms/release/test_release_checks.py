@@ -14,7 +14,7 @@ from parapet.schemas import layout
 from parapet.schemas.dialogue_table import dialogue_row
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.release.checks import Fault, check_kinds, faults_of
+from parapet.transforms.release.checks import Fault, check_kinds, row_faults
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def first_span(dialogue: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str,
 
 
 def faults(dialogue: dict[str, Any], services: dict[str, Service]) -> list[Fault]:
-    return list(faults_of(dialogue_row(dialogue, "f", 0), services))
+    return list(row_faults(dialogue_row(dialogue, "f", 0), services))
 
 
 def test_the_sample_has_no_faults(sample: Path, services: dict[str, Service]) -> None:
@@ -107,7 +107,7 @@ def test_a_reference_that_leads_nowhere(
 def test_a_dialogue_of_another_format(dialogue: dict[str, Any], services: dict[str, Service]) -> None:
     row = dialogue_row(dialogue, "f", 0)
     row["turns"][0]["speaker"] = "ROBOT"
-    assert list(faults_of(row, services)) == [Fault("format", "turns[0].speaker", "Invalid enum value 'ROBOT'")]
+    assert list(row_faults(row, services)) == [Fault("format", "turns[0].speaker", "Invalid enum value 'ROBOT'")]
 
 
 def test_only_kinds_that_there_are_may_be_allowed() -> None:

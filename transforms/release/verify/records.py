@@ -12,7 +12,7 @@ from parapet.schemas.dialogue_table import service_of
 from parapet.schemas.layout import DIALOGUE_FILE, SINGLE
 from parapet.schemas.release_manifest import MANIFEST, Manifest
 from parapet.schemas.service import Service, parse_service
-from parapet.transforms.release.checks import KINDS, Fault, faults_of
+from parapet.transforms.release.checks import KINDS, Fault, row_faults
 from parapet.transforms.release.keys import key_text
 from parapet.transforms.release.verify.copies import DIALOGUE, SERVICE, Copies
 from parapet.transforms.release.verify.files import Progress, is_inside
@@ -85,7 +85,7 @@ class Records:
     def _count_faults(self, path: str, where: str, row: Row, corpus: str, split: str) -> None:
         if (SCHEMAS, split) in self.damaged:  # reported already, and without its schemas nothing can be checked
             return
-        for fault in faults_of(row, self.services.get((corpus, split), {})):
+        for fault in row_faults(row, self.services.get((corpus, split), {})):
             self.faults[fault.kind] += 1
             if self.faults[fault.kind] <= _IN_FULL:
                 self.first_faults.append((path, where, fault))

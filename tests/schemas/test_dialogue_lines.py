@@ -1,0 +1,134 @@
+"""Lines of dialogues: the same as the rows of the table, whatever a file holds and however it is laid out."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parapet.schemas.dialogue_lines import dialogue_lines, lines_table
+from parapet.schemas.dialogue_table import DIALOGUES, dialogue_rows
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import dialogue_bytes
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+TEXTS = st.lists(TEXT, max_size=2)
+INT = st.integers(0, 2**31 - 1)
+
+
+def record(required: dict[str, Any], optional: dict[str, Any] | None = None) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(required, optional=optional or {})
+
+
+ACTION = record({"act": TEXT, "slot": TEXT, "values": TEXTS}, {"canonical_values": TEXTS, "more": st.none()})
+SPAN = record({"slot": TEXT}, {"start": INT, "exclusive_end": INT, "copy_from": TEXT, "value": TEXT | TEXTS})
+STATE = record(
+    {"active_intent": TEXT, "requested_slots": TEXTS, "slot_values": st.dictionaries(TEXT, TEXTS, max_size=3)},
+    {"score": st.floats(allow_nan=False, allow_infinity=False) | INT},
+)
+CALL = record({"method": TEXT, "parameters": st.dictionaries(TEXT, TEXT, max_size=3)})
+FRAME = record(
+    {"service": TEXT},
+    {
+        "slots": st.lists(SPAN, max_size=2),
+        "actions": st.lists(ACTION, max_size=2),
+        "state": STATE,
+        "service_call": CALL,
+        "service_results": st.lists(st.dictionaries(TEXT, TEXT, max_size=2), max_size=2),
+    },
+)
+TURN = record(
+    {"speaker": st.sampled_from(["USER", "SYSTEM"]), "utterance": TEXT, "frames": st.lists(FRAME, max_size=2)}
+)
+DIALOGUE = record({"dialogue_id": TEXT, "services": TEXTS, "turns": st.lists(TURN, max_size=2)}, {"note": TEXT})
+
+LAYOUTS = [
+    dialogue_bytes,
+    lambda items: dialogue_bytes(items)[:-1],
+    lambda items: json.dumps(items).encode(),
+    lambda items: json.dumps(items, indent=2, ensure_ascii=False).encode(),
+    lambda items: b"\xef\xbb\xbf" + dialogue_bytes(items),
+]
+
+
+def expected(data: bytes) -> tuple[pa.Table, list[bytes]]:
+    """Through Python's objects."""
+    items = json.loads(data.decode("utf-8-sig"))
+    table = pa.Table.from_pylist(dialogue_rows(items, "d.json", data), DIALOGUES)
+    return table, [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) for row in table.to_pylist()]
+
+
+@settings(max_examples=150, deadline=None)
+@given(items=st.lists(DIALOGUE, max_size=3), layout=st.sampled_from(LAYOUTS))
+def test_lines_are_the_rows_and_read_back_they_are_the_table(items: list[Any], layout: Any) -> None:
+    data = layout(items)
+    found = dialogue_lines(data, "d.json", "d.json")
+    table, lines = expected(data)
+    assert found.lines == lines
+    assert lines_table(found.lines).equals(table, check_metadata=True)
+    assert [dialogue.dialogue_id for dialogue in found.dialogues] == [item["dialogue_id"] for item in items]
+    assert gc.isenabled()
+
+
+def sample_items(sample: Path) -> list[Any]:
+    return list(json.loads((sample / "test" / "dialogues_001.json").read_bytes())[:3])
+
+
+@pytest.mark.parametrize("start", [2**31 - 1, -(2**31)])
+def test_the_outermost_positions(sample: Path, start: int) -> None:
+    items = sample_items(sample)
+    items[0]["turns"][0]["frames"][0]["slots"] = [{"slot": "x", "start": start, "exclusive_end": 9}]
+    data = dialogue_bytes(items)
+    assert dialogue_lines(data, "d.json", "d.json").lines == expected(data)[1]
+
+
+def test_the_same_key_twice_is_once(sample: Path) -> None:
+    data = dialogue_bytes(sample_items(sample)).replace(b'"speaker": "USER"', b'"speaker": "USER", "speaker": "USER"')
+    assert dialogue_lines(data, "d.json", "d.json").lines == expected(data)[1]
+
+
+def test_every_character_is_kept(sample: Path) -> None:
+    items = sample_items(sample)
+    text = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000)
+    items[0]["turns"][0]["utterance"] = text
+    data = dialogue_bytes(items)
+    found = dialogue_lines(data, "d.json", "d.json")
+    assert lines_table(found.lines)["turns"][0].as_py()[0]["utterance"] == text
+    assert orjson.loads(found.lines[0])["layout"] == "published"
+
+
+def test_a_table_of_many_blocks_is_one(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = dialogue_bytes(sample_items(sample))
+    lines = dialogue_lines(data, "d.json", "d.json").lines
+    whole = lines_table(lines)
+    monkeypatch.setattr("parapet.schemas.dialogue_lines._BLOCK", 10)
+    assert lines_table(lines).equals(whole)
+    assert lines_table([]).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda span: span.update(start=2**31), "x.json: holds what Parquet cannot: Value 2147483648 too large"),
+        (lambda span: span.update(start=10**30), "x.json: holds what Parquet cannot: "),
+        (lambda span: span.update(start="1"), "x.json: [0].turns[0].frames[0].slots[0].start: Expected `int`"),
+        (lambda span: span.update(slot=None), "x.json: [0].turns[0].frames[0].slots[0].slot: Expected `str`"),
+        (lambda span: span.update(slot="\ud800"), "x.json: holds what Parquet cannot: "),
+    ],
+)
+def test_what_no_row_can_hold_is_an_error(sample: Path, change: Any, reason: str) -> None:
+    items = copy.deepcopy(sample_items(sample))
+    items[0]["turns"][0]["frames"][0]["slots"] = [{"slot": "x", "start": 0, "exclusive_end": 1}]
+    change(items[0]["turns"][0]["frames"][0]["slots"][0])
+    with pytest.raises(InputError) as error:
+        dialogue_lines(json.dumps(items).encode(), "x.json", "x.json")
+    assert str(error.value).startswith(reason)
+    assert gc.isenabled()
