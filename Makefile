@@ -97,6 +97,7 @@ notebooks: $(VENV)/.test
 	$(BIN)/python tests/notebooks.py
 
 bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.compose
 	$(BIN)/python -m benchmarks.rewrite
 	$(BIN)/python -m benchmarks.translate

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parapet.pipelines import beam_import, cloud, progress, workers
+from parapet.pipelines import cloud, lean_imports, progress, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.schemas.layout import SplitSchemas, read_root, same_place
@@ -244,7 +244,7 @@ def run_pipeline(
         workers.started(options, n_workers) as local_runner,  # first: it forks, and what follows has threads
         progress.running(title) as run,
         _calm_workers(),
-        beam_import.outside_notebooks(),
+        lean_imports.outside_notebooks(),
     ):
         run.stage("starting")
         started = time.monotonic()

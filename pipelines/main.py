@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from parapet.pipelines import beam_import, workers
+from parapet.pipelines import lean_imports, workers
 from parapet.pipelines.dispatch import GROUPS, PIPELINES, hand_over
 
 USAGE = """\
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
-    beam_import.lean(argv)
+    lean_imports.lean(argv)
     return hand_over("parapet", "command", PIPELINES, "parapet.pipelines", usage(), argv)
 
 

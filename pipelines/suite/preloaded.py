@@ -1,8 +1,8 @@
 """Imported by the process from which the steps of a suite are forked: what all of them need."""
 
-from parapet.pipelines import beam_import
+from parapet.pipelines import lean_imports
 
-beam_import.lean([])
+lean_imports.lean([])
 
 import apache_beam  # noqa: E402, F401
 import jinja2  # noqa: E402, F401

@@ -149,8 +149,8 @@ def until(holds) -> None:  # type: ignore[no-untyped-def]
 def test_beam_is_imported_without_what_a_local_run_does_not_need() -> None:
     script = """
         import sys
-        from parapet.pipelines import beam_import
-        beam_import.lean([])
+        from parapet.pipelines import lean_imports
+        lean_imports.lean([])
         import apache_beam, gc, pyarrow
         gc.collect()
         table = pyarrow.table({"n": [1, 2]})
@@ -176,14 +176,29 @@ def test_beam_is_imported_without_what_a_local_run_does_not_need() -> None:
     )
 
 
+def test_spacy_is_imported_without_torch() -> None:
+    script = """
+        import sys
+        from parapet.pipelines import lean_imports
+        lean_imports.lean([])
+        import spacy
+        assert "torch" not in sys.modules
+        assert [token.text for token in spacy.blank("en")("a word")] == ["a", "word"]
+        import torch
+        print(torch.__name__)
+    """
+    done = program(script)
+    assert done.stdout == "torch\n", done.stderr
+
+
 @pytest.mark.parametrize("argument", ["--output=gs://bucket/out", "--runner=DataflowRunner"])
 def test_elsewhere_beam_is_imported_whole(argument: str) -> None:
     script = """
         import sys
-        from parapet.pipelines import beam_import
+        from parapet.pipelines import lean_imports
         before = len(sys.meta_path)
-        beam_import.lean(sys.argv[1:])
+        lean_imports.lean(sys.argv[1:])
         print(len(sys.meta_path) - before)
     """
-    assert program(script, argument).stdout == "0\n"
-    assert program(script, "--output=out").stdout == "1\n"
+    assert program(script, argument).stdout == "1\n", "spaCy only"
+    assert program(script, "--output=out").stdout == "2\n"

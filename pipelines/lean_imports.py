@@ -1,8 +1,8 @@
-"""Beam, imported in half the time: without the libraries of clouds and data frames that no local run needs.
+"""Beam and spaCy, imported in half the time: without optional libraries that no local run needs.
 
-Beam imports whatever of its optional libraries is installed: pandas and the clients of Google's and Amazon's clouds
-take longer than Beam itself. While it is imported here they seem not to be installed; after that they are as before,
-for whoever imports them. Buckets come back with the first path that names one.
+Both import whatever of their optional libraries is installed: pandas and the clients of Google's and Amazon's clouds
+take longer than Beam itself, torch longer than spaCy. While the two are imported here these seem not to be installed;
+after that they are as before, for whoever imports them. Buckets come back with the first path that names one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -19,8 +20,8 @@ from typing import Any
 
 _BEAM = "apache_beam"
 
-# What Beam imports where it is there, and does without where it is not.
-_OPTIONAL = (
+# What they import where it is there, and do without where it is not.
+_OF_BEAM = (
     "apitools",
     "azure",
     "boto3",
@@ -31,6 +32,7 @@ _OPTIONAL = (
     "pymongo",
     "requests",
 )
+_OF_SPACY = ("cupy", "mxnet", "tensorflow", "torch")
 
 # Scheme to the module and the class of Beam's file system, and the modules that remember whether the client is there.
 _BUCKETS = {
@@ -46,10 +48,12 @@ _late: list[type] = []  # Python forgets a class that nobody holds
 
 
 def lean(argv: Sequence[str]) -> None:
-    """Makes the import of Beam quick, in this process, unless the arguments name another runner or a bucket."""
+    """Makes the imports quick, in this process; that of Beam unless the arguments name another runner or a bucket."""
+    if "spacy" not in sys.modules:
+        sys.meta_path.insert(0, _Around("spacy", partial(_without, _OF_SPACY)))
     remote = any("://" in argument or argument.startswith("--runner") for argument in argv)
     if not remote and _BEAM not in sys.modules:
-        sys.meta_path.insert(0, _Around(_BEAM, _without_optional))
+        sys.meta_path.insert(0, _Around(_BEAM, _lean_beam))
 
 
 @contextmanager
@@ -92,24 +96,33 @@ class _Around(MetaPathFinder, Loader):
 
 
 class _Hiding(MetaPathFinder):
-    """Says of the optional libraries that they are not installed. What is imported already stays."""
+    """Says of libraries that they are not installed. What is imported already stays."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> None:
-        if name in _OPTIONAL:
+        if name in self.names:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 @contextmanager
-def _without_optional() -> Iterator[None]:
-    hiding = _Hiding()
+def _without(names: Sequence[str]) -> Iterator[None]:
+    hiding = _Hiding(names)
     sys.meta_path.insert(0, hiding)
     try:
+        yield
+    finally:
+        sys.meta_path.remove(hiding)
+
+
+@contextmanager
+def _lean_beam() -> Iterator[None]:
+    with _without(_OF_BEAM):
         yield
         if "pandas" not in sys.modules:
             _no_pandas_yet()
         _offer_buckets()
-    finally:
-        sys.meta_path.remove(hiding)
 
 
 def _no_pandas_yet() -> None:
