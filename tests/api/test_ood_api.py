@@ -15,7 +15,7 @@ from test_same_as_commands import SPLITS, data_of, run
 
 import parapet
 from parapet.schemas.layout import sample_root
-from parapet.transforms.ood.plan import wanted
+from parapet.transforms.exact_rates import size_of
 
 WHO, DID, WHAT = (
     ("uncle", "beekeeper", "goalkeeper", "volcano", "orchestra", "penguin", "librarian", "glacier"),
@@ -72,7 +72,7 @@ def test_rates_are_exact_and_sets_nested(source: Path) -> None:
         ]
         assert labels == {
             "in_domain": sum(per_split),
-            "ood": sum(wanted(f"0.{name.removeprefix('ood-')}", turns) for turns in per_split),
+            "ood": sum(size_of(f"0.{name.removeprefix('ood-')}", turns) for turns in per_split),
         }
         injected[name] = {(row["dialogue_id"], row["utterance"]) for row in rows if row["label"] == "ood"}
     assert injected["ood-25"] < injected["ood-70"]

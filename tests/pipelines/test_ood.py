@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from parapet.pipelines.ood import run as run_ood
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.ood_turns import OOD_TURNS
+from parapet.transforms.ood import perturbation
 from parapet.transforms.ood.injecting import FALLBACKS
+from parapet.transforms.ood.perturbation import OutOfDomain
 from parapet.transforms.ood.texts import key_of
 
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
@@ -138,18 +141,22 @@ def test_card_and_page(made: Path) -> None:
     assert json.loads((made / "statistics.json").read_bytes())["overlapping"] == 0
 
 
-def test_in_any_order_on_two_workers(made: Path, sample: Path, talk: Path, tmp_path: Path) -> None:
-    """The source shuffled, dialogues in other files and another order: the same dialogues and numbers."""
+def write_in_other_files(sample: Path, root: Path) -> None:
+    """Dialogues in other files and another order."""
     for split in ("train", "test"):
         every = list(dialogues_of(sample, split).values())[::-1]
-        (tmp_path / "sgd" / split).mkdir(parents=True)
+        (root / split).mkdir(parents=True)
         for n, part in enumerate((every[:3], every[3:]), 1):
-            (tmp_path / "sgd" / split / f"dialogues_00{n}.json").write_text(json.dumps(part))
+            (root / split / f"dialogues_00{n}.json").write_text(json.dumps(part))
     for split in ("train", "test", "dev"):
-        (tmp_path / "sgd" / split).mkdir(exist_ok=True)
-        (tmp_path / "sgd" / split / "schema.json").write_bytes((sample / split / "schema.json").read_bytes())
-    dev = (sample / "dev" / "dialogues_001.json").read_bytes()
-    (tmp_path / "sgd" / "dev" / "dialogues_001.json").write_bytes(dev)
+        (root / split).mkdir(exist_ok=True)
+        (root / split / "schema.json").write_bytes((sample / split / "schema.json").read_bytes())
+    (root / "dev" / "dialogues_001.json").write_bytes((sample / "dev" / "dialogues_001.json").read_bytes())
+
+
+def test_in_any_order_on_two_workers(made: Path, sample: Path, talk: Path, tmp_path: Path) -> None:
+    """The source shuffled, dialogues in other files and another order: the same dialogues and numbers."""
+    write_in_other_files(sample, tmp_path / "sgd")
     shuffled = tmp_path / "talk.jsonl"
     shuffled.write_text("\n".join(talk.read_text().split("\n")[::-1]))
     flags = ["--sgd", str(tmp_path / "sgd"), "--source", str(shuffled), "--quiet"]
@@ -159,6 +166,41 @@ def test_in_any_order_on_two_workers(made: Path, sample: Path, talk: Path, tmp_p
             assert dialogues_of(tmp_path / "out" / name, split) == dialogues_of(made / name, split)
     for name in ("statistics.json", "README.md"):
         assert (tmp_path / "out" / name).read_bytes() == (made / name).read_bytes()
+
+
+def test_a_large_corpus_in_cells(sample: Path, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact over all cells, nested and disjoint, and the same in whatever files dialogues are."""
+    monkeypatch.setattr(OutOfDomain, "cell_turns", 60)  # of 199 user turns
+    monkeypatch.setattr(perturbation, "PART_SIZE", 1 << 16)
+    write_in_other_files(sample, tmp_path / "sgd")
+    rates = {"ood-10": 0.1, "ood-20": 0.2}
+    for name, root in (("a", sample), ("b", tmp_path / "sgd")):
+        assert run(tmp_path / name, "--sgd", str(root), "--source", str(talk), "--rates", "0.1,0.2", "--quiet") == 0
+    for split in ("train", "test"):
+        lower: set[tuple[str, str]] = set()
+        for name, rate in rates.items():
+            assert dialogues_of(tmp_path / "a" / name, split) == dialogues_of(tmp_path / "b" / name, split)
+            rows = rows_of(tmp_path / "a", name, split)
+            count = Counter(row["label"] for row in rows)
+            assert count["ood"] == int(rate * count["in_domain"] + 0.5)
+            uses = {(row["dialogue_id"], row["utterance"]) for row in rows if row["label"] == "ood"}
+            assert len(uses) == count["ood"]
+            assert lower <= uses
+            lower = uses
+    assert (tmp_path / "a" / "statistics.json").read_bytes() == (tmp_path / "b" / "statistics.json").read_bytes()
+
+
+def test_too_few_for_the_cells_together(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(OutOfDomain, "cell_turns", 30)
+    source = tmp_path / "few.txt"
+    source.write_text("\n".join(f"please explain volcanoes of century {n}" for n in range(20)))
+    assert run(tmp_path / "out", "--sgd", str(sample), "--source", str(source), "--rates", "0.3", "--quiet") == 1
+    said = capsys.readouterr().err
+    missing = sum(int(n) for n in re.findall(r"(\d+) of (?:test|train)", said))
+    assert 60 - 20 <= missing < 60
+    assert ", 60 are needed in all (there are 20;" in said
 
 
 def test_own_other_domains(sample: Path, tmp_path: Path) -> None:

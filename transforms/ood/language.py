@@ -131,30 +131,57 @@ def _content_of_names(texts: Iterable[str]) -> frozenset[str]:
     return content_of(word for text in texts for word in words(_CAMEL.sub(" ", text).replace("_", " ")))
 
 
+class DomainCounts:
+    """What the turns of each domain say.
+
+    Attributes:
+      turns: domain to the number of its turns.
+      words: domain to content word to the number of turns that have it.
+    """
+
+    def __init__(self) -> None:
+        self.turns: Counter[str] = Counter()
+        self.words: dict[str, Counter[str]] = {}
+
+    def add(self, key: str, spoken_of: Iterable[Domains]) -> None:
+        """Counts turns with the words of a key.
+
+        Args:
+          key: of an utterance; each is counted once.
+          spoken_of: the domains that a turn with this key speaks of, for each turn that speaks of others.
+        """
+        content = content_of(key.split())
+        for domain in (domain for domains in spoken_of for domain in domains):
+            self.turns[domain] += 1
+            self.words.setdefault(domain, Counter()).update(content)
+
+    def update(self, other: DomainCounts) -> None:
+        """Adds the counts of other turns."""
+        self.turns.update(other.turns)
+        for domain, words_of_domain in other.words.items():
+            self.words.setdefault(domain, Counter()).update(words_of_domain)
+
+
 class Languages:
     """The languages of a corpus's domains.
 
     Args:
-      turns: (key of an utterance, the domains that it speaks of), each once.
+      counts: what their turns say.
       schemas: of the corpus.
     """
 
-    def __init__(self, turns: Iterable[tuple[str, Domains]], schemas: Schemas) -> None:
+    def __init__(self, counts: DomainCounts, schemas: Schemas) -> None:
         self.schemas = schemas
-        self._turns: Counter[str] = Counter()
-        self._counts: dict[str, Counter[str]] = defaultdict(Counter)
-        for key, domains in turns:
-            content = content_of(key.split())
-            for domain in domains:
-                self._turns[domain] += 1
-                self._counts[domain].update(content)
+        self._turns = counts.turns
+        self._counts = {domain: counts.words.get(domain, Counter()) for domain in counts.turns}
         self.domains = frozenset(self._turns)
         self._all: Counter[str] = Counter()
-        for counts in self._counts.values():
-            self._all.update(counts)
+        for of_domain in self._counts.values():
+            self._all.update(of_domain)
         in_schemas = Counter(word for some in schemas.words.values() for word in some)
         self._shared = frozenset(word for word, n in in_schemas.items() if n >= _SHARED)
         self._known: dict[tuple[str, str], frozenset[str]] = {}
+        self._every = self._turns.total()
 
     def foreign_to(self, turn: TurnContent) -> frozenset[str]:
         """The domains to which a turn is foreign, for one of its words; none where it is for none.
@@ -190,7 +217,7 @@ class Languages:
         return often or word in self.schemas.words.get(domain, ())
 
     def _is_characteristic(self, word: str, domain: str, other: str) -> bool:
-        every = self._turns.total()
+        every = self._every
         if not 0 < self._all[word] < every:
             return False
         size = every / _PRIOR

@@ -16,6 +16,7 @@ from parapet.schemas.ood_turns import OOD_TURNS
 from parapet.transforms import plugins
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Exact, Invariant, Zero
+from parapet.transforms.exact_rates import size_of
 from parapet.transforms.ood import OWN
 from parapet.transforms.ood.injecting import Row, check_unicode, injected
 from parapet.transforms.ood.language import Schemas, schemas_of
@@ -28,10 +29,9 @@ from parapet.transforms.ood.plan import (
     most_uses,
     parse_rates,
     set_name,
-    wanted,
 )
 from parapet.transforms.ood.pool import pool_numbers
-from parapet.transforms.ood.sources import kinds_of, list_sources, plugin_of
+from parapet.transforms.ood.sources import kinds_of, list_sources, plugin_of, size_of_sources
 from parapet.transforms.ood.texts import key_of
 from parapet.transforms.perturbation import (
     Analysis,
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
 _USED = "used"  # the tag of the utterances that were injected
 
+PART_SIZE = 1 << 25  # bytes of dialogue files: a worker holds the texts of so many
+SPARSE = 8  # what is text in a source is a tenth of a dialogue file, or less
+
 
 class OutOfDomain(Perturbation):
     """User turns of another domain, each followed by a fallback of the system (Lee and Shalyminov 2019).
@@ -73,6 +76,8 @@ class OutOfDomain(Perturbation):
     other_outputs = (_USED,)
 
     schemas: Schemas | None = None  # of the corpus, where utterances are its own
+    parts = 16  # into which texts are divided
+    cell_turns = 1 << 18  # that are planned in one go
 
     def __init__(
         self,
@@ -128,7 +133,8 @@ class OutOfDomain(Perturbation):
         return self.own
 
     def fit(self, corpus: Corpus) -> None:
-        """Learns what the domains of the corpus speak of."""
+        """Learns what the domains of the corpus speak of, and how large it is."""
+        self.parts = 1 + (sum(file.size for file in corpus.files) + SPARSE * size_of_sources(self.sources)) // PART_SIZE
         if self.own:
             self.schemas = schemas_of(service for of in corpus.folders.values() for service in of.services)
 
@@ -136,12 +142,14 @@ class OutOfDomain(Perturbation):
         """The state of a dialogue: its injections."""
         from parapet.transforms.ood.planning import PlanInjections
 
-        analysis: Analysis = files | "Injections" >> PlanInjections(self.config, self.sources, self.schemas)
+        analysis: Analysis = files | "Injections" >> PlanInjections(
+            self.config, self.sources, self.schemas, self.parts, self.cell_turns
+        )
         return analysis
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """Dialogues of splits that are not written, and rows of the source."""
-        from parapet.transforms.ood.planning import tallies_of_sources
+        from parapet.transforms.ood.reading import tallies_of_sources
 
         return tallies_of_sources(counts)
 
@@ -197,7 +205,7 @@ class OutOfDomain(Perturbation):
         for rate in self.rates:
             name = set_name(rate)
             rates += [
-                Exact("ood_turns", "user_turns", name, partial(wanted, rate), name),
+                Exact("ood_turns", "user_turns", name, partial(size_of, rate), name),
                 Exact("in_domain_turns", "user_turns", name, int, name),
                 MostUses(name, self.own),
             ]
@@ -300,7 +308,7 @@ def _numbers_of_split(rate: str, split: str, counts: Counts) -> dict[str, Any]:
     return {
         "in_domain_turns": in_domain,
         "ood_turns": ood,
-        "wanted": wanted(rate, in_domain),
+        "wanted": size_of(rate, in_domain),
         "share": ood / (in_domain + ood) if in_domain else None,
         "dialogues_with_ood": counts.sum("dialogues_with_ood", set=name, split=split),
         "uses": {str(n): times for n, times in uses_in(name, split, counts).items()},

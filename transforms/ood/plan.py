@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,10 +14,10 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, listed
+from parapet.transforms.exact_rates import size_of
 from parapet.transforms.ood.matching import Matching
 from parapet.transforms.ood.pool import Utterance
-from parapet.transforms.seeding import stable_hash
-from parapet.transforms.touching import domains_of
+from parapet.transforms.seeding import key_of, short_digest, stable_hash
 
 PLACES = ("append", "between")
 
@@ -61,18 +62,53 @@ def turns_with_place(dialogue: Dialogue, place: str) -> list[int]:
     return [t for t in users if speakers[t + 1 : t + 3] == ["SYSTEM", "USER"]]
 
 
-def places_of(dialogue: Dialogue, split: str, file: str, position: int, place: str, seed: str) -> Iterator[Place]:
-    """The places of a dialogue."""
-    domains = domains_of(dialogue)
-    for turn in turns_with_place(dialogue, place):
-        draw = stable_hash(seed, "place", split, dialogue.dialogue_id, str(turn))
-        yield Place(draw, split, file, position, turn, domains)
+class DialoguePlaces(NamedTuple):
+    """The places of a dialogue.
+
+    Attributes:
+      position: the dialogue's, in its file.
+      name: a hash of its split and id.
+      among: 8 bytes; they decide between dialogues of one id.
+      domains: the dialogue's.
+      user_turns: how many there are.
+      draws: (draw, user turn) of each place.
+    """
+
+    position: int
+    name: int
+    among: bytes
+    domains: tuple[str, ...]
+    user_turns: int
+    draws: list[tuple[int, int]]
 
 
-def wanted(rate: str, turns: int) -> int:
-    """How many turns a rate injects among so many in-domain user turns: the product, rounded, halves up."""
-    exact = Fraction(rate) * turns
-    return int(exact + Fraction(1, 2))
+class FilePlaces(NamedTuple):
+    """The places of some dialogues of a file."""
+
+    split: str
+    file: str
+    dialogues: list[DialoguePlaces]
+
+    def places(self) -> Iterator[Place]:
+        """Each place."""
+        for of in self.dialogues:
+            for draw, turn in of.draws:
+                yield Place(draw, self.split, self.file, of.position, turn, of.domains)
+
+
+def places_of(
+    dialogue: Dialogue, file: DialogueFile, position: int, domains: tuple[str, ...], config: Config
+) -> DialoguePlaces:
+    """The places of a dialogue, given its position in its file and its domains."""
+    split, name = file.split, dialogue.dialogue_id
+    draws = [
+        (stable_hash(config.seed, "place", split, name, str(turn)), turn)
+        for turn in turns_with_place(dialogue, config.place)
+    ]
+    among = short_digest(key_of(file.relative, str(position)))[:8]
+    return DialoguePlaces(
+        position, stable_hash(config.seed, "cell", split, name), among, domains, len(user_turns_of(dialogue)), draws
+    )
 
 
 def set_name(rate: str) -> str:
@@ -156,9 +192,50 @@ def most_uses(turns: int) -> int:
     return max(1, min((2 * turns + TURNS_A_USE) // (2 * TURNS_A_USE), MOST_USES))
 
 
-def plan(
-    config: Config, places: Iterable[Place], pool: Iterable[Utterance], turns: Mapping[str, int]
-) -> list[tuple[str, Injection]]:
+class Served(NamedTuple):
+    """How many places of each split have an utterance.
+
+    Attributes:
+      found: split to their number.
+      needed: split to how many are needed for the highest rate.
+      turns: split to the number of in-domain user turns that these are for.
+      texts: how many different utterances there are.
+    """
+
+    found: dict[str, int]
+    needed: dict[str, int]
+    turns: Mapping[str, float]
+    texts: int
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """Of splits where some are."""
+        return {split: n - self.found[split] for split, n in sorted(self.needed.items()) if self.found[split] < n}
+
+
+Planned = list[tuple[str, Injection]]  # with the dialogue file, below the root
+
+
+def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], turns: Mapping[str, int]) -> Planned:
+    """The plan of a corpus that is planned in one go, see :func:`plan_cell`. Raises InputError where it fails."""
+    places = list(places)
+    there = Counter(place.split for place in places)
+    for split in config.splits:
+        check_places(config, split, there[split], turns.get(split, 0))
+    numbers = {split: [size_of(rate, turns.get(split, 0)) for rate in config.rates] for split in config.splits}
+    planned, served = plan_cell(config, places, pool, numbers, turns, turns)
+    check_served(config, [served])
+    return planned
+
+
+def plan_cell(
+    config: Config,
+    places: Iterable[Place],
+    pool: Iterable[Utterance],
+    numbers: Mapping[str, Sequence[int]],
+    turns: Mapping[str, int],
+    turns_of_cell: Mapping[str, float],
+) -> tuple[Planned, Served]:
     """Takes the first places of each split in drawn order that something fits, and gives each an utterance.
 
     The places of a lower rate are the first of those of a higher one, with the same utterances: sets are nested. An
@@ -169,34 +246,39 @@ def plan(
       config: how.
       places: of all splits.
       pool: what may be injected.
-      turns: split to the number of its in-domain user turns.
+      numbers: split to how many places each rate takes.
+      turns: split to the number of in-domain user turns, in all cells.
+      turns_of_cell: the same in this one, as many as its numbers are for.
 
     Returns:
-      (dialogue file, injection), in order.
-
-    Raises:
-      InputError: too few places or utterances; it says which rate can be reached.
+      (dialogue file, injection), in order; nothing where there are too few. And how many places are served.
     """
-    numbers = {split: [wanted(rate, turns.get(split, 0)) for rate in config.rates] for split in config.splits}
     of_split: dict[str, list[Place]] = {split: [] for split in config.splits}
     for place in sorted(places):
         of_split[place.split].append(place)
-    for split, there in of_split.items():
-        check_places(config, split, len(there), turns.get(split, 0))
     # All splits side by side: no split takes what another needs more.
-    ranked = sorted((rank / turns[split], place) for split, of in of_split.items() for rank, place in enumerate(of))
+    ranked = sorted(
+        (rank / turns_of_cell[split], place) for split, of in of_split.items() for rank, place in enumerate(of)
+    )
     utterances = _copies(config, pool, turns)
-    served = _served([place for _, place in ranked], utterances, {split: of[-1] for split, of in numbers.items()})
-    found = {split: sum(place.split == split for place, _ in served) for split in config.splits}
-    if any(found[split] < of[-1] for split, of in numbers.items()):
-        raise _too_few(config, {split: (found[split], of[-1]) for split, of in numbers.items()}, turns, utterances)
+    needed = {split: of[-1] for split, of in numbers.items()}
+    served = _served([place for _, place in ranked], utterances, needed)
+    found = Counter(place.split for place, _ in served)
+    result = Served(
+        {split: found[split] for split in config.splits},
+        needed,
+        turns_of_cell,
+        len({one.key for one in utterances}),
+    )
+    if result.missing:
+        return [], result
     ranks: Counter[str] = Counter()
-    injections = []
+    planned = []
     for place, one in served:
         sets = sum(ranks[place.split] < count for count in numbers[place.split])
         ranks[place.split] += 1
-        injections.append((place.file, Injection(place.draw, place.dialogue, place.turn, one, sets)))
-    return sorted(injections)
+        planned.append((place.file, Injection(place.draw, place.dialogue, place.turn, one, sets)))
+    return sorted(planned), result
 
 
 def _served(
@@ -285,7 +367,7 @@ def check_places_of(files: Iterable[DialogueFile], config: Config) -> None:
 
 def check_places(config: Config, split: str, there: int, turns: int) -> None:
     """Raises InputError where a split has too few places for the highest rate."""
-    needed = wanted(config.rates[-1], turns)
+    needed = size_of(config.rates[-1], turns)
     if there < needed:
         of = f" of {split}" if split else ""
         other = PLACES[1 - PLACES.index(config.place)]
@@ -296,12 +378,14 @@ def check_places(config: Config, split: str, there: int, turns: int) -> None:
         )
 
 
-def _too_few(
-    config: Config, found: Mapping[str, tuple[int, int]], turns: Mapping[str, int], utterances: Sequence[Utterance]
-) -> InputError:
-    """The error, given how many places of each split have an utterance, and how many are to."""
-    missing = {split: needed - there for split, (there, needed) in sorted(found.items()) if there < needed}
-    of = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in missing.items())
+def check_served(config: Config, cells: Sequence[Served]) -> None:
+    """Raises InputError where places of a cell have no utterance; it says which rate can be reached."""
+    if not any(cell.missing for cell in cells):
+        return
+    missing: Counter[str] = Counter()
+    for cell in cells:
+        missing.update(cell.missing)
+    of = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in sorted(missing.items()))
     if config.own:
         rule = (
             f"each is used once for each {TURNS_A_USE} user turns of its split, {MOST_USES} times at most, and not in "
@@ -310,11 +394,11 @@ def _too_few(
         rule += ", nor in another split that is written" if len(config.splits) > 1 else ""
     else:
         rule = "each is used once, and not in dialogues of domains that it is of or speaks of"
-    highest = _highest(min(found[split][0] / turns[split] for split in missing))
-    return InputError(
+    highest = _highest(min(cell.found[split] / cell.turns[split] for cell in cells for split in cell.missing))
+    raise InputError(
         f"too few foreign utterances for {config.sets[-1]}: {of} missing, "
-        f"{sum(needed for _, needed in found.values()):,} are needed in all (there are "
-        f"{len({one.key for one in utterances}):,}; {rule}); {highest}, or another --source",
+        f"{sum(sum(cell.needed.values()) for cell in cells):,} are needed in all (there are "
+        f"{sum(cell.texts for cell in cells):,}; {rule}); {highest}, or another --source",
         "--rates",
     )
 

@@ -1,212 +1,187 @@
-"""From dialogue files to what is injected where: corpus and source are read, utterances judged, places served."""
+"""From what was read to what is injected where: the pool of foreign utterances, and a plan for each cell of the corpus.
+
+A corpus of up to ``cell_turns`` user turns is planned in one go. A larger one is divided into cells of that size: each
+dialogue and each utterance belongs to one, by a hash, whatever file it is in. The rates are exact for the whole corpus:
+the places with the lowest draws of all cells say how many each cell has to serve.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.errors import InputError, storable
-from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.counts import CountKey, Counts
-from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of
-from parapet.transforms.ood.injecting import check_unicode
-from parapet.transforms.ood.language import Languages, Schemas, TurnContent, content_of_turn
+from parapet.transforms.counts import Counts
+from parapet.transforms.exact_rates import Keys, level_of, size_of, thresholds_of
+from parapet.transforms.ood import near
+from parapet.transforms.ood.language import DomainCounts, Languages, Schemas
 from parapet.transforms.ood.plan import (
     Config,
+    DialoguePlaces,
+    FilePlaces,
     Injection,
-    Place,
-    places_of,
-    plan,
-    user_turns_of,
+    Planned,
+    Served,
+    check_places,
+    check_served,
+    plan_cell,
 )
-from parapet.transforms.ood.pool import KEPT, Utterance, check_foreign, judged, merged, utterance_of
-from parapet.transforms.ood.sources import SourceFile, read_source, source_id
-from parapet.transforms.ood.texts import InDomain, key_of, stopwords
+from parapet.transforms.ood.pool import KEPT, Utterance, check_foreign, judged
+from parapet.transforms.ood.reading import COUNTS, DEAD_LETTERS, PLACES, ReadCorpus, ReadSource, Text, Texts
+from parapet.transforms.ood.sources import SourceFile
+from parapet.transforms.ood.texts import Domains, Vocabulary, WordCounts
 from parapet.transforms.perturbation import Analysis
-from parapet.transforms.progress import ANALYSIS, tracked
-from parapet.transforms.touching import domains_of
-from parapet.transforms.user_turns import user_turns
+from parapet.transforms.seeding import stable_hash
 
-PLACES, TURNS, DEAD_LETTERS, COUNTS = "places", "turns", "dead_letters", "counts"
+NEAR, WORDS, SERVED = "near", "words", "served"
 
-
-def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
-    """As ``dialogues_of``; one that a table of turns cannot hold is an error too."""
-    for position, raw, plain, dialogue in dialogues_of(file):
-        error = check_unicode(raw) if isinstance(dialogue, Dialogue) and not plain else None
-        yield position, raw, plain, error or dialogue
+Sums = Iterable[tuple[tuple[str, str, str, str], int]]
 
 
-class ReadCorpus(beam.PTransform):
-    """Reads all dialogue files of a corpus."""
+class Words(NamedTuple):
+    """The words of in-domain turns, counted.
 
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self.config = config
+    Attributes:
+      counts: in how many turns.
+      domains: by the domains that turns speak of, where utterances are the corpus's own.
+    """
 
-    def expand(self, files: beam.PCollection) -> Any:
-        """DialogueFile to Utterance (main; where the source is ``own``), Place (PLACES), (key, domains of the dialogue,
-        domains that the turn speaks of) (TURNS), (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS).
-
-        What cannot be read of splits that are written is reported by who writes them.
-        """
-        read = beam.FlatMap(read_file, self.config).with_outputs(PLACES, TURNS, DEAD_LETTERS, COUNTS, main="utterances")
-        return files | "Spread" >> beam.Reshuffle() | "Read file" >> read
+    counts: WordCounts
+    domains: DomainCounts
 
 
-def read_file(file: DialogueFile, config: Config) -> Iterator[Utterance | TaggedOutput]:
-    """The turns and places of one file; nothing of a file that cannot be read to its end."""
-    is_written = config.writes(file.split)
-    dead_letters: list[DeadLetter] = []
-    outputs: list[Utterance | TaggedOutput] = []
-    counts, elsewhere = Counts(), Counts()
-    elsewhere.add("files_elsewhere")
-    try:
-        for position, raw, _, dialogue in tracked(sound_dialogues(file), "dialogues", ANALYSIS):
-            elsewhere.add("dialogues_elsewhere")
-            if isinstance(dialogue, InputError):
-                elsewhere.add("left_out_elsewhere")
-                dead_letters.append(dead_dialogue(file, id_of(raw, position), dialogue))
-                continue
-            outputs += _read_dialogue(file, position, dialogue, config, is_written)
-            counts.add("planned_turns", len(user_turns_of(dialogue)), split=file.split)
-    except InputError as error:
-        dead_letters, outputs, counts, elsewhere = [dead_file(file, error)], [], Counts(), Counts()
-        elsewhere.add("files_elsewhere")
-        elsewhere.add("broken_files_elsewhere")
-    yield from outputs
-    yield from _tagged(counts if is_written else elsewhere)
-    if dead_letters and not is_written:
-        yield TaggedOutput(DEAD_LETTERS, (file.relative, dead_letters))
-
-
-def _read_dialogue(
-    file: DialogueFile, position: int, dialogue: Dialogue, config: Config, is_written: bool
-) -> Iterator[Utterance | TaggedOutput]:
-    domains = domains_of(dialogue)
-    contents: dict[int, TurnContent] = {}
-    if config.own:
-        contents = {turn.position: content_of_turn(turn) for turn in user_turns(dialogue)}
-    for turn in user_turns_of(dialogue):
-        text = dialogue.turns[turn].utterance
-        content = contents.get(turn)
-        yield TaggedOutput(TURNS, (key_of(text), domains, content.domains if content else ()))
-        if content:
-            source = source_id(file.relative, dialogue.dialogue_id, turn)
-            yield utterance_of(text, source, domains, (file.split,) if is_written else (), content)
-    if is_written:
-        places = places_of(dialogue, file.split, file.relative, position, config.place, config.seed)
-        yield from (TaggedOutput(PLACES, place) for place in places)
-
-
-def _tagged(counts: Counts) -> Iterator[TaggedOutput]:
-    for key, n in counts.items():
-        yield TaggedOutput(COUNTS, (tuple(key), n))
-
-
-class ReadSource(beam.PTransform):
-    """Reads files of foreign utterances."""
-
-    def expand(self, files: beam.PCollection) -> Any:
-        """SourceFile to Utterance (main), (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS)."""
-        read = beam.FlatMap(read_source_file).with_outputs(DEAD_LETTERS, COUNTS, main="utterances")
-        return files | "Spread" >> beam.Reshuffle() | "Read source" >> read
-
-
-def read_source_file(file: SourceFile) -> Iterator[Utterance | TaggedOutput]:
-    """The utterances of a file; a dead letter for each row that is none."""
-    dead_letters: list[DeadLetter] = []
-    try:
-        for row in read_source(file):
-            if isinstance(row, InputError):
-                dead_letters.append(_dead_row(file, row.where, row.reason))
-            else:
-                yield row
-    except InputError as error:
-        dead_letters.append(_dead_row(file, error.where, f"broken_file: {error.reason}"))
-    if dead_letters:
-        yield TaggedOutput(COUNTS, (CountKey("source_rows_left_out"), len(dead_letters)))
-        yield TaggedOutput(DEAD_LETTERS, (f"source/{file.name}", dead_letters))
-
-
-def _dead_row(file: SourceFile, where: str, reason: str) -> DeadLetter:
-    return DeadLetter("source", "", file.name, "", where, storable(reason))
-
-
-def tallies_of_sources(counts: Counts) -> list[Tally]:
-    """Records that are read to plan, of splits that are not written and of the source: some of them may be bad."""
-    files, dialogues = counts.sum("files_elsewhere"), counts.sum("dialogues_elsewhere")
-    rows = counts.sum("source_rows_left_out")
-    return [
-        Tally("file", files, counts.sum("broken_files_elsewhere"), "other splits", is_needed=False),
-        Tally("dialogue", dialogues, counts.sum("left_out_elsewhere"), "other splits", is_needed=False),
-        Tally("source row", counts.sum("source_rows") + rows, rows),
-    ]
+def summed(parts: Iterable[Words]) -> Words:
+    """The counts of all."""
+    every = Words(WordCounts(), DomainCounts())
+    for part in parts:
+        every.counts.update(part.counts)
+        every.domains.update(part.domains)
+    return every
 
 
 class Pool(beam.PTransform):
     """The different utterances that are foreign to the corpus.
 
     Args:
-      turns: PCollection of (key, domains, domains that the turn speaks of) of in-domain turns.
-      stops: words that say nothing about the topic of an utterance.
       schemas: of the corpus, where the utterances are its own.
+      parts: of the search for near-duplicates.
     """
 
-    def __init__(self, turns: beam.PCollection, stops: frozenset[str], schemas: Schemas | None) -> None:
+    def __init__(self, schemas: Schemas | None, parts: int) -> None:
         super().__init__()
-        self.turns, self.stops, self.schemas = turns, stops, schemas
+        self.schemas, self.parts = schemas, parts
 
-    def expand(self, utterances: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """Utterance to those that are kept, and (count key, n) to be summed."""
-        turns = self.turns | "Different turns" >> beam.Distinct()
-        rows = (
-            utterances
-            | "Count rows" >> beam.combiners.Count.Globally()
-            | "Name" >> beam.Map(lambda n: (CountKey("source_rows"), n))
+    def expand(self, texts: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """(shard, pickled Texts) to pickled lists of the utterances that are kept, and (count key, n) to be summed."""
+        merged = (
+            texts
+            | "Same shard" >> beam.GroupByKey()
+            | "Merge" >> beam.FlatMap(_merged).with_outputs(WORDS, main="texts")
         )
-        found = (
-            utterances
-            | "By key" >> beam.Map(lambda one: (one.key, one))
-            | "Same" >> beam.GroupByKey()
-            | "Merge" >> beam.MapTuple(lambda _, same: merged(same))
-            | "Spread" >> beam.Reshuffle()
-            | "Filter"
-            >> beam.ParDo(_Filter(self.stops, self.schemas), beam.pvalue.AsList(turns)).with_outputs(
-                COUNTS, main="kept"
-            )
+        words = merged[WORDS] | "Sum words" >> beam.CombineGlobally(summed)
+        judge = beam.ParDo(_Judge(self.schemas, self.parts), beam.pvalue.AsSingleton(words))
+        found = merged.texts | "Judge" >> judge.with_outputs(NEAR, COUNTS, main="utterances")
+        near_duplicates = (
+            found[NEAR] | "Same part" >> beam.GroupByKey() | "Find near" >> beam.FlatMap(_near_duplicates, self.parts)
         )
-        return found.kept, (rows, found[COUNTS]) | "Counts" >> beam.Flatten()
+        kept = (
+            {"utterances": found.utterances, "near": near_duplicates}
+            | "With near" >> beam.CoGroupByKey()
+            | "Keep" >> beam.FlatMap(_kept).with_outputs(COUNTS, main="kept")
+        )
+        return kept.kept, (found[COUNTS], kept[COUNTS]) | "Counts" >> beam.Flatten()
 
 
-class _Filter(beam.DoFn):
-    """Judges utterances. The index of in-domain turns is built once by each copy."""
+def _merged(shard: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+    """The texts of a shard, those with the same set of words side by side, and their words."""
+    number, blobs = shard
+    texts = Texts()
+    for blob in blobs:
+        for text in pickle.loads(blob):  # noqa: S301 (written by this pipeline)
+            texts.add(text)
+    same_words: dict[frozenset[str], list[Text]] = {}
+    words = Words(WordCounts(), DomainCounts())
+    for text in texts:
+        same_words.setdefault(frozenset(text.key.split()), []).append(text)
+        words.domains.add(text.key, text.spoken_of)
+    for tokens, same in same_words.items():
+        if spoken_in := {domains for text in same for domains in text.spoken_in}:
+            words.counts.add(tokens, spoken_in)
+    yield number, pickle.dumps(list(same_words.values()))
+    yield TaggedOutput(WORDS, words)
 
-    def __init__(self, stops: frozenset[str], schemas: Schemas | None) -> None:
+
+class _Judge(beam.DoFn):
+    """Judges the utterances of a shard, but for near-duplicates; what is known of words is unpacked once."""
+
+    def __init__(self, schemas: Schemas | None, parts: int) -> None:
         super().__init__()
-        self.stops, self.schemas = stops, schemas
-        self.in_domain: InDomain | None = None
+        self.schemas, self.parts = schemas, parts
+        self.vocabulary: Vocabulary | None = None
         self.languages: Languages | None = None
 
-    def process(self, one: Utterance, turns: Iterable[Any]) -> Iterator[Utterance | TaggedOutput]:
-        if self.in_domain is None:
-            self.in_domain = InDomain(((key, domains) for key, domains, _ in turns), self.stops)
-            if self.schemas is not None:
-                speaking = sorted({(key, spoken_of) for key, _, spoken_of in turns})
-                self.languages = Languages(speaking, self.schemas)
-        status, one = judged(one, self.in_domain, self.languages)
-        yield TaggedOutput(COUNTS, (CountKey("texts"), 1))
-        yield TaggedOutput(COUNTS, (CountKey("pool", value=status), 1))
-        if status == KEPT:
-            yield one
-            if self.languages is None and self.in_domain.is_familiar(one.key):
-                yield TaggedOutput(COUNTS, (CountKey("familiar"), 1))
+    def process(self, shard: tuple[int, bytes], words: Words) -> Iterator[Any]:
+        if self.vocabulary is None:
+            self.vocabulary = Vocabulary(words.counts)
+            self.languages = None if self.schemas is None else Languages(words.domains, self.schemas)
+        number, blob = shard
+        judgements: list[tuple[str, Utterance, bool]] = []
+        compared: dict[int, list[near.Text]] = {}
+        counts = Counts()
+        for same in pickle.loads(blob):  # noqa: S301
+            asked: list[tuple[int, Domains]] = []
+            for utterance in (text.utterance for text in same if text.utterance is not None):
+                counts.add("texts")
+                status, utterance, unless_near = judged(utterance, self.vocabulary, self.languages)
+                if unless_near:
+                    domains = utterance.domains if self.languages is not None else ()
+                    asked.append((number << 32 | len(judgements), domains))
+                    is_familiar = self.languages is None and self.vocabulary.is_familiar(utterance.key)
+                    judgements.append((status, utterance, is_familiar))
+                else:
+                    counts.add("pool", value=status)
+            spoken_in = tuple(sorted({domains for text in same for domains in text.spoken_in}))
+            text = near.Text(near.tokens_of(same[0].key.split(), self.vocabulary.ranks), spoken_in, tuple(asked))
+            if asked or spoken_in:
+                for part in near.parts_of(text.tokens, self.parts):
+                    compared.setdefault(part, []).append(text)
+        yield number, pickle.dumps(judgements)
+        yield from (TaggedOutput(NEAR, (part, pickle.dumps(texts))) for part, texts in compared.items())
+        yield from (TaggedOutput(COUNTS, (tuple(key), n)) for key, n in counts.items())
+
+
+def _near_duplicates(part: tuple[int, Iterable[bytes]], parts: int) -> Iterator[tuple[int, bytes]]:
+    """(shard, pickled positions of its near-duplicates) of a part of the search."""
+    number, blobs = part
+    texts = [text for blob in blobs for text in pickle.loads(blob)]  # noqa: S301
+    of_shard: dict[int, list[int]] = {}
+    for identity in near.near_duplicates(texts, number, parts):
+        of_shard.setdefault(identity >> 32, []).append(identity & 0xFFFFFFFF)
+    yield from ((shard, pickle.dumps(positions)) for shard, positions in of_shard.items())
+
+
+def _kept(shard: tuple[int, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
+    """The utterances of a shard that may be injected."""
+    _, found = shard
+    duplicates = {position for blob in found["near"] for position in pickle.loads(blob)}  # noqa: S301
+    kept: list[Utterance] = []
+    counts = Counts()
+    for blob in found["utterances"]:
+        for position, (status, utterance, is_familiar) in enumerate(pickle.loads(blob)):  # noqa: S301
+            if position in duplicates:
+                status = "near_duplicate"
+            elif status == KEPT:
+                kept.append(utterance)
+                counts.add("familiar", int(is_familiar))
+            counts.add("pool", value=status)
+    if kept:
+        yield pickle.dumps(kept)
+    yield from (TaggedOutput(COUNTS, (tuple(key), n)) for key, n in counts.items() if n)
 
 
 class PlanInjections(beam.PTransform):
@@ -216,44 +191,192 @@ class PlanInjections(beam.PTransform):
       config: how.
       sources: files of foreign utterances; none where they are the corpus's own.
       schemas: of the corpus, where they are its own.
+      parts: into which texts are divided.
+      cell_turns: how many user turns are planned in one go.
     """
 
-    def __init__(self, config: Config, sources: Sequence[SourceFile], schemas: Schemas | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        sources: Sequence[SourceFile],
+        schemas: Schemas | None,
+        parts: int,
+        cell_turns: int,
+    ) -> None:
         super().__init__()
         self.config, self.sources, self.schemas = config, list(sources), schemas
+        self.parts, self.cell_turns = parts, cell_turns
 
     def expand(self, files: beam.PCollection) -> Analysis:
         """All DialogueFiles of the corpus, those of splits that are not written as well, to the injections."""
-        corpus = files | "Corpus" >> ReadCorpus(self.config)
-        source = files.pipeline | "Source files" >> beam.Create(self.sources) | "Source" >> ReadSource()
-        utterances = (corpus.utterances, source.utterances) | "Utterances" >> beam.Flatten()
-        pool, of_pool = utterances | "Pool" >> Pool(corpus[TURNS], stopwords(), self.schemas)
+        corpus = files | "Corpus" >> ReadCorpus(self.config, self.parts)
+        source = files.pipeline | "Source files" >> beam.Create(self.sources) | "Source" >> ReadSource(self.parts)
+        texts = (corpus.texts, source.texts) | "Texts" >> beam.Flatten()
+        pool, of_pool = texts | "Pool" >> Pool(self.schemas, self.parts)
         counts = (corpus[COUNTS], source[COUNTS], of_pool) | "Counts" >> beam.Flatten()
-        once = files.pipeline | "Once" >> beam.Create([self.config], reshuffle=False)
-        states = once | "Plan" >> beam.FlatMap(
-            planned,
-            beam.pvalue.AsIter(corpus[PLACES]),
-            beam.pvalue.AsIter(pool),
-            beam.pvalue.AsList(counts | "Sum counts" >> beam.CombinePerKey(sum)),
-        )
+        states = (corpus[PLACES], pool, counts) | "Plan" >> _Plan(self.config, self.cell_turns)
         dead_letters = (corpus[DEAD_LETTERS], source[DEAD_LETTERS]) | "Dead letters" >> beam.Flatten()
         return Analysis(states, counts=counts, dead_letters=dead_letters)
 
 
-def planned(
-    config: Config,
-    places: Iterable[Place],
-    pool: Iterable[Utterance],
-    sums: Iterable[tuple[tuple[str, str, str, str], int]],
-) -> list[tuple[tuple[str, int], list[Injection]]]:
-    """The injections of each dialogue, see :func:`plan`, given the summed counts; checks that the source is foreign."""
+class Cells(NamedTuple):
+    """How a corpus is planned.
+
+    Attributes:
+      config: with the splits that are written.
+      turns: split to the number of in-domain user turns.
+      n: the number of cells.
+    """
+
+    config: Config
+    turns: dict[str, int]
+    n: int
+
+    def of(self, name: int) -> int:
+        """The cell of a dialogue or an utterance, given a hash of it."""
+        return name % self.n
+
+
+class _Plan(beam.PTransform):
+    """Places, pool and counts to ((file, position), injections) of dialogues."""
+
+    def __init__(self, config: Config, cell_turns: int) -> None:
+        super().__init__()
+        self.config, self.cell_turns = config, cell_turns
+
+    def expand(self, inputs: tuple[beam.PCollection, beam.PCollection, beam.PCollection]) -> beam.PCollection:
+        places, pool, counts = inputs
+        there = places | "Count places" >> beam.Map(_number_of_places) | "Sum places" >> beam.CombinePerKey(sum)
+        once = places.pipeline | "Once" >> beam.Create([self.config], reshuffle=False)
+        checked = beam.pvalue.AsSingleton(
+            once
+            | "Check"
+            >> beam.Map(
+                cells_of,
+                beam.pvalue.AsList(counts | "Sum counts" >> beam.CombinePerKey(sum)),
+                beam.pvalue.AsDict(there),
+                self.cell_turns,
+            )
+        )
+        keys = places | "Keys" >> beam.FlatMap(_keys, checked)
+        thresholds = beam.pvalue.AsDict(keys | "Thresholds" >> _Thresholds(self.config.rates))
+        by_cell = {
+            "cell": once | "Cells" >> beam.FlatMap(lambda _, cells: ((n, b"") for n in range(cells.n)), checked),
+            "places": places | "Places by cell" >> beam.FlatMap(_places_by_cell, checked, thresholds),
+            "pool": pool | "Pool by cell" >> beam.FlatMap(_pool_by_cell, checked),
+        }
+        planned = (
+            by_cell
+            | "Of a cell" >> beam.CoGroupByKey()
+            | "Plan cell" >> beam.FlatMap(_plan_cell, checked).with_outputs(SERVED, main="planned")
+        )
+        served = beam.pvalue.AsList(planned[SERVED])
+        return planned.planned | "Injections" >> beam.FlatMap(_injections, checked, served)
+
+
+class _Thresholds(beam.PTransform):
+    def __init__(self, rates: Sequence[str]) -> None:
+        super().__init__()
+        self.rates = rates
+
+    def expand(self, keys: beam.PCollection) -> beam.PCollection:
+        return thresholds_of(keys, self.rates)
+
+
+def cells_of(config: Config, sums: Sums, places: Mapping[str, int], cell_turns: int) -> Cells:
+    """How a corpus is planned, given the summed counts.
+
+    Raises:
+      InputError: the source is in-domain, or there are too few places.
+    """
     counts = Counts.of_pairs(sums)
     if not config.own:
         check_foreign(counts)
     turns = counts.by("split", "planned_turns")
     if not config.splits:
         config = msgspec.structs.replace(config, splits=tuple(turns))
+    for split in config.splits:
+        check_places(config, split, places.get(split, 0), turns.get(split, 0))
+    return Cells(config, turns, max(1, -(-sum(turns.values()) // cell_turns)))
+
+
+def _of_file(blob: bytes) -> FilePlaces:
+    places: FilePlaces = pickle.loads(blob)  # noqa: S301
+    return places
+
+
+def _number_of_places(blob: bytes) -> tuple[str, int]:
+    places = _of_file(blob)
+    return places.split, sum(len(of.draws) for of in places.dialogues)
+
+
+def _key_of_place(draw: int, among: bytes) -> bytes:
+    return draw.to_bytes(8, "big") + among
+
+
+def _keys(blob: bytes, cells: Cells) -> Iterator[tuple[str, Keys]]:
+    """The places of a file in drawn order, of which cells serve the first; not needed for a single cell."""
+    if cells.n > 1:
+        places = _of_file(blob)
+        keys = b"".join(_key_of_place(draw, of.among) for of in places.dialogues for draw, _ in of.draws)
+        yield places.split, Keys(sum(of.user_turns for of in places.dialogues), 16, keys)
+
+
+def _places_by_cell(
+    blob: bytes, cells: Cells, thresholds: Mapping[str, Sequence[bytes]]
+) -> Iterator[tuple[int, bytes]]:
+    """(cell, pickled places of a file and how many of them each rate takes)."""
+    places = _of_file(blob)
+    of_cell: dict[int, list[DialoguePlaces]] = {}
+    for of in places.dialogues:
+        of_cell.setdefault(cells.of(of.name), []).append(of)
+    for cell, dialogues in of_cell.items():
+        levels: Counter[int] = Counter()
+        if cells.n > 1:
+            levels.update(
+                level_of(_key_of_place(draw, of.among), thresholds[places.split])
+                for of in dialogues
+                for draw, _ in of.draws
+            )
+        yield cell, pickle.dumps((places._replace(dialogues=dialogues), levels))
+
+
+def _pool_by_cell(blob: bytes, cells: Cells) -> Iterator[tuple[int, bytes]]:
+    of_cell: dict[int, list[Utterance]] = {}
+    for utterance in pickle.loads(blob):  # noqa: S301
+        of_cell.setdefault(cells.of(stable_hash(cells.config.seed, "cell", utterance.key)), []).append(utterance)
+    yield from ((cell, pickle.dumps(utterances)) for cell, utterances in of_cell.items())
+
+
+def _plan_cell(cell: tuple[int, Mapping[str, Iterable[bytes]]], cells: Cells) -> Iterator[Any]:
+    _, found = cell
+    config, rates = cells.config, range(1, len(cells.config.rates) + 1)
+    places = []
+    numbers = {split: [0 for _ in rates] for split in config.splits}
+    for of_file, levels in map(pickle.loads, found["places"]):
+        places += of_file.places()
+        for rate in rates:
+            numbers[of_file.split][rate - 1] += sum(n for level, n in levels.items() if 0 < level <= rate)
+    # Of as many user turns the cell's numbers are the rates.
+    turns = {split: max(1.0, of[-1] / float(config.rates[-1])) for split, of in numbers.items()}
+    if cells.n == 1:
+        turns = dict(cells.turns)
+        numbers = {
+            split: [size_of(rate, cells.turns.get(split, 0)) for rate in config.rates] for split in config.splits
+        }
+    pool = [utterance for blob in found["pool"] for utterance in pickle.loads(blob)]  # noqa: S301
+    planned, served = plan_cell(config, places, pool, numbers, cells.turns, turns)
+    yield pickle.dumps(planned)
+    yield TaggedOutput(SERVED, served)
+
+
+def _injections(
+    blob: bytes, cells: Cells, served: Sequence[Served]
+) -> Iterator[tuple[tuple[str, int], list[Injection]]]:
+    """The injections of each dialogue of a cell, once it is clear that all cells have enough."""
+    check_served(cells.config, served)
+    planned: Planned = pickle.loads(blob)  # noqa: S301
     of_dialogues: dict[tuple[str, int], list[Injection]] = {}
-    for file, injection in plan(config, places, pool, turns):
+    for file, injection in planned:
         of_dialogues.setdefault((file, injection.dialogue), []).append(injection)
-    return list(of_dialogues.items())
+    yield from of_dialogues.items()

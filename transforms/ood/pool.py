@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from parapet.schemas.errors import InputError, is_unicode
 from parapet.transforms.counts import Counts
 from parapet.transforms.ood.language import Languages, TurnContent
-from parapet.transforms.ood.texts import InDomain, key_of
+from parapet.transforms.ood.texts import Vocabulary, key_of
 
 LONGEST = 400  # characters; what is longer is no turn of a dialogue
 MOST_IN_DOMAIN = 0.5  # of the texts of a source
@@ -84,36 +84,45 @@ def merged(same: Iterable[Utterance]) -> Utterance:
     )
 
 
-def judged(utterance: Utterance, in_domain: InDomain, languages: Languages | None) -> tuple[str, Utterance]:
-    """What becomes of an utterance, see ``STATUSES``; and the utterance, with the domains that may not have it.
+class Judgement(NamedTuple):
+    """What becomes of an utterance.
+
+    Attributes:
+      status: one of ``STATUSES``.
+      utterance: with the domains that may not have it.
+      unless_near: whether it is a near-duplicate instead where an in-domain turn resembles it.
+    """
+
+    status: str
+    utterance: Utterance
+    unless_near: bool = False
+
+
+def judged(utterance: Utterance, vocabulary: Vocabulary, languages: Languages | None) -> Judgement:
+    """What becomes of an utterance, but for the near-duplicates.
 
     Args:
       utterance: the utterance.
-      in_domain: the turns of the corpus. For an utterance of its own, only those of dialogues that share no domain
-        with it count.
+      vocabulary: of the turns of the corpus.
       languages: of the corpus's domains, where the utterance is its own.
     """
     if not utterance.key or not is_unicode(utterance.text):
-        return "empty", utterance
+        return Judgement("empty", utterance)
     if len(utterance.text) > LONGEST:
-        return "too_long", utterance
-    about = in_domain.about(utterance.key)
+        return Judgement("too_long", utterance)
+    about = vocabulary.about(utterance.key)
     if languages is None or utterance.content is None:
-        if in_domain.is_near(utterance.key):
-            return "near_duplicate", utterance
-        status = "generic" if in_domain.is_generic(utterance.key) else KEPT
-        return status, msgspec.structs.replace(utterance, about=about)
+        status = "generic" if vocabulary.is_generic(utterance.key) else KEPT
+        return Judgement(status, msgspec.structs.replace(utterance, about=about), unless_near=True)
     if utterance.content.answers:
-        return "answer", utterance
+        return Judgement("answer", utterance)
     if not utterance.content.words:
-        return "generic", utterance
+        return Judgement("generic", utterance)
     foreign_to = languages.foreign_to(utterance.content)
     if not foreign_to:
-        return "understood", utterance
-    if in_domain.is_near(utterance.key, utterance.domains):
-        return "near_duplicate", utterance
+        return Judgement("understood", utterance)
     about = tuple(sorted(languages.domains.difference(foreign_to).union(about)))
-    return KEPT, msgspec.structs.replace(utterance, about=about, content=None)
+    return Judgement(KEPT, msgspec.structs.replace(utterance, about=about, content=None), unless_near=True)
 
 
 def pool_numbers(counts: Counts) -> dict[str, Any]:

@@ -1,22 +1,35 @@
-"""Utterances compared: their words, those that say what they are about, and which are near-duplicates.
-
-Near-duplicates have, but for a word in five, the words of an in-domain turn. They are found by a set-similarity join by
-prefixes (Chaudhuri et al. 2006; Bayardo et al. 2007): with words ordered from rare to frequent, two sets of a Jaccard
-index of 0.8 share one of the first fifth of their words. Only such pairs are compared.
-"""
+"""The words of utterances: which say what an utterance is about, and how often in-domain turns have them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
-from runpy import run_path
 
 from parapet.transforms.text import words
 
 CONTENT = 3  # an utterance with fewer content words could be said in any dialogue
+
+# spaCy's English stopwords (version 3.8, MIT licence), as ``words`` writes them. The list is here, so that no worker
+# has to find or import spaCy.
+_STOPWORDS = """
+a about above across after afterwards again against all almost alone along already also although always am among
+amongst amount an and another any anyhow anyone anything anyway anywhere are around as at back be became because become
+becomes becoming been before beforehand behind being below beside besides between beyond both bottom but by ca call can
+cannot could d did do does doing done down due during each eight either eleven else elsewhere empty enough even ever
+every everyone everything everywhere except few fifteen fifty first five for former formerly forty four from front full
+further get give go had has have he hence her here hereafter hereby herein hereupon hers herself him himself his how
+however hundred i if in indeed into is it its itself just keep last latter latterly least less ll m made make many may
+me meanwhile might mine more moreover most mostly move much must my myself n name namely neither never nevertheless
+next nine no nobody none noone nor not nothing now nowhere nt of off often on once one only onto or other others
+otherwise our ours ourselves out over own part per perhaps please put quite rather re really regarding s same say see
+seem seemed seeming seems serious several she should show side since six sixty so some somehow someone something
+sometime sometimes somewhere still such t take ten than that the their them themselves then thence there thereafter
+thereby therefore therein thereupon these they third this those though three through throughout thru thus to together
+too top toward towards twelve twenty two under unless until up upon us used using various ve very via was we well were
+what whatever when whence whenever where whereafter whereas whereby wherein whereupon wherever whether which while
+whither who whoever whole whom whose why will with within without would yet you your yours yourself yourselves
+"""
 
 # Courtesies, answers and requests of any domain, with contractions as ``words`` writes them, besides stopwords.
 _FILLERS = """
@@ -38,12 +51,8 @@ later ago hour minute year am pm oclock half past date time first second third
 
 @cache
 def stopwords() -> frozenset[str]:
-    """The words that say nothing about the topic of an utterance: spaCy's English stopwords, fillers and dates."""
-    spec = find_spec("spacy")
-    place = (spec.submodule_search_locations if spec else None) or [""]
-    # The list alone: all of spaCy takes two seconds to import, in each worker.
-    stops = run_path(str(Path(place[0]) / "lang" / "en" / "stop_words.py"))["STOP_WORDS"]
-    return frozenset(word for stop in stops for word in words(stop)) | {*_FILLERS.split(), *_DATES.split()}
+    """The words that say nothing about the topic of an utterance: stopwords, fillers and dates."""
+    return frozenset([*_STOPWORDS.split(), *_FILLERS.split(), *_DATES.split()])
 
 
 def key_of(text: str) -> str:
@@ -58,87 +67,67 @@ def content_words(key: str, stops: frozenset[str]) -> frozenset[str]:
 
 Domains = tuple[str, ...]
 
-# Jaccard index of 4/5, as whole numbers: 0.8 itself is no binary fraction.
-_PART, _WHOLE = 4, 5
 _OFTEN = 10  # turns
+_TYPICAL = (4, 5)  # of the turns that have a word
 
 
-class InDomain:
-    """An index of the in-domain turns of a corpus, to find utterances that resemble one of them.
+class WordCounts:
+    """In how many different in-domain turns words are; turns with the same set of words are one.
 
-    Args:
-      turns: (key of the utterance, domains of its dialogue).
-      stops: words that say nothing about the topic of an utterance.
+    Attributes:
+      turns: word to number of turns.
+      of_domains: (word, domain) to those whose dialogue has the domain, for words that are no stopwords.
     """
 
-    def __init__(self, turns: Iterable[tuple[str, Domains]], stops: frozenset[str]) -> None:
-        self.stops = stops
-        of_set: dict[frozenset[str], set[Domains]] = {}
-        for key, domains in turns:
-            of_set.setdefault(frozenset(key.split()), set()).add(domains)
-        of_set.pop(frozenset(), None)
-        self._sets = list(of_set)
-        self._domains = list(of_set.values())
-        self._counts = Counter(word for tokens in self._sets for word in tokens)
-        self._by_prefix: dict[tuple[str, int], list[int]] = {}  # by word and size of the set
-        for i, tokens in enumerate(self._sets):
-            for word in self._prefix(tokens):
-                self._by_prefix.setdefault((word, len(tokens)), []).append(i)
-        self._typical = self._typical_words()
+    def __init__(self) -> None:
+        self.turns: Counter[str] = Counter()
+        self.of_domains: Counter[tuple[str, str]] = Counter()
 
-    def _typical_words(self) -> dict[str, list[str]]:
-        """Words to the domains they are typical of: those of four in five turns that have the word."""
-        counts = Counter(
-            (word, domain)
-            for tokens, domains_of_turn in zip(self._sets, self._domains, strict=True)
-            for domain in {domain for of in domains_of_turn for domain in of}
-            for word in tokens
-            if self._counts[word] >= _OFTEN and word not in self.stops
-        )
-        typical: dict[str, list[str]] = {}
-        for (word, domain), n in counts.items():
-            if _WHOLE * n >= _PART * self._counts[word]:
-                typical.setdefault(word, []).append(domain)
-        return typical
+    def add(self, tokens: Iterable[str], spoken_in: Iterable[Domains]) -> None:
+        """Counts a set of words, said in dialogues of such domains."""
+        tokens = list(tokens)
+        self.turns.update(tokens)
+        content = [word for word in tokens if word not in stopwords()]
+        for domain in {domain for domains in spoken_in for domain in domains}:
+            self.of_domains.update((word, domain) for word in content)
+
+    def update(self, other: WordCounts) -> None:
+        """Adds the counts of other turns."""
+        self.turns.update(other.turns)
+        self.of_domains.update(other.of_domains)
+
+
+class Vocabulary:
+    """The words of in-domain turns.
+
+    Attributes:
+      ranks: word to its place in the order from rare to frequent.
+    """
+
+    def __init__(self, counts: WordCounts) -> None:
+        in_order = sorted(counts.turns, key=lambda word: (counts.turns[word], word))
+        self.ranks: Mapping[str, int] = {word: rank for rank, word in enumerate(in_order)}
+        self._typical = _typical(counts)
 
     def about(self, key: str) -> Domains:
         """The domains that a content word of a key is typical of, whoever says it: no dialogue on them may have it."""
-        found = (self._typical.get(word, ()) for word in content_words(key, self.stops))
+        found = (self._typical.get(word, ()) for word in content_words(key, stopwords()))
         return tuple(sorted({domain for domains in found for domain in domains}))
-
-    def _prefix(self, tokens: frozenset[str]) -> list[str]:
-        least = -(-_PART * len(tokens) // _WHOLE)  # words that a near-duplicate shares at least
-        return sorted(tokens, key=lambda word: (self._counts[word], word))[: len(tokens) - least + 1]
-
-    def is_near(self, key: str, domains: Domains = ()) -> bool:
-        """Whether the token sets of a key and of a turn have a Jaccard index of 0.8 or more.
-
-        Args:
-          key: of the utterance.
-          domains: turns of dialogues that share one of these are not looked at.
-        """
-        tokens = frozenset(key.split())
-        n = len(tokens)
-        sizes = range(-(-_PART * n // _WHOLE), _WHOLE * n // _PART + 1)  # of no others can four words in five be shared
-        for word in self._prefix(tokens):
-            for size in sizes:
-                # shared / (n + size - shared) is 4/5 or more
-                least = -(-_PART * (n + size) // (_PART + _WHOLE))
-                for i in self._by_prefix.get((word, size), ()):
-                    if len(tokens & self._sets[i]) >= least and _elsewhere(self._domains[i], domains):
-                        return True
-        return False
 
     def is_generic(self, key: str) -> bool:
         """Whether it has fewer than three content words, and in-domain turns have each of them."""
-        content = content_words(key, self.stops)
-        return len(content) < CONTENT and all(word in self._counts for word in content)
+        return len(content_words(key, stopwords())) < CONTENT and self.is_familiar(key)
 
     def is_familiar(self, key: str) -> bool:
         """Whether in-domain turns have each of its content words: then it may be of their domains, reworded."""
-        return all(word in self._counts for word in content_words(key, self.stops))
+        return all(word in self.ranks for word in content_words(key, stopwords()))
 
 
-def _elsewhere(found: Collection[Domains], domains: Domains) -> bool:
-    """Whether one of several dialogues, given their domains, shares none with ``domains``."""
-    return any(not set(domains) & set(of) for of in found) if domains else bool(found)
+def _typical(counts: WordCounts) -> dict[str, list[str]]:
+    """Words to the domains they are typical of: those of four in five turns that have the word, of ten or more."""
+    part, whole = _TYPICAL
+    typical: dict[str, list[str]] = {}
+    for (word, domain), n in counts.of_domains.items():
+        if counts.turns[word] >= _OFTEN and whole * n >= part * counts.turns[word]:
+            typical.setdefault(word, []).append(domain)
+    return typical

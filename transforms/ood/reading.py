@@ -1,0 +1,242 @@
+"""Dialogue files and sources read: their different texts, the places of dialogues, dead letters, counts.
+
+What is read leaves a file in few large elements, pickled: Beam handles each element by itself, which takes longer than
+to make it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.pvalue import TaggedOutput
+
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.errors import InputError, storable
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.counts import CountKey, Counts
+from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of
+from parapet.transforms.ood.injecting import check_unicode
+from parapet.transforms.ood.language import TurnContent, content_of_turn
+from parapet.transforms.ood.plan import Config, FilePlaces, places_of, user_turns_of
+from parapet.transforms.ood.pool import Utterance, merged
+from parapet.transforms.ood.sources import SourceFile, read_source, source_id
+from parapet.transforms.ood.texts import Domains, key_of
+from parapet.transforms.progress import ANALYSIS, tracked
+from parapet.transforms.touching import domains_of
+from parapet.transforms.user_turns import user_turns
+
+PLACES, DEAD_LETTERS, COUNTS = "places", "dead_letters", "counts"
+
+_ROWS_AT_ONCE = 1 << 14  # of a source: its files may be large
+
+
+class Text(NamedTuple):
+    """A text, as in-domain turns have it, as utterances of the pool have it, or both.
+
+    Attributes:
+      key: its words.
+      spoken_in: the domains of each dialogue in which an in-domain turn has it.
+      spoken_of: the domains that such a turn speaks of, for each turn; only where utterances are the corpus's own.
+      utterance: what may be injected.
+    """
+
+    key: str
+    spoken_in: tuple[Domains, ...] = ()
+    spoken_of: tuple[Domains, ...] = ()
+    utterance: Utterance | None = None
+
+
+class Texts:
+    """Different texts: those with the same words are one."""
+
+    def __init__(self) -> None:
+        self._in_domain: dict[str, tuple[set[Domains], set[Domains]]] = {}
+        self._utterances: dict[str, list[Utterance]] = {}
+
+    def add_turn(self, key: str, spoken_in: Iterable[Domains], spoken_of: Iterable[Domains]) -> None:
+        """Adds in-domain turns with the words of a key."""
+        known_in, known_of = self._in_domain.setdefault(key, (set(), set()))
+        known_in.update(spoken_in)
+        known_of.update(spoken_of)
+
+    def add_utterance(self, utterance: Utterance) -> None:
+        """Adds an utterance of the pool."""
+        self._utterances.setdefault(utterance.key, []).append(utterance)
+
+    def add(self, text: Text) -> None:
+        """Adds what another part of the corpus has of a text."""
+        if text.spoken_in:
+            self.add_turn(text.key, text.spoken_in, text.spoken_of)
+        if text.utterance is not None:
+            self.add_utterance(text.utterance)
+
+    def __iter__(self) -> Iterator[Text]:
+        """Each text once, in no order that means anything."""
+        for key in self._in_domain.keys() | self._utterances.keys():
+            spoken_in, spoken_of = self._in_domain.get(key, ((), ()))
+            same = self._utterances.get(key)
+            yield Text(key, tuple(spoken_in), tuple(spoken_of), merged(same) if same else None)
+
+    def by_shard(self, shards: int) -> Iterator[tuple[int, bytes]]:
+        """(shard, some of the texts, pickled). All texts with the same set of words are of one shard."""
+        parts: dict[int, list[Text]] = {}
+        for text in self:
+            words = " ".join(sorted(set(text.key.split())))
+            shard = zlib.crc32(words.encode("utf-8", "surrogatepass")) % shards
+            parts.setdefault(shard, []).append(text)
+        for shard, texts in parts.items():
+            yield shard, pickle.dumps(texts)
+
+
+def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
+    """As ``dialogues_of``; one that a table of turns cannot hold is an error too."""
+    for position, raw, plain, dialogue in dialogues_of(file):
+        error = check_unicode(raw) if isinstance(dialogue, Dialogue) and not plain else None
+        yield position, raw, plain, error or dialogue
+
+
+class ReadCorpus(beam.PTransform):
+    """Reads all dialogue files of a corpus.
+
+    Args:
+      config: how the sets are made.
+      shards: of texts.
+    """
+
+    def __init__(self, config: Config, shards: int) -> None:
+        super().__init__()
+        self.config, self.shards = config, shards
+
+    def expand(self, files: beam.PCollection) -> Any:
+        """DialogueFile to (shard, pickled Texts) (main), pickled FilePlaces (PLACES), (file, dead letters)
+        (DEAD_LETTERS), (count key, n) (COUNTS).
+
+        What cannot be read of splits that are written is reported by who writes them.
+        """
+        read = beam.FlatMap(read_file, self.config, self.shards).with_outputs(
+            PLACES, DEAD_LETTERS, COUNTS, main="texts"
+        )
+        return files | "Spread" >> beam.Reshuffle() | "Read file" >> read
+
+
+def read_file(file: DialogueFile, config: Config, shards: int = 1) -> Iterator[Any]:
+    """The turns and places of one file; nothing of a file that cannot be read to its end."""
+    is_written = config.writes(file.split)
+    dead_letters: list[DeadLetter] = []
+    texts, places = Texts(), FilePlaces(file.split, file.relative, [])
+    counts, elsewhere, rows = Counts(), Counts(), 0
+    elsewhere.add("files_elsewhere")
+    try:
+        for position, raw, _, dialogue in tracked(sound_dialogues(file), "dialogues", ANALYSIS):
+            elsewhere.add("dialogues_elsewhere")
+            if isinstance(dialogue, InputError):
+                elsewhere.add("left_out_elsewhere")
+                dead_letters.append(dead_dialogue(file, id_of(raw, position), dialogue))
+                continue
+            users = user_turns_of(dialogue)
+            domains = domains_of(dialogue)
+            _read_turns(file, dialogue, users, domains, config, is_written, texts)
+            counts.add("planned_turns", len(users), split=file.split)
+            rows += len(users) if config.own else 0
+            if is_written:
+                places.dialogues.append(places_of(dialogue, file, position, domains, config))
+    except InputError as error:
+        dead_letters, texts, counts, elsewhere = [dead_file(file, error)], Texts(), Counts(), Counts()
+        places.dialogues.clear()
+        rows = 0
+        elsewhere.add("files_elsewhere")
+        elsewhere.add("broken_files_elsewhere")
+    yield from texts.by_shard(shards)
+    if places.dialogues:
+        yield TaggedOutput(PLACES, pickle.dumps(places))
+    of_file = counts if is_written else elsewhere
+    if rows:
+        of_file.add("source_rows", rows)
+    for key, n in of_file.items():
+        yield TaggedOutput(COUNTS, (tuple(key), n))
+    if dead_letters and not is_written:
+        yield TaggedOutput(DEAD_LETTERS, (file.relative, dead_letters))
+
+
+def _read_turns(
+    file: DialogueFile,
+    dialogue: Dialogue,
+    users: Iterable[int],
+    domains: Domains,
+    config: Config,
+    is_written: bool,
+    texts: Texts,
+) -> None:
+    contents: dict[int, TurnContent] = {}
+    if config.own:
+        contents = {turn.position: content_of_turn(turn) for turn in user_turns(dialogue)}
+    for turn in users:
+        text = dialogue.turns[turn].utterance
+        key = key_of(text)
+        content = contents.get(turn)
+        texts.add_turn(key, (domains,), (content.domains,) if content else ())
+        if content:
+            source = source_id(file.relative, dialogue.dialogue_id, turn)
+            splits = (file.split,) if is_written else ()
+            texts.add_utterance(Utterance(key, source, " ".join(text.split()), domains, splits, content=content))
+
+
+class ReadSource(beam.PTransform):
+    """Reads files of foreign utterances.
+
+    Args:
+      shards: of texts.
+    """
+
+    def __init__(self, shards: int) -> None:
+        super().__init__()
+        self.shards = shards
+
+    def expand(self, files: beam.PCollection) -> Any:
+        """SourceFile to (shard, pickled Texts) (main), (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS)."""
+        read = beam.FlatMap(read_source_file, self.shards).with_outputs(DEAD_LETTERS, COUNTS, main="texts")
+        return files | "Spread" >> beam.Reshuffle() | "Read source" >> read
+
+
+def read_source_file(file: SourceFile, shards: int = 1) -> Iterator[Any]:
+    """The utterances of a file; a dead letter for each row that is none."""
+    dead_letters: list[DeadLetter] = []
+    texts, rows = Texts(), 0
+    try:
+        for row in read_source(file):
+            if isinstance(row, InputError):
+                dead_letters.append(_dead_row(file, row.where, row.reason))
+                continue
+            texts.add_utterance(row)
+            rows += 1
+            if rows % _ROWS_AT_ONCE == 0:
+                yield from texts.by_shard(shards)
+                texts = Texts()
+    except InputError as error:
+        dead_letters.append(_dead_row(file, error.where, f"broken_file: {error.reason}"))
+    yield from texts.by_shard(shards)
+    if rows:
+        yield TaggedOutput(COUNTS, (CountKey("source_rows"), rows))
+    if dead_letters:
+        yield TaggedOutput(COUNTS, (CountKey("source_rows_left_out"), len(dead_letters)))
+        yield TaggedOutput(DEAD_LETTERS, (f"source/{file.name}", dead_letters))
+
+
+def _dead_row(file: SourceFile, where: str, reason: str) -> DeadLetter:
+    return DeadLetter("source", "", file.name, "", where, storable(reason))
+
+
+def tallies_of_sources(counts: Counts) -> list[Tally]:
+    """Records that are read to plan, of splits that are not written and of the source: some of them may be bad."""
+    files, dialogues = counts.sum("files_elsewhere"), counts.sum("dialogues_elsewhere")
+    rows = counts.sum("source_rows_left_out")
+    return [
+        Tally("file", files, counts.sum("broken_files_elsewhere"), "other splits", is_needed=False),
+        Tally("dialogue", dialogues, counts.sum("left_out_elsewhere"), "other splits", is_needed=False),
+        Tally("source row", counts.sum("source_rows") + rows, rows),
+    ]
