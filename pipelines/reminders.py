@@ -78,7 +78,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     files.prepare(config.output, info.pipeline)
     expect(sum(config.sizes.values()), "dialogues")
     shards = pipeline | "Shards" >> beam.Create(config.shards())
-    digests = shards | "Spread" >> beam.Reshuffle() | "Digests" >> beam.FlatMap(corpus.digests_of, config.seed)
+    digests = shards | "Spread" >> beam.Reshuffle() | "Digests" >> beam.Map(corpus.digests_of, config.seed)
     attempts = (
         pipeline
         | "Seed" >> beam.Create([config.seed], reshuffle=False)
@@ -92,21 +92,16 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     )
     outputs = shards | "Spread files" >> beam.Reshuffle() | "Dialogues" >> write
     different = (
-        outputs.others[corpus.DIGESTS]
-        | "Different dialogues" >> beam.Distinct()
-        | "One each" >> beam.Map(lambda _: (("different", "", "", ""), 1))
-    )
-    utterances = (
-        outputs.others[corpus.UTTERANCES]
-        | "Utterances" >> beam.FlatMapTuple(lambda split, texts: ((split, text) for text in texts))
-        | "Different utterances" >> beam.Distinct()
-        | "Of splits" >> beam.combiners.Count.PerKey()
+        pipeline
+        | "Output" >> beam.Create([config.output], reshuffle=False)
+        | "Different dialogues"
+        >> beam.Map(corpus.different_dialogues, beam.pvalue.AsIter(outputs.others[corpus.DIGESTS]))
     )
     outputs = outputs.with_more("Different", counts=different)._replace(dead_letters=None)  # it reads no records
     _ = outputs | "Finish" >> FinishRun(
         info,
         partial(corpus.metadata_files, config=config),
-        beam.pvalue.AsList(utterances),
+        beam.pvalue.AsList(outputs.others[corpus.UTTERANCES]),
         invariants=config.invariants(),
         shown=corpus.SHOWN,
     )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import accumulate
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
+from parapet.transforms.digests import SIZE, DigestFile, as_array, count_distinct, write_digests
+from parapet.transforms.digests import digest_of as text_digest
 from parapet.transforms.progress import tracked
 from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
 from parapet.transforms.reminders.goals import Goal
@@ -79,13 +84,16 @@ class Shard(msgspec.Struct, frozen=True):
         return ((self.split, number) for number in range(self.first, self.end))
 
 
-def digests_of(shard: Shard, seed: str) -> Iterator[tuple[Place, bytes]]:
+Digests = tuple[str, int, bytes]  # split, number of the first dialogue, a digest of each one after the other
+
+
+def digests_of(shard: Shard, seed: str) -> Digests:
     """A digest of each dialogue at the first attempt."""
-    for split, number in shard.places():
-        yield (split, number), digest_of(simulate(seed, split, number)[0])
+    digests = (digest_of(simulate(seed, split, number)[0]) for split, number in shard.places())
+    return shard.split, shard.first, b"".join(digests)
 
 
-def attempts_of(seed: str, digests: Iterable[tuple[Place, bytes]]) -> dict[Place, int]:
+def attempts_of(seed: str, digests: Iterable[Digests]) -> dict[Place, int]:
     """The attempts of the dialogues that would be the same as another one, in the same split or not.
 
     The first by split and number stays; the others are simulated again until they differ from all.
@@ -93,18 +101,23 @@ def attempts_of(seed: str, digests: Iterable[tuple[Place, bytes]]) -> dict[Place
     Raises:
       InputError: one of them never does: there are not as many different dialogues.
     """
-    taken: set[bytes] = set()
-    repeated = []
-    for place, digest in sorted(digests):
-        if digest in taken:
-            repeated.append(place)
-        taken.add(digest)
+    shards = sorted(digests)
+    ends = list(accumulate(len(of_shard) // SIZE for _, _, of_shard in shards))
+    every = as_array(b"".join(of_shard for _, _, of_shard in shards))
+    taken, firsts = np.unique(every, return_index=True)
+    is_repeated = np.ones(len(every), bool)
+    is_repeated[firsts] = False
+    more: set[int] = set()
     attempts = {}
-    for split, number in repeated:
+    for i in map(int, np.flatnonzero(is_repeated)):
+        shard = bisect_right(ends, i)
+        split, first, _ = shards[shard]
+        number = first + i - (ends[shard - 1] if shard else 0)
         for attempt in range(1, ATTEMPTS):
-            digest = digest_of(simulate(seed, split, number, attempt)[0])
-            if digest not in taken:
-                taken.add(digest)
+            (digest,) = as_array(digest_of(simulate(seed, split, number, attempt)[0]))
+            at = np.searchsorted(taken, digest)
+            if int(digest) not in more and (at == len(taken) or taken[at] != digest):
+                more.add(int(digest))
                 attempts[split, number] = attempt
                 break
         else:
@@ -122,8 +135,8 @@ def write_shard(shard: Shard, attempts: Mapping[Place, int], config: Config) -> 
     """
     result = FileResult(f"{shard.split}/{shard.name}")
     counts: Counter[tuple[str, str]] = Counter()
-    utterances: set[str] = set()
-    digests = result.others[DIGESTS] = []
+    utterances: set[bytes] = set()
+    digests = []
     examples = result.examples[shard.split] = []
     with ExitStack() as stack:
         file = SetFiles(config.output, [shard.split], shard.name, stack)
@@ -134,14 +147,15 @@ def write_shard(shard: Shard, attempts: Mapping[Place, int], config: Config) -> 
             file.add(split, dialogue_text(dialogue))
             count(counts, dialogue, goal)
             counts["made_again", ""] += attempt > 0
-            utterances.update(turn["utterance"] for turn in dialogue["turns"])
+            utterances.update(text_digest(turn["utterance"]) for turn in dialogue["turns"])
             digests.append(digest_of(dialogue))
             if number < shard.first + 2 and split == "train":
                 lines = [(turn["speaker"].lower(), turn["utterance"]) for turn in dialogue["turns"]]
                 examples.append((number.to_bytes(8), (dialogue["dialogue_id"], lines)))
         file.close()
     result.written = file.written()
-    result.others[UTTERANCES] = [(shard.split, sorted(utterances))]
+    for kind, found in ((DIGESTS, digests), (UTTERANCES, utterances)):
+        result.others[kind] = [(shard.split, write_digests(config.output, f"{kind}/{result.key}", found))]
     for (name, value), n in counts.items():
         result.counts.add(name, n, split=shard.split, value=value)
     return result
@@ -194,14 +208,22 @@ def statistics(config: Config, counts: Counts, different: Mapping[str, int]) -> 
     }
 
 
+def different_dialogues(output: str, digests: Iterable[tuple[str, DigestFile]]) -> tuple[CountKey, int]:
+    """The count of the dialogues that differ from each other, in the same split or not."""
+    return CountKey("different"), count_distinct([file for _, file in digests], output)
+
+
 def metadata_files(
     counts: Counts,
     examples: Mapping[str, Sequence[Any]],
-    different: Iterable[tuple[str, int]],
+    utterances: Sequence[tuple[str, DigestFile]],
     config: Config,
 ) -> dict[str, bytes]:
     """The files besides dialogues: schemas, ``statistics.json``, the card and the page."""
-    numbers = statistics(config, counts, dict(different))
+    different = {
+        split: count_distinct([file for of, file in utterances if of == split], config.output) for split in config.sizes
+    }
+    numbers = statistics(config, counts, different)
     schemas = {f"{split}/schema.json": schema_bytes([SCHEMA]) for split in config.sizes}
     return {**schemas, **report_files(numbers, report_of(numbers, examples.get("train", ()), config.seed))}
 

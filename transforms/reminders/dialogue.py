@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.service import Service, parse_service
+from parapet.transforms import digests
 from parapet.transforms.reminders.goals import Goal, draw_goal
 from parapet.transforms.reminders.service import FIND, NAME, SCHEMA, SERVICE, Calendar
 from parapet.transforms.reminders.system import System
@@ -61,7 +61,7 @@ def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict
 def digest_of(dialogue: dict[str, Any]) -> bytes:
     """A digest of the utterances: equal dialogues have equal digests."""
     text = "\0".join(turn["utterance"] for turn in dialogue["turns"])
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+    return digests.digest_of(text)
 
 
 _SERVICES: dict[str, Service] = {SERVICE: parse_service(SCHEMA)}

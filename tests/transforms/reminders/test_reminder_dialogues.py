@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.counts import Counts, check_invariants
+from parapet.transforms.digests import SIZE
+from parapet.transforms.digests import digest_of as text_digest
 from parapet.transforms.entities.forms import minutes_of
 from parapet.transforms.reminders import corpus
 from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
@@ -217,19 +221,39 @@ def test_days_and_times_are_said_as_they_are() -> None:
 
 def test_what_comes_out_twice_is_made_again() -> None:
     shard = corpus.Shard("train", "dialogues_001.json", 0, 4)
-    digests = list(corpus.digests_of(shard, "0"))
-    assert corpus.attempts_of("0", digests) == {}
-    same = [(("train", 3), digests[1][1]), *digests[:3], (("test", 0), digests[1][1])]
+    split, first, digests = corpus.digests_of(shard, "0")
+    assert corpus.attempts_of("0", [(split, first, digests)]) == {}
+    second = digests[SIZE : 2 * SIZE]
+    same = [("train", 3, second), ("train", 0, digests[: 3 * SIZE]), ("train", 4, digests[:SIZE]), ("test", 0, second)]
     # The first by split and number keeps what it says.
-    assert corpus.attempts_of("0", same) == {("train", 1): 1, ("train", 3): 1}
-    assert corpus.attempts_of("0", same[::-1]) == {("train", 1): 1, ("train", 3): 1}
+    again = {("train", 1): 1, ("train", 3): 1, ("train", 4): 1}
+    assert corpus.attempts_of("0", same) == again
+    assert corpus.attempts_of("0", same[::-1]) == again
+
+
+def test_what_is_made_again_differs_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first other attempt is what a third one has; the next what was just made."""
+    says = {(0, 1): "b", (0, 2): "c", (1, 1): "c", (1, 2): "b", (1, 3): "d"}
+    monkeypatch.setattr(corpus, "simulate", lambda _, __, number, attempt: (says[number - 1, attempt], None))
+    monkeypatch.setattr(corpus, "digest_of", text_digest)
+    digests = b"".join(map(text_digest, ["a", "a", "a", "b"]))
+    assert corpus.attempts_of("0", [("train", 0, digests)]) == {("train", 1): 2, ("train", 2): 3}
 
 
 def test_more_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "digest_of", lambda _: b"always the same")
+    monkeypatch.setattr(corpus, "digest_of", lambda _: text_digest("always the same"))
     monkeypatch.setattr(corpus, "simulate", lambda *_: ({}, None))
     with pytest.raises(InputError, match="--dialogues: there are not that many different dialogues"):
-        corpus.attempts_of("0", [(("train", 0), b"always the same"), (("train", 1), b"always the same")])
+        corpus.attempts_of("0", [("train", 0, text_digest("always the same") * 2)])
+
+
+def test_what_travels_is_eight_bytes_a_dialogue(tmp_path: Path) -> None:
+    """Besides where the digests are, whatever the dialogues say."""
+    config = corpus.Config(str(tmp_path), {"train": 300}, 300, "0")
+    (shard,) = config.shards()
+    result = corpus.write_shard(shard, {}, config)
+    assert len(pickle.dumps(corpus.digests_of(shard, "0"))) < 300 * SIZE + 100
+    assert len(pickle.dumps(result.others)) < 2_000
 
 
 def test_shards() -> None:
