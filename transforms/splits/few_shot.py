@@ -21,7 +21,16 @@ from parapet.transforms.dead_letters import of_dialogues
 from parapet.transforms.files import WriteFiles
 from parapet.transforms.report import Report, Table, Text, Tile
 from parapet.transforms.runs import FileResult, Outputs, RunInfo, WriteEach
-from parapet.transforms.splits.few_shot_choosing import TEST, TRAIN, Candidate, Chosen, Rule, candidates_of, choose
+from parapet.transforms.splits.few_shot_candidates import (
+    TEST,
+    TRAIN,
+    Candidate,
+    Candidates,
+    Part,
+    candidates_of,
+    write_parts,
+)
+from parapet.transforms.splits.few_shot_choosing import Chosen, Rule, choose
 from parapet.transforms.splits.split import Schema, SetOfDialogues, Split, SplitDialogue, broken, take_each
 from parapet.transforms.text import number
 
@@ -46,7 +55,9 @@ class FewShot(Split, frozen=True, kw_only=True):
 
     def write(self, files: beam.PCollection[DialogueFile], run: RunInfo) -> tuple[Outputs, beam.pvalue.AsSideInput]:
         """Chooses among the dialogues of all files, reads those that are chosen again, and writes the sets."""
-        outputs = files | "Read" >> WriteEach(partial(read_candidates, split=self), shown=0, others=("candidates",))
+        outputs = files | "Read" >> WriteEach(
+            partial(read_candidates, split=self, output=run.output), shown=0, others=("candidates",)
+        )
         chosen = (
             files.pipeline
             | "Run" >> beam.Create([run], reshuffle=False)
@@ -54,7 +65,7 @@ class FewShot(Split, frozen=True, kw_only=True):
             >> beam.Map(
                 chosen_of,
                 self.rule,
-                beam.pvalue.AsIter(outputs.others["candidates"]),
+                beam.pvalue.AsList(outputs.others["candidates"]),
                 beam.pvalue.AsList(outputs.dead_letters | "Count dead letters" >> SetAside()),
                 beam.pvalue.AsIter(outputs.counts),
             )
@@ -154,22 +165,24 @@ def domain_slots(schema: Schema) -> dict[str, list[str]]:
     return slots
 
 
-def read_candidates(file: DialogueFile, split: FewShot) -> FileResult:
+def read_candidates(file: DialogueFile, split: FewShot, output: str) -> FileResult:
     """The candidates of one file; none of a file that cannot be read to its end."""
     result = FileResult(file.relative)
-    part = TEST if file.split == split.rule.test_split else TRAIN
-    found: list[tuple[str, tuple[str, Candidate]]] = []
+    rule = split.rule
+    part = TEST if file.split == rule.test_split else TRAIN
+    found: dict[str, list[tuple[str, Candidate]]] = {}
 
     def take(item: SplitDialogue) -> None:
-        candidates = candidates_of(item.dialogue, item.used, split.rule, file.relative, item.position)
-        result.counts.add(_kind_of(candidates, split.rule))
-        found.extend((domain, (part, candidate)) for domain, candidate in candidates)
+        candidates = candidates_of(item.dialogue, item.used, rule.domains, rule.seed, file.relative, item.position)
+        result.counts.add(_kind_of(candidates, rule))
+        for domain, candidate in candidates:
+            found.setdefault(domain, []).append((part, candidate))
 
     try:
         take_each(file, split.corpus.schemas[file.split].services, result, take)
     except InputError as error:
         return broken(file, result, error)
-    result.others["candidates"] = found
+    result.others["candidates"] = write_parts(output, file.relative, found)
     return result
 
 
@@ -182,7 +195,7 @@ def _kind_of(candidates: Sequence[tuple[str, Candidate]], rule: Rule) -> str:
 def chosen_of(
     run: RunInfo,
     rule: Rule,
-    candidates: Iterable[tuple[str, tuple[str, Candidate]]],
+    parts: Sequence[tuple[str, Part]],
     dead_letters: Sequence[DeadPart],
     counts: Iterable[tuple[tuple[str, str, str, str], int]],
 ) -> dict[str, Chosen]:
@@ -191,7 +204,7 @@ def chosen_of(
     Args:
       run: the run.
       rule: what is requested.
-      candidates: (domain, (part, candidate)).
+      parts: (domain, where some of its candidates are).
       dead_letters: of all files.
       counts: of each file.
 
@@ -200,10 +213,10 @@ def chosen_of(
     """
     # Reported here, before a lack of candidates that it causes.
     check_parts(dead_letters, of_dialogues(Counts.of_pairs(counts)), run.max_bad, run.done)
-    by_domain: dict[str, list[tuple[str, Candidate]]] = {domain: [] for domain in rule.domains}
-    for domain, candidate in candidates:
-        by_domain[domain].append(candidate)
-    chosen = {domain: choose(of_domain, rule) for domain, of_domain in by_domain.items()}
+    chosen = {
+        domain: choose(Candidates((part for of, part in parts if of == domain), run.output), rule)
+        for domain in rule.domains
+    }
     if not any(of_domain.train for of_domain in chosen.values()):
         raise InputError("; ".join(without_training(chosen)), "--domains")
     return chosen

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from collections.abc import Iterable, Sequence
-
 import msgspec
+import numpy as np
 
-from parapet.schemas.dialogue import Dialogue, Frame, is_marker
-from parapet.transforms.corpora import domain_of
-from parapet.transforms.seeding import stable_hash
-from parapet.transforms.touching import Used
-
-TRAIN, TEST = "train", "test"
+from parapet.transforms.splits.few_shot_candidates import Candidate, Candidates, Rows
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -36,32 +28,6 @@ class Rule(msgspec.Struct, frozen=True):
     test_split: str
     multi_domain: bool
     seed: str
-
-
-class Candidate(msgspec.Struct, frozen=True, order=True):
-    """A dialogue that a domain may have. Candidates sort in a random order that the seed fixes.
-
-    Attributes:
-      draw: 64 bits of seed, domain and dialogue id.
-      dialogue_id: its id.
-      file: its file, below the root.
-      position: its position there.
-      digest: of all utterances; dialogues with the same digest are the same.
-      services: those that it touches, lists, or has idle frames of: the schema of its set needs them.
-      slots: element ids (``Restaurants_1/slot/city``) of the domain's slots that occur in it.
-      turns: number of user turns.
-      alone: whether it touches no other domain.
-    """
-
-    draw: int
-    dialogue_id: str
-    file: str
-    position: int
-    digest: str
-    services: tuple[str, ...]
-    slots: tuple[str, ...]
-    turns: int
-    alone: bool
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -88,75 +54,28 @@ class Chosen(msgspec.Struct, frozen=True):
     several: tuple[int, int]
 
 
-def candidates_of(dialogue: Dialogue, used: Used, rule: Rule, file: str, position: int) -> list[tuple[str, Candidate]]:
-    """(domain, candidate) of a dialogue, for each of the requested domains that it touches.
-
-    Args:
-      dialogue: the dialogue.
-      used: its services.
-      rule: what is requested.
-      file: its file, below the root.
-      position: its position there.
-    """
-    touched = {domain_of(service) for service in used.touched}
-    return [
-        (domain, _candidate(dialogue, domain, used, len(touched) == 1, file, position, rule.seed))
-        for domain in sorted(touched.intersection(rule.domains))
-    ]
-
-
-def _candidate(
-    dialogue: Dialogue, domain: str, used: Used, alone: bool, file: str, position: int, seed: str
-) -> Candidate:
-    frames = [frame for turn in dialogue.turns for frame in turn.frames if domain_of(frame.service) == domain]
-    utterances = "\0".join(turn.utterance for turn in dialogue.turns)
-    return Candidate(
-        draw=stable_hash(seed, "few_shot", domain, dialogue.dialogue_id),
-        dialogue_id=dialogue.dialogue_id,
-        file=file,
-        position=position,
-        digest=hashlib.sha256(utterances.encode("utf-8", "surrogatepass")).hexdigest(),
-        services=tuple(used.all),
-        slots=tuple(sorted({slot for frame in frames for slot in slots_of(frame)})),
-        turns=sum(turn.speaker == "USER" for turn in dialogue.turns),
-        alone=alone,
-    )
-
-
-def slots_of(frame: Frame) -> set[str]:
-    """Element ids of the slots in a frame: in spans, actions, the state, a service call."""
-    names = {span.slot for span in frame.slots}
-    names |= {action.slot for action in frame.actions or [] if action.slot and not is_marker(action.act, action.slot)}
-    if frame.state:
-        names |= {*frame.state.slot_values, *frame.state.requested_slots}
-    if frame.service_call:
-        names |= set(frame.service_call.parameters)
-    return {f"{frame.service}/slot/{name}" for name in names}
-
-
-def choose(candidates: Iterable[tuple[str, Candidate]], rule: Rule) -> Chosen:
+def choose(table: Candidates, rule: Rule) -> Chosen:
     """Chooses the dialogues of one domain.
 
     Args:
-      candidates: (``train`` or ``test``, candidate): the dialogues that touch the domain.
+      table: the dialogues that touch the domain.
       rule: what is requested.
     """
-    touching = sorted(candidates)
-    usable = [(part, one) for part, one in touching if one.alone or rule.multi_domain]
-    several = Counter(part == TEST for part, one in touching if not (one.alone or rule.multi_domain))
-    tests, repeated_tests = different([one for part, one in usable if part == TEST])
-    train, repeated = different([one for part, one in usable if part != TEST])
+    rows = table.rows
+    usable = rows["alone"] | rule.multi_domain
+    several = [int((~usable & (rows["test"] == test)).sum()) for test in (False, True)]
+    tests, repeated_tests = different(rows, np.flatnonzero(usable & rows["test"]))
+    train, repeated = different(rows, np.flatnonzero(usable & ~rows["test"]))
     # SGD's splits use the same ids. The test takes dialogues whose id training does not have first, so that training
     # loses few; then training, which mostly has more to choose from, gives up dialogues that are in the test.
-    train_ids = {one.dialogue_id for one in train}
-    test = sorted(tests, key=lambda one: (one.dialogue_id in train_ids, one))[: rule.test]
-    digests, ids = {one.digest for one in test}, {one.dialogue_id for one in test}
-    other = [one for one in train if one.digest not in digests]
-    left = [one for one in other if one.dialogue_id not in ids]
+    is_of_train = np.isin(rows["id"][tests], rows["id"][train])
+    test = tests[np.argsort(is_of_train, kind="stable")][: rule.test]
+    other = train[~np.isin(rows["digest"][train], rows["digest"][test])]
+    left = other[~np.isin(rows["id"][other], rows["id"][test])]
     return Chosen(
-        train=ordered(left)[: rule.sizes[-1]],
-        test=test,
-        occurring=sorted({slot for one in train for slot in one.slots}),
+        train=[table.candidate(i) for i in ordered(table, left)[: rule.sizes[-1]]],
+        test=[table.candidate(i) for i in test],
+        occurring=sorted({slot for i in np.unique(rows["slots"][train]) for slot in table.combinations[i]}),
         candidates=len(left),
         test_candidates=len(tests),
         repeated=repeated + repeated_tests + len(train) - len(other),
@@ -165,33 +84,32 @@ def choose(candidates: Iterable[tuple[str, Candidate]], rule: Rule) -> Chosen:
     )
 
 
-def different(candidates: Sequence[Candidate]) -> tuple[list[Candidate], int]:
+def different(rows: Rows, candidates: Rows) -> tuple[Rows, int]:
     """The candidates without those that have the utterances or the id of an earlier one; and how many those are."""
-    kept: list[Candidate] = []
-    digests: set[str] = set()
-    ids: set[str] = set()
-    for one in candidates:
-        if one.digest not in digests and one.dialogue_id not in ids:
-            kept.append(one)
-        digests.add(one.digest)
-        ids.add(one.dialogue_id)
-    return kept, len(candidates) - len(kept)
+    is_first = np.ones(len(candidates), bool)
+    for field in ("digest", "id"):
+        _, first = np.unique(rows[field][candidates], return_index=True)
+        is_first &= np.isin(np.arange(len(candidates)), first)
+    return candidates[is_first], int(len(candidates) - is_first.sum())
 
 
-def ordered(candidates: Sequence[Candidate]) -> list[Candidate]:
+def ordered(table: Candidates, candidates: Rows) -> Rows:
     """First those that cover all slots, then the others in random order.
 
     Greedy set cover (Chvatal 1979): each of the first has the most slots that are not covered yet; ties go to the first
     in random order. So small sets have about as many slots as sets of their size can have.
 
     Args:
+      table: the domain's.
       candidates: in random order.
     """
-    uncovered = {slot for one in candidates for slot in one.slots}
+    # Of those with the same slots only the first can cover anything new.
+    numbers, first = np.unique(table.rows["slots"][candidates], return_index=True)
+    slots = {int(i): table.combinations[number] for number, i in zip(numbers, first, strict=True)}
+    uncovered = {slot for of_one in slots.values() for slot in of_one}
     cover: list[int] = []
     while uncovered:
-        best = max(range(len(candidates)), key=lambda i: (len(uncovered.intersection(candidates[i].slots)), -i))
+        best = max(slots, key=lambda i: (len(uncovered.intersection(slots[i])), -i))
         cover.append(best)
-        uncovered.difference_update(candidates[best].slots)
-    first = set(cover)
-    return [candidates[i] for i in (*cover, *(i for i in range(len(candidates)) if i not in first))]
+        uncovered.difference_update(slots[best])
+    return np.concatenate([candidates[cover], np.delete(candidates, cover)])
