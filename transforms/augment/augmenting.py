@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -21,6 +21,8 @@ from parapet.transforms.augment.tables import WriteShards, batch_of, row_of, wri
 from parapet.transforms.corpora import read_file
 from parapet.transforms.counts import Balance, Counts, Invariant
 from parapet.transforms.dead_letters import Tally, dead_dialogue, dead_file, id_of, of_variants
+from parapet.transforms.digests import DigestFile, count_distinct, digest_of, write_digests
+from parapet.transforms.files import STAGING, read_written, write_staged
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import Report, Table, Tile, card, page
 from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
@@ -56,7 +58,7 @@ class Augment(beam.PTransform):
         )
         finish = FinishRun(
             self.info,
-            partial(metadata_files, plan=self.plan),
+            partial(metadata_files, plan=self.plan, output=self.info.output),
             beam.pvalue.AsList(outputs.others["ids"]),
             tallies=partial(tallies_of, plan=self.plan),
             invariants=invariants_of(augmentation),
@@ -131,7 +133,7 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
         counts.add("dialogues", n, set=set_name)
     result.written = files.written()
     result.others["rows"] = write_parts(batches, augmentation.sets, output, file.relative) if batches else []
-    result.others["ids"] = [(file.relative, ids)]
+    result.others["ids"] = [write_ids(output, file.relative, ids, augmentation.labels)]
 
 
 class Versions(msgspec.Struct):
@@ -184,19 +186,48 @@ def _version(variant: Variant, places: Places, plain: bool, source: str, file: s
     return text, row_of(places.dialogue, file, variant.name, source)
 
 
-def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -> None:
+class Ids(msgspec.Struct, frozen=True):
+    """The ids of one dialogue file, which wait in a file of the staging folder.
+
+    Attributes:
+      file: the dialogue file, below the root.
+      number: of the ids of all versions.
+      digests: of the same.
+    """
+
+    file: str
+    number: int
+    digests: DigestFile
+
+
+def write_ids(output: str, file: str, ids: Sequence[str], labels: Sequence[str]) -> Ids:
+    """Writes the ids of a file into staging, and the digests of those of all versions; ``labels`` are all of these."""
+    write_staged(output, _ids_path(file), msgspec.json.encode(ids))
+    digests = (digest_of(version_id(dialogue_id, label)) for dialogue_id in ids for label in labels)
+    return Ids(file, len(ids) * len(labels), write_digests(output, f"digests/{file}", digests))
+
+
+def _ids_path(file: str) -> str:
+    return f"ids/{file}"
+
+
+def check_ids(ids: Sequence[Ids], labels: Sequence[str], output: str) -> None:
     """Checks that no two versions have the same id.
 
     Args:
-      ids: (dialogue file, the ids in it).
+      ids: of each dialogue file.
       labels: the versions but the original.
+      output: the output folder.
 
     Raises:
       InputError: an id occurs twice, or is the id of another dialogue's version.
     """
+    if count_distinct([of_file.digests for of_file in ids], output) == sum(of_file.number for of_file in ids):
+        return
+    # Only now all of them are read, to say which it is.
     places: dict[str, str] = {}
-    for file, of_file in sorted(ids):
-        for dialogue_id in of_file:
+    for file in sorted(of_file.file for of_file in ids):
+        for dialogue_id in msgspec.json.decode(read_written(output, f"{STAGING}/{_ids_path(file)}"), type=list[str]):
             if dialogue_id in places:
                 where = " and ".join(dict.fromkeys([places[dialogue_id], file]))
                 raise InputError(f"dialogue id {dialogue_id!r} occurs twice, so nothing was published", where)
@@ -208,9 +239,9 @@ def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -
                 raise InputError(f"{reason}; nothing was published", places[other] or file)
 
 
-def metadata_files(counts: Counts, _: object, ids: Iterable[tuple[str, Sequence[str]]], plan: Plan) -> dict[str, bytes]:
+def metadata_files(counts: Counts, _: object, ids: Sequence[Ids], plan: Plan, output: str) -> dict[str, bytes]:
     """The schemas, ``mapping.json``, the changes of the corruptions, ``statistics.json``, the card and the page."""
-    check_ids(ids, plan.augmentation.labels[1:])
+    check_ids(ids, plan.augmentation.labels[1:], output)
     statistics = statistics_of(counts, plan)
     report = report_of(statistics, plan)
     files = {
