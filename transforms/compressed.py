@@ -58,6 +58,11 @@ def read_bytes(path: str) -> bytes:
         return handle.read()
 
 
+def is_compressed(path: str) -> bool:
+    """Whether the name of a file says that it is compressed."""
+    return path.lower().endswith(tuple(_SUFFIXES))
+
+
 def open_input(path: str) -> io.BufferedReader:
     """Opens a file for reading, local or of a bucket; names in .gz, .bz2, .zst, .xz and .deflate are decompressed.
 

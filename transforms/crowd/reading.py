@@ -11,14 +11,15 @@ import apache_beam as beam
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
-from apache_beam.pvalue import TaggedOutput
+from apache_beam.pvalue import AsList, TaggedOutput
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.counts import Counts
 from parapet.transforms.crowd.agreement import adjudicate_csv, merge_reviewers
 from parapet.transforms.crowd.ingest.fields import TaskKind
-from parapet.transforms.crowd.ingest.files import Sources, distinct, read_responses, read_sheet
+from parapet.transforms.crowd.ingest.files import Sources, distinct, read_response_part, read_sheet
+from parapet.transforms.crowd.ingest.parts import Part, count_lines, parts_of
 from parapet.transforms.crowd.merge import merge
 from parapet.transforms.sorted_runs import (
     GatheredRuns,
@@ -98,8 +99,16 @@ def files_of_runs(sources: Sources, output: str, others: int = 0) -> str:
 
 
 def _size(sources: Sources) -> int:
-    matches = FileSystems.match(sources.responses)
-    return sum(file.size_in_bytes for match in matches for file in match.metadata_list)
+    return sum(map(_size_of, sources.responses))
+
+
+def _size_of(path: str) -> int:
+    (match,) = FileSystems.match([path])
+    return sum(int(file.size_in_bytes) for file in match.metadata_list)
+
+
+def _counted(part: Part) -> tuple[str, int, int]:
+    return part.path, part.start, count_lines(part)
 
 
 class ReadAnswers(beam.PTransform):
@@ -125,13 +134,21 @@ class ReadAnswers(beam.PTransform):
         """``merged``: (shard, run of packed MergedAnswers); ``dead_letters``, ``counts``, ``agreement``."""
         pipeline, sources, output = begin.pipeline, self.sources, self.output
         buckets = min(_MOST_BUCKETS, 1 + _size(sources) // _BUCKET_BYTES)
+        parts = [
+            part for path in distinct(sources.responses) for part in parts_of(path, _size_of(path), sources.encoding)
+        ]
+        cut = [part for part in parts if part.step]
+        lines = {}
+        if cut:
+            counted = pipeline | "Parts of files" >> beam.Create(cut) | "Count lines" >> beam.Map(_counted)
+            lines["lines"] = AsList(counted)
         responses = (
             pipeline
-            | "Response files" >> beam.Create(distinct(sources.responses))
+            | "Response files" >> beam.Create(parts)
             | "Read responses"
-            >> beam.ParDo(ReadResponses(output, buckets, self.key, sources.encoding, sources.kind)).with_outputs(
-                DEAD_LETTERS, COUNTS, main="assignments"
-            )
+            >> beam.ParDo(
+                ReadResponses(output, buckets, self.key, sources.encoding, sources.kind), **lines
+            ).with_outputs(DEAD_LETTERS, COUNTS, main="assignments")
         )
         decisions = (
             pipeline
@@ -189,7 +206,7 @@ class _Reader(RunWritingDoFn):
 
 
 class ReadResponses(_Reader):
-    """File name to (bucket, run of assignments); dead letters and counts on the side.
+    """Part of a file to (bucket, run of assignments); dead letters and counts on the side.
 
     Args:
       output: below which runs are written.
@@ -203,8 +220,9 @@ class ReadResponses(_Reader):
         super().__init__(output, buckets)
         self.key, self.encoding, self.kind = key, encoding, kind
 
-    def process(self, path: str) -> Iterator[Sharded | TaggedOutput]:
-        """Reads one file."""
+    def process(self, part: Part, lines: Iterable[tuple[str, int, int]] = ()) -> Iterator[Sharded | TaggedOutput]:
+        """Reads one part; ``lines`` are (file, start, number) of the parts of all files that have several."""
+        before = sum(n for path, start, n in lines if path == part.path and start < part.start)
         counts = Counts.named(assignments_read=0)
 
         def counted(records: Iterable[Assignment | DeadLetter]) -> Iterator[Assignment | DeadLetter]:
@@ -212,7 +230,7 @@ class ReadResponses(_Reader):
                 counts.add("assignments_read", isinstance(record, Assignment))
                 yield record
 
-        yield from self.bucketed(counted(read_responses(path, self.key, self.encoding, self.kind)))
+        yield from self.bucketed(counted(read_response_part(part, before, self.key, self.encoding, self.kind)))
         yield from tag_counts(counts)
 
 

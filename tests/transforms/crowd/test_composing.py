@@ -12,7 +12,7 @@ from parapet.pipelines.main import main
 from parapet.transforms import sorted_runs
 from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.crowd import reading, settle
-from parapet.transforms.crowd.ingest import files
+from parapet.transforms.crowd.ingest import files, parts
 from parapet.transforms.crowd.settle import settle_service
 from parapet.transforms.crowd.summary import INVARIANTS, RECORDED
 
@@ -93,8 +93,9 @@ def test_any_count_that_is_off_is_a_failure(name: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["compose", "compose_variations"])
-def test_runs_in_files_give_the_same_bytes(tmp_path: Path, monkeypatch, command: str) -> None:
+def test_runs_in_files_and_files_in_parts_give_the_same_bytes(tmp_path: Path, monkeypatch, command: str) -> None:
     assert main([command, "--quiet", "--output", str(tmp_path / "in_memory")]) == 0
+    monkeypatch.setattr(parts, "_STEP", 10_000)
     open_file = sorted_runs.RunWriter._open
     monkeypatch.setattr(reading, "_SMALL", 0)
     monkeypatch.setattr(reading, "_BUCKET_BYTES", 20_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 import orjson
@@ -24,7 +24,14 @@ def read_assignments(
     handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: fields.TaskKind = fields.SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
     """Every line as an assignment, or as a dead letter that says why not. Arguments as in ``read_batch``."""
-    for line in read_lines(handle, encoding):
+    yield from assignments_of(read_lines(handle, encoding), path, key, kind)
+
+
+def assignments_of(
+    lines: Iterable[Line], path: str, key: bytes, kind: fields.TaskKind
+) -> Iterator[Assignment | DeadLetter]:
+    """The same of lines."""
+    for line in lines:
         if line.text is not None and not line.text.strip():
             continue
         source = f"{path}: row {line.number}"

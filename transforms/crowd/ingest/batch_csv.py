@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 from parapet.schemas.errors import InputError
@@ -30,7 +30,13 @@ def read_batch(
       InputError: the file has no usable header.
     """
     records = read_records(read_lines(handle, encoding))
-    columns = _header(next(records, None), path)
+    yield from assignments_of(records, header_of(records, path), path, key, kind)
+
+
+def assignments_of(
+    records: Iterable[Record], columns: Sequence[str], path: str, key: bytes, kind: fields.TaskKind
+) -> Iterator[Assignment | DeadLetter]:
+    """The records below a header; the other arguments are those of :func:`read_batch`."""
     for record in records:
         source = f"{path}: row {record.number}"
         if record.problem:
@@ -46,7 +52,9 @@ def read_batch(
             yield DeadLetter("ingest", key_of_row, str(reason), fields.payload(shown), source)
 
 
-def _header(first: Record | None, path: str) -> list[str]:
+def header_of(records: Iterator[Record], path: str) -> list[str]:
+    """The columns, by the first record. Raises InputError where it is no header of batch results."""
+    first = next(records, None)
     if first is None:
         raise InputError("the file is empty", path)
     if first.problem:

@@ -17,6 +17,7 @@ from parapet.transforms.compressed import open_input
 from parapet.transforms.crowd.ingest.api_assignments import read_assignments
 from parapet.transforms.crowd.ingest.batch_csv import read_batch
 from parapet.transforms.crowd.ingest.fields import SCHEMA_TASKS, TaskKind, payload
+from parapet.transforms.crowd.ingest.parts import Part, looks_like_json, read_part
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -64,19 +65,28 @@ def read_responses(
     Raises:
       DamagedFile: a compressed file that is cut off or damaged.
     """
+    return read_response_part(Part(path), 0, key, encoding, kind)
+
+
+def read_response_part(
+    part: Part, before: int, key: bytes, encoding: str, kind: TaskKind
+) -> Iterator[Assignment | DeadLetter]:
+    """The same of one part of a file; ``before`` is the number of lines before it."""
     try:
-        with open_input(path) as handle:
-            yield from _reader(handle)(handle, path, key, encoding, kind)
+        if part.step:
+            yield from read_part(part, before, key, encoding, kind)
+            return
+        with open_input(part.path) as handle:
+            yield from _reader(handle)(handle, part.path, key, encoding, kind)
     except DamagedFile:
         raise
     except InputError as error:
-        yield DeadLetter("ingest", path, f"unusable_file: {error}", "", path)
+        if not part.start:
+            yield DeadLetter("ingest", part.path, f"unusable_file: {error}", "", part.path)
 
 
 def _reader(handle: BufferedReader) -> Any:
-    # Byte order marks and the zeros of UTF-16 aside, JSON begins with a brace.
-    head = handle.peek(256)[:256].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
-    return read_assignments if head[:1] in (b"{", b"[") else read_batch
+    return read_assignments if looks_like_json(handle.peek(256)[:256]) else read_batch
 
 
 def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:

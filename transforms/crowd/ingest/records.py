@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterator
-from itertools import chain
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 import msgspec
@@ -24,11 +25,15 @@ _BOMS = (
 
 
 class Line(msgspec.Struct):
-    """A physical line: its number from 1, and its text, or None where its bytes are not of the file's encoding."""
+    """A physical line: its number from 1, and its text, or None where its bytes are not of the file's encoding.
+
+    ``offset`` is where it begins in the file, in bytes; 0 where the file was decoded as a whole, or in the first line.
+    """
 
     number: int
     text: str | None
     raw: bytes = b""
+    offset: int = 0
 
     @property
     def shown(self) -> str:
@@ -50,25 +55,55 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
 
     A line that does not decode comes with ``text=None``: the lines around it are still good.
     """
-    encoding = codecs.lookup(encoding).name  # one spelling: "UTF-16" and "utf_16" are "utf-16"
-    head = handle.read(4)
-    for bom, name in _BOMS:
-        if head.startswith(bom):
-            encoding, head = name, head[len(bom) :] if name == "utf-8" else head
-            break
-    if encoding.startswith(("utf-16", "utf-32")):
+    encoding, mark = encoding_of(head := handle.read(4), encoding)
+    if is_wide(encoding):
         yield from _wide_lines(head + handle.read(), encoding)
         return
     head += handle.readline()
-    for number, raw in enumerate(chain(head.splitlines(keepends=True), handle), 1):
-        yield _decoded(number, raw, encoding)
+    first = head[mark:].splitlines(keepends=True)  # of old Macs, all lines of the file
+    for number, raw in enumerate(first, 1):
+        yield _decoded(number, raw, encoding, 0)
+    yield from lines_at(handle, len(head), len(first) + 1, encoding)
 
 
-def _decoded(number: int, raw: bytes, encoding: str) -> Line:
+def lines_at(handle: Iterable[bytes], offset: int, number: int, encoding: str) -> Iterator[Line]:
+    """The lines of a file from one on that is not the first.
+
+    Args:
+      handle: where the line begins.
+      offset: of the line in the file, in bytes.
+      number: of the line.
+      encoding: of the file, none of several bytes a character at least.
+    """
+    for raw in handle:
+        yield _decoded(number, raw, encoding, offset)
+        number += 1
+        offset += len(raw)
+
+
+def encoding_of(head: bytes, encoding: str) -> tuple[str, int]:
+    """The encoding of a file that begins with ``head``, and the length of the mark that is no part of its text.
+
+    Args:
+      head: four bytes, or all.
+      encoding: of files without a byte order mark.
+    """
+    for bom, name in _BOMS:
+        if head.startswith(bom):
+            return name, len(bom) if name == "utf-8" else 0
+    return codecs.lookup(encoding).name, 0  # one spelling: "UTF-16" and "utf_16" are "utf-16"
+
+
+def is_wide(encoding: str) -> bool:
+    """Whether an encoding, as :func:`encoding_of` spells it, has two bytes or four for each character."""
+    return encoding.startswith(("utf-16", "utf-32"))
+
+
+def _decoded(number: int, raw: bytes, encoding: str, offset: int) -> Line:
     try:
-        return Line(number, raw.decode(encoding))
+        return Line(number, raw.decode(encoding), b"", offset)
     except UnicodeDecodeError:
-        return Line(number, None, raw)
+        return Line(number, None, raw, offset)
 
 
 def _wide_lines(data: bytes, encoding: str) -> Iterator[Line]:
@@ -77,18 +112,23 @@ def _wide_lines(data: bytes, encoding: str) -> Iterator[Line]:
         yield Line(number, line) if "\ufffd" not in line else Line(number, None, line.encode("utf-8"))
 
 
-def read_records(lines: Iterator[Line], width: int | None = None) -> Iterator[Record]:
+def read_records(lines: Iterator[Line], width: int | None = None, stop: int = sys.maxsize) -> Iterator[Record]:
     """CSV records of lines; the first record sets the width that the others must have.
 
     A record whose quotes do not close, or whose cells do not fit the header, is broken; reading goes on at the line
     after its first one, so that one stray quote does not swallow the rest of the file.
+
+    Args:
+      lines: in order.
+      width: the number of cells, where it is known.
+      stop: offset of the first record that is not read.
     """
-    waiting: list[Line] = []  # lines pushed back for another try
+    waiting: deque[Line] = deque()  # lines pushed back for another try
 
     def following() -> Line | None:
-        return waiting.pop(0) if waiting else next(lines, None)
+        return waiting.popleft() if waiting else next(lines, None)
 
-    while (first := following()) is not None:
+    while (first := following()) is not None and first.offset < stop:
         if first.text is None:
             yield Record(
                 first.number, problem="encoding: the row is not UTF-8; save the file as UTF-8", raw=first.shown
@@ -96,21 +136,34 @@ def read_records(lines: Iterator[Line], width: int | None = None) -> Iterator[Re
             continue
         if not first.text.strip():
             continue
-        record = [first]
-        quotes = first.text.count('"')
-        while quotes % 2 and len(record) < MAX_LINES_OF_A_RECORD:
-            line = following()
-            if line is None:
-                break
-            record.append(line)
-            quotes += (line.text or "").count('"')
-        cells, problem = _cells(record, quotes, width)
+        record, cells, problem = _record(first, following, width)
         if problem:
-            waiting[:0] = record[1:]
+            waiting.extendleft(reversed(record[1:]))
             yield Record(first.number, problem=problem, raw=first.shown)
             continue
         width = width or len(cells)
         yield Record(first.number, cells)
+
+
+def lines_of_record(first: Line, following: Callable[[], Line | None], width: int) -> int:
+    """How many lines :func:`read_records` goes on after where a record begins: one, where it is broken or none."""
+    if not first.text or not first.text.count('"') % 2:
+        return 1
+    record, _, problem = _record(first, following, width)
+    return 1 if problem else len(record)
+
+
+def _record(first: Line, following: Callable[[], Line | None], width: int | None) -> tuple[list[Line], list[str], str]:
+    """The lines of a record until its quotes close, and its cells, or why it is broken."""
+    record = [first]
+    quotes = (first.text or "").count('"')
+    while quotes % 2 and len(record) < MAX_LINES_OF_A_RECORD:
+        line = following()
+        if line is None:
+            break
+        record.append(line)
+        quotes += (line.text or "").count('"')
+    return record, *_cells(record, quotes, width)
 
 
 def _cells(record: list[Line], quotes: int, width: int | None) -> tuple[list[str], str]:
