@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parapet.pipelines import cloud, lean_imports, progress, workers
+from parapet.pipelines import lean_imports, progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.schemas.layout import SplitSchemas, read_root, same_place
@@ -249,20 +249,19 @@ def run_pipeline(
         run.stage("starting")
         started = time.monotonic()
         try:
-            if cloud.on_dataflow(options):
-                cloud.check(options, args.output, inputs)
+            runners.check(options, args.output, inputs)
             pipeline = beam.Pipeline(local_runner, options=options)
             build(pipeline)
         except InputError as error:
             raise UsageError(error.reason, error.path, error.where) from None
-        result = pipeline.run()
+        result = runners.start(pipeline, options)
         if options.get_all_options().get("template_location"):
             logging.info("wrote the template %s", options.get_all_options()["template_location"])
             return None
-        state = cloud.wait(result, options, run.count) if cloud.on_dataflow(options) else result.wait_until_finish()
+        state = runners.wait(result, options, run.count)
     if state not in (None, "DONE"):
         raise RuntimeError(f"the runner ended in state {state}")
-    counters = cloud.counters_of(result)
+    counters = runners.counters_of(result)
     summary = ", ".join(f"{name} {n:,}" for name, n in counters.items())
     logging.info("done in %.1f s%s", time.monotonic() - started, f": {summary}" if summary else "")
     return counters
@@ -309,7 +308,7 @@ def _debug() -> bool:
 def _no_chatter(record: logging.LogRecord) -> bool:
     """Beam logs on the root logger too, so its records are told by where they come from."""
     others = "apache_beam" in record.pathname or record.name.startswith(("fsspec", "gcsfs", "google"))
-    return _debug() or not others or record.msg == cloud.STATE_MESSAGE
+    return _debug() or not others or record.msg == runners.STATE_MESSAGE
 
 
 class _TextFormatter(logging.Formatter):
@@ -331,6 +330,10 @@ def _reason(error: BaseException) -> str:
     """The last line that says something; Beam wraps a worker's traceback in the message."""
     if (mark := "parapet.schemas.errors.UserCodeError: ") in str(error):  # which has a traceback of its own
         return str(error).rpartition(mark)[2].partition(" [while running")[0]
+    if runners.LOST in str(error) or "Channel closed prematurely" in str(error):
+        return runners.LOST
+    if details := re.findall(r'details = "(.*)"', str(error)):  # gRPC's, of who could not be reached
+        return f"{details[-1]} (PARAPET_DEBUG=1 shows the traceback)"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     of_worker = [line for line in lines if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))]
     text = (of_worker or lines or [type(error).__name__])[-1]

@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, NoReturn
 
-from parapet.pipelines import progress, workers
+from parapet.pipelines import progress, runners, workers
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path
@@ -209,7 +209,10 @@ class Parser(StrictParser):
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses ours strictly; gives the flags of Beam's own back for the runner."""
-        argv = self.check_flags(sys.argv[1:] if argv is None else argv, beam_flags)
+        argv = sys.argv[1:] if argv is None else argv
+        if reason := runners.refused(argv):
+            self.error(reason)
+        argv = self.check_flags(argv, beam_flags)
         args, rest = self.parse_known_args(argv)
         if rest:
             self._check_runner_flags(rest)

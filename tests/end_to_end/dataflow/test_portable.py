@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +18,22 @@ from dataflow.commands import every, write_inputs
 from dataflow.processes import wait_until
 from parapet.pipelines.main import main
 
-# Two workers: the job service takes no number of them from a job, and would use one.
-SERVICE = [sys.executable, "-m", "cluster.services", "jobs"]
+OURS, BEAMS = "parapet.pipelines.job_service", "apache_beam.runners.portability.local_job_service_main"
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """The flags of a job service."""
-    folder = tmp_path_factory.mktemp("service")
+@contextmanager
+def serving(module: str, folder: Path) -> Iterator[list[str]]:
+    """A job service; the flags of a command that uses it."""
     port = folder / "port"
-    path = os.pathsep.join(str(Path(__file__).parents[n]) for n in (1, 2))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [*SERVICE, f"--port_file={port}"], stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path}
+            [sys.executable, "-m", module, "--port=0", f"--port_file={port}"], stdout=log, stderr=log
         )
         try:
             wait_until(port.exists, process)
-            endpoint = f"localhost:{port.read_text().strip()}"
-            yield ["--runner=PortableRunner", f"--job_endpoint={endpoint}", "--environment_type=LOOPBACK"]
+            endpoint = f"--job_endpoint=localhost:{port.read_text().strip()}"
+            # Beam would end its wait for a job after that many seconds.
+            yield ["--runner=PortableRunner", endpoint, "--environment_type=LOOPBACK", "--job_server_timeout=0"]
         finally:
             process.terminate()
             process.wait(30)
@@ -76,16 +74,20 @@ def compare(place: Path, folder: Path, service: list[str], names: Iterable[str],
 
 
 def test_a_job_service_with_two_workers_writes_the_same(
-    service: list[str], started: set[str], sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    started: set[str], sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "sgd").symlink_to(sample)
-    compare(tmp_path, tmp_path, service, ["compose", "rewrite"], capsys)
+    with serving(OURS, tmp_path) as service:
+        compare(tmp_path, tmp_path, [*service, "--sdk_worker_parallelism=2"], ["compose", "rewrite"], capsys)
     assert len(started) == 4
 
 
 @pytest.mark.thorough
-def test_every_pipeline_on_a_job_service(
-    service: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_every_pipeline_on_beams_own_job_service(
+    started: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_inputs(tmp_path / "in")
-    compare(tmp_path / "in", tmp_path, service, every("", ""), capsys)
+    names = every("", "")
+    with serving(BEAMS, tmp_path) as service:
+        compare(tmp_path / "in", tmp_path, service, names, capsys)
+    assert len(started) == len(names)

@@ -21,7 +21,7 @@ from google.cloud.dataflow import JobType
 
 from dataflow.bucket import Bucket
 from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
-from parapet.pipelines import cloud, progress
+from parapet.pipelines import progress, runners
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import FOLDERS
 from parapet.schemas.layout import sample_root
@@ -286,7 +286,7 @@ def test_counts_are_shown_and_ctrl_c_leaves_the_job_and_says_how_to_stop_it(
 ) -> None:
     events: list[progress.Event] = []
     monkeypatch.setattr(progress, "sink", events.append)
-    monkeypatch.setattr(cloud, "METRICS_EVERY", 0.01)
+    monkeypatch.setattr(runners, "METRICS_EVERY", 0.01)
     with Dataflow() as service:
         service.counters = {"files": 1, "dialogues": 7}
         service.work = lambda _: (service.stopped.wait(30), "")[1]

@@ -1,0 +1,167 @@
+"""Beam's runners: their flags, the one that is refused, and what is checked before a job is built."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from folders import files_of
+
+from parapet.pipelines import runners
+from parapet.pipelines.flags import Parser
+from parapet.pipelines.main import main
+from parapet.schemas.errors import InputError
+
+FLAGS = {
+    "--runner": "FlinkRunner",
+    "--flink_master": "flink:8081",
+    "--flink_version": "1.20",
+    "--flink_job_server_jar": "/jars/flink.jar",
+    "--parallelism": 4,
+    "--max_parallelism": 8,
+    "--spark_master_url": "spark://spark:7077",
+    "--spark_version": "3",
+    "--spark_rest_url": "http://spark:6066",
+    "--spark_job_server_jar": "/jars/spark.jar",
+    "--prism_location": "/bin/prism",
+    "--job_endpoint": "jobs:8099",
+    "--artifact_endpoint": "jobs:8098",
+    "--job_server_timeout": 60,
+    "--environment_type": "EXTERNAL",
+    "--environment_config": "pool:50000",
+    "--sdk_worker_parallelism": "2",
+    "--environment_cache_millis": "1000",
+    "--setup_file": "./setup.py",
+    "--sdk_container_image": "images/parapet:1",
+    "--direct_num_workers": 3,
+}
+LISTS = {"--environment_options": "docker_container_image=parapet", "--experiments": "beam_fn_api"}
+SWITCHES = ("--flink_submit_uber_jar", "--spark_submit_uber_jar")
+
+
+def options_of(*flags: str) -> dict[str, Any]:
+    """What Beam makes of the flags that a command's parser leaves."""
+    _, rest = Parser("name", "what", "example").parse(["--output", "out", *flags])
+    options: dict[str, Any] = PipelineOptions(rest).get_all_options()
+    return options
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_the_flags_of_runners_reach_them(flag: str) -> None:
+    value = FLAGS[flag]
+    assert options_of(f"{flag}={value}")[flag[2:]] == value
+    assert options_of(flag, str(value))[flag[2:]] == value
+
+
+@pytest.mark.parametrize("flag", LISTS)
+def test_the_flags_that_may_be_repeated(flag: str) -> None:
+    assert options_of(f"{flag}={LISTS[flag]}")[flag[2:]] == [LISTS[flag]]
+
+
+@pytest.mark.parametrize("flag", SWITCHES)
+def test_the_switches(flag: str) -> None:
+    assert options_of(flag)[flag[2:]] is True
+    assert options_of()[flag[2:]] is False
+
+
+def test_a_mistyped_flag_of_a_runner(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options_of("--flink_mastr=flink:8081")
+    assert "--flink_master" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--runner=DaskRunner"],
+        ["--runner", "dask"],
+        ["--runner=apache_beam.runners.dask.dask_runner.DaskRunner"],
+        ["--dask_client_address=tcp://localhost:8786"],
+    ],
+)
+def test_dask_is_refused(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compose", "--output", str(tmp_path / "out"), *flags]) == 2
+    assert "DaskRunner loses data: it runs only the last step" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """An address where somebody answers."""
+    with socket.create_server(("localhost", 0)) as server:
+        yield f"localhost:{server.getsockname()[1]}"
+
+
+def check(*flags: str, output: str = "out", **inputs: str) -> None:
+    runners.check(PipelineOptions(list(flags)), output, [(f"--{flag}", path) for flag, path in inputs.items()])
+
+
+def test_a_job_service_that_does_not_answer() -> None:
+    with pytest.raises(InputError, match=r"localhost:1: no job service answers there"):
+        check("--runner=PortableRunner", "--job_endpoint=localhost:1")
+    with pytest.raises(InputError, match=r"jobs: no address: HOST:PORT"):
+        check("--runner=FlinkRunner", "--job_endpoint=jobs")
+    with pytest.raises(InputError, match=r"PortableRunner cannot do without it"):
+        check("--runner=PortableRunner")
+
+
+def test_local_paths_that_containers_do_not_see(endpoint: str) -> None:
+    service = ("--runner=PortableRunner", f"--job_endpoint={endpoint}")
+    with pytest.raises(InputError, match=r"--sgd corpus: workers in containers cannot see it"):
+        check(*service, output="gs://b/out", sgd="corpus")
+    with pytest.raises(InputError, match=r"--output out: workers in containers"):
+        check("--runner=FlinkRunner", "--flink_master=flink:8081", sgd="gs://b/corpus")
+    check(*service, output="gs://b/out", sgd="gs://b/corpus")
+
+
+def test_local_paths_that_other_machines_may_not_see(endpoint: str, caplog: pytest.LogCaptureFixture) -> None:
+    external = ("--runner=PortableRunner", f"--job_endpoint={endpoint}", "--environment_type=EXTERNAL")
+    with caplog.at_level(logging.WARNING):
+        check(*external, "--environment_config=localhost:50000", sgd="corpus")
+        check("--runner=PortableRunner", f"--job_endpoint={endpoint}", "--environment_type=LOOPBACK", sgd="corpus")
+        check("--runner=FlinkRunner", sgd="corpus")  # a Flink of its own, on this machine
+        check("--runner=SparkRunner", sgd="corpus")
+        check("--runner=FnApiRunner", sgd="corpus")
+        check(*external, "--environment_config=pool:50000", output="gs://b/out", sgd="gs://b/corpus")
+    assert caplog.messages == []
+    check(*external, "--environment_config=pool:50000", sgd="corpus")
+    assert caplog.messages == ["every worker must see the same files there: --output out, --sgd corpus"]
+
+
+@pytest.mark.thorough
+def test_a_killed_worker_process_ends_the_run(tmp_path: Path) -> None:
+    """Beam alone would wait for ever; here for one that has not begun. A rerun ends as an undisturbed run."""
+    argv = ["language_variations", "--kinds", "typos", "--env", "0.5", "--quiet"]
+    workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    command = [sys.executable, "-m", "parapet", *argv, "--output", str(tmp_path / "out"), *workers]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (of_it := _workers_of(process.pid)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(of_it[0], signal.SIGKILL)
+    assert runners.LOST in process.communicate(timeout=120)[1]
+    assert process.returncode == 1
+    assert not (tmp_path / "out" / "run.json").exists()
+    assert main([*argv, "--output", str(tmp_path / "out")]) == 0
+    assert main([*argv, "--output", str(tmp_path / "undisturbed")]) == 0
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+
+
+def _workers_of(process: int) -> list[int]:
+    """The worker processes of a command, below the shells that Beam starts them with."""
+    below = subprocess.run(["ps", "-eo", "pid=,ppid=,args=", "-ww"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in below.splitlines()]
+    shells = {pid for pid, parent, _ in rows if parent == str(process)} | {str(process)}
+    return [
+        int(pid) for pid, parent, args in rows if parent in shells and "sdk_worker_main" in args and "-c" not in args
+    ]
