@@ -128,9 +128,13 @@ def check(args: argparse.Namespace) -> Config:
         from parapet.pipelines.suite.checks import make_plan
         from parapet.pipelines.suite.running import warm_up
 
-        if not args.dry_run:
+        if args.dry_run:
+            from parapet.pipelines.suite.costs import speed_here
+
+            plan = make_plan(suite, graph, stale, state, args.runner_flags, speed_here())
+        else:
             warm_up()
-        plan = make_plan(suite, graph, stale, state, args.runner_flags)
+            plan = make_plan(suite, graph, stale, state, args.runner_flags)
     return Config(
         suite, graph, output, names, state, stale, plan, args.jobs or _cores(), args.dry_run, args.runner_flags
     )
@@ -152,11 +156,16 @@ def act(config: Config) -> int:
 
     for names, first in config.graph.lacking():
         logging.warning("left out: %s: %s%s", names, first.reason, f" (needs {first.needs})" if first.needs else "")
+    if config.plan is not None:
+        from parapet.pipelines.suite.checks import warnings_of
+
+        for warning in warnings_of(config.plan, config.jobs):
+            logging.warning("%s", warning)
     if config.dry_run:
         _show(config)
         return 0
     if config.plan is not None:
-        _show_costs(config.plan)
+        _show_bills(config.plan)
     with locked(config.output):
         outcomes = {name: Outcome(UNCHANGED) for name in config.names}
         if config.plan is not None:
@@ -189,33 +198,52 @@ def _run_steps(config: Config, plan: Plan) -> dict[str, Outcome]:
 
 
 def _show(config: Config) -> None:
-    """Prints the steps, and what they would take."""
-    from parapet.pipelines.suite.checks import total_seconds
+    """Prints the steps, and what they would cost."""
+    from parapet.pipelines.suite.checks import shown, total_seconds
+    from parapet.pipelines.suite.costs import peak, total
 
     stale, plan = config.stale, config.plan
+    costs = plan.costs if plan is not None else {}
+    if costs:
+        say(f"{'':24} {'CPU':>8} {'memory':>8} {'writes':>8}")
     for name in config.names:
         needs = ", ".join(sorted(config.graph.needs[name]))
-        what = f"about {_duration(plan.seconds[name])}" if plan is not None and name in stale else "unchanged"
-        say(f"{name:24} {what}{f', after {needs}' if needs else ''}")
+        after = f", after {needs}" if needs else ""
+        if name not in costs:
+            say(f"{name:24} unchanged{after}")
+            continue
+        cost = costs[name]
+        cells = [
+            "-" if cost.cpu is None else _duration(cost.cpu),
+            "-" if cost.memory is None else shown(cost.memory),
+            "-" if cost.written is None else shown(cost.written),
+        ]
+        how = f" ({'not estimated: ' * (cost.cpu is None)}{cost.reason})" if cost.reason else ""
+        say(f"{name:24} {' '.join(f'{cell:>8}' for cell in cells)}{after}{how}")
     if plan is None:
         say("nothing has changed: nothing would run")
         return
-    _show_costs(plan)
+    _show_bills(plan)
+    unknown = sum(cost.cpu is None for cost in costs.values())
+    but = f", besides {counted(unknown, 'step')} not estimated" if unknown else ""
     say(
-        f"{counted(len(stale), 'step')} would run, in about "
-        f"{_duration(total_seconds(config.graph, plan.seconds, config.jobs))} on {counted(config.jobs, 'core')}; "
-        f"about {plan.bytes / 1e6:,.0f} MB of {plan.free / 1e6:,.0f} MB free"
+        f"{counted(len(stale), 'step')} would run: {_duration(total(cost.cpu for cost in costs.values()))} of CPU time{but}; "
+        f"about {_duration(total_seconds(config.graph, plan.seconds, config.jobs))} on {counted(config.jobs, 'core')}, "
+        f"with up to {shown(peak(costs, config.jobs))} of memory; "
+        f"{shown(total(cost.written for cost in costs.values()))} to write, {shown(plan.free)} free"
     )
 
 
-def _show_costs(plan: Plan) -> None:
-    for name, text in plan.costs.items():
+def _show_bills(plan: Plan) -> None:
+    for name, text in plan.bills.items():
         for line in text.splitlines():
             say(f"{name}: {line}")
 
 
 def _duration(seconds: float) -> str:
-    """``40 s``, ``12 min``, ``3.5 h``."""
+    """``1.4 s``, ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -14,7 +14,8 @@ import msgspec
 from parapet.pipelines.command import check_there
 from parapet.pipelines.dispatch import canonical
 from parapet.pipelines.flags import StrictParser
-from parapet.pipelines.suite.options import command_line, parser_of
+from parapet.pipelines.suite.costs import StepCost, estimate, memory_of_machine, peak, total
+from parapet.pipelines.suite.options import command_line, parsed, parser_of
 from parapet.pipelines.suite.references import references, resolved
 from parapet.pipelines.suite.state import State
 from parapet.pipelines.suite.steps import Graph, Step
@@ -22,53 +23,50 @@ from parapet.pipelines.suite.suite_file import SuiteFile
 from parapet.schemas.errors import InputError
 
 PAID = ("google", "azure")  # engines that bill what they are sent
-_START = 1.5  # seconds of any step, forked from a process that has Beam imported
-# Seconds for each MB of dialogues (some 40 of them) on one core of 2026, measured on SGD; a lower bound for training.
-_SECONDS_PER_MB = {
-    "rewrite": 0.05,
-    "perturb": 0.06,
-    "language_variations": 0.1,
-    "unseen_entities": 0.3,
-    "ood": 0.25,
-    "speech_errors": 45.0,
-    "evaluate": 0.1,
-    "predict": 5.0,
-    "train": 20.0,
-    "augment": 0.1,
-    "release": 0.6,
-}
-# Bytes written for each byte of the corpus.
-_BYTES = {"rewrite": 5.5, "perturb": 1.2, "language_variations": 4.0, "speech_errors": 4.0, "ood": 4.0, "predict": 6.0}
-
-
 class Plan(msgspec.Struct, frozen=True):
     """What a run would do.
 
     Attributes:
-      seconds: an estimate for each step, from the last time or from the corpus's size.
-      bytes: an estimate of what will be written.
-      free: what there is room for.
-      costs: of steps with paid engines, what their commands say that they would send, and what it costs.
+      costs: an estimate for each step.
+      seconds: how long each step is expected to take on one core, from the last time or from the estimate.
+      free: megabytes that there is room for.
+      bills: of steps with paid engines, what their commands say that they would send, and what it costs.
     """
 
+    costs: dict[str, StepCost]
     seconds: dict[str, float]
-    bytes: float
-    free: int
-    costs: dict[str, str]
+    free: float
+    bills: dict[str, str]
 
 
-def make_plan(suite: SuiteFile, graph: Graph, names: Sequence[str], state: State, runner_flags: Sequence[str]) -> Plan:
-    """Checks the steps that are to run.
+def make_plan(
+    suite: SuiteFile,
+    graph: Graph,
+    names: Sequence[str],
+    state: State,
+    runner_flags: Sequence[str],
+    speed: float = 1.0,
+) -> Plan:
+    """Checks the steps that are to run, and estimates what they will cost.
+
+    Args:
+      suite: the file.
+      graph: its steps.
+      names: those that are to run.
+      state: of the output folder.
+      runner_flags: flags of Beam's own.
+      speed: how many times as long as on the machine of the table everything takes on this one.
 
     Raises:
-      InputError: a command does not exist, or does not take an option; an input is not there; the disk is too small.
+      InputError: a command does not exist, or does not take an option; an input is not there.
     """
-    commands = {}
+    commands, flags = {}, {}
     for name in names:
         step = graph.steps[name]
         where = f"{step.place} ({name})"
         try:
             commands[name] = command_line(step, state.output, runner_flags)
+            flags[name] = parsed(step, state.output)
         except InputError as error:
             place = where if not error.where else f"{where}.{error.where}"
             raise suite.error(error.reason if not error.path else f"{error.path}: {error.reason}", place) from None
@@ -76,14 +74,29 @@ def make_plan(suite: SuiteFile, graph: Graph, names: Sequence[str], state: State
     corpus = suite.folder / str(resolved(suite.corpus.sgd, state.output))
     if "://" not in suite.corpus.sgd and not suite.corpus.sgd.startswith("@") and not corpus.exists():
         raise suite.error("there is no such folder", f"corpus.sgd = {suite.corpus.sgd}")
-    megabytes = _megabytes(corpus)
-    seconds = {name: _seconds(graph.steps[name], state, megabytes) for name in names}
-    size = sum(_BYTES.get(graph.steps[name].pipeline, 0.5) for name in names) * megabytes * 1e6
-    free = shutil.disk_usage(_existing(state.output)).free
-    if size > free:
-        reason = f"about {size / 1e9:,.1f} GB will be written, and the disk has {free / 1e9:,.1f} GB left"
-        raise InputError(reason, state.output, "--output")
-    return Plan(seconds, size, free, _costs(graph, commands, suite.folder))
+    scored = {name: parsed(step, state.output) for name, step in graph.steps.items() if step.pipeline == "evaluate"}
+    costs = estimate(graph, {**scored, **flags}, names, state, suite.folder, speed)
+    last = {name: record.seconds for name, record in state.records.items() if record.seconds}
+    seconds = {name: last.get(name, cost.cpu or 0.0) for name, cost in costs.items()}
+    free = shutil.disk_usage(_existing(state.output)).free / 1e6
+    return Plan(costs, seconds, free, _bills(graph, commands, suite.folder))
+
+
+def warnings_of(plan: Plan, jobs: int) -> Iterator[str]:
+    """What will not fit, in memory with so many steps at a time, or on the disk."""
+    most, there = peak(plan.costs, jobs), memory_of_machine()
+    if there is not None and most > there:
+        hint = f"; --jobs 1 needs {shown(peak(plan.costs, 1))}" if jobs > 1 else ""
+        yield f"the steps may need {shown(most)} of memory, and this machine has {shown(there)}{hint}"
+    if (size := total(cost.written for cost in plan.costs.values())) > plan.free:
+        yield f"about {shown(size)} will be written, and the disk has {shown(plan.free)} left"
+
+
+def shown(megabytes: float) -> str:
+    """``0.3 MB``, ``12 MB``, ``3.4 GB``."""
+    if megabytes >= 1000:
+        return f"{megabytes / 1000:,.1f} GB"
+    return f"{megabytes:.0f} MB" if megabytes >= 1 else f"{megabytes:.1f} MB"
 
 
 def _check_paths(suite: SuiteFile, step: Step, where: str) -> None:
@@ -124,21 +137,8 @@ def _from(folder: Path, text: str) -> str:
     return text if "://" in text else f"{name}{equals}{folder / path}"
 
 
-def _megabytes(corpus: Path) -> float:
-    files = corpus.rglob("dialogues_*.json") if corpus.is_dir() else []
-    return sum(path.stat().st_size for path in files) / 1e6
-
-
 def _existing(path: Path) -> Path:
     return path if path.exists() or path == path.parent else _existing(path.parent)
-
-
-def _seconds(step: Step, state: State, megabytes: float) -> float:
-    record = state.records.get(step.name)
-    if record is not None and record.seconds:
-        return record.seconds
-    several = max(len(list(references(step.options))), 1) if step.pipeline in ("evaluate", "predict", "release") else 1
-    return _START + _SECONDS_PER_MB.get(step.pipeline, 0.05) * megabytes * several
 
 
 def total_seconds(graph: Graph, seconds: Mapping[str, float], jobs: int) -> float:
@@ -150,21 +150,21 @@ def total_seconds(graph: Graph, seconds: Mapping[str, float], jobs: int) -> floa
     return max(max(ends.values(), default=0.0), sum(seconds.values()) / jobs)
 
 
-def _costs(graph: Graph, commands: Mapping[str, Sequence[str]], folder: Path) -> dict[str, str]:
+def _bills(graph: Graph, commands: Mapping[str, Sequence[str]], folder: Path) -> dict[str, str]:
     """What steps with paid engines say of their cost: their commands are run with ``--dry_run``."""
-    costs = {}
+    bills = {}
     for name, command in commands.items():
         options = graph.steps[name].options
         paid = [engine for flag in ("engine", "speaker", "listener") if (engine := options.get(flag)) in PAID]
         if not paid:
             continue
         if any(need in commands for need in graph.needs[name]):
-            costs[name] = f"{paid[0]}: known when {', '.join(sorted(graph.needs[name]))} is done"
+            bills[name] = f"{paid[0]}: known when {', '.join(sorted(graph.needs[name]))} is done"
             continue
         words = [sys.executable, "-m", "parapet", *command, "--dry_run"]
         result = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)  # noqa: S603 (our own)
         text = result.stdout.strip() or result.stderr.strip()
         if result.returncode:
             raise InputError(text.removeprefix("error: ").splitlines()[-1] if text else "its dry run failed", "", name)
-        costs[name] = text
-    return costs
+        bills[name] = text
+    return bills

@@ -88,7 +88,18 @@ def command_line(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> 
     Raises:
       InputError: an option that the command does not have, or a value that it does not take. ``where`` is the option.
     """
+    argv = _argv(step, parser_of(step), output, runner_flags)
+    words = ["--task", *step.command[1:]] if step.pipeline == "evaluate" else step.command[1:]
+    return [step.pipeline, *words, *argv]
+
+
+def parsed(step: Step, output: Path) -> argparse.Namespace:
+    """The flags of a step as its command parses them, with its defaults. Raises InputError, as ``command_line``."""
     parser = parser_of(step)
+    return parser.parse(_argv(step, parser, output, ()))[0]
+
+
+def _argv(step: Step, parser: StrictParser, output: Path, runner_flags: Sequence[str]) -> list[str]:
     actions = {action.dest: action for action in parser._actions if action.option_strings and action.dest != "help"}
     flags: list[str] = []
     for key, value in step.options.items():
@@ -99,8 +110,7 @@ def command_line(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> 
         flags += _flag(actions[key], resolved(value, output), key)
     argv = [*flags, "--output", str(output / step.name), *(runner_flags if isinstance(parser, Parser) else ())]
     _check(parser, argv)
-    words = ["--task", *step.command[1:]] if step.pipeline == "evaluate" else step.command[1:]
-    return [step.pipeline, *words, *argv]
+    return argv
 
 
 def _flag(action: argparse.Action, value: Value, key: str) -> Iterator[str] | list[str]:

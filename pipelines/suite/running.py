@@ -12,6 +12,7 @@ import importlib
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
@@ -56,6 +57,18 @@ class Outcome(msgspec.Struct, frozen=True):
     reason: str = ""
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
+
+
+class Usage(NamedTuple):
+    """What a step has used.
+
+    Attributes:
+      cpu: seconds, user and system, of all its processes.
+      memory: megabytes: the sum of each process's own peak.
+    """
+
+    cpu: float
+    memory: float
 
 
 class Shown(Display):
@@ -113,6 +126,8 @@ class _Running(NamedTuple):
     events: Connection
     alive: Connection  # closes with the suite
     begun: float
+    peaks: dict[int, float]  # megabytes, by the ids of the processes that it has started
+    used: list[Usage]  # by its own process and those that it waited for: the last thing that it reports
 
 
 @contextlib.contextmanager
@@ -226,18 +241,25 @@ class Runner:
         process.start()
         to_parent.close()
         in_child.close()
-        self._running[step.name] = _Running(step, process, events, alive, time.monotonic())
+        self._running[step.name] = _Running(step, process, events, alive, time.monotonic(), {}, [])
         self.shown.start(step.name)
 
     def _look(self) -> None:
         """Waits for a moment, and takes what the running steps report."""
         wait([one.process.sentinel for one in self._running.values()], _POLL)
         for running in list(self._running.values()):
+            ended = running.process.exitcode is not None
             with contextlib.suppress(EOFError, OSError):
                 while running.events.poll():
-                    self.shown.update(running.step.name, running.events.recv())
-            if running.process.exitcode is not None:
+                    event = running.events.recv()
+                    if isinstance(event, Usage):
+                        running.used.append(event)
+                    else:
+                        self.shown.update(running.step.name, event)
+            if ended:
                 self._ended(running)
+            else:
+                _look_at_children(running.process.pid or 0, running.peaks)
 
     def _ended(self, running: _Running) -> None:
         del self._running[running.step.name]
@@ -249,7 +271,8 @@ class Runner:
         warnings = tuple(line.removeprefix("warning: ") for line in lines if line.startswith("warning: "))
         seconds = time.monotonic() - running.begun
         if running.process.exitcode == 0:
-            self.state.finished(running.step, seconds)
+            used = running.used[-1] if running.used else Usage(0.0, 0.0)
+            self.state.finished(running.step, seconds, used.cpu, used.memory + sum(running.peaks.values()))
             self._end(running.step, Outcome(DONE, "", warnings, seconds))
         else:
             self._end(running.step, Outcome(FAILED, _reason(lines, running.process.exitcode), warnings, seconds))
@@ -267,6 +290,29 @@ class Runner:
             end = time.monotonic() + patience
             for running in self._running.values():
                 running.process.join(max(end - time.monotonic(), 0.01))
+
+
+def _look_at_children(pid: int, peaks: dict[int, float]) -> None:
+    """Keeps the peak of each process that a process has started, in megabytes; of none where there is no /proc."""
+    waiting, me = [pid], pid
+    while waiting:
+        pid = waiting.pop()
+        try:
+            children = [Path(thread, "children").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
+            status = Path(f"/proc/{pid}/status").read_text() if pid != me else ""
+        except OSError:  # it has ended meanwhile
+            continue
+        waiting += [int(child) for of_thread in children for child in of_thread.split()]
+        peak = status.partition("VmHWM:")[2].split(maxsplit=1)
+        if peak:
+            peaks[pid] = max(peaks.get(pid, 0.0), int(peak[0]) / 1024)
+
+
+def _usage() -> Usage:
+    """What this process has used, with the processor's time of those for which it has waited."""
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    kilobytes = own.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+    return Usage(own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime, kilobytes / 1024)
 
 
 def _chains(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]:
@@ -322,6 +368,8 @@ def _run_step(
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            events.send(_usage())
         os._exit(status)  # whatever threads a broken-off pipeline has left
 
 

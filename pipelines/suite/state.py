@@ -52,12 +52,16 @@ class Record(msgspec.Struct, frozen=True):
       output: hash of what it wrote; empty while it is being made.
       seconds: how long it took.
       command: as one would type it, with OUT for the suite's output folder.
+      cpu: seconds, user and system, of all its processes.
+      memory: megabytes: the sum of the peaks of all its processes.
     """
 
     fingerprint: str
     output: str
     seconds: float
     command: str
+    cpu: float = 0.0
+    memory: float = 0.0
 
 
 class State:
@@ -115,11 +119,11 @@ class State:
             and record.output == self.hash_of(self.output / step.name)
         )
 
-    def finished(self, step: Step, seconds: float) -> None:
-        """Records that a step is done."""
-        record = self.records[step.name]
+    def finished(self, step: Step, seconds: float, cpu: float, memory: float) -> None:
+        """Records that a step is done, and what it has used."""
         output = self.hash_of(self.output / step.name)
-        self.records[step.name] = msgspec.structs.replace(record, output=output, seconds=round(seconds, 3))
+        used = {"seconds": round(seconds, 3), "cpu": round(cpu, 3), "memory": round(memory, 1)}
+        self.records[step.name] = msgspec.structs.replace(self.records[step.name], output=output, **used)
         self.save()
 
     def started(self, step: Step, fingerprint: str, command: Sequence[str]) -> None:
@@ -135,8 +139,9 @@ class State:
             shutil.rmtree(folder, ignore_errors=True)
         words = [word.replace(f"{self.output}{os.sep}", f"OUT{os.sep}") for word in command]
         words = [word.replace(str(sample_root()), SAMPLE) for word in words]
-        seconds = record.seconds if record is not None else 0.0
-        self.records[step.name] = Record(fingerprint, "", seconds, shlex.join(["parapet", *words]))
+        before = (record.seconds, record.cpu, record.memory) if record is not None else (0.0, 0.0, 0.0)
+        seconds, cpu, memory = before
+        self.records[step.name] = Record(fingerprint, "", seconds, shlex.join(["parapet", *words]), cpu, memory)
         self.save()
 
     def output_of(self, name: str) -> str:
