@@ -97,16 +97,7 @@ notebooks: $(VENV)/.test
 	$(BIN)/python tests/notebooks.py
 
 bench: $(VENV)/.test
-	$(BIN)/python -m benchmarks.start
-	$(BIN)/python -m benchmarks.compose
-	$(BIN)/python -m benchmarks.rewrite
-	$(BIN)/python -m benchmarks.translate
-	$(BIN)/python -m benchmarks.speech
-	$(BIN)/python -m benchmarks.perturb
-	$(BIN)/python -m benchmarks.restaurants
-	$(BIN)/python -m benchmarks.evaluate
-	$(BIN)/python -m benchmarks.mturk
-	$(BIN)/python -m benchmarks.train
+	$(BIN)/python -m benchmarks
 
 clean:
 	rm -rf $(VENV) demo-output bench-output

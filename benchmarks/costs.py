@@ -17,7 +17,6 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -29,10 +28,9 @@ from benchmarks.measuring import measure
 from parapet.pipelines.suite import costs
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.options import lacks, parsed
-from parapet.pipelines.suite.state import FOLDER, State
+from parapet.pipelines.suite.state import State
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.pipelines.suite.work import NotEstimated
-from parapet.schemas import layout
 
 _ANSWERS, _SERVICES = 1420, 6  # of the sample
 MOST = 1.5  # how far an estimate may be from what is measured, as a factor
@@ -153,7 +151,11 @@ def run(size: Size, root: Path, keep: bool) -> list[Measured]:
         real = {costs.CPU: record.cpu, costs.MEMORY: record.memory, costs.WRITTEN: _megabytes(output / name)}
         rows.append(Measured(size.name, name, work.row, work.counts, known, real))
     counts = {"MB written": sum(one.measured[costs.WRITTEN] for one in rows)}
-    rows.append(Measured(size.name, "the suite itself", costs.SUITE, counts, _estimated(costs.SUITE, counts, speed), {costs.CPU: own}))
+    rows.append(
+        Measured(
+            size.name, "the suite itself", costs.SUITE, counts, _estimated(costs.SUITE, counts, speed), {costs.CPU: own}
+        )
+    )
     if not keep:
         shutil.rmtree(folder)
     return rows
@@ -211,7 +213,11 @@ def _of_start() -> tuple[dict[str, float], float]:
 
 def _processor() -> str:
     path = Path("/proc/cpuinfo")
-    names = [line.partition(":")[2].strip() for line in path.read_text().splitlines() if line.startswith("model name")] if path.exists() else []
+    names = (
+        [line.partition(":")[2].strip() for line in path.read_text().splitlines() if line.startswith("model name")]
+        if path.exists()
+        else []
+    )
     return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
 
 
@@ -255,7 +261,6 @@ def _suite(size: Size, folder: Path) -> str:
     schemas, (names, descriptions) = corpus.make(folder / "crowd", _ANSWERS * copies * workers, _SERVICES * copies)
     growth.make_rewritings(folder / "rewrites.csv", workers)
     growth.make_chats(folder / "chats.jsonl", size.simulated)
-    scored = f'reference = "@corpus"\nsplit = "{split}"' + ("" if size.sets else '\nsets = {}\nvariants = ""')
     env, rates = size.env, size.rates
     release = '[release]\nname = "costs"\nversion = "1.0.0"\n' if size.sets else ""
     of_sets = f'splits = ["{split}"]'
@@ -285,7 +290,7 @@ max_bad = "50%"
 [[systems]]
 name = "Keywords"
 model = "parapet.evaluation.dst.baseline:Keywords"
-{'' if size.sets else 'sets = { typos = "@sets/typos/typos" }'}
+{"" if size.sets else 'sets = { typos = "@sets/typos/typos" }'}
 [[steps]]
 name = "evaluate"
 pipeline = "evaluate dst"
@@ -331,7 +336,7 @@ sizes = [10, 50]
 pipeline = "unseen_services"
 sgd = "@corpus"
 test_split = "{split}"
-{'hold_out = ["Ferries", "Gyms"]' if size.dialogues > 1000 and size.sgd is None else ''}
+{'hold_out = ["Ferries", "Gyms"]' if size.dialogues > 1000 and size.sgd is None else ""}
 [[steps]]
 pipeline = "reminders"
 dialogues = [{size.simulated}, 10, 10]

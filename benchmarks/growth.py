@@ -47,7 +47,9 @@ def make_corpus(root: Path, dialogues: Mapping[str, int], services: int = 1, see
             continue
         folder = root / split.split
         folder.mkdir(parents=True, exist_ok=True)
-        schema = [{**raw, "service_name": name_of_copy(raw["service_name"], c)} for c in range(services) for raw in split.raw]
+        schema = [
+            {**raw, "service_name": name_of_copy(raw["service_name"], c)} for c in range(services) for raw in split.raw
+        ]
         (folder / "schema.json").write_bytes(layout.schema_bytes(schema if services > 1 else split.raw))
         known = [one for path in layout.dialogue_files(layout.sample_root(), split.split) for one in _read(path)]
         for first in range(0, wanted, PER_FILE):
@@ -83,7 +85,7 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
 
 def _copy_of_dialogue(dialogue: dict[str, Any], split: str, i: int, services: int, seed: str) -> dict[str, Any]:
     """The dialogue under the ``i``-th id, with other names and a sentence more in each user turn."""
-    drawn = random.Random(f"{seed} {split} {i}")  # noqa: S311 (no secret)
+    drawn = random.Random(f"{seed} {split} {i}")
     names: dict[str, str] = {}
     for turn in dialogue["turns"]:
         for frame in turn["frames"]:
@@ -97,7 +99,9 @@ def _copy_of_dialogue(dialogue: dict[str, Any], split: str, i: int, services: in
     return {"dialogue_id": f"{split}_{i:07}", "services": about, "turns": turns}
 
 
-def _copy_of_turn(turn: dict[str, Any], names: Mapping[str, str], copy: int | None, drawn: random.Random) -> dict[str, Any]:
+def _copy_of_turn(
+    turn: dict[str, Any], names: Mapping[str, str], copy: int | None, drawn: random.Random
+) -> dict[str, Any]:
     text = turn["utterance"]
     spans = sorted(
         {(one["start"], one["exclusive_end"]) for frame in turn["frames"] for one in frame["slots"] if "start" in one}
@@ -163,7 +167,7 @@ def make_rewritings(path: Path, workers: int) -> None:
         writer.writeheader()
         for w in range(workers):
             for row in rows:
-                drawn = random.Random(f"{row['AssignmentId']} {w}")  # noqa: S311 (no secret)
+                drawn = random.Random(f"{row['AssignmentId']} {w}")
                 copy = {**row, "AssignmentId": f"{row['AssignmentId']}W{w}", "WorkerId": f"{row['WorkerId']}W{w}"}
                 for column, text in row.items() if w else ():
                     if column.startswith("Answer.") and text.strip():
@@ -176,7 +180,7 @@ def make_chats(path: Path, chats: int) -> None:
     known = (layout.sample_root() / "chats.jsonl").read_text(encoding="utf-8").splitlines()
     with path.open("w", encoding="utf-8") as handle:
         for i in range(chats):
-            drawn = random.Random(f"chat {i}")  # noqa: S311 (no secret)
+            drawn = random.Random(f"chat {i}")
             chat = json.loads(known[i % len(known)])
             for turn in chat["turns"]:
                 turn["text"] += f" {' '.join(_drawn(drawn, 6))}."

@@ -207,8 +207,9 @@ def _show(config: Config) -> None:
     if costs:
         say(f"{'':24} {'CPU':>8} {'memory':>8} {'writes':>8}")
     for name in config.names:
-        needs = ", ".join(sorted(config.graph.needs[name]))
-        after = f", after {needs}" if needs else ""
+        needs = sorted(config.graph.needs[name])
+        several = [*needs[:2], f"{len(needs) - 2} more"] if len(needs) > 3 else needs
+        after = f"  after {', '.join(several)}" if needs else ""
         if name not in costs:
             say(f"{name:24} unchanged{after}")
             continue
@@ -225,12 +226,13 @@ def _show(config: Config) -> None:
         return
     _show_bills(plan)
     unknown = sum(cost.cpu is None for cost in costs.values())
-    but = f", besides {counted(unknown, 'step')} not estimated" if unknown else ""
+    cpu, megabytes = total(cost.cpu for cost in costs.values()), total(cost.written for cost in costs.values())
+    but = f" without {counted(unknown, 'step')} not estimated" if unknown else ""
+    wall = total_seconds(config.graph, plan.seconds, config.jobs)
     say(
-        f"{counted(len(stale), 'step')} would run: {_duration(total(cost.cpu for cost in costs.values()))} of CPU time{but}; "
-        f"about {_duration(total_seconds(config.graph, plan.seconds, config.jobs))} on {counted(config.jobs, 'core')}, "
-        f"with up to {shown(peak(costs, config.jobs))} of memory; "
-        f"{shown(total(cost.written for cost in costs.values()))} to write, {shown(plan.free)} free"
+        f"{counted(len(stale), 'step')} would run: {_duration(cpu)} of CPU time{but}, about {_duration(wall)} on "
+        f"{counted(config.jobs, 'core')}; up to {shown(peak(costs, config.jobs))} of memory; "
+        f"{shown(megabytes)} to write, {shown(plan.free)} free"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -17,13 +18,14 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.layout import SPLITS
+from parapet.schemas.layout import SPLITS, dialogue_bytes
 
 _MOST_READ = 200_000_000  # bytes of the dialogue files of a folder; the others are taken to be like those
 _PARSED = 1_000_000  # bytes of a file that are parsed
 _DIALOGUE_FILE = re.compile(r"dialogues_.*\.json")
 _DIALOGUE, _USER, _ANSWER = b'"dialogue_id"', b'"USER"', b"<QuestionIdentifier>"
 _NUMBER = re.compile(r"_\d+$")  # of a service, after the name of its domain
+_LOOKED_AT = 40  # dialogues that are parsed
 _DEEPEST = 3  # folders below the one that is counted
 
 
@@ -171,18 +173,19 @@ def _occurrences(path: str, *texts: bytes) -> list[int]:
 
 
 def _of_beginning(path: str) -> tuple[float, float]:
-    """Services of a dialogue at the beginning of a file; how many times as large the file would be, were it indented.
-
-    Lines that are indented have one key or value each.
-    """
-    with suppress(OSError), open(path, "rb") as file:
-        text = file.read(_PARSED)
-        lists = re.findall(rb'"services":\s*\[([^\]]*)\]', text)
-        touched = sum(one.count(b",") + 1 for one in lists) / len(lists) if lists else 0.0
-        if text.count(b"\n") > text.count(b":") / 2:
-            return touched, 1.0
-        dialogue = text[: text.rfind(_DIALOGUE)].rstrip(b'{, \n"')  # all but the last
-        return touched, len(msgspec.json.format(dialogue + b"]", indent=2)) / len(dialogue) if dialogue else 1.0
+    """Of the first dialogues of a file: how many services they have; how many times as long they are when indented."""
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_PARSED)
+        decoder, dialogues, place = json.JSONDecoder(), list[Any](), text.index("[") + 1
+        with suppress(ValueError):  # the last one is cut off
+            while len(dialogues) < _LOOKED_AT:
+                dialogue, end = decoder.raw_decode(text, text.index("{", place))
+                dialogues.append(dialogue)
+                place = end
+        length = max(place - text.index("["), 1)
+        touched = sum(len(one["services"]) for one in dialogues) / max(len(dialogues), 1)
+        return touched, len(dialogue_bytes(dialogues)) / length if dialogues else 1.0
     return 0.0, 1.0
 
 

@@ -23,6 +23,8 @@ from parapet.pipelines.suite.suite_file import SuiteFile
 from parapet.schemas.errors import InputError
 
 PAID = ("google", "azure")  # engines that bill what they are sent
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What a run would do.
 

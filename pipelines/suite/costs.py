@@ -12,6 +12,7 @@ import os
 import time
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -148,15 +149,11 @@ def peak(costs: Mapping[str, StepCost], jobs: int) -> float:
 def memory_of_machine() -> float | None:
     """Megabytes that this machine has, or that a container is allowed; None where nobody says."""
     sizes = []
-    try:
+    with suppress(ValueError, OSError):
         sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError):
-        pass
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
+        with suppress(OSError, ValueError):  # no such group, or "max"
             sizes.append(int(Path(path).read_text()))
-        except (OSError, ValueError):  # no such group, or "max"
-            continue
     return min(sizes) / 1e6 if sizes else None
 
 
@@ -172,7 +169,10 @@ def loop_seconds(budget: float, clock: Callable[[], float] = time.process_time) 
       budget: seconds for all rounds.
       clock: in seconds.
     """
-    turns = [{"speaker": "USER", "utterance": f"I need {i} seats at {i % 12} pm", "frames": [{"slot": i}]} for i in range(800)]
+    turns = [
+        {"speaker": "USER", "utterance": f"I need {i} seats at {i % 12} pm", "frames": [{"slot": i}]}
+        for i in range(800)
+    ]
     text = json.dumps(turns).encode()
     best, begun = float("inf"), clock()
     while best == float("inf") or clock() - begun < budget:

@@ -18,15 +18,22 @@ from parapet.pipelines.suite.amounts import Amounts, Contents, total
 from parapet.pipelines.suite.references import is_below
 from parapet.pipelines.suite.steps import Step
 from parapet.schemas.layout import SPLITS, TEST, TRAIN, sample_root
+from parapet.transforms.speech import RATIOS, SAMPLE
 
 _KINDS = ("typos", "verbose", "simple", "paraphrase")
-_BASELINE = "parapet.evaluation.dst.baseline:Keywords"
+_BASELINES = ("keywords", "parapet.evaluation.dst.baseline:Keywords")
 
 # User turns and megabytes of a simulated dialogue, in the SGD format, and in the format of bAbI.
 _OF_REMINDERS = Amounts(megabytes=0.0136, dialogues=1, turns=6.8, touched=1, services=1, domains=1, elements=8)
 _OF_TASKS = {
     task: Amounts(megabytes=size, dialogues=1, turns=turns, touched=1, services=1, domains=1, elements=10)
-    for task, turns, size in (("1", 3.8, 0.0055), ("2", 6.8, 0.0107), ("3", 6.5, 0.0123), ("4", 3.6, 0.0056), ("5", 12.8, 0.0224))
+    for task, turns, size in (
+        ("1", 3.8, 0.0055),
+        ("2", 6.8, 0.0107),
+        ("3", 6.5, 0.0123),
+        ("4", 3.6, 0.0056),
+        ("5", 12.8, 0.0224),
+    )
 }
 
 
@@ -161,7 +168,10 @@ def _speech_errors(step: Step, flags: Namespace, inputs: Inputs) -> Work:
     output = {f"SR-{round(float(rate) * 100)}/{split}": one for rate in rates for split, one in corpus.items()}
     engines = {flags.engine, flags.speaker, flags.listener} - {"embedded", None}
     reason = f"the engine {' and '.join(sorted(engines))} has its own speed" if engines else ""
-    return Work("speech_errors", {"turns": total(corpus.values()).turns * len(rates)}, output, reason)
+    # A sample is heard at each ratio, to calibrate; every other turn at some of them (docs/speech_errors.md).
+    turns, ratios = total(corpus.values()).turns, len(_listed(flags.snr or RATIOS))
+    sample = min(turns, 0 if flags.calibration else flags.sample or SAMPLE)
+    return Work("speech_errors", {"turns heard": ratios * (sample + (turns - sample) / 2)}, output, reason)
 
 
 def _rewrite(step: Step, flags: Namespace, inputs: Inputs) -> Work:
@@ -172,7 +182,9 @@ def _rewrite(step: Step, flags: Namespace, inputs: Inputs) -> Work:
         for split, schema in one.items()
         if split in corpus
     }
-    return Work("rewrite", {"MB": total(corpus.values()).megabytes, "MB written": total(output.values()).megabytes}, output)
+    return Work(
+        "rewrite", {"MB": total(corpus.values()).megabytes, "MB written": total(output.values()).megabytes}, output
+    )
 
 
 def _augment(step: Step, flags: Namespace, inputs: Inputs) -> Work:
@@ -185,7 +197,9 @@ def _augment(step: Step, flags: Namespace, inputs: Inputs) -> Work:
     copies = {one: 1 + sum(sources.get(part, 0) for part in one.split("+")) for one in sets}
     output = {f"{name}/{flags.split}": corpus.times(n) for name, n in copies.items()}
     made = sum(sources.values())
-    return Work("augment", {"MB made": corpus.megabytes * (1 + made), "MB written": total(output.values()).megabytes}, output)
+    return Work(
+        "augment", {"MB made": corpus.megabytes * (1 + made), "MB written": total(output.values()).megabytes}, output
+    )
 
 
 def _few_shot(step: Step, flags: Namespace, inputs: Inputs) -> Work:
@@ -266,8 +280,8 @@ def _reminders(step: Step, flags: Namespace, inputs: Inputs) -> Work:
 def _restaurants(step: Step, flags: Namespace, inputs: Inputs) -> Work:
     sizes = dict.fromkeys((*SPLITS, "oov"), 1000.0)
     for part in _listed(flags.sizes):
-        name, equals, size = part.partition("=")
-        sizes |= {name: float(size)} if equals else dict.fromkeys(sizes, float(part))
+        name, equals, number = part.partition("=")
+        sizes |= {name: float(number)} if equals else dict.fromkeys(sizes, float(part))
     output = {}
     for task in _listed(flags.tasks) or list(_OF_TASKS):
         for form in ("", "-plus") if flags.babi_plus else ("",):
@@ -276,7 +290,9 @@ def _restaurants(step: Step, flags: Namespace, inputs: Inputs) -> Work:
                 output[place] = _OF_TASKS.get(task, _OF_TASKS["5"]).times(size)
     formats = _listed(flags.formats)
     here = total(output.values())
-    return Work("restaurants", {"turns": here.turns, **({"turns in SGD": here.turns} if "sgd" in formats else {})}, output)
+    return Work(
+        "restaurants", {"turns": here.turns, **({"turns in SGD": here.turns} if "sgd" in formats else {})}, output
+    )
 
 
 def _anonymise(step: Step, flags: Namespace, inputs: Inputs) -> Work:
@@ -299,7 +315,7 @@ def _evaluate_dst(step: Step, flags: Namespace, inputs: Inputs) -> Work:
     counts = {"turns": turns, "dialogues and 1,000 replicates": _resampled(scored, flags.replicates)}
     if flags.model:
         counts["turns of Keywords"] = turns
-    reason = f"how long {flags.model} takes depends on the model" if flags.model not in (None, _BASELINE) else ""
+    reason = f"how long {flags.model} takes depends on the model" if flags.model not in (None, *_BASELINES) else ""
     return Work("evaluate dst", counts, {f"rows/{name}": one for name, one in scored.items()}, reason)
 
 

@@ -1,0 +1,40 @@
+"""Runs the benchmarks one after the other, each as a program of its own: ``python -m benchmarks [NAME ...]``.
+
+Those are the modules here that have a ``main``, but for ``costs``, which measures for ``parapet suite --dry_run``. One
+that fails does not keep the others from running.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+_NOT_RUN = ("costs", "table1_readings")
+
+
+def main() -> int:
+    """Prints what the benchmarks print, and how long each took; gives 1 where one of them failed."""
+    modules = sorted(path for path in Path(__file__).parent.glob("*.py") if "\ndef main(" in path.read_text())
+    names = [path.stem for path in modules if path.stem not in (*_NOT_RUN, Path(__file__).stem)]
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)} (default: all)")
+    chosen = flags.parse_args().names or names
+    if unknown := set(chosen) - set(names):
+        flags.error(f"there is no benchmark {', '.join(sorted(unknown))}: there are {', '.join(names)}")
+    lines = []
+    for name in chosen:
+        print(f"\n== {name}", flush=True)
+        began = time.monotonic()
+        status = subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode
+        lines.append((name, time.monotonic() - began, status))
+    print("\n== all")
+    for name, seconds, status in lines:
+        print(f"{name:16}{seconds:8.0f} s{'' if status == 0 else f'  failed, status {status}'}")
+    return int(any(status for _, _, status in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
