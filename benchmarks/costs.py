@@ -20,11 +20,12 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import corpus, growth
-from benchmarks.measuring import measure
+from benchmarks.measuring import Cost, measure
 from parapet.pipelines.suite import costs
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.options import lacks, parsed
@@ -138,7 +139,7 @@ def run(size: Size, root: Path, keep: bool) -> list[Measured]:
     estimates = costs.estimate(graph, flags, list(graph.steps), state, suite.folder, speed)
     began = time.monotonic()
     command = [sys.executable, "-m", "parapet", "suite", str(file), "--output", str(output), "--jobs", "1", "--quiet"]
-    own = measure(command).cpu
+    own = measure(command).cpu + _start().cpu
     print(f"{size.name}: {len(graph.steps)} steps in {time.monotonic() - began:.0f} s, speed {speed:.2f}", flush=True)
     state = State(output)  # read again: it has what the steps have used
     works = costs.works(graph, flags, [], state, suite.folder)
@@ -178,9 +179,7 @@ def fitted(found: Sequence[Measured]) -> dict[str, Any]:
         those = [one for one in found if one.row == row]
         kinds = [kind for kind in KINDS if kind in those[0].measured]
         rows[row] = {kind: _fit([(one.counts, one.measured[kind]) for one in those]) for kind in kinds}
-    rows[costs.SUITE][costs.MEMORY], start = _of_start()
-    rows[costs.SUITE][costs.CPU][costs.START] = _rounded(rows[costs.SUITE][costs.CPU].get(costs.START, 0.0) + start)
-    rows[costs.SUITE][costs.WRITTEN] = {}
+    rows[costs.SUITE] |= {costs.MEMORY: {costs.START: _rounded(_start().memory)}, costs.WRITTEN: {}}
     units = {costs.CPU: "seconds, user and system", costs.MEMORY: "MB, the sum of the peaks of all processes"}
     return {
         "machine": f"{_processor()}, Python {platform.python_version()}",
@@ -203,12 +202,12 @@ def _fit(points: Sequence[tuple[Mapping[str, float], float]]) -> dict[str, float
     return {name: _rounded(one / scale) for name, one, scale in zip(names, found, scales, strict=True) if one > 0}
 
 
-def _of_start() -> tuple[dict[str, float], float]:
-    """Memory of the two processes that a suite has besides its steps; CPU seconds of the one that imports Beam."""
-    modules = "import parapet.pipelines.suite.preloaded"
-    server = measure([sys.executable, "-c", modules])
+@cache
+def _start() -> Cost:
+    """The process that imports Beam, from which the steps are forked; the memory is that of the suite's own, too."""
+    server = measure([sys.executable, "-c", "import parapet.pipelines.suite.preloaded"])
     suite = measure([sys.executable, "-m", "parapet", "suite", "sample", "--dry_run"])
-    return {costs.START: _rounded(server.memory + suite.memory)}, server.cpu
+    return server._replace(memory=server.memory + suite.memory)
 
 
 def _processor() -> str:

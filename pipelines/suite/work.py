@@ -196,10 +196,9 @@ def _augment(step: Step, flags: Namespace, inputs: Inputs) -> Work:
     sets = _listed(flags.sets) or list(sources)
     copies = {one: 1 + sum(sources.get(part, 0) for part in one.split("+")) for one in sets}
     output = {f"{name}/{flags.split}": corpus.times(n) for name, n in copies.items()}
-    made = sum(sources.values())
-    return Work(
-        "augment", {"MB made": corpus.megabytes * (1 + made), "MB written": total(output.values()).megabytes}, output
-    )
+    made = 1 + sum(sources.values())
+    counts = {"MB made": corpus.megabytes * made, "services": corpus.services * made}
+    return Work("augment", {**counts, "MB written": total(output.values()).megabytes}, output)
 
 
 def _few_shot(step: Step, flags: Namespace, inputs: Inputs) -> Work:
@@ -229,8 +228,9 @@ def _unseen_services(step: Step, flags: Namespace, inputs: Inputs) -> Work:
             output[f"{name}/{split}"] = one.times(touching if one is test else 1 - touching)
         if flags.test_seen:
             output[f"{name}/test_seen"] = test.times(1 - touching)
-    read = total(corpus.values()).megabytes
-    return Work("unseen_services", {"MB": read, "MB written": total(output.values()).megabytes}, output)
+    here = total(corpus.values())
+    counts = {"MB": here.megabytes, "services": here.services * len(held)}
+    return Work("unseen_services", {**counts, "MB written": total(output.values()).megabytes}, output)
 
 
 def _back_translate(step: Step, flags: Namespace, inputs: Inputs) -> Work:
@@ -312,7 +312,8 @@ def _evaluate_dst(step: Step, flags: Namespace, inputs: Inputs) -> Work:
         name, _, path = given.partition("=")
         scored[name] = total(inputs.corpus(path, flags.split).values())
     turns = sum(one.turns for one in scored.values())
-    counts = {"turns": turns, "dialogues and 1,000 replicates": _resampled(scored, flags.replicates)}
+    resampled = _resampled(scored, flags.replicates)
+    counts = {"sets": float(len(scored)), "turns": turns, "dialogues and 1,000 replicates": resampled}
     if flags.model:
         counts["turns of Keywords"] = turns
     reason = f"how long {flags.model} takes depends on the model" if flags.model not in (None, *_BASELINES) else ""
@@ -320,11 +321,12 @@ def _evaluate_dst(step: Step, flags: Namespace, inputs: Inputs) -> Work:
 
 
 def _compare(step: Step, flags: Namespace, inputs: Inputs) -> Work:
-    counts = {"turns": 0.0, "dialogues and 1,000 replicates": 0.0}
+    counts = {"sets": 0.0, "turns": 0.0, "dialogues and 1,000 replicates": 0.0}
     for given in flags.systems:
         rows = {name: one for name, one in inputs.at(given.rpartition("=")[2]).items() if one.turns}
         if not rows:
             raise NotEstimated("how many turns were scored is not known")
+        counts["sets"] += len(rows)
         counts["turns"] += total(rows.values()).turns
         counts["dialogues and 1,000 replicates"] += _resampled(rows, flags.replicates)
     return Work("compare", counts)

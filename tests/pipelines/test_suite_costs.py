@@ -155,14 +155,16 @@ def test_each_estimate_grows_with_the_corpus(tmp_path: Path) -> None:
     for copies in sizes:
         make(tmp_path / str(copies), copies)
     costs = [estimated(str(tmp_path / str(copies) / "suite.toml"), tmp_path / str(copies)) for copies in sizes]
-    fixed = {"reminders", "restaurants", "few_shot", "scored_with_a_model"}
+    of_dialogues = {"rewrite", "sets/typos", "sets/ood", "augment", "unseen_services", "scores/keywords/dst"}
     for name in costs[0]:
         for less, more in itertools.pairwise(one[name] for one in costs):
-            assert (less.cpu or 0) <= (more.cpu or 0)
-            assert (less.memory or 0) <= (more.memory or 0)
-            if name not in {*fixed, "comparison"}:
-                assert (more.written or 0) > (less.written or 0), name
-                assert (more.cpu or 0) > (less.cpu or 0), name
+            # A little less: ids of other lengths in as many dialogues.
+            assert 0.99 * (less.cpu or 0) <= (more.cpu or 0)
+            assert 0.99 * (less.memory or 0) <= (more.memory or 0)
+            assert 0.99 * (less.written or 0) <= (more.written or 0)
+            if name in of_dialogues:
+                assert (less.cpu or 0) < (more.cpu or 0), name
+                assert sum(less.counts.values()) < sum(more.counts.values()), name
     assert costs[0]["scored_with_a_model"].cpu is None
     assert "how long my_model:Mine takes depends on the model" in costs[0]["scored_with_a_model"].reason
 
