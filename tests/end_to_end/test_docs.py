@@ -64,6 +64,8 @@ OTHER_FLAGS = {
     "--version",
     "--directory",
     "--answers",
+    "--check",
+    "--write",
     "--folder",
     "--output_dir",
     "--copy_files",
