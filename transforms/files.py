@@ -218,11 +218,13 @@ def staged(output: str, relative: str) -> Iterator[BinaryIO]:
         yield handle
 
 
-def write_staged(output: str, relative: str, data: bytes) -> Written:
-    """Writes one whole file into staging."""
+def write_staged(output: str, relative: str, data: bytes | Iterable[bytes]) -> Written:
+    """Writes one whole file into staging; what is large comes in pieces."""
     with staged(output, relative) as handle:
-        handle.write(data)
-    return relative, hashlib.sha256(data).hexdigest(), len(data)
+        writer = HashingWriter(handle)
+        for piece in (data,) if isinstance(data, bytes) else data:
+            writer.write(piece)
+    return writer.written(relative)
 
 
 class HashingWriter:

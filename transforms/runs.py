@@ -22,7 +22,7 @@ from parapet.transforms.files import PublishStaged, Written, manifest_of, write_
 
 WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
 
-MetadataFiles = Callable[..., Mapping[str, bytes]]
+MetadataFiles = Callable[..., Mapping[str, bytes | Iterable[bytes]]]  # whole, or in pieces
 Sums = Iterable[tuple[tuple[str, str, str, str], int]]  # counts, by CountKey as a tuple
 
 

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 import apache_beam as beam
 import msgspec
@@ -15,7 +16,7 @@ from parapet.schemas.dialogue import Dialogue, parse_dialogues
 from parapet.schemas.elements import TASKS, elements_of
 from parapet.schemas.service import Service
 from parapet.transforms.counts import Balance, CountKey, Counts, Equals, Invariant
-from parapet.transforms.files import read_bytes, write_staged
+from parapet.transforms.files import STAGING, read_bytes, read_written, write_staged
 from parapet.transforms.hits.judged import render_judged
 from parapet.transforms.hits.page import requester_html
 from parapet.transforms.hits.plan import Plan, make_plan
@@ -125,7 +126,8 @@ class MakeJudgedHits(beam.PTransform):
 
 def _finish(outputs: Outputs, settings: Settings, info: RunInfo, invariants: Sequence[Invariant]) -> beam.PCollection:
     hits = beam.pvalue.AsList(outputs.others[_HITS])
-    finish = FinishRun(info, partial(_metadata_files, settings=settings), hits, invariants=invariants)
+    metadata = partial(_metadata_files, settings=settings, output=info.output)
+    finish = FinishRun(info, metadata, hits, invariants=invariants)
     published: beam.PCollection = outputs | "Finish" >> finish
     return published
 
@@ -146,7 +148,7 @@ def _read(path: DialoguePath) -> list[Dialogue]:
 
 def _write_service(service: tuple[int, Service], settings: Settings, output: str) -> FileResult:
     hits = render_service(*service, settings)
-    result = _written(hits, output)
+    result = _written(hits, settings, output)
     result.counts.add("services")
     advance(1, "services")
     result.counts.add("fields", sum(len(page.record.fields) for page in hits.pages))
@@ -155,7 +157,7 @@ def _write_service(service: tuple[int, Service], settings: Settings, output: str
 
 def _write_file(path: DialoguePath, choice: Choice, settings: Settings, output: str) -> FileResult:
     hits = render_file(path, settings, choice)
-    result = _written(hits, output)
+    result = _written(hits, settings, output)
     result.counts.add("not_drawn", hits.not_drawn)
     advance(1, "files")
     return result
@@ -163,23 +165,29 @@ def _write_file(path: DialoguePath, choice: Choice, settings: Settings, output: 
 
 def _write_judged(group: tuple[int, Sequence[RatedItem | VariedItem]], settings: Settings, output: str) -> FileResult:
     hits = render_judged(*group, settings)
-    result = _written(hits, output)
+    result = _written(hits, settings, output)
     advance(1, "pages")
     result.counts.add("items", sum(len(page.record.judged or ()) for page in hits.pages))
     return result
 
 
-def _written(hits: Hits, output: str) -> FileResult:
+def _written(hits: Hits, settings: Settings, output: str) -> FileResult:
     result = FileResult(str(hits.position))
     for page in hits.pages:
         result.written.append(write_staged(output, page.record.page, page.html))
         result.written.append(write_staged(output, page.record.question, page.question))
     result.counts.add("pages", len(hits.pages))
     result.counts.add("not_asked", len(hits.not_asked))
-    # The pages' bytes are written here; only their records travel.
-    pages = [Page(page.record, b"", b"", page.body) for page in hits.pages]
+    # The pages' bytes are written here, and their rows for the requester put aside; only their records travel.
+    for task in settings.tasks:
+        write_staged(output, _rows_path(task, hits.position), csv_rows(hits.pages, task))
+    pages = [Page(page.record, b"", b"", "") for page in hits.pages]
     result.others[_HITS] = [Hits(hits.position, pages, hits.not_asked)]
     return result
+
+
+def _rows_path(task: HitTask, position: int) -> str:
+    return f"rows/{task}/{position}.csv"
 
 
 def _scan_counts(scanned: Scan) -> Iterator[tuple[CountKey, int]]:
@@ -189,24 +197,30 @@ def _scan_counts(scanned: Scan) -> Iterator[tuple[CountKey, int]]:
     yield from counts.items()
 
 
-def _metadata_files(counts: Counts, examples: object, hits: Iterable[Hits], settings: Settings) -> dict[str, bytes]:
-    return summary_files(hits, settings)
+def _metadata_files(
+    counts: Counts, examples: object, hits: Iterable[Hits], settings: Settings, output: str
+) -> dict[str, bytes | Iterable[bytes]]:
+    hits = list(hits)
+
+    def rows(task: HitTask) -> Iterator[bytes]:
+        for position in sorted(each.position for each in hits):
+            yield read_written(output, f"{STAGING}/{_rows_path(task, position)}")
+
+    tables = {f"requester/{task}.csv": chain([csv_head(task)], rows(task)) for task in settings.tasks}
+    return {**summary_files(hits, settings), **tables}
 
 
 def summary_files(hits: Iterable[Hits], settings: Settings) -> dict[str, bytes]:
-    """Every file but the pages, by path below the output folder. The order of ``hits`` does not matter."""
+    """Every file but the pages and the requester's tables, by path below the output folder, whatever the order."""
     ordered = sorted(hits, key=lambda each: each.position)
     pages = [page for each in ordered for page in each.pages]
     plan = plan_of(ordered, settings)
-    files = {
+    return {
         "manifest.jsonl": b"".join(msgspec.json.encode(page.record) + b"\n" for page in pages),
         "plan.json": (json.dumps(plan.to_json(), indent=2) + "\n").encode(),
         "index.html": index_html([page.record for page in pages], plan, settings).encode(),
+        **{f"requester/{task}.html": requester_html(task).encode() for task in settings.tasks},
     }
-    for task in settings.tasks:
-        files[f"requester/{task}.html"] = requester_html(task).encode()
-        files[f"requester/{task}.csv"] = requester_csv(pages, task)
-    return files
 
 
 def plan_of(hits: Iterable[Hits], settings: Settings) -> Plan:
@@ -217,13 +231,20 @@ def plan_of(hits: Iterable[Hits], settings: Settings) -> Plan:
     return make_plan(records, not_asked, settings.terms, settings.tasks)
 
 
-def requester_csv(pages: Sequence[Page], task: HitTask) -> bytes:
-    """The requester site's input: a row per page of ``task``, no cell with a line break."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+def csv_head(task: HitTask) -> bytes:
+    """The first row of the requester site's input."""
     columns = {REWRITES: REWRITES_CSV_COLUMNS, RATINGS: JUDGED_CSV_COLUMNS, VALIDITY: JUDGED_CSV_COLUMNS}
-    writer.writerow(columns.get(task, CSV_COLUMNS))
-    writer.writerows(_row(page) for page in pages if page.record.task == task)
+    return _csv([columns.get(task, CSV_COLUMNS)])
+
+
+def csv_rows(pages: Sequence[Page], task: HitTask) -> bytes:
+    """The other rows, one for each page of ``task``, no cell with a line break."""
+    return _csv(_row(page) for page in pages if page.record.task == task)
+
+
+def _csv(rows: Iterable[Sequence[str | int | None]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
 
 

@@ -6,14 +6,18 @@ Of dialogues that share an id, the first has pages.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
+from parapet.transforms.digests import as_array, digest_of
 from parapet.transforms.hits.kept_values import Mark, bold_pieces, marks, speakable
 from parapet.transforms.hits.markup import page_name, shown
 from parapet.transforms.hits.terms import MAX_ANNOTATION, REWRITES
@@ -29,6 +33,7 @@ LONG_ID = f"long_id: the task id passes the {MAX_ANNOTATION} characters of a Req
 BAD_SPAN = "bad_span"
 
 _WORD = re.compile(r"[^\W_]")
+_DIGITS = 16  # hexadecimal ones of a sort key, 64 bits
 
 
 class Rewriting(msgspec.Struct, frozen=True):
@@ -93,19 +98,21 @@ def _carried(text: str) -> bool:
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """What the choice needs to know of a dialogue file.
+    """What the choice needs to know of a dialogue file: eight bytes of each dialogue and of each turn.
 
     Attributes:
       position: the file's place among the others. ``name`` is what it is called in reasons.
-      names: of each dialogue, its :func:`page_name` without regard to case: some file systems have none.
-      keys: of each dialogue, the sort keys of its turns in the random draw; empty where all turns are taken.
+      names: of each dialogue, the digest of its :func:`page_name` without regard to case: some file systems have none.
+      turns: of each dialogue, how many of its turns can be drawn; none where all turns are taken.
+      keys: of each of these, the first digits of its sort key in the random draw.
       user_turns: how many there are.
     """
 
     position: int
     name: str
-    names: list[str]
-    keys: list[list[str]]
+    names: bytes
+    turns: list[int]
+    keys: bytes
     user_turns: int
 
 
@@ -127,35 +134,48 @@ class Choice(msgspec.Struct, frozen=True):
 
 def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | None, seed: int) -> Scan:
     """Looks through a dialogue file; only where ``turns`` of them are to be drawn, at the turns as well."""
-    found = Scan(position, name, [], [], 0)
+    names, keys = bytearray(), bytearray()
+    numbers = []
     count = 0
     for dialogue in dialogues:
-        positions, keys = user_turns(dialogue), []
+        positions = user_turns(dialogue)
         count += len(positions)
-        found.names.append(page_name(dialogue.dialogue_id).lower())
-        for position in positions if turns is not None else ():
-            if isinstance(rewriting_of(dialogue, position), Rewriting):
-                keys.append(stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, position)))
-        found.keys.append(keys)
-    return msgspec.structs.replace(found, user_turns=count)
+        names += digest_of(page_name(dialogue.dialogue_id).lower())
+        drawn = [
+            stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, turn))
+            for turn in (positions if turns is not None else ())
+            if isinstance(rewriting_of(dialogue, turn), Rewriting)
+        ]
+        numbers.append(len(drawn))
+        keys += b"".join(bytes.fromhex(key[:_DIGITS])[::-1] for key in drawn)
+    return Scan(position, name, bytes(names), numbers, bytes(keys), count)
 
 
 def choose(scans: Iterable[Scan], turns: int | None) -> Choice:
     """The choice among all files, in any order."""
-    first: dict[str, str] = {}
-    elsewhere: dict[tuple[int, int], str] = {}
-    keys: list[str] = []
-    for each in sorted(scans, key=lambda each: each.position):
-        for i, name in enumerate(each.names):
-            if name in first:
-                elsewhere[each.position, i] = first[name]
-            else:
-                first[name] = each.name
-                keys += each.keys[i]
+    ordered = sorted(scans, key=lambda each: each.position)
+    names = as_array(b"".join(each.names for each in ordered))
+    _, first, number = np.unique(names, return_index=True, return_inverse=True)
+    is_first = np.zeros(len(names), bool)
+    is_first[first] = True
+    starts = [0, *accumulate(len(each.turns) for each in ordered)]
+
+    def place(i: int) -> tuple[Scan, int]:
+        """(file, dialogue in it) of the i-th dialogue of all files."""
+        of = bisect_right(starts, i) - 1
+        return ordered[of], i - starts[of]
+
+    elsewhere = {}
+    for i in map(int, np.flatnonzero(~is_first)):
+        file, dialogue = place(i)
+        elsewhere[file.position, dialogue] = place(int(first[number[i]]))[0].name
     last = None
     if turns is not None:
-        drawn = sorted(keys)[:turns]
-        last = drawn[-1] if drawn else ""
+        keys = as_array(b"".join(each.keys for each in ordered))
+        keys = keys[np.repeat(is_first, [n for each in ordered for n in each.turns])]
+        drawn = min(turns, len(keys))
+        # The digits that were cut off do not matter: no two keys share the first 64 bits.
+        last = f"{int(np.partition(keys, drawn - 1)[drawn - 1]):0{_DIGITS}x}" + "f" * 48 if drawn else ""
     return Choice(elsewhere, last)
 
 

@@ -9,7 +9,7 @@ from hits_corpora import big_service, corpus, hostile_service
 
 from parapet.schemas.elements import TASKS, elements_of
 from parapet.schemas.service import Service, Slot
-from parapet.transforms.hits.make_hits import CSV_COLUMNS, requester_csv, summary_files
+from parapet.transforms.hits.make_hits import CSV_COLUMNS, csv_head, csv_rows, summary_files
 from parapet.transforms.hits.markup import MAX_BYTES, html_of
 from parapet.transforms.hits.page import body_html, item_html, page_html, requester_html
 from parapet.transforms.hits.questions import Question, questions_of
@@ -98,7 +98,7 @@ def test_requester_csv_fills_the_template_to_the_same_content(task):
     pages = [
         page for service in (hostile_service(), *corpus()) for page in render_service(0, service, Settings()).pages
     ]
-    data = requester_csv(pages, task)
+    data = csv_head(task) + csv_rows(pages, task)
     rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
     asked = [page for page in pages if page.record.task == task]
     assert len(rows) == len(asked)
