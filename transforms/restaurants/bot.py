@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.restaurants.ontology import Ontology
 from parapet.transforms.restaurants.patterns import SIMPLE
-from parapet.transforms.restaurants.values import ValueFinder
+from parapet.transforms.restaurants.values import RATING, ValueFinder
 
 _GAP = re.compile(r"\\\{(\w+)\\\}")
 _HEADS = ("request", "update")
@@ -32,6 +33,7 @@ _EXPECTED = {
     "anything_else": ("decline", "thank", "question"),
     **dict.fromkeys(("farewell", "welcome"), ("decline", "thank")),
 }
+_SAME = {"next_option": "option", "call_again": "call"}
 # Acts that stand for another one without a text.
 _INSTEAD = {
     "search_again": "search",
@@ -50,6 +52,10 @@ class Reading(NamedTuple):
     act: str
     values: dict[str, str]
     understood: bool = True
+
+
+_SILENCE = Reading("", {})
+_MOST_READINGS = 10_000
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -99,6 +105,7 @@ class Rules:
         self._bot: dict[str, str] = {}
         for act, text in self.texts.items():
             self._bot.setdefault(text, act)
+        self._readings: dict[tuple[str, str], Reading] = {}  # what was understood: most turns come again
         self._options = [_matcher(self.texts[act]) for act in ("option", "next_option") if act in self.texts]
 
     def understand(self, text: str, last: str) -> Reading:
@@ -108,7 +115,14 @@ class Rules:
           text: the utterance.
           last: the act of the bot before it; empty at the beginning.
         """
-        text = " ".join(text.split())
+        reading = self._readings.get((text, last))
+        if reading is None:
+            if len(self._readings) >= _MOST_READINGS:
+                self._readings.clear()
+            reading = self._readings[text, last] = self._understand(" ".join(text.split()), last)
+        return reading
+
+    def _understand(self, text: str, last: str) -> Reading:
         kind, _, asked = last.partition(".")
         expected = _EXPECTED.get(kind, ())
         if kind == "ask":
@@ -116,23 +130,40 @@ class Rules:
             if found:
                 return self._likely("answer", found, text)
         plain = self._plain.get(text, [])
-        plain_kinds = {act.partition(".")[0]: act for act in plain}
-        for act in expected:
-            if act in plain_kinds:
-                return Reading(plain_kinds[act], {})
+        if plain:
+            plain_kinds = {act.partition(".")[0]: act for act in plain}
+            for act in expected:
+                if act in plain_kinds:
+                    return Reading(plain_kinds[act], {})
         for in_place in (True, False):
             for head, act in self._heads:
                 begins = head.match(text) if (act in expected) == in_place else None
-                if begins and (parses := list(self._phrase_values(text, begins.end()))):
+                if begins and (parses := self._parses(text, begins.end())):
                     return self._likely(act, parses, text)
         if plain:
             return Reading(plain[0], {})
         return self._guess(text, kind, asked)
 
+    def _parses(self, text: str, at: int) -> list[dict[str, str]]:
+        """The values of consecutive phrases up to the end; the first parse, where no knowledge base is to choose."""
+        if self.values:
+            return list(self._phrase_values(text, at))
+        values: dict[str, str] = {}
+        end = at
+        while end < len(text):
+            for name, phrase in self._phrases:
+                if found := phrase.match(text, end + 1):
+                    values[name], end = found[1], found.end()
+                    break
+            else:  # the first phrase that fits may be the wrong one
+                return list(islice(self._phrase_values(text, at), 1))
+        return [values]
+
     def _phrase_values(self, text: str, at: int) -> Iterator[dict[str, str]]:
         """The values of consecutive phrases up to the end, each after a space; several where phrases are alike."""
         if at == len(text):
             yield {}
+            return
         for name, phrase in self._phrases:
             if found := phrase.match(text, at + 1):
                 for values in self._phrase_values(text, found.end()):
@@ -202,43 +233,63 @@ class State:
         self.asked_about = ""  # an extra
         self._user = ""
         self._found: dict[str, None] = {}  # entities whose facts came since the last call; before the first, all
+        self._ratings: dict[str, float] = {}
+        self._best: str | None = None  # as far as it is known
         self.offered: list[str] = []
         self._calls = 0
 
     def read(self, fact: Fact) -> None:
         """Takes a fact in the dialogue."""
-        self.facts.setdefault(fact.entity, {})[fact.relation] = fact.value
-        self._found[fact.entity] = None
+        entity = fact.entity
+        if entity not in self.facts:
+            self.facts[entity] = {}
+        self.facts[entity][fact.relation] = fact.value
+        if fact.relation == RATING:
+            self._ratings[entity] = _number(fact.value)
+        self._found[entity] = None
+        self._best = None
 
     def take(self, act: str, values: Mapping[str, str]) -> None:
         """Takes what the user does; ``""`` for silence."""
         self._user, _, name = act.partition(".")
         if self._user == "question":
             self.asked_about = name
-        self.wishes |= {name: value for name, value in values.items() if name != "name"}
-        self.reserved = values.get("name", self.reserved)
+        for field, value in values.items():
+            if field == "name":
+                self.reserved = value
+            else:
+                self.wishes[field] = value
         if act == "accept" and self.offered:
             self.reserved = self.offered[-1]
 
     def done(self, act: str, offered: str = "") -> None:
         """Takes what the bot does."""
-        self.last = {"next_option": "option", "call_again": "call"}.get(act, act)
+        self.last = _SAME.get(act, act)
         if offered:
             self.offered.append(offered)
+            self._best = None
         if self.last == "call":
             self._calls += 1
             self.offered, self._found = [], dict.fromkeys(self._found) if self._calls == 1 else {}
+            self._best = None
 
     @property
     def missing(self) -> str:
         """The next field to ask for; empty where all are known."""
-        return next((name for name in self.fields if name not in self.wishes), "")
+        wishes = self.wishes
+        for name in self.fields:
+            if name not in wishes:
+                return name
+        return ""
 
     @property
     def best(self) -> str:
         """The entity with the highest rating that was not offered; empty where none is left."""
-        left = [name for name in self._found if name not in self.offered]
-        return max(left, key=lambda name: _number(self.facts[name].get("R_rating", "0")), default="")
+        if self._best is None:
+            ratings = self._ratings
+            left = [name for name in self._found if name not in self.offered]
+            self._best = max(left, key=lambda name: ratings.get(name, 0.0), default="")
+        return self._best
 
     @property
     def situation(self) -> str:
@@ -250,17 +301,16 @@ class State:
 
     def usual(self) -> str:
         """The bot's act in the usual course of the tasks; empty where there is none."""
-        if self._user == "":
-            if self.last == "acknowledge":
-                return "ask" if self.missing else "search"
-            return "option" if self.best else "call"
-        if self._user == "request" and self.reserved:
-            return "reserve_by_name"
-        if self._user == "answer":
+        user = self._user
+        if user == "answer" or (user == "" and self.last == "acknowledge"):
             return "ask" if self.missing else "search"
-        if self._user == "thank":
+        if user == "":
+            return "option" if self.best else "call"
+        if user == "request" and self.reserved:
+            return "reserve_by_name"
+        if user == "thank":
             return "welcome" if self.last == "call" else "anything_else"
-        return _ANSWERS.get(self._user, "")
+        return _ANSWERS.get(user, "")
 
 
 class Bot:
@@ -285,7 +335,7 @@ class Bot:
     def answer(self, user: str) -> str:
         """The answer to an utterance of the user; empty where no rule applies."""
         state, course = self.state, self.rules.course
-        reading = Reading("", {}) if user == SILENCE else self.rules.understand(user, state.last)
+        reading = _SILENCE if user == SILENCE else self.rules.understand(user, state.last)
         reply = course.replies.get(reply_key(state.last, user), "") if course.replies else ""
         self.not_understood += not (reading.understood or reply)
         state.take(reading.act, reading.values)
@@ -293,21 +343,23 @@ class Bot:
             self._own = (reply, reply, "")
             return reply
         act = (course.acts.get(state.situation) if course.acts else None) or state.usual()
-        values, offered = dict(state.wishes), ""
+        values, offered = state.wishes, ""
         if act == "ask":
             act = f"ask.{state.missing}"
         elif act == "option":
-            offered = values["name"] = state.best
+            offered = state.best
+            values = {**values, "name": offered}
             act = "next_option" if state.offered else "option"
         elif act == "give":
             extra = state.asked_about
             act, values = f"give.{extra}", {extra: state.facts.get(state.reserved, {}).get(f"R_{extra}", "")}
         elif act == "call" and state.missing:
-            values |= {name: f"R_{name}" for name in state.fields if name not in values}
+            values = values | {name: f"R_{name}" for name in state.fields if name not in values}
         texts = self.rules.texts
         text = texts.get(act) or texts.get(_INSTEAD.get(act, ""), "")
-        for name, value in values.items() if "{" in text else ():
-            text = text.replace(f"{{{name}}}", value)
+        if "{" in text:
+            for name, value in values.items():
+                text = text.replace(f"{{{name}}}", value)
         self._own = (text, act, offered)
         return text
 
