@@ -89,7 +89,7 @@ def act(config: Config) -> int:
 
     release, hub = config.release, config.hub
     with running("parapet release push") as run:
-        findings = examine(release.root, run.stage).findings
+        findings = examine(release.root).findings
         if not findings:
             run.stage(f"asking {hub.endpoint}")
             user, plan = persevering(hub.user), persevering(lambda: hub.plan(release))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from parapet.pipelines import workers
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
-from parapet.pipelines.flags import INPUT, StrictParser, add_json
+from parapet.pipelines.flags import INPUT, RUNNING, StrictParser, add_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,9 +33,10 @@ a source that you trust."""
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A release, and whether findings are printed as JSON."""
+    """A release, how many processes read it (None: one a core where it is large), and whether to print JSON."""
 
     root: Path
+    processes: int | None
     json: bool
 
 
@@ -43,6 +45,8 @@ def parser() -> StrictParser:
     parser = StrictParser("release verify", DESCRIPTION, EXAMPLE, NOTE)
     parser.group(INPUT)("release", metavar="PATH", help="NAME/VERSION, or NAME for its latest; local or gs://")
     add_json(parser)
+    text = "local processes: a number, or auto: one a core where the release is large (default: auto)"
+    parser.group(RUNNING)("--workers", rare=True, type=workers.number, default=workers.AUTO, metavar="N", help=text)
     return parser
 
 
@@ -50,7 +54,7 @@ def check(args: argparse.Namespace) -> Config:
     """Raises InputError where there is no release."""
     from parapet.transforms.release.verify.examine import find_release
 
-    return Config(find_release(args.release), args.json)
+    return Config(find_release(args.release), None if args.workers == workers.AUTO else args.workers, args.json)
 
 
 def act(config: Config) -> int:
@@ -58,8 +62,8 @@ def act(config: Config) -> int:
     from parapet.pipelines.progress import running
     from parapet.transforms.release.verify.examine import examine
 
-    with running("parapet release verify") as run:
-        done = examine(config.root, run.stage)
+    with running("parapet release verify"):
+        done = examine(config.root, config.processes)
     if config.json:
         print(json.dumps(msgspec.to_builtins(done), indent=2))
     else:

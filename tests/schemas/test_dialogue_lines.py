@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.dialogue_lines import dialogue_lines, lines_table
+from parapet.schemas.dialogue_lines import collection_paused, dialogue_lines, lines_table
 from parapet.schemas.dialogue_table import DIALOGUES, dialogue_rows
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import dialogue_bytes
@@ -75,6 +75,13 @@ def test_lines_are_the_rows_and_read_back_they_are_the_table(items: list[Any], l
     assert found.lines == lines
     assert lines_table(found.lines).equals(table, check_metadata=True)
     assert [dialogue.dialogue_id for dialogue in found.dialogues] == [item["dialogue_id"] for item in items]
+
+
+def test_collection_goes_on_afterwards_as_before() -> None:
+    with collection_paused():
+        with collection_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
     assert gc.isenabled()
 
 
@@ -131,4 +138,3 @@ def test_what_no_row_can_hold_is_an_error(sample: Path, change: Any, reason: str
     with pytest.raises(InputError) as error:
         dialogue_lines(json.dumps(items).encode(), "x.json", "x.json")
     assert str(error.value).startswith(reason)
-    assert gc.isenabled()

@@ -15,7 +15,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_lines import dialogue_lines
+from parapet.schemas.dialogue_lines import collection_paused, dialogue_lines
 from parapet.schemas.dialogue_table import SERVICES, service_rows
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import dialogue_bytes, parse_json
@@ -159,6 +159,7 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
     return _table(source, data)
 
 
+@collection_paused()
 def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Found]]:
     found = dialogue_lines(data, source.relative.rpartition("/")[2], source.path)
     counts: Counts = Counter()

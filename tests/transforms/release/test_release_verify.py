@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,9 +14,11 @@ from release_folder import told
 from two_workers import THOROUGH
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.progress import VARIABLE
 from parapet.transforms.release.opening import open_release
 from parapet.transforms.release.verify.examine import examine, find_release, verify
 from parapet.transforms.release.verify.findings import MOST, Finding, Findings
+from parapet.transforms.release.verify.records import Records
 
 TRAIN = "sgd/original/train/dialogues_001.json"
 
@@ -55,11 +56,28 @@ def test_a_whole_release_has_no_findings(pristine):
     assert verify(open_release(pristine)) == []
 
 
-def test_it_tells_which_file_it_reads(pristine):
-    read = Counter()
-    examine(pristine, lambda path: read.update([path]))
-    assert set(read) >= {"README.md", TRAIN, "MANIFEST.json"}
-    assert max(read.values()) == 2  # once for its hash, once for what it holds
+def test_it_tells_how_many_of_all_files_are_read(pristine, tmp_path, monkeypatch):
+    counts = tmp_path / "counts"
+    counts.touch()
+    monkeypatch.setenv(VARIABLE, str(counts))
+    done = examine(pristine)
+    events = [line.split("\t") for line in counts.read_text().splitlines()]
+    files = [(int(n), int(total)) for n, total, unit, stage in events if (unit, stage) == ("files", "")]
+    assert sum(n for n, _ in files) == sum(total for _, total in files) == done.files
+
+
+def test_the_dialogues_of_a_whole_release_are_read_no_further(pristine, monkeypatch):
+    monkeypatch.setattr(Records, "_check_dialogues", lambda *_: pytest.fail("read row by row"))
+    assert examine(pristine).findings == []
+
+
+def test_two_processes_find_the_same(root):
+    path = shard_with(root, "1_00000")
+    folder.edit_rows(path, edit_turn)
+    (root / TRAIN).write_bytes((root / TRAIN).read_bytes()[:-1])
+    done = examine(root, 2)
+    assert len(done.findings) > 2
+    assert done == examine(root, 1)
 
 
 @pytest.mark.parametrize("layout", [json.dumps, lambda items: json.dumps(items, indent=2, sort_keys=True)])

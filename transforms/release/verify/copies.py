@@ -15,7 +15,6 @@ from parapet.schemas.dialogue_table import dialogue_of, service_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import dialogue_bytes, parse_json, schema_bytes
 from parapet.transforms.release.diff.differences import differing
-from parapet.transforms.release.verify.files import Progress
 from parapet.transforms.release.verify.findings import Findings
 
 _IN_FULL = 20  # rows of a split whose first difference is looked up: each time a file is read again
@@ -77,13 +76,12 @@ class Copies:
         self._told = 0
         self._last: tuple[str, list[Any]] = ("", [])
 
-    def read(self, paths: Sequence[str], prefix: str, progress: Progress) -> None:
+    def read(self, paths: Sequence[str], prefix: str) -> None:
         """Reads files; ``prefix`` goes before each name to make the key of its row."""
         for path in paths:
             if not (self.root / path).is_file():  # reported by the check of files
                 self.unread = True
                 continue
-            progress(path)
             before = len(self._copies)
             with self.found.guard("restore", path):
                 self._read(path, prefix)

@@ -17,10 +17,11 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.release_manifest import MANIFEST, SUMS, Manifest
 from parapet.transforms.release.opening import Release, latest_version, read_manifest
 from parapet.transforms.release.verify.documents import check_documents
-from parapet.transforms.release.verify.files import Progress, check_files
+from parapet.transforms.release.verify.files import check_files
 from parapet.transforms.release.verify.findings import Finding, Findings
 from parapet.transforms.release.verify.manifest import check_manifest
 from parapet.transforms.release.verify.records import Records
+from parapet.transforms.release.verify.survey import survey
 
 
 class Verification(msgspec.Struct):
@@ -39,42 +40,41 @@ class Verification(msgspec.Struct):
     findings: list[Finding]
 
 
-def verify(release: Release, progress: Progress = lambda _: None) -> list[Finding]:
-    """Checks a release; gives all findings.
-
-    Args:
-      release: to be checked.
-      progress: called with the file that is being read.
-    """
-    return _examine(release.root, release.manifest, Findings(), progress).findings
+def verify(release: Release) -> list[Finding]:
+    """Checks a release; gives all findings."""
+    return _examine(release.root, release.manifest, Findings(), None).findings
 
 
-def examine(root: Path, progress: Progress = lambda _: None) -> Verification:
+def examine(root: Path, processes: int | None = None) -> Verification:
     """Checks the folder of a release, whose manifest may be damaged too.
 
     Args:
       root: as :func:`find_release` gives it.
-      progress: called with the file that is being read.
+      processes: how many read side by side; None: one for each core, where the release is large.
     """
     found = Findings()
     manifest = None
     if (root / MANIFEST).is_file():  # where it is missing, SHA256SUMS says so
         with found.guard("manifest", MANIFEST):
             manifest = read_manifest(root)
-    return _examine(root, manifest, found, progress)
+    return _examine(root, manifest, found, processes)
 
 
-def _examine(root: Path, manifest: Manifest | None, found: Findings, progress: Progress) -> Verification:
-    files, rows = check_files(root, manifest, found, progress), 0
-    if manifest is not None:
-        with found.guard("manifest", MANIFEST):
-            check_manifest(root, manifest, found)
-        records = Records(root, manifest, found, progress)
-        records.check()
-        rows = records.rows
-        with found.guard("documents", MANIFEST):
-            check_documents(Release(root, manifest), found)
-    return Verification(str(root), files, rows, found.listed())
+def _examine(root: Path, manifest: Manifest | None, found: Findings, processes: int | None) -> Verification:
+    if manifest is None:
+        return Verification(str(root), check_files(root, manifest, found, {}), 0, found.listed())
+    of_records = Findings()  # entered when those of the files are
+    records = Records(root, manifest, of_records)
+    records.check_schemas()
+    read = survey(root, manifest, records.copies, records.services, processes)
+    files = check_files(root, manifest, found, read.digests)
+    with found.guard("manifest", MANIFEST):
+        check_manifest(root, manifest, found)
+    records.check(read.whole)
+    found.extend(of_records)
+    with found.guard("documents", MANIFEST):
+        check_documents(Release(root, manifest), found)
+    return Verification(str(root), files, records.rows, found.listed())
 
 
 def find_release(place: str | Path) -> Path:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from parapet.schemas.release_manifest import MANIFEST, SUMS, File, Manifest
 from parapet.transforms.release.verify.findings import Findings
 
-Progress = Callable[[str], None]
+Digest = tuple[str, int]  # SHA-256 and size
 
 # What a download from the Hugging Face Hub has besides: no part of the release, and nothing that is loaded.
 _OF_THE_HUB = (".gitattributes", ".cache/huggingface")
@@ -24,19 +24,19 @@ def is_inside(relative: str) -> bool:
     return not any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in relative.split("/"))
 
 
-def check_files(root: Path, manifest: Manifest | None, found: Findings, progress: Progress) -> int:
+def check_files(root: Path, manifest: Manifest | None, found: Findings, digests: Mapping[str, Digest]) -> int:
     """Checks every file there is, and every file there should be; gives the number of those that were read.
 
     Args:
       root: the release.
       manifest: its manifest, where that could be read.
       found: takes what does not hold.
-      progress: called with the file that is being read.
+      digests: of files that were read already, by path.
     """
     sums = _read_sums(root, found)
     listed = None if manifest is None else {file.path: file for file in manifest.files}
     _check_agreement(sums, listed, found)
-    standing = _standing(root, found)
+    standing = standing_files(root, found)
     expected = {path for path in {*(sums or ()), *(listed or ())} if is_inside(path)}
     for path in sorted(expected - standing):
         found.add("checksums", path, "", "is missing")
@@ -46,9 +46,9 @@ def check_files(root: Path, manifest: Manifest | None, found: Findings, progress
         if sums is not None or listed is not None:
             found.add("checksums", path, "", f"is not listed in {SUMS if sums is not None else MANIFEST}")
     for path in sorted(standing & expected):
-        progress(path)
         with found.guard("checksums", path):
-            _check_file(root, path, sums or {}, listed or {}, found)
+            digest = digests[path] if path in digests else digest_of(root / path)
+            _check_file(path, digest, sums or {}, listed or {}, found)
     return len(standing)
 
 
@@ -100,7 +100,7 @@ def _check_agreement(sums: dict[str, str] | None, listed: dict[str, File] | None
             found.add("checksums", path, "", f"{SUMS} and {MANIFEST} give different hashes")
 
 
-def _standing(root: Path, found: Findings) -> set[str]:
+def standing_files(root: Path, found: Findings) -> set[str]:
     """All files below the folder; links are named, and not followed out of it."""
     files = set()
     with found.guard("checksums", ""):
@@ -121,13 +121,18 @@ def _walk(root: Path) -> Iterable[Path]:
     return sorted(root.rglob("*"), key=str)
 
 
-def _check_file(root: Path, path: str, sums: dict[str, str], listed: dict[str, File], found: Findings) -> None:
+def digest_of(path: Path) -> Digest:
+    """The SHA-256 and the size of a file."""
     digest, size = hashlib.sha256(), 0
-    with (root / path).open("rb") as handle:
+    with path.open("rb") as handle:
         while block := handle.read(_BLOCK):
             digest.update(block)
             size += len(block)
-    sha256, file = digest.hexdigest(), listed.get(path)
+    return digest.hexdigest(), size
+
+
+def _check_file(path: str, digest: Digest, sums: dict[str, str], listed: dict[str, File], found: Findings) -> None:
+    (sha256, size), file = digest, listed.get(path)
     wrong = [SUMS] if sums.get(path, sha256) != sha256 else []
     wrong += [MANIFEST] if file is not None and file.sha256 != sha256 else []
     if wrong:

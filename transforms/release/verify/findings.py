@@ -47,6 +47,14 @@ class Findings:
         if self._seen[check, path] <= MOST:
             self._kept.append(Finding(check, path, where, reason))
 
+    def extend(self, other: Findings) -> None:
+        """Enters all that another collection has."""
+        kept = Counter[tuple[str, str]]()
+        for finding in other._kept:
+            kept[finding.check, finding.path] += 1
+            self.add(finding.check, finding.path, finding.where, finding.reason)
+        self._seen.update(other._seen - kept)
+
     @contextmanager
     def guard(self, check: str, path: str, where: str = "") -> Iterator[None]:
         """Turns whatever goes wrong in the block into a finding: one damaged file must not hide the others."""

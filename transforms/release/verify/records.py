@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,17 @@ from parapet.schemas.dialogue_table import service_of
 from parapet.schemas.layout import DIALOGUE_FILE, SINGLE
 from parapet.schemas.release_manifest import MANIFEST, Manifest
 from parapet.schemas.service import Service, parse_service
+from parapet.transforms.progress import advance, expect
 from parapet.transforms.release.checks import KINDS, Fault, row_faults
 from parapet.transforms.release.keys import key_text
 from parapet.transforms.release.verify.copies import DIALOGUE, SERVICE, Copies
-from parapet.transforms.release.verify.files import Progress, is_inside
+from parapet.transforms.release.verify.files import is_inside
 from parapet.transforms.release.verify.findings import Findings
+from parapet.transforms.release.verify.survey import WholeSplit
 from parapet.transforms.release.verify.tables import Row, SplitTable
 
 SCHEMAS = "schemas"
+_STAGE = "checking rows"
 _IN_FULL = 5  # faults of a kind that are reported in full
 _COPY = re.compile(r"sgd/([^/]+)/(?:([^/]+)/)?([^/]+\.json)")
 
@@ -31,30 +34,57 @@ class Records:
 
     Attributes:
       rows: read so far.
+      services: of the schemas read so far.
+      copies: the JSON files of each (record, corpus, split).
     """
 
-    def __init__(self, root: Path, manifest: Manifest, found: Findings, progress: Progress) -> None:
-        self.root, self.manifest, self.found, self.progress = root, manifest, found, progress
+    def __init__(self, root: Path, manifest: Manifest, found: Findings) -> None:
+        self.root, self.manifest, self.found = root, manifest, found
         self.rows = 0
         self.services: Services = {}
         self.counts: Counter[tuple[str, str, str]] = Counter()
         self.faults: Counter[str] = Counter()
-        self.first_faults: list[tuple[str, str, Fault]] = []
         self.damaged: set[tuple[str, str]] = set()  # configuration and split of files that could not be read
         self.copies = _copies(manifest)
+        configs = manifest.configs
+        self._places = [(name, split) for name, config in configs.items() for split in config.splits]
 
-    def check(self) -> None:
-        """Checks all; schemas first, for dialogues speak of them."""
-        configs = self.manifest.configs
-        places = [(name, split) for name, config in configs.items() for split in config.splits]
-        for name, split in sorted(places, key=lambda place: configs[place[0]].record != "service"):
-            with self.found.guard("parquet", f"data/{name}"):
+    def check_schemas(self) -> None:
+        """Checks the schemas: before all others, for dialogues speak of them."""
+        for name, split in self._places:
+            if self.manifest.configs[name].record == "service":
                 self._check_split(name, split)
+
+    def check(self, whole: Mapping[tuple[str, str], WholeSplit]) -> None:
+        """Checks all the rest, the schemas being checked.
+
+        Args:
+          whole: splits of dialogues whose rows are known to be those of their JSON files, and what they hold.
+        """
+        rest = [place for place in self._places if self.manifest.configs[place[0]].record != "service"]
+        expect(sum(place not in whole for place in rest), "splits", _STAGE)
+        for name, split in rest:
+            if (name, split) in whole:
+                self._add_whole(whole[name, split], name, split)
+            else:
+                self._check_split(name, split)
+                advance(1, "splits", _STAGE)
         self._check_copies_have_rows()
-        _check_faults(self.faults, self.first_faults, self.manifest.known_problems, self.found)
+        self._check_faults(rest)
         self._check_counts()
 
+    def _add_whole(self, content: WholeSplit, name: str, split: str) -> None:
+        self.counts["dialogues", name, split] += content.rows
+        self.counts["turns", name, split] += content.turns
+        self.rows += content.rows
+        if (SCHEMAS, split) not in self.damaged:
+            self.faults.update(content.faults)
+
     def _check_split(self, name: str, split: str) -> None:
+        with self.found.guard("parquet", f"data/{name}"):
+            self._read_split(name, split)
+
+    def _read_split(self, name: str, split: str) -> None:
         table = SplitTable(self.root, self.manifest, name, split, self.found)
         record = self.manifest.configs[name].record
         if record == "dialogue":
@@ -62,7 +92,7 @@ class Records:
         elif record == "service":
             self._check_services(table, split)
         else:
-            for _, row in table.read(self.progress):
+            for _, row in table.read():
                 if record == "paraphrase":
                     self._count_paraphrase(row)
         self.rows += table.rows
@@ -71,31 +101,27 @@ class Records:
 
     def _check_dialogues(self, table: SplitTable, corpus: str, split: str) -> None:
         copies = Copies(self.root, DIALOGUE, self.found)
-        copies.read(self.copies.get(("dialogue", corpus, split), []), "", self.progress)
+        copies.read(self.copies.get(("dialogue", corpus, split), []), "")
         self.counts["dialogues", corpus, split] += 0
-        for path, row in table.read(self.progress):
+        for path, row in table.read():
             where = f"dialogue {row['dialogue_id']}"
             with self.found.guard("faults", path, where):
                 self.counts["dialogues", corpus, split] += 1
                 self.counts["turns", corpus, split] += len(row["turns"] or ())
                 copies.compare(path, row["dialogue_id"], row)
-                self._count_faults(path, where, row, corpus, split)
+                self.faults.update(fault.kind for fault in self._faults(row, corpus, split))
         copies.finish(table.missed, f"data/{corpus}/{split}")
 
-    def _count_faults(self, path: str, where: str, row: Row, corpus: str, split: str) -> None:
-        if (SCHEMAS, split) in self.damaged:  # reported already, and without its schemas nothing can be checked
-            return
-        for fault in row_faults(row, self.services.get((corpus, split), {})):
-            self.faults[fault.kind] += 1
-            if self.faults[fault.kind] <= _IN_FULL:
-                self.first_faults.append((path, where, fault))
+    def _faults(self, row: Row, corpus: str, split: str) -> Iterator[Fault]:
+        if (SCHEMAS, split) not in self.damaged:  # reported already, and without its schemas nothing can be checked
+            yield from row_faults(row, self.services.get((corpus, split), {}))
 
     def _check_services(self, table: SplitTable, split: str) -> None:
         copies = Copies(self.root, SERVICE, self.found)
         for (kind, corpus, of_split), paths in self.copies.items():
             if kind == "service" and of_split == split:
-                copies.read(paths, f"{corpus}\0", self.progress)
-        for path, row in table.read(self.progress):
+                copies.read(paths, f"{corpus}\0")
+        for path, row in table.read():
             corpus, where = row["variant"], f"service {row['variant']}/{row['service_name']}"
             with self.found.guard("faults", path, where):
                 self.counts["services", corpus, split] += 1
@@ -118,8 +144,42 @@ class Records:
             config = self.manifest.configs.get(name)
             if config is None or split not in config.splits:
                 copies = Copies(self.root, SERVICE if kind == "service" else DIALOGUE, self.found)
-                copies.read(paths, "", self.progress)
+                copies.read(paths, "")
                 copies.finish(lambda _: False, f"data/{name}/{split}")
+
+    def _check_faults(self, places: Iterable[tuple[str, str]]) -> None:
+        """Faults that were published knowingly are fine, up to the number that the manifest has."""
+        known = self.manifest.known_problems
+        beyond = {kind: n for kind, n in self.faults.items() if n > known.get(kind, 0)}
+        for path, where, fault in self._first_faults(beyond, places):
+            self.found.add("faults", path, where, f"{fault.where}: {fault.reason}")
+        for kind in sorted(beyond):
+            n_known = known.get(kind, 0)
+            if n_known or beyond[kind] > _IN_FULL:
+                reason = f"{beyond[kind]:,} faults of this kind ({KINDS[kind]}), {n_known:,} of them known"
+                self.found.add("faults", MANIFEST, f"known_problems.{kind}", reason)
+
+    def _first_faults(
+        self, counts: Mapping[str, int], places: Iterable[tuple[str, str]]
+    ) -> Iterator[tuple[str, str, Fault]]:
+        """Yields the first of some kinds, with the file and the dialogue: reads rows again until it has them."""
+        left = Counter({kind: min(n, _IN_FULL) for kind, n in counts.items()})
+        unheard = Findings()  # all of it was reported
+        for name, split in places:
+            if left.total() and self.manifest.configs[name].record == "dialogue":
+                with unheard.guard("parquet", f"data/{name}"):
+                    yield from self._first_of_split(left, SplitTable(self.root, self.manifest, name, split, unheard))
+
+    def _first_of_split(self, left: Counter[str], table: SplitTable) -> Iterator[tuple[str, str, Fault]]:
+        for path, row in table.read():
+            where = f"dialogue {row['dialogue_id']}"
+            with table.found.guard("faults", path, where):
+                for fault in self._faults(row, table.name, table.split):
+                    if left[fault.kind]:
+                        left[fault.kind] -= 1
+                        yield path, where, fault
+            if not left.total():
+                return
 
     def _check_counts(self) -> None:
         manifest = self.manifest
@@ -156,21 +216,3 @@ def _copies(manifest: Manifest) -> dict[tuple[str, str, str], list[str]]:
         elif DIALOGUE_FILE.fullmatch(name):
             copies.setdefault(("dialogue", corpus, split), []).append(path)
     return copies
-
-
-def _check_faults(
-    faults: Mapping[str, int],
-    first: Iterable[tuple[str, str, Fault]],
-    known: Mapping[str, int],
-    found: Findings,
-) -> None:
-    """Faults that were published knowingly are fine, up to the number that the manifest has."""
-    beyond = {kind for kind, n in faults.items() if n > known.get(kind, 0)}
-    for path, where, fault in first:
-        if fault.kind in beyond:
-            found.add("faults", path, where, f"{fault.where}: {fault.reason}")
-    for kind in sorted(beyond):
-        n_known = known.get(kind, 0)
-        if n_known or faults[kind] > _IN_FULL:
-            reason = f"{faults[kind]:,} faults of this kind ({KINDS[kind]}), {n_known:,} of them known"
-            found.add("faults", MANIFEST, f"known_problems.{kind}", reason)

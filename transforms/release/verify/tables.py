@@ -16,7 +16,7 @@ from parapet.transforms.release.diff.differences import plain_type, shown_both
 from parapet.transforms.release.keys import key_text, shard_of
 from parapet.transforms.release.logical import row_json
 from parapet.transforms.release.opening import read_rows
-from parapet.transforms.release.verify.files import Progress, is_inside
+from parapet.transforms.release.verify.files import is_inside
 from parapet.transforms.release.verify.findings import Findings
 from parapet.transforms.release.verify.manifest import SHARD
 
@@ -29,6 +29,8 @@ class SplitTable:
     Of the rows, only hashes of their keys are kept.
 
     Attributes:
+      name: of its configuration.
+      split: the split.
       rows: read so far.
       shards: the number of shards, as the files' names have it; 0 where they do not.
       unread: the shards that could not be read to their end.
@@ -36,12 +38,13 @@ class SplitTable:
 
     def __init__(self, root: Path, manifest: Manifest, config: str, split: str, found: Findings) -> None:
         self.root, self.config, self.found = root, manifest.configs[config], found
+        self.name, self.split = config, split
         self.files = {file.path: file for file in manifest.files}
         self.paths = [path for path in self.config.splits[split].files if is_inside(path)]
         self.rows, self.shards, self.unread = 0, 0, set[int]()
         self._keys: dict[bytes, str] = {}
 
-    def read(self, progress: Progress) -> Iterator[tuple[str, Row]]:
+    def read(self) -> Iterator[tuple[str, Row]]:
         """Yields (path, row), of every file that can be read as what it should be."""
         for path in self.paths:
             match = SHARD.fullmatch(path)
@@ -49,9 +52,8 @@ class SplitTable:
             self.unread.add(shard)
             if not (self.root / path).is_file():  # reported by the check of files
                 continue
-            progress(path)
             with self.found.guard("parquet", path):
-                _check_columns(self.root / path, self.config)
+                check_columns(self.root / path, self.config)
                 for row in self._checked(path, shard):
                     self.rows += 1
                     yield path, row
@@ -97,7 +99,7 @@ def name_of(text: str) -> str:
     return text.replace("\0", "/")
 
 
-def _check_columns(path: Path, config: Config) -> None:
+def check_columns(path: Path, config: Config) -> None:
     """Raises InputError where a file has other columns than its configuration."""
     found = _columns(path)
     wanted = {column.name: plain_type(column.type) for column in config.columns}
