@@ -12,10 +12,11 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 import msgspec
 
+from parapet.schemas.errors import storable
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import domain_of
 from parapet.transforms.distance import lemma
@@ -44,7 +45,7 @@ _INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
 _AN_INTENT = "an intent"  # in place of a slot
 
 
-class TurnContent(msgspec.Struct, frozen=True, order=True):
+class TurnContent(msgspec.Struct, frozen=True, order=True, array_like=True):
     """What a user turn says.
 
     Attributes:
@@ -63,24 +64,29 @@ class TurnContent(msgspec.Struct, frozen=True, order=True):
 
 def content_of_turn(turn: UserTurn) -> TurnContent:
     """What a turn says. Where it has no actions, its text alone decides whether it answers."""
-    outside = list(turn.utterance)
-    for start, end in [*turn.ranges, *value_ranges(turn.utterance, turn.values)]:
-        outside[start:end] = " " * (end - start)
-    sentences = [words(sentence) for sentence in _SENTENCE_ENDS.split("".join(outside))]
+    text = turn.utterance
+    for start, end in [*turn.ranges, *value_ranges(text, turn.values)]:
+        text = text[:start] + " " * (end - start) + text[end:]
+    sentences = [words(sentence) for sentence in _SENTENCE_ENDS.split(text)]
     contents = [content_of(sentence) for sentence in sentences if sentence]
     actions = [action for frame in turn.turn.frames for action in frame.actions or ()] if turn.turn else []
     slots = {
         _AN_INTENT if action.slot == "intent" and action.act in _INTENT_ACTS else action.slot for action in actions
     }
     first = words(turn.utterance)[:1]
-    answers = bool({*_ANSWERS.split()}.intersection(first)) or ("" in slots if actions else not all(contents))
+    answers = not _answers().isdisjoint(first) or ("" in slots if actions else not all(contents))
     content = frozenset().union(*contents)
     return TurnContent(
         tuple(sorted({domain_of(service) for service in turn.services})),
         tuple(sorted(content)),
-        tuple(sorted(slots)),
+        tuple(sorted(map(storable, slots))),
         answers,
     )
+
+
+@cache
+def _answers() -> frozenset[str]:
+    return frozenset(_ANSWERS.split())
 
 
 @cache
@@ -89,11 +95,19 @@ def _stop_lemmas() -> frozenset[str]:
     return stops | {lemma(word) for word in stops}
 
 
+@lru_cache(maxsize=1 << 16)
+def _content_lemma(word: str) -> str:
+    """The lemma of a word that neither is a stopword, number or time, nor begins with a digit; else nothing."""
+    stops = _stop_lemmas()
+    if word in stops or word[0].isdigit():
+        return ""
+    found = lemma(word)
+    return "" if found in stops else found
+
+
 def content_of(found: Iterable[str]) -> frozenset[str]:
     """The lemmas of words that neither are stopwords, numbers or times, nor begin with a digit."""
-    stops = _stop_lemmas()
-    lemmas = (lemma(word) for word in found if word not in stops and not word[0].isdigit())
-    return frozenset(one for one in lemmas if one not in stops)
+    return frozenset(filter(None, map(_content_lemma, found)))
 
 
 class Schemas(msgspec.Struct, frozen=True):

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
+
+import msgspec
 
 from parapet.transforms.ood.texts import Domains
 
@@ -24,7 +25,7 @@ _LONGEST_OF_PAIRS = 40
 Tokens = tuple[int, ...]  # the words of a text by rank, each once, ascending: from rare to frequent
 
 
-class Text(NamedTuple):
+class Text(msgspec.Struct, frozen=True, array_like=True):
     """What is compared: an in-domain turn, utterances of the pool with the same words, or both.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 _USED = "used"  # the tag of the utterances that were injected
 
+_USES_SHARDS = 16
 PART_SIZE = 1 << 25  # bytes of dialogue files: a worker holds the texts of so many
 SPARSE = 8  # what is text in a source is a tenth of a dialogue file, or less
 
@@ -193,8 +195,9 @@ class OutOfDomain(Perturbation):
 
         uses = (
             outputs.others[_USED]
-            | "By utterance" >> beam.MapTuple(lambda set_name, split, key: (key, (set_name, split)))
-            | "Same utterance" >> beam.GroupByKey()
+            | "Batch" >> beam.BatchElements(1 << 10, 1 << 16)
+            | "By shard" >> beam.FlatMap(_by_shard)
+            | "Same shard" >> beam.GroupByKey()
             | "Count uses" >> beam.FlatMapTuple(_uses)
         )
         return outputs.with_more("Uses", counts=uses)
@@ -282,12 +285,33 @@ def _with_context(turns: Sequence[Any], row: Row) -> dict[str, Any]:
     return {**row, "before": turns[at - 1]["utterance"] if at else "", "after": after}
 
 
-def _uses(_: str, places: Iterable[tuple[str, str]]) -> Iterator[tuple[CountKey, int]]:
-    """How often an utterance is used in each set and split, given where it is used; and in how many splits too many."""
-    times = Counter(places)
-    for (name, split), n in times.items():
-        yield CountKey("uses", name, split, str(n)), 1
-    yield CountKey("overlapping"), len({split for _, split in times}) - 1
+Used = tuple[str, str, str]  # set, split, key of the utterance
+
+
+def _by_shard(used: Iterable[Used]) -> Iterator[tuple[int, list[Used]]]:
+    """Parts of a batch: uses of the same utterance are of one shard."""
+    shards: dict[int, list[Used]] = {}
+    for one in used:
+        shards.setdefault(zlib.crc32(one[2].encode()) % _USES_SHARDS, []).append(one)
+    yield from shards.items()
+
+
+def _uses(_: int, batches: Iterable[Iterable[Used]]) -> Iterator[tuple[CountKey, int]]:
+    """How many utterances are used how often in each set and split; and in how many splits too many.
+
+    Args:
+      batches: where utterances are used.
+    """
+    times: Counter[Used] = Counter()
+    for batch in batches:
+        times.update(batch)
+    counts = Counts()
+    splits: dict[str, set[str]] = {}
+    for (name, split, key), n in times.items():
+        counts.add("uses", set=name, split=split, value=str(n))
+        splits.setdefault(key, set()).add(split)
+    counts.add("overlapping", sum(len(of) - 1 for of in splits.values()))
+    yield from counts.items()
 
 
 def uses_in(name: str, split: str, counts: Counts) -> dict[int, int]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -62,7 +63,7 @@ def turns_with_place(dialogue: Dialogue, place: str) -> list[int]:
     return [t for t in users if speakers[t + 1 : t + 3] == ["SYSTEM", "USER"]]
 
 
-class DialoguePlaces(NamedTuple):
+class DialoguePlaces(msgspec.Struct, array_like=True):
     """The places of a dialogue.
 
     Attributes:
@@ -82,7 +83,7 @@ class DialoguePlaces(NamedTuple):
     draws: list[tuple[int, int]]
 
 
-class FilePlaces(NamedTuple):
+class FilePlaces(msgspec.Struct, array_like=True):
     """The places of some dialogues of a file."""
 
     split: str
@@ -111,6 +112,7 @@ def places_of(
     )
 
 
+@cache
 def set_name(rate: str) -> str:
     """``ood-10`` of ``0.1``."""
     return f"ood-{float(100 * Fraction(rate)):g}"
@@ -150,7 +152,7 @@ class Config(msgspec.Struct, frozen=True):
         return not self.splits or split in self.splits
 
 
-class Injection(msgspec.Struct, frozen=True, order=True):
+class Injection(msgspec.Struct, frozen=True, order=True, array_like=True):
     """A foreign utterance and its place.
 
     Attributes:

@@ -7,7 +7,6 @@ the places with the lowest draws of all cells say how many each cell has to serv
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -31,8 +30,18 @@ from parapet.transforms.ood.plan import (
     check_served,
     plan_cell,
 )
-from parapet.transforms.ood.pool import KEPT, Utterance, check_foreign, judged
-from parapet.transforms.ood.reading import COUNTS, DEAD_LETTERS, PLACES, ReadCorpus, ReadSource, Text, Texts
+from parapet.transforms.ood.pool import KEPT, Judgement, Utterance, check_foreign, judged
+from parapet.transforms.ood.reading import (
+    COUNTS,
+    DEAD_LETTERS,
+    PLACES,
+    ReadCorpus,
+    ReadSource,
+    Text,
+    Texts,
+    pack,
+    unpack,
+)
 from parapet.transforms.ood.sources import SourceFile
 from parapet.transforms.ood.texts import Domains, Vocabulary, WordCounts
 from parapet.transforms.perturbation import Analysis
@@ -40,6 +49,7 @@ from parapet.transforms.seeding import stable_hash
 
 NEAR, WORDS, SERVED = "near", "words", "served"
 
+CellPlaces = tuple[FilePlaces, dict[int, int]]  # of a file and a cell; how many of them each rate adds
 Sums = Iterable[tuple[tuple[str, str, str, str], int]]
 
 
@@ -77,7 +87,7 @@ class Pool(beam.PTransform):
         self.schemas, self.parts = schemas, parts
 
     def expand(self, texts: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """(shard, pickled Texts) to pickled lists of the utterances that are kept, and (count key, n) to be summed."""
+        """(shard, packed Texts) to packed lists of the utterances that are kept, and (count key, n) to be summed."""
         merged = (
             texts
             | "Same shard" >> beam.GroupByKey()
@@ -102,7 +112,7 @@ def _merged(shard: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
     number, blobs = shard
     texts = Texts()
     for blob in blobs:
-        for text in pickle.loads(blob):  # noqa: S301 (written by this pipeline)
+        for text in unpack(blob, list[Text]):
             texts.add(text)
     same_words: dict[frozenset[str], list[Text]] = {}
     words = Words(WordCounts(), DomainCounts())
@@ -112,7 +122,7 @@ def _merged(shard: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
     for tokens, same in same_words.items():
         if spoken_in := {domains for text in same for domains in text.spoken_in}:
             words.counts.add(tokens, spoken_in)
-    yield number, pickle.dumps(list(same_words.values()))
+    yield number, pack(list(same_words.values()))
     yield TaggedOutput(WORDS, words)
 
 
@@ -130,57 +140,57 @@ class _Judge(beam.DoFn):
             self.vocabulary = Vocabulary(words.counts)
             self.languages = None if self.schemas is None else Languages(words.domains, self.schemas)
         number, blob = shard
-        judgements: list[tuple[str, Utterance, bool]] = []
+        judgements: list[Judgement] = []
         compared: dict[int, list[near.Text]] = {}
         counts = Counts()
-        for same in pickle.loads(blob):  # noqa: S301
+        for same in unpack(blob, list[list[Text]]):
             asked: list[tuple[int, Domains]] = []
             for utterance in (text.utterance for text in same if text.utterance is not None):
                 counts.add("texts")
-                status, utterance, unless_near = judged(utterance, self.vocabulary, self.languages)
-                if unless_near:
+                judgement = judged(utterance, self.vocabulary, self.languages)
+                if judgement.unless_near:
                     domains = utterance.domains if self.languages is not None else ()
                     asked.append((number << 32 | len(judgements), domains))
-                    is_familiar = self.languages is None and self.vocabulary.is_familiar(utterance.key)
-                    judgements.append((status, utterance, is_familiar))
+                    judgements.append(judgement)
                 else:
-                    counts.add("pool", value=status)
+                    counts.add("pool", value=judgement.status)
             spoken_in = tuple(sorted({domains for text in same for domains in text.spoken_in}))
             text = near.Text(near.tokens_of(same[0].key.split(), self.vocabulary.ranks), spoken_in, tuple(asked))
             if asked or spoken_in:
                 for part in near.parts_of(text.tokens, self.parts):
                     compared.setdefault(part, []).append(text)
-        yield number, pickle.dumps(judgements)
-        yield from (TaggedOutput(NEAR, (part, pickle.dumps(texts))) for part, texts in compared.items())
+        yield number, pack(judgements)
+        yield from (TaggedOutput(NEAR, (part, pack(texts))) for part, texts in compared.items())
         yield from (TaggedOutput(COUNTS, (tuple(key), n)) for key, n in counts.items())
 
 
 def _near_duplicates(part: tuple[int, Iterable[bytes]], parts: int) -> Iterator[tuple[int, bytes]]:
-    """(shard, pickled positions of its near-duplicates) of a part of the search."""
+    """(shard, packed positions of its near-duplicates) of a part of the search."""
     number, blobs = part
-    texts = [text for blob in blobs for text in pickle.loads(blob)]  # noqa: S301
+    texts = [text for blob in blobs for text in unpack(blob, list[near.Text])]
     of_shard: dict[int, list[int]] = {}
     for identity in near.near_duplicates(texts, number, parts):
         of_shard.setdefault(identity >> 32, []).append(identity & 0xFFFFFFFF)
-    yield from ((shard, pickle.dumps(positions)) for shard, positions in of_shard.items())
+    yield from ((shard, pack(positions)) for shard, positions in of_shard.items())
 
 
 def _kept(shard: tuple[int, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
     """The utterances of a shard that may be injected."""
     _, found = shard
-    duplicates = {position for blob in found["near"] for position in pickle.loads(blob)}  # noqa: S301
+    duplicates = {position for blob in found["near"] for position in unpack(blob, list[int])}
     kept: list[Utterance] = []
     counts = Counts()
     for blob in found["utterances"]:
-        for position, (status, utterance, is_familiar) in enumerate(pickle.loads(blob)):  # noqa: S301
+        for position, judgement in enumerate(unpack(blob, list[Judgement])):
             if position in duplicates:
-                status = "near_duplicate"
-            elif status == KEPT:
-                kept.append(utterance)
-                counts.add("familiar", int(is_familiar))
-            counts.add("pool", value=status)
+                counts.add("pool", value="near_duplicate")
+                continue
+            counts.add("pool", value=judgement.status)
+            if judgement.status == KEPT:
+                kept.append(judgement.utterance)
+                counts.add("familiar", int(judgement.is_familiar))
     if kept:
-        yield pickle.dumps(kept)
+        yield pack(kept)
     yield from (TaggedOutput(COUNTS, (tuple(key), n)) for key, n in counts.items() if n)
 
 
@@ -300,13 +310,8 @@ def cells_of(config: Config, sums: Sums, places: Mapping[str, int], cell_turns: 
     return Cells(config, turns, max(1, -(-sum(turns.values()) // cell_turns)))
 
 
-def _of_file(blob: bytes) -> FilePlaces:
-    places: FilePlaces = pickle.loads(blob)  # noqa: S301
-    return places
-
-
 def _number_of_places(blob: bytes) -> tuple[str, int]:
-    places = _of_file(blob)
+    places = unpack(blob, FilePlaces)
     return places.split, sum(len(of.draws) for of in places.dialogues)
 
 
@@ -317,7 +322,7 @@ def _key_of_place(draw: int, among: bytes) -> bytes:
 def _keys(blob: bytes, cells: Cells) -> Iterator[tuple[str, Keys]]:
     """The places of a file in drawn order, of which cells serve the first; not needed for a single cell."""
     if cells.n > 1:
-        places = _of_file(blob)
+        places = unpack(blob, FilePlaces)
         keys = b"".join(_key_of_place(draw, of.among) for of in places.dialogues for draw, _ in of.draws)
         yield places.split, Keys(sum(of.user_turns for of in places.dialogues), 16, keys)
 
@@ -325,8 +330,8 @@ def _keys(blob: bytes, cells: Cells) -> Iterator[tuple[str, Keys]]:
 def _places_by_cell(
     blob: bytes, cells: Cells, thresholds: Mapping[str, Sequence[bytes]]
 ) -> Iterator[tuple[int, bytes]]:
-    """(cell, pickled places of a file and how many of them each rate takes)."""
-    places = _of_file(blob)
+    """(cell, packed places of a file and how many of them each rate takes)."""
+    places = unpack(blob, FilePlaces)
     of_cell: dict[int, list[DialoguePlaces]] = {}
     for of in places.dialogues:
         of_cell.setdefault(cells.of(of.name), []).append(of)
@@ -338,14 +343,14 @@ def _places_by_cell(
                 for of in dialogues
                 for draw, _ in of.draws
             )
-        yield cell, pickle.dumps((places._replace(dialogues=dialogues), levels))
+        yield cell, pack((msgspec.structs.replace(places, dialogues=dialogues), levels))
 
 
 def _pool_by_cell(blob: bytes, cells: Cells) -> Iterator[tuple[int, bytes]]:
     of_cell: dict[int, list[Utterance]] = {}
-    for utterance in pickle.loads(blob):  # noqa: S301
+    for utterance in unpack(blob, list[Utterance]):
         of_cell.setdefault(cells.of(stable_hash(cells.config.seed, "cell", utterance.key)), []).append(utterance)
-    yield from ((cell, pickle.dumps(utterances)) for cell, utterances in of_cell.items())
+    yield from ((cell, pack(utterances)) for cell, utterances in of_cell.items())
 
 
 def _plan_cell(cell: tuple[int, Mapping[str, Iterable[bytes]]], cells: Cells) -> Iterator[Any]:
@@ -353,7 +358,7 @@ def _plan_cell(cell: tuple[int, Mapping[str, Iterable[bytes]]], cells: Cells) ->
     config, rates = cells.config, range(1, len(cells.config.rates) + 1)
     places = []
     numbers = {split: [0 for _ in rates] for split in config.splits}
-    for of_file, levels in map(pickle.loads, found["places"]):
+    for of_file, levels in (unpack(blob, CellPlaces) for blob in found["places"]):
         places += of_file.places()
         for rate in rates:
             numbers[of_file.split][rate - 1] += sum(n for level, n in levels.items() if 0 < level <= rate)
@@ -364,9 +369,9 @@ def _plan_cell(cell: tuple[int, Mapping[str, Iterable[bytes]]], cells: Cells) ->
         numbers = {
             split: [size_of(rate, cells.turns.get(split, 0)) for rate in config.rates] for split in config.splits
         }
-    pool = [utterance for blob in found["pool"] for utterance in pickle.loads(blob)]  # noqa: S301
+    pool = [utterance for blob in found["pool"] for utterance in unpack(blob, list[Utterance])]
     planned, served = plan_cell(config, places, pool, numbers, cells.turns, turns)
-    yield pickle.dumps(planned)
+    yield pack(planned)
     yield TaggedOutput(SERVED, served)
 
 
@@ -375,7 +380,7 @@ def _injections(
 ) -> Iterator[tuple[tuple[str, int], list[Injection]]]:
     """The injections of each dialogue of a cell, once it is clear that all cells have enough."""
     check_served(cells.config, served)
-    planned: Planned = pickle.loads(blob)  # noqa: S301
+    planned = unpack(blob, Planned)
     of_dialogues: dict[tuple[str, int], list[Injection]] = {}
     for file, injection in planned:
         of_dialogues.setdefault((file, injection.dialogue), []).append(injection)

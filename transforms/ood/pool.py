@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -29,7 +29,7 @@ STATUSES = {
 IN_DOMAIN = ("near_duplicate", "generic")
 
 
-class Utterance(msgspec.Struct, frozen=True, order=True):
+class Utterance(msgspec.Struct, frozen=True, order=True, array_like=True):
     """A foreign utterance: one that comes from elsewhere.
 
     Attributes:
@@ -67,6 +67,9 @@ def merged(same: Iterable[Utterance]) -> Utterance:
 
     It speaks of the domains of all, too, and answers where one of them does.
     """
+    same = list(same)
+    if len(same) == 1:
+        return same[0]
     every = sorted(same, key=lambda utterance: (utterance.source, utterance.text))
     domains = {domain for utterance in every for domain in utterance.domains}
     splits = {split for utterance in every for split in utterance.splits}
@@ -84,18 +87,20 @@ def merged(same: Iterable[Utterance]) -> Utterance:
     )
 
 
-class Judgement(NamedTuple):
+class Judgement(msgspec.Struct, array_like=True):
     """What becomes of an utterance.
 
     Attributes:
       status: one of ``STATUSES``.
       utterance: with the domains that may not have it.
       unless_near: whether it is a near-duplicate instead where an in-domain turn resembles it.
+      is_familiar: of another source: whether in-domain turns have each of its content words.
     """
 
     status: str
     utterance: Utterance
     unless_near: bool = False
+    is_familiar: bool = False
 
 
 def judged(utterance: Utterance, vocabulary: Vocabulary, languages: Languages | None) -> Judgement:
@@ -113,7 +118,8 @@ def judged(utterance: Utterance, vocabulary: Vocabulary, languages: Languages | 
     about = vocabulary.about(utterance.key)
     if languages is None or utterance.content is None:
         status = "generic" if vocabulary.is_generic(utterance.key) else KEPT
-        return Judgement(status, msgspec.structs.replace(utterance, about=about), unless_near=True)
+        utterance = msgspec.structs.replace(utterance, about=about)
+        return Judgement(status, utterance, unless_near=True, is_familiar=vocabulary.is_familiar(utterance.key))
     if utterance.content.answers:
         return Judgement("answer", utterance)
     if not utterance.content.words:

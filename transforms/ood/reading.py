@@ -1,17 +1,18 @@
 """Dialogue files and sources read: their different texts, the places of dialogues, dead letters, counts.
 
-What is read leaves a file in few large elements, pickled: Beam handles each element by itself, which takes longer than
-to make it.
+What is read leaves a file in few large elements: Beam handles each element by itself, which takes longer than to make
+it.
 """
 
 from __future__ import annotations
 
-import pickle
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
+import msgspec
+import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
@@ -35,7 +36,7 @@ PLACES, DEAD_LETTERS, COUNTS = "places", "dead_letters", "counts"
 _ROWS_AT_ONCE = 1 << 14  # of a source: its files may be large
 
 
-class Text(NamedTuple):
+class Text(msgspec.Struct, array_like=True):
     """A text, as in-domain turns have it, as utterances of the pool have it, or both.
 
     Attributes:
@@ -49,6 +50,19 @@ class Text(NamedTuple):
     spoken_in: tuple[Domains, ...] = ()
     spoken_of: tuple[Domains, ...] = ()
     utterance: Utterance | None = None
+
+
+def pack(value: Any) -> bytes:
+    """Records for another step: as MessagePack, compressed, since a local runner keeps in memory what steps pass on."""
+    data = msgspec.msgpack.encode(value)
+    packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
+    return len(data).to_bytes(8, "big") + packed
+
+
+def unpack(data: bytes, kind: Any) -> Any:
+    """What :func:`pack` was given, which is of that type."""
+    packed = pa.decompress(data[8:], int.from_bytes(data[:8], "big"), codec="zstd", asbytes=True)
+    return msgspec.msgpack.decode(packed, type=kind)
 
 
 class Texts:
@@ -83,14 +97,14 @@ class Texts:
             yield Text(key, tuple(spoken_in), tuple(spoken_of), merged(same) if same else None)
 
     def by_shard(self, shards: int) -> Iterator[tuple[int, bytes]]:
-        """(shard, some of the texts, pickled). All texts with the same set of words are of one shard."""
+        """(shard, some of the texts, packed). All texts with the same set of words are of one shard."""
         parts: dict[int, list[Text]] = {}
         for text in self:
             words = " ".join(sorted(set(text.key.split())))
             shard = zlib.crc32(words.encode("utf-8", "surrogatepass")) % shards
             parts.setdefault(shard, []).append(text)
         for shard, texts in parts.items():
-            yield shard, pickle.dumps(texts)
+            yield shard, pack(texts)
 
 
 def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
@@ -113,7 +127,7 @@ class ReadCorpus(beam.PTransform):
         self.config, self.shards = config, shards
 
     def expand(self, files: beam.PCollection) -> Any:
-        """DialogueFile to (shard, pickled Texts) (main), pickled FilePlaces (PLACES), (file, dead letters)
+        """DialogueFile to (shard, packed Texts) (main), packed FilePlaces (PLACES), (file, dead letters)
         (DEAD_LETTERS), (count key, n) (COUNTS).
 
         What cannot be read of splits that are written is reported by who writes them.
@@ -153,7 +167,7 @@ def read_file(file: DialogueFile, config: Config, shards: int = 1) -> Iterator[A
         elsewhere.add("broken_files_elsewhere")
     yield from texts.by_shard(shards)
     if places.dialogues:
-        yield TaggedOutput(PLACES, pickle.dumps(places))
+        yield TaggedOutput(PLACES, pack(places))
     of_file = counts if is_written else elsewhere
     if rows:
         of_file.add("source_rows", rows)
@@ -198,7 +212,7 @@ class ReadSource(beam.PTransform):
         self.shards = shards
 
     def expand(self, files: beam.PCollection) -> Any:
-        """SourceFile to (shard, pickled Texts) (main), (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS)."""
+        """SourceFile to (shard, packed Texts) (main), (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS)."""
         read = beam.FlatMap(read_source_file, self.shards).with_outputs(DEAD_LETTERS, COUNTS, main="texts")
         return files | "Spread" >> beam.Reshuffle() | "Read source" >> read
 
