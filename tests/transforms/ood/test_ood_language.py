@@ -156,7 +156,8 @@ def judged_turns(root: Path, splits: Sequence[str], one_in: int = 1) -> list[tup
     for key, same in found.items():
         words.add(set(key.split()), {one.domains for one in same})
     vocabulary, languages = Vocabulary(words), languages_of(spoken_of, schemas)
-    return [judged(merged(same), vocabulary, languages)[:2] for same in found.values()]
+    judgements = [judged(merged(same), vocabulary, languages) for same in found.values()]
+    return [(judgement.status, judgement.utterance) for judgement in judgements]
 
 
 def test_sgd(real_data: Path) -> None:
