@@ -1,9 +1,10 @@
 """Times ``parapet compose`` against ``parapet.crowd.compose``, the same in memory without Beam, on growing corpora.
 
-    python benchmarks/compose.py [--answers 10000,100000,1000000] [--folder bench-output]
+    python -m benchmarks.compose [--answers 10000,100000,1000000] [--per_service 25000,50000,100000] [--folder DIR]
 
-Both run as whole processes, one after the other, and must write the same bytes. CPU seconds are user and system
-together, of all processes; memory is the sum of their peaks.
+The services grow with the answers in the first table; in the second there are six, and their answers grow. Both run as
+whole processes, one after the other, and must write the same bytes. CPU seconds are user and system together, of all
+processes; memory is the sum of their peaks.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import hashlib
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measuring import measure
@@ -23,48 +25,47 @@ def main() -> int:
     """Prints the table; gives 1 where the two differ in what they write."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--answers", default="10000,100000,1000000")
+    flags.add_argument("--per_service", default="25000,50000,100000", help="answers to six services together")
     flags.add_argument("--folder", type=Path, default=Path("bench-output"))
     flags.add_argument("--reference", nargs=3, metavar=("SCHEMAS", "RESPONSES", "OUT"), help=argparse.SUPPRESS)
     args = flags.parse_args()
     if args.reference:
         return reference(*args.reference)
+    for title, sizes, services in (("answers", args.answers, 0), ("to six services", args.per_service, 6)):
+        if difference := table(title, [int(size) for size in sizes.split(",") if size], services, args.folder):
+            print(f"the two differ in {difference}", file=sys.stderr)
+            return 1
+    print("growth: CPU seconds against the size before, divided by the growth of the corpus; 1.00 is linear")
+    return 0
+
+
+def table(title: str, sizes: Sequence[int], services: int, folder: Path) -> str:
+    """Prints a row for each number of answers; gives the first file in which the two differ, if any."""
     from benchmarks import corpus
 
-    print(f"{'answers':>10} {'pipeline':>20} {'reference':>20} {'ratio':>6} {'us/answer':>10} {'growth':>7}")
+    print(f"{title:>15} {'pipeline':>20} {'reference':>20} {'ratio':>6} {'us/answer':>10} {'growth':>7}")
     before = None
-    for n in map(int, args.answers.split(",")):
-        root = args.folder / str(n)
-        schemas, responses = corpus.make(root, n)
-        given = ",".join(map(str, responses))
+    for n in sizes:
+        root = folder / (f"compose-{n}-{services}" if services else str(n))
+        schemas, responses = corpus.make(root, n, services)
+        inputs = ["--schemas", str(schemas), "--responses", *map(str, responses)]
         out, ref = root / "out", root / "reference"
-        for folder in (out, ref):
-            shutil.rmtree(folder, ignore_errors=True)
-        parapet = [
-            sys.executable,
-            "-m",
-            "parapet",
-            "compose",
-            "--quiet",
-            "--schemas",
-            str(schemas),
-            "--responses",
-        ]
-        cpu, memory = run([*parapet, *map(str, responses), "--output", str(out)])
-        ref_cpu, ref_memory = run(
-            [sys.executable, "-m", "benchmarks.compose", "--reference", str(schemas), given, str(ref)]
-        )
+        for made in (out, ref):
+            shutil.rmtree(made, ignore_errors=True)
+        parapet = [sys.executable, "-m", "parapet.pipelines.compose", "--quiet"]
+        cpu, memory = run([*parapet, *inputs, "--output", str(out)])
+        plain = [sys.executable, "-m", "benchmarks.compose", "--reference", str(schemas), ",".join(map(str, responses))]
+        ref_cpu, ref_memory = run([*plain, str(ref)])
         growth = f"{cpu / before[1] / (n / before[0]):7.2f}" if before else f"{'':>7}"
         print(
-            f"{n:>10,} {cpu:>9.1f} s {memory:>5.0f} MB {ref_cpu:>9.1f} s {ref_memory:>5.0f} MB "
+            f"{n:>15,} {cpu:>9.1f} s {memory:>5.0f} MB {ref_cpu:>9.1f} s {ref_memory:>5.0f} MB "
             f"{cpu / ref_cpu:>6.2f} {1e6 * cpu / n:>10.0f} {growth}",
             flush=True,
         )
         before = (n, cpu)
         if difference := differ(out, ref):
-            print(f"the two differ in {difference}", file=sys.stderr)
-            return 1
-    print("growth: CPU seconds against the size before, divided by the growth of the corpus; 1.00 is linear")
-    return 0
+            return difference
+    return ""
 
 
 def run(command: list[str]) -> tuple[float, float]:

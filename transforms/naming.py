@@ -56,8 +56,9 @@ def name_words(name: str) -> tuple[str, ...]:
     Letters lose their accents; apostrophes vanish ("driver's" is one word); what has no ASCII form is dropped.
     A text written in capitals throughout has no camel boundaries.
     """
-    ascii_name = unicodedata.normalize("NFKD", name.replace("'", "").replace("\u2019", ""))
-    ascii_name = "".join(c for c in ascii_name if ord(c) < 128)
+    ascii_name = name.replace("'", "").replace("\u2019", "")
+    if not ascii_name.isascii():
+        ascii_name = "".join(c for c in unicodedata.normalize("NFKD", ascii_name) if ord(c) < 128)
     found = []
     for part in _PART.split(ascii_name):
         if part:

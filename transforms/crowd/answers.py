@@ -206,7 +206,8 @@ def settle_cluster(same: list[SettledT], better: Callable[[SettledT], tuple[Any,
         for answer in same:
             if answer.verdict.action != "reject":
                 answer.verdict = reviewer
-    same.sort(key=lambda answer: (_RANK[answer.verdict.action], not answer.accepted, *better(answer)))
+    if len(same) > 1:
+        same.sort(key=lambda answer: (_RANK[answer.verdict.action], not answer.accepted, *better(answer)))
     best = same[0]
     for answer in same:
         action = answer.verdict.action

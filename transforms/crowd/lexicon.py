@@ -24,16 +24,19 @@ def unknown_words(words: tuple[str, ...]) -> list[str]:
 
 def rude_words(words: tuple[str, ...]) -> list[str]:
     """The words, or runs of up to three words, that are in the profanity list."""
-    rude = _profanity()
-    runs = (" ".join(words[i : i + n]) for n in (1, 2, 3) for i in range(len(words) - n + 1))
+    rude, beginnings = _profanity()
+    begins = [i for i, word in enumerate(words) if word in beginnings]
+    runs = (" ".join(words[i : i + n]) for n in (1, 2, 3) for i in begins if i + n <= len(words))
     return [run for run in runs if run in rude]
 
 
 @cache
-def _profanity() -> frozenset[str]:
+def _profanity() -> tuple[frozenset[str], frozenset[str]]:
+    """What is rude, and the first words of all that is."""
     # The list itself: the package's matcher takes 6 ms a text, and finds "ass" spelled in digits in names.
     lines = (resources.files("better_profanity") / "profanity_wordlist.txt").read_text(encoding="utf-8").splitlines()
-    return frozenset(line.strip().lower() for line in lines if line.strip())
+    rude = frozenset(line.strip().lower() for line in lines if line.strip())
+    return rude, frozenset(phrase.partition(" ")[0] for phrase in rude)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -9,7 +9,7 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import groupby, islice
 
@@ -192,6 +192,7 @@ def review_pages(
         before += size
 
 
+@lru_cache(maxsize=1 << 10)  # the answers for an element are beside each of its items
 def visible(text: str) -> str:
     """The text for the eye: cut at MAX_SHOWN characters, invisible ones shown by number (``⟨U+202E⟩``)."""
     if text.isascii() and text.isprintable() and len(text) <= MAX_SHOWN:

@@ -204,9 +204,16 @@ def _single_character(answer: Answer) -> bool:
 
 def is_single_character(text: str) -> bool:
     """Whether all letters and digits of a cleaned text are one and the same: "x", "A.", "_x_", "\u00e9", "xx"."""
-    return len({c for c in text.casefold() if c.isalnum()}) == 1
+    found = ""
+    for c in text.casefold():
+        if c.isalnum():
+            if found and c != found:
+                return False
+            found = c
+    return bool(found)
 
 
+@lru_cache(maxsize=1 << 16)
 def _is_run(word: str) -> bool:
     if not word.isascii() or word.isdigit() or len(word) < 4:
         return False
@@ -261,7 +268,9 @@ def _too_long(answer: Answer) -> bool:
 
 def _other_script(answer: Answer) -> bool:
     # A name of which nothing is left in plain letters cannot be emitted unless a reviewer fixes it.
-    return not answer.words or not all(_plain(c, answer.task) for c in answer.text if c.isalpha() and not c.isascii())
+    if not answer.words or answer.text.isascii():
+        return not answer.words
+    return not all(_plain(c, answer.task) for c in answer.text if c.isalpha() and not c.isascii())
 
 
 def _plain(letter: str, task: Task) -> bool:
