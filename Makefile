@@ -27,7 +27,7 @@ help:
 	@echo "make demo-core  the same without speech and models, whose packages are large"
 	@echo "make test   install what the tests need, lint, type-check, test"
 	@echo "make test-all  the same, and the tests that take long"
-	@echo "make test-machines  the tests that train, as other machines would run them: threads, kernels, seeds, order"
+	@echo "make test-machines  the tests that train, as other machines would run them, and pipelines on several machines"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make docs   the documentation site: build/site/index.html"
 	@echo "make notebooks  execute docs/notebooks and keep the outputs"
@@ -92,6 +92,7 @@ test-all: lint
 
 test-machines: $(VENV)/.test
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python tests/machines.py
+	PYTHONPATH=tests:tests/end_to_end $(BIN)/python -m cluster
 
 notebooks: $(VENV)/.test
 	$(BIN)/python tests/notebooks.py

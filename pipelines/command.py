@@ -254,11 +254,12 @@ def run_pipeline(
             build(pipeline)
         except InputError as error:
             raise UsageError(error.reason, error.path, error.where) from None
-        result = runners.start(pipeline, options)
-        if options.get_all_options().get("template_location"):
-            logging.info("wrote the template %s", options.get_all_options()["template_location"])
-            return None
-        state = runners.wait(result, options, run.count)
+        with runners.written_here(options, args.output):
+            result = runners.start(pipeline, options)
+            if template := options.get_all_options().get("template_location"):
+                logging.info("wrote the template %s", template)
+                return None
+            state = runners.wait(result, options, run.count)
     if state not in (None, "DONE"):
         raise RuntimeError(f"the runner ended in state {state}")
     counters = runners.counters_of(result)

@@ -22,7 +22,7 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
 from parapet.pipelines.runners import LOST
 
 # A machine that is switched off says nothing: it is asked after so many seconds of silence, and has so many to answer.
-ASK_AFTER, ANSWER_WITHIN = 10, 20
+ASK_AFTER, ANSWER_WITHIN = 10, 60
 
 
 @cache

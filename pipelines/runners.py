@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +23,8 @@ LOST = "a worker is gone: it was killed, or its machine or its network is down; 
 _CONNECTING = 10.0  # seconds
 _NO_LIMIT = 10**8  # seconds: Beam ends its wait for a job after --job_server_timeout, too
 
+_LOSE_DATA = {"dask": "DaskRunner", "bundlebaseddirect": "BundleBasedDirectRunner"}
+
 # Runners that hand a job to a job service. What they start themselves runs it on this machine.
 _PORTABLE = ("portable", "flink", "spark", "prism", "kafkastreams")
 _STARTED_HERE = {"flink": "flink_master", "spark": "spark_master_url"}
@@ -30,17 +33,24 @@ _STARTED_HERE = {"flink": "flink_master", "spark": "spark_master_url"}
 def refused(argv: Sequence[str]) -> str:
     """Why the runner of a command line cannot be used; empty where it can."""
     values = dict(pairwise(argv)) | dict(flag.split("=", 1) for flag in argv if "=" in flag)
-    if "dask" not in values.get("--runner", "").lower() and not any(flag.startswith("--dask_") for flag in argv):
+    name = _short(values.get("--runner", ""))
+    if any(flag.startswith("--dask_") for flag in argv):
+        name = "dask"
+    if name not in _LOSE_DATA:
         return ""
     return (
-        "DaskRunner loses data: it runs only the last step of a pipeline and what that needs, and mixes the outputs of "
-        "steps that have several. Without --runner a command runs on this machine; docs/running.md names the others"
+        f"{_LOSE_DATA[name]} loses data without an error: it does not run all branches of a pipeline, and mixes the "
+        "outputs of a step that has several. Without --runner a command runs on this machine"
     )
 
 
+def _short(runner: str) -> str:
+    """``flink`` of ``FlinkRunner`` and of its full name."""
+    return runner.rpartition(".")[2].lower().removesuffix("runner")
+
+
 def _name(options: Any) -> str:
-    runner = options.get_all_options().get("runner") or ""
-    return str(runner).rpartition(".")[2].lower().removesuffix("runner")
+    return _short(str(options.get_all_options().get("runner") or ""))
 
 
 def on_dataflow(options: Any) -> bool:
@@ -131,6 +141,29 @@ def _is_here(address: str | None) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
+@contextmanager
+def written_here(options: Any, output: str) -> Iterator[None]:
+    """Raises RuntimeError after a run whose workers have written a folder of their own in place of a local output."""
+    if not on_job_service(options) or environment_type(options) == "LOOPBACK" or "://" in output:
+        yield
+        return
+    before = _manifest(output)
+    yield
+    after = _manifest(output)
+    if after == before if before else not any(names for _, _, names in os.walk(output)):
+        raise RuntimeError(
+            f"{output}: the workers have written folders of their own; give a gs:// path, or a shared one"
+        )
+
+
+def _manifest(output: str) -> tuple[int, int] | None:
+    """What tells one ``run.json`` from the next."""
+    with suppress(OSError):
+        found = os.stat(os.path.join(output, "run.json"))
+        return found.st_ino, found.st_mtime_ns
+    return None
+
+
 def start(pipeline: Any, options: Any) -> Any:
     """Starts a Beam pipeline, or runs it to its end; gives Beam's result."""
     given = options.get_all_options()
@@ -199,7 +232,7 @@ def _wait_for_service(job: Any) -> str:
         with suppress(grpc.RpcError):
             job.cancel()
         raise KeyboardInterrupt(
-            "the job service was asked to cancel the job; Beam's own runs it to the end all the same"
+            "the job service was asked to cancel the job. Beam's own does not: let it end before you run this again"
         ) from None
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,14 @@ def test_a_mistyped_flag_of_a_runner(capsys: pytest.CaptureFixture[str]) -> None
         ["--runner", "dask"],
         ["--runner=apache_beam.runners.dask.dask_runner.DaskRunner"],
         ["--dask_client_address=tcp://localhost:8786"],
+        ["--runner=BundleBasedDirectRunner"],
     ],
 )
-def test_dask_is_refused(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runners_that_lose_data_are_refused(
+    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["compose", "--output", str(tmp_path / "out"), *flags]) == 2
-    assert "DaskRunner loses data: it runs only the last step" in capsys.readouterr().err
+    assert "Runner loses data without an error: it does not run all branches" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -136,6 +140,23 @@ def test_local_paths_that_other_machines_may_not_see(endpoint: str, caplog: pyte
     assert caplog.messages == []
     check(*external, "--environment_config=pool:50000", sgd="corpus")
     assert caplog.messages == ["every worker must see the same files there: --output out, --sgd corpus"]
+
+
+def test_an_output_that_other_machines_wrote_for_themselves(tmp_path: Path) -> None:
+    flags = ["--runner=PortableRunner", "--environment_type=EXTERNAL", "--environment_config=pool:50000"]
+    external, manifest = PipelineOptions(flags), tmp_path / "out" / "run.json"
+    written = partial(runners.written_here, external, str(tmp_path / "out"))
+    with pytest.raises(RuntimeError, match=r"out: the workers have written folders of their own"), written():
+        (tmp_path / "out" / ".incomplete").mkdir(parents=True)
+    with written():
+        manifest.write_text("{}")
+    with pytest.raises(RuntimeError), written():
+        pass
+    with written():
+        (tmp_path / "new").write_text("{}")
+        (tmp_path / "new").rename(manifest)
+    with runners.written_here(PipelineOptions([]), str(tmp_path / "out")):
+        pass
 
 
 @pytest.mark.thorough
