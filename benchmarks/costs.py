@@ -52,7 +52,8 @@ class Size(NamedTuple):
       variants: of the schemas.
       env: shares of varied turns.
       rates: of turns out of domain.
-      sets: whether systems are scored on the sets, and these are released.
+      released: whether there is a release of all.
+      scored: whether the system is scored on all sets, or on one.
       seed: of the corpus.
       sgd: a corpus with variants to take instead.
     """
@@ -66,21 +67,22 @@ class Size(NamedTuple):
     variants: int
     env: str
     rates: str
-    sets: bool
+    released: bool
+    scored: bool
     seed: str = "0"
     sgd: Path | None = None
 
 
 FITTED = (
-    Size("small", 64, 1, (1, 1), 1, 50, 5, "[0.1, 0.5, 0.8]", "[0.1, 0.2]", True),
-    Size("middle", 500, 1, (1, 8), 4, 200, 1, "[0.5]", "[0.1]", False),
-    Size("wide", 250, 8, (8, 1), 5, 100, 3, "[0.1, 0.5]", "[0.05, 0.1, 0.2]", True),
-    Size("large", 2000, 2, (8, 4), 2, 1000, 5, "[0.1, 0.5, 0.8]", "[0.1, 0.2]", True),
+    Size("small", 64, 1, (1, 1), 1, 50, 5, "[0.1, 0.5, 0.8]", "[0.1, 0.2]", True, True),
+    Size("middle", 500, 1, (1, 8), 4, 200, 1, "[0.5]", "[0.1]", False, False),
+    Size("wide", 250, 8, (8, 1), 5, 100, 3, "[0.1, 0.5]", "[0.05, 0.1, 0.2]", True, True),
+    Size("large", 2000, 2, (8, 4), 2, 1000, 5, "[0.1, 0.5, 0.8]", "[0.1, 0.2]", True, False),
 )
 HELD_OUT = (
-    Size("a", 150, 3, (3, 2), 3, 80, 2, "[0.2, 0.6]", "[0.1]", True, "1"),
-    Size("b", 900, 1, (2, 6), 5, 400, 4, "[0.3]", "[0.05, 0.15]", True, "2"),
-    Size("c", 3500, 4, (12, 5), 1, 1500, 3, "[0.1, 0.3]", "[0.1, 0.3]", True, "3"),
+    Size("a", 150, 3, (3, 2), 3, 80, 2, "[0.2, 0.6]", "[0.1]", True, True, "1"),
+    Size("b", 800, 1, (2, 6), 5, 400, 4, "[0.3]", "[0.05, 0.15]", True, True, "2"),
+    Size("c", 3000, 4, (12, 5), 1, 1500, 3, "[0.1, 0.3]", "[0.1, 0.3]", False, False, "3"),
 )
 
 
@@ -261,7 +263,7 @@ def _suite(size: Size, folder: Path) -> str:
     growth.make_rewritings(folder / "rewrites.csv", workers)
     growth.make_chats(folder / "chats.jsonl", size.simulated)
     env, rates = size.env, size.rates
-    release = '[release]\nname = "costs"\nversion = "1.0.0"\n' if size.sets else ""
+    release = '[release]\nname = "costs"\nversion = "1.0.0"\n' if size.released else ""
     of_sets = f'splits = ["{split}"]'
     train = f'train_split = "train"\ntest_split = "{split}"'
     return f"""
@@ -289,7 +291,7 @@ max_bad = "50%"
 [[systems]]
 name = "Keywords"
 model = "parapet.evaluation.dst.baseline:Keywords"
-{"" if size.sets else 'sets = { typos = "@sets/typos/typos" }'}
+{"" if size.scored else 'sets = { typos = "@sets/typos/typos" }'}
 [[steps]]
 name = "evaluate"
 pipeline = "evaluate dst"
@@ -342,7 +344,7 @@ dialogues = [{size.simulated}, 10, 10]
 [[steps]]
 pipeline = "restaurants"
 sizes = {size.simulated // 4}
-babi_plus = {"true" if size.sets else "false"}
+babi_plus = {"true" if size.scored else "false"}
 [[steps]]
 pipeline = "anonymise"
 chats = ["{folder / "chats.jsonl"}"]
@@ -350,7 +352,7 @@ chats = ["{folder / "chats.jsonl"}"]
 name = "heard"
 pipeline = "speech_errors"
 sgd = "{heard}"
-wer = {"0.2" if size.sets else "0.1,0.2"!r}
+wer = {"0.2" if size.scored else "0.1,0.2"!r}
 language_model = "own"
 snr = [15, 12, 9, 6]
 {release}

@@ -30,13 +30,14 @@ class Plan(msgspec.Struct, frozen=True):
 
     Attributes:
       costs: an estimate for each step.
-      seconds: how long each step is expected to take on one core, from the last time or from the estimate.
+      seconds: how long each step is expected to take on one core: as the last time, or as estimated; None where
+        nobody knows.
       free: megabytes that there is room for.
       bills: of steps with paid engines, what their commands say that they would send, and what it costs.
     """
 
     costs: dict[str, StepCost]
-    seconds: dict[str, float]
+    seconds: dict[str, float | None]
     free: float
     bills: dict[str, str]
 
@@ -79,7 +80,7 @@ def make_plan(
     scored = {name: parsed(step, state.output) for name, step in graph.steps.items() if step.pipeline == "evaluate"}
     costs = estimate(graph, {**scored, **flags}, names, state, suite.folder, speed)
     last = {name: record.seconds for name, record in state.records.items() if record.seconds}
-    seconds = {name: last.get(name, cost.cpu or 0.0) for name, cost in costs.items()}
+    seconds = {name: last.get(name, cost.cpu) for name, cost in costs.items()}
     free = shutil.disk_usage(_existing(state.output)).free / 1e6
     return Plan(costs, seconds, free, _bills(graph, commands, suite.folder))
 
@@ -143,13 +144,16 @@ def _existing(path: Path) -> Path:
     return path if path.exists() or path == path.parent else _existing(path.parent)
 
 
-def total_seconds(graph: Graph, seconds: Mapping[str, float], jobs: int) -> float:
-    """How long steps take side by side: the longest chain, or all work shared by the workers, whichever is more."""
+def total_seconds(graph: Graph, seconds: Mapping[str, float | None], jobs: int) -> float:
+    """How long steps take side by side: the longest chain, or all work shared by the workers, whichever is more.
+
+    Those that nobody knows are left out.
+    """
     ends: dict[str, float] = {}
     for name in graph.steps:
         if name in seconds:
-            ends[name] = seconds[name] + max((ends.get(need, 0.0) for need in graph.needs[name]), default=0.0)
-    return max(max(ends.values(), default=0.0), sum(seconds.values()) / jobs)
+            ends[name] = (seconds[name] or 0.0) + max((ends.get(need, 0.0) for need in graph.needs[name]), default=0.0)
+    return max(max(ends.values(), default=0.0), total(seconds.values()) / jobs)
 
 
 def _bills(graph: Graph, commands: Mapping[str, Sequence[str]], folder: Path) -> dict[str, str]:

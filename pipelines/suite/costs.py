@@ -21,6 +21,7 @@ import msgspec
 from parapet.pipelines.suite.state import State
 from parapet.pipelines.suite.steps import Graph
 from parapet.pipelines.suite.work import Inputs, NotEstimated, Work, work_of
+from parapet.pipelines.workers import AUTO
 
 TABLE = Path(__file__).with_name("costs.json")
 START = "start"  # the coefficient of every run
@@ -87,6 +88,7 @@ def estimate(
     for name in stale:
         work, record = found[name], state.records.get(name)
         cost = StepCost(reason=str(work)) if isinstance(work, NotEstimated) else cost_of(work, speed)
+        cost = _with_workers(cost, getattr(flags[name], "workers", AUTO))
         if cost.cpu is None and record is not None and record.cpu:
             reason = f"as last time: {cost.reason}"
             cost = msgspec.structs.replace(cost, cpu=record.cpu, memory=record.memory, reason=reason)
@@ -127,6 +129,13 @@ def cost_of(work: Work, speed: float = 1.0) -> StepCost:
     return StepCost(
         cpu=known[CPU] * speed, memory=known[MEMORY], written=known[WRITTEN], counts=work.counts, reason=reason
     )
+
+
+def _with_workers(cost: StepCost, workers: int | str) -> StepCost:
+    """The cost with processes of its own, each of which starts anew; ``auto`` is none in a suite."""
+    if cost.memory is None or not isinstance(workers, int) or workers < 2:
+        return cost
+    return msgspec.structs.replace(cost, memory=cost.memory + workers * read_table().rows[SUITE][MEMORY][START] / 2)
 
 
 def predict(coefficients: Mapping[str, float], counts: Mapping[str, float]) -> float:

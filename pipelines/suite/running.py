@@ -80,7 +80,7 @@ class Shown(Display):
       title: of the suite.
       names: the steps.
       logs: the folder of their logs.
-      estimates: seconds of those that are expected to run.
+      estimates: seconds of those that are expected to run; None where nobody knows.
       remaining: how long steps take side by side, given their seconds.
     """
 
@@ -89,19 +89,21 @@ class Shown(Display):
         title: str,
         names: Sequence[str],
         logs: Path,
-        estimates: Mapping[str, float],
+        estimates: Mapping[str, float | None],
         remaining: Callable[[Mapping[str, float]], float],
     ) -> None:
         super().__init__(title, len(names))
         self.logs, self.estimates, self.remaining = logs, dict(estimates), remaining
 
     def seconds_left(self) -> float | None:
-        """What the steps that have not ended will take."""
+        """What the steps that have not ended will take; None where nobody knows that of one of them."""
         left = {**self.estimates}
         for name, _, pace, seconds in self._states():
             # What a step counts says more than an estimate from the size of the corpus.
-            left[name] = pace.seconds_left or max(self.estimates.get(name, 0.0) - seconds, 1.0)
-        return self.remaining(left) if left else None
+            estimate = self.estimates.get(name, 0.0)
+            left[name] = pace.seconds_left or (None if estimate is None else max(estimate - seconds, 1.0))
+        known = {name: seconds for name, seconds in left.items() if seconds is not None}
+        return self.remaining(known) if known and len(known) == len(left) else None
 
     def ended(self, step: Step, outcome: Outcome) -> None:
         """A step has ended, or need not run."""
@@ -169,7 +171,7 @@ class Runner:
       runner_flags: flags of Beam's own, for the steps that run on Beam.
       jobs: how many run at a time.
       shown: shows what happens.
-      seconds: an estimate for each step: the longest chains start first.
+      seconds: an estimate for each step, or None: the longest chains start first.
     """
 
     def __init__(
@@ -180,7 +182,7 @@ class Runner:
         runner_flags: Sequence[str],
         jobs: int,
         shown: Shown,
-        seconds: Mapping[str, float],
+        seconds: Mapping[str, float | None],
     ) -> None:
         self.graph, self.state, self.folder, self.runner_flags = graph, state, folder, runner_flags
         self.jobs, self.shown = jobs, shown
@@ -315,12 +317,17 @@ def _usage() -> Usage:
     return Usage(own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime, kilobytes / 1024)
 
 
-def _chains(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]:
-    """Of each step how long it takes with the longest chain of steps that wait for it."""
+def _chains(graph: Graph, seconds: Mapping[str, float | None]) -> dict[str, float]:
+    """Of each step how long it takes with the longest chain of steps that wait for it.
+
+    What nobody knows, such as trainings, is taken to be as long as the longest of the others.
+    """
     length: dict[str, float] = {}
+    longest = max((known for known in seconds.values() if known is not None), default=1.0)
     for name in reversed(graph.steps):
         waiting = [length[other] for other, needs in graph.needs.items() if name in needs and other in length]
-        length[name] = seconds.get(name, 1.0) + max(waiting, default=0.0)
+        own = seconds.get(name, 1.0)
+        length[name] = (longest if own is None else own) + max(waiting, default=0.0)
     return length
 
 

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.pipelines.main import main
-from parapet.pipelines.suite.amounts import Amounts, count, splits, total, variants
-from parapet.pipelines.suite.checks import Plan, warnings_of
+from parapet.pipelines.suite.amounts import Amounts, count, splits, variants
+from parapet.pipelines.suite.amounts import total as total_of
+from parapet.pipelines.suite.checks import Plan, make_plan, warnings_of
 from parapet.pipelines.suite.costs import (
     START,
     SUITE,
@@ -26,10 +27,12 @@ from parapet.pipelines.suite.costs import (
     peak,
     predict,
     read_table,
+    total,
     works,
 )
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.options import lacks, parsed
+from parapet.pipelines.suite.running import DONE, Outcome, Shown, _chains
 from parapet.pipelines.suite.state import State
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.pipelines.suite.work import NotEstimated, Work
@@ -178,6 +181,30 @@ def test_on_a_slower_machine_only_the_time_grows(tmp_path: Path) -> None:
         assert (slow[name].memory, slow[name].written) == (cost.memory, cost.written)
 
 
+def test_workers_of_a_step_take_memory(tmp_path: Path) -> None:
+    make(tmp_path, 1)
+    alone = estimated(str(tmp_path / "suite.toml"), tmp_path)["sets/typos"].memory or 0
+    with (tmp_path / "suite.toml").open("a", encoding="utf-8") as file:
+        file.write('[[steps]]\nname = "by_three"\npipeline = "perturb typos"\nenv = [0.5]\nworkers = 3\n')
+    with_workers = estimated(str(tmp_path / "suite.toml"), tmp_path)["by_three"].memory or 0
+    assert with_workers > alone + 3 * 50
+
+
+def test_a_step_that_nobody_knows_begins_before_others(tmp_path: Path) -> None:
+    make(tmp_path, 1)
+    (tmp_path / "my_model.py").touch()
+    suite, state = read_suite(str(tmp_path / "suite.toml"), []), State(tmp_path / "out")
+    graph = make_graph(suite, state.sets_of, lacks)
+    plan = make_plan(suite, graph, list(graph.steps), state, [])
+    assert plan.seconds["scored_with_a_model"] is None
+    lengths = _chains(graph, plan.seconds)
+    assert lengths["scored_with_a_model"] == max(seconds for seconds in plan.seconds.values() if seconds is not None)
+    with Shown("a suite", list(graph.steps), tmp_path, plan.seconds, lambda left: sum(left.values())) as shown:
+        assert shown.seconds_left() is None
+        shown.ended(graph.steps["scored_with_a_model"], Outcome(DONE))
+        assert shown.seconds_left() == pytest.approx(total(plan.costs[one].cpu for one in shown.estimates))
+
+
 def test_predicted_outputs_are_those_that_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(tmp_path, 2)
     text = (tmp_path / "suite.toml").read_text(encoding="utf-8").partition('[[steps]]\nname = "scored_with')[0]
@@ -200,7 +227,7 @@ def test_predicted_outputs_are_those_that_are_written(tmp_path: Path, capsys: py
     ):
         work = before[name]
         assert isinstance(work, Work)
-        predicted, written = total(work.output.values()), total(count(output / name).values())
+        predicted, written = total_of(work.output.values()), total_of(count(output / name).values())
         tolerance = 0.5 if name == "few_shot" else 0.25
         assert predicted.dialogues == pytest.approx(written.dialogues, rel=tolerance), name
         assert predicted.turns == pytest.approx(written.turns, rel=tolerance), name
