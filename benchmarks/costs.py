@@ -35,6 +35,7 @@ from parapet.pipelines.suite.work import NotEstimated
 
 _ANSWERS, _SERVICES = 1420, 6  # of the sample
 MOST = 1.5  # how far an estimate may be from what is measured, as a factor
+_DIALOGUES = "MB written"  # the count of them
 KINDS = (costs.CPU, costs.MEMORY, costs.WRITTEN)
 _LEAST = {costs.CPU: 0.1, costs.MEMORY: 10.0, costs.WRITTEN: 0.1}  # below that nobody minds a wrong estimate
 
@@ -77,12 +78,12 @@ FITTED = (
     Size("small", 64, 1, (1, 1), 1, 50, 5, "[0.1, 0.5, 0.8]", "[0.1, 0.2]", True, True),
     Size("middle", 500, 1, (1, 8), 4, 200, 1, "[0.5]", "[0.1]", False, False),
     Size("wide", 250, 8, (8, 1), 5, 100, 3, "[0.1, 0.5]", "[0.05, 0.1, 0.2]", True, True),
-    Size("large", 2000, 2, (8, 4), 2, 1000, 5, "[0.1, 0.5, 0.8]", "[0.1, 0.2]", True, False),
+    Size("large", 2000, 2, (8, 4), 20, 1000, 5, "[0.1, 0.5, 0.8]", "[0.1, 0.2]", True, False),
 )
 HELD_OUT = (
     Size("a", 150, 3, (3, 2), 3, 80, 2, "[0.2, 0.6]", "[0.1]", True, True, "1"),
     Size("b", 800, 1, (2, 6), 5, 400, 4, "[0.3]", "[0.05, 0.15]", True, True, "2"),
-    Size("c", 3000, 4, (12, 5), 1, 1500, 3, "[0.1, 0.3]", "[0.1, 0.3]", False, False, "3"),
+    Size("c", 3000, 4, (12, 5), 10, 1500, 3, "[0.1, 0.3]", "[0.1, 0.3]", False, False, "3"),
 )
 
 
@@ -153,7 +154,7 @@ def run(size: Size, root: Path, keep: bool) -> list[Measured]:
         known = {kind: getattr(estimate, kind) or 0.0 for kind in KINDS}
         real = {costs.CPU: record.cpu, costs.MEMORY: record.memory, costs.WRITTEN: _megabytes(output / name)}
         rows.append(Measured(size.name, name, work.row, work.counts, known, real))
-    counts = {"MB written": sum(one.measured[costs.WRITTEN] for one in rows)}
+    counts = {_DIALOGUES: sum(one.measured[costs.WRITTEN] for one in rows)}
     rows.append(
         Measured(
             size.name, "the suite itself", costs.SUITE, counts, _estimated(costs.SUITE, counts, speed), {costs.CPU: own}
@@ -180,7 +181,7 @@ def fitted(found: Sequence[Measured]) -> dict[str, Any]:
     for row in sorted({one.row for one in found}):
         those = [one for one in found if one.row == row]
         kinds = [kind for kind in KINDS if kind in those[0].measured]
-        rows[row] = {kind: _fit([(one.counts, one.measured[kind]) for one in those]) for kind in kinds}
+        rows[row] = {kind: _fit([(_counts(one, kind), one.measured[kind]) for one in those]) for kind in kinds}
     rows[costs.SUITE] |= {costs.MEMORY: {costs.START: _rounded(_start().memory)}, costs.WRITTEN: {}}
     units = {costs.CPU: "seconds, user and system", costs.MEMORY: "MB, the sum of the peaks of all processes"}
     return {
@@ -189,6 +190,12 @@ def fitted(found: Sequence[Measured]) -> dict[str, Any]:
         "units": {**units, costs.WRITTEN: "MB"},
         "rows": rows,
     }
+
+
+def _counts(one: Measured, kind: str) -> dict[str, float]:
+    """The counts that a cost may depend on. What is written is in proportion to the dialogues that are written."""
+    known = _DIALOGUES in one.counts and kind == costs.WRITTEN
+    return {_DIALOGUES: one.counts[_DIALOGUES]} if known else one.counts
 
 
 def _fit(points: Sequence[tuple[Mapping[str, float], float]]) -> dict[str, float]:
@@ -298,6 +305,19 @@ pipeline = "evaluate dst"
 reference = "@corpus"
 split = "{split}"
 predictions = "@corpus"
+[[steps]]
+name = "generated"
+pipeline = "evaluate generation"
+reference = "@corpus"
+split = "{split}"
+predictions = "reference"
+{'variants = "@rewrite"' if size.scored else ""}
+[[steps]]
+name = "validity"
+pipeline = "evaluate validity"
+reference = "@corpus"
+split = "{split}"
+sets = {{ typos = "@sets/typos/typos"{', simple = "@sets/simple/simple"' if size.scored else ""} }}
 [[steps]]
 name = "variations"
 pipeline = "language_variations"

@@ -22,6 +22,7 @@ from parapet.transforms.text import counted
 
 if TYPE_CHECKING:
     from parapet.pipelines.suite.checks import Plan
+    from parapet.pipelines.suite.costs import StepCost
     from parapet.pipelines.suite.running import Outcome
     from parapet.pipelines.suite.state import State
     from parapet.pipelines.suite.steps import Graph
@@ -214,26 +215,35 @@ def _show(config: Config) -> None:
             say(f"{name:24} unchanged{after}")
             continue
         cost = costs[name]
-        cells = [
-            "-" if cost.cpu is None else _duration(cost.cpu),
-            "-" if cost.memory is None else shown(cost.memory),
-            "-" if cost.written is None else shown(cost.written),
-        ]
-        how = f" ({'not estimated: ' * (cost.cpu is None)}{cost.reason})" if cost.reason else ""
-        say(f"{name:24} {' '.join(f'{cell:>8}' for cell in cells)}{after}{how}")
+        why = f" ({'not estimated: ' * (cost.cpu is None)}{cost.reason})" if cost.reason else ""
+        say(f"{_row(name, cost)}{after}{why}")
     if plan is None:
         say("nothing has changed: nothing would run")
         return
     _show_bills(plan)
-    unknown = sum(cost.cpu is None for cost in costs.values())
-    cpu, megabytes = total(cost.cpu for cost in costs.values()), total(cost.written for cost in costs.values())
-    but = f" without {counted(unknown, 'step')} not estimated" if unknown else ""
-    wall = total_seconds(config.graph, plan.seconds, config.jobs)
+    known = [cost for cost in costs.values() if cost.cpu is not None]
+    if not known:
+        say(f"{counted(len(stale), 'step')} would run; nothing is known of what they cost")
+        return
+    say(_row("the suite itself", plan.own))
+    cpu = total([plan.own.cpu, *(cost.cpu for cost in known)])
+    wall = total_seconds(config.graph, plan.seconds, config.jobs) + (plan.own.cpu or 0.0)
+    unknown = counted(len(costs) - len(known), "step")
     say(
-        f"{counted(len(stale), 'step')} would run: {_duration(cpu)} of CPU time{but}, about {_duration(wall)} on "
+        f"{counted(len(stale), 'step')} would run: {_duration(cpu)} of CPU time, about {_duration(wall)} on "
         f"{counted(config.jobs, 'core')}; up to {shown(peak(costs, config.jobs))} of memory; "
-        f"{shown(megabytes)} to write, {shown(plan.free)} free"
+        f"{shown(total(cost.written for cost in costs.values()))} to write, {shown(plan.free)} free"
+        + (f"; without {unknown} that cannot be estimated" if len(known) < len(costs) else "")
     )
+
+
+def _row(name: str, cost: StepCost) -> str:
+    """A line of the table of costs."""
+    from parapet.pipelines.suite.checks import shown
+
+    sizes = ["-" if size is None else shown(size) for size in (cost.memory, cost.written)]
+    cells = ["-" if cost.cpu is None else _duration(cost.cpu), *sizes]
+    return f"{name:24} {' '.join(f'{cell:>8}' for cell in cells)}"
 
 
 def _show_bills(plan: Plan) -> None:

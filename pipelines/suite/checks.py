@@ -14,12 +14,13 @@ import msgspec
 from parapet.pipelines.command import check_there
 from parapet.pipelines.dispatch import canonical
 from parapet.pipelines.flags import StrictParser
-from parapet.pipelines.suite.costs import StepCost, estimate, memory_of_machine, peak, total
+from parapet.pipelines.suite.costs import SUITE, StepCost, cost_of, estimate, memory_of_machine, peak, total
 from parapet.pipelines.suite.options import command_line, parsed, parser_of
 from parapet.pipelines.suite.references import references, resolved
 from parapet.pipelines.suite.state import State
 from parapet.pipelines.suite.steps import Graph, Step
 from parapet.pipelines.suite.suite_file import SuiteFile
+from parapet.pipelines.suite.work import Work
 from parapet.schemas.errors import InputError
 
 PAID = ("google", "azure")  # engines that bill what they are sent
@@ -30,6 +31,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     Attributes:
       costs: an estimate for each step.
+      own: an estimate for what the suite does besides: its start, and the hashes of what is written.
       seconds: how long each step is expected to take on one core: as the last time, or as estimated; None where
         nobody knows.
       free: megabytes that there is room for.
@@ -37,6 +39,7 @@ class Plan(msgspec.Struct, frozen=True):
     """
 
     costs: dict[str, StepCost]
+    own: StepCost
     seconds: dict[str, float | None]
     free: float
     bills: dict[str, str]
@@ -82,7 +85,8 @@ def make_plan(
     last = {name: record.seconds for name, record in state.records.items() if record.seconds}
     seconds = {name: last.get(name, cost.cpu) for name, cost in costs.items()}
     free = shutil.disk_usage(_existing(state.output)).free / 1e6
-    return Plan(costs, seconds, free, _bills(graph, commands, suite.folder))
+    own = cost_of(Work(SUITE, {"MB written": total(cost.written for cost in costs.values())}), speed)
+    return Plan(costs, own, seconds, free, _bills(graph, commands, suite.folder))
 
 
 def warnings_of(plan: Plan, jobs: int) -> Iterator[str]:

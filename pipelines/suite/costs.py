@@ -151,8 +151,7 @@ def total(costs: Iterable[float | None]) -> float:
 def peak(costs: Mapping[str, StepCost], jobs: int) -> float:
     """Megabytes of so many steps side by side, in the worst case: of those that need most, and of the suite itself."""
     largest = sorted((one.memory or 0.0 for one in costs.values()), reverse=True)
-    suite = read_table().rows[SUITE][MEMORY]
-    return sum(largest[:jobs]) + predict(suite, {})
+    return sum(largest[:jobs]) + predict(read_table().rows[SUITE][MEMORY], {})
 
 
 def memory_of_machine() -> float | None:

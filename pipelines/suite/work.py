@@ -182,9 +182,9 @@ def _rewrite(step: Step, flags: Namespace, inputs: Inputs) -> Work:
         for split, schema in one.items()
         if split in corpus
     }
-    return Work(
-        "rewrite", {"MB": total(corpus.values()).megabytes, "MB written": total(output.values()).megabytes}, output
-    )
+    services = sum(schema.services for one in variants.values() for schema in one.values())
+    counts = {"MB": total(corpus.values()).megabytes, "services": services}
+    return Work("rewrite", {**counts, "MB written": total(output.values()).megabytes}, output)
 
 
 def _augment(step: Step, flags: Namespace, inputs: Inputs) -> Work:
@@ -228,9 +228,8 @@ def _unseen_services(step: Step, flags: Namespace, inputs: Inputs) -> Work:
             output[f"{name}/{split}"] = one.times(touching if one is test else 1 - touching)
         if flags.test_seen:
             output[f"{name}/test_seen"] = test.times(1 - touching)
-    here = total(corpus.values())
-    counts = {"MB": here.megabytes, "services": here.services * len(held)}
-    return Work("unseen_services", {**counts, "MB written": total(output.values()).megabytes}, output)
+    read = total(corpus.values()).megabytes
+    return Work("unseen_services", {"MB": read, "MB written": total(output.values()).megabytes}, output)
 
 
 def _back_translate(step: Step, flags: Namespace, inputs: Inputs) -> Work:
@@ -303,14 +302,7 @@ def _anonymise(step: Step, flags: Namespace, inputs: Inputs) -> Work:
 
 
 def _evaluate_dst(step: Step, flags: Namespace, inputs: Inputs) -> Work:
-    original = total(inputs.corpus(flags.reference, flags.split).values())
-    scored = {"original": original}
-    if flags.variants:
-        for name, one in inputs.variants(flags.variants, flags.variant).items():
-            scored[name] = total(amounts.splits(one, [flags.split]).values())
-    for given in flags.sets:
-        name, _, path = given.partition("=")
-        scored[name] = total(inputs.corpus(path, flags.split).values())
+    scored = _scored(flags, inputs)
     turns = sum(one.turns for one in scored.values())
     resampled = _resampled(scored, flags.replicates)
     counts = {"sets": float(len(scored)), "turns": turns, "dialogues and 1,000 replicates": resampled}
@@ -318,6 +310,33 @@ def _evaluate_dst(step: Step, flags: Namespace, inputs: Inputs) -> Work:
         counts["turns of Keywords"] = turns
     reason = f"how long {flags.model} takes depends on the model" if flags.model not in (None, *_BASELINES) else ""
     return Work("evaluate dst", counts, {f"rows/{name}": one for name, one in scored.items()}, reason)
+
+
+def _evaluate_generation(step: Step, flags: Namespace, inputs: Inputs) -> Work:
+    scored = _scored(flags, inputs)
+    counts = {"sets": float(len(scored)), "turns": sum(one.turns for one in scored.values())}
+    reason = "" if flags.scorer == "lexical" else f"how long the scorer {flags.scorer} takes depends on its model"
+    return Work("evaluate generation", counts, {f"rows/{name}": one for name, one in scored.items()}, reason)
+
+
+def _evaluate_validity(step: Step, flags: Namespace, inputs: Inputs) -> Work:
+    scored = [total(inputs.corpus(given.partition("=")[2], flags.split).values()) for given in flags.sets or ()]
+    reason = "how long a classifier takes depends on the model" if flags.classifier else ""
+    return Work("evaluate validity", {"turns": sum(one.turns for one in scored)}, {}, reason)
+
+
+def _scored(flags: Namespace, inputs: Inputs) -> dict[str, Amounts]:
+    """The original, the variants and the sets of an evaluation, by name. A variant may be a schema alone."""
+    original = total(inputs.corpus(flags.reference, flags.split).values())
+    scored = {"original": original}
+    if flags.variants:
+        for name, one in inputs.variants(flags.variants, flags.variant).items():
+            found = total(amounts.splits(one, [flags.split]).values())
+            scored[name] = found if found.turns else original.under(found)
+    for given in flags.sets:
+        name, _, path = given.partition("=")
+        scored[name] = total(inputs.corpus(path, flags.split).values())
+    return scored
 
 
 def _compare(step: Step, flags: Namespace, inputs: Inputs) -> Work:
@@ -362,6 +381,8 @@ _WORK: Mapping[str, Callable[[Step, Namespace, Inputs], Work]] = {
     "compose": _compose,
     "compose_variations": _compose_variations,
     "evaluate dst": _evaluate_dst,
+    "evaluate generation": _evaluate_generation,
+    "evaluate validity": _evaluate_validity,
     "few_shot": _few_shot,
     "hits": _hits,
     "language_variations": _language_variations,
