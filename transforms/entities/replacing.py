@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -172,10 +171,13 @@ def _check_states(before: Dialogue, after: Dialogue, found: DialogueValues) -> N
         said_before += said
         said_after += said if new.utterance == old.utterance else f"{' '.join(words(new.utterance))} "
         for service, slot, listed, now in _states(old, new):
-            group = next((of[value] for value in listed if value in of), None)
-            if group is None or not group.replacement or (service, slot, tuple(listed)) in done:
+            known = (service, slot, tuple(listed))
+            if known in done:
                 continue
-            done.add((service, slot, tuple(listed)))
+            done.add(known)
+            group = next((of[value] for value in listed if value in of), None)
+            if group is None or not group.replacement:
+                continue
             if _said(listed, said_before, group) and not _said(now, said_after, group):
                 reason = f"state_differs: the value of {slot!r} had been said, and now is not"
                 raise InputError(reason, "", f"turns[{position}]")
@@ -271,11 +273,22 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
 
 
 def _copied(raw: dict[str, Any]) -> dict[str, Any]:
-    try:
-        made: dict[str, Any] = pickle.loads(pickle.dumps(raw, pickle.HIGHEST_PROTOCOL))  # noqa: S301 (our own; faster than deepcopy)
-    except RecursionError:
-        raise InputError("not_sgd: nested too deeply") from None
-    return made
+    """A dialogue of which everything that may be replaced is a copy."""
+    turns = [{**turn, "frames": [_copied_frame(frame) for frame in turn["frames"]]} for turn in raw["turns"]]
+    return {**raw, "turns": turns}
+
+
+def _copied_frame(frame: dict[str, Any]) -> dict[str, Any]:
+    copy = dict(frame)
+    for key in ("slots", "actions", "service_results"):
+        if frame.get(key):
+            copy[key] = [dict(one) for one in frame[key]]
+    for key, values in (("state", "slot_values"), ("service_call", "parameters")):
+        if frame.get(key):
+            copy[key] = dict(frame[key])
+            if values in copy[key]:
+                copy[key][values] = dict(copy[key][values])
+    return copy
 
 
 def write_utterance(turn: dict[str, Any], edits: Sequence[Edit], position: int = 0) -> bool:

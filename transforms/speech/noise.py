@@ -94,22 +94,33 @@ def recordings(folder: str) -> Noise:
     return Noise("recordings", f"recordings:{_hash(*digests).hex()[:12]}", tuple(files))
 
 
-def through_noise(speech: Samples, noise: Noise, snr: float, key: str) -> Samples:
-    """Speech at a common level, with silence around it, dither and noise.
+class Mixer:
+    """Speech at a common level, with silence around it, dither and noise, at any signal-to-noise ratio.
 
     Args:
       speech: the samples.
       noise: what is added.
-      snr: by how many dB the noise is below the speech: mean power without pauses to mean power.
       key: the same key gives the same noise.
     """
-    drawn = np.random.default_rng(int.from_bytes(_hash(VERSION, noise.name, key), "big"))
-    power = active_power(speech)
-    louder = LEVEL * 10 ** (-snr / 20)
-    sound = np.pad(speech * (LEVEL / np.sqrt(power) if power else 0.0), _PADDING)
-    dither = drawn.standard_normal(len(sound)) * _DITHER
-    sound += _stretch(noise, len(sound), drawn) * louder
-    return to_samples(sound / max(1.0, louder / _LOUDEST) + dither)
+
+    def __init__(self, speech: Samples, noise: Noise, key: str) -> None:
+        drawn = np.random.default_rng(int.from_bytes(_hash(VERSION, noise.name, key), "big"))
+        power = active_power(speech)
+        self._speech = np.pad(speech * (LEVEL / np.sqrt(power) if power else 0.0), _PADDING)
+        self._dither = drawn.standard_normal(len(self._speech)) * _DITHER
+        self._noise = _stretch(noise, len(self._speech), drawn)
+
+    def at(self, snr: float) -> Samples:
+        """The sound. The noise is so many dB below the speech: mean power without pauses to mean power."""
+        louder = LEVEL * 10 ** (-snr / 20)
+        sound = self._noise * louder
+        sound += self._speech
+        return to_samples(sound / max(1.0, louder / _LOUDEST) + self._dither)
+
+
+def through_noise(speech: Samples, noise: Noise, snr: float, key: str) -> Samples:
+    """The sound of a :class:`Mixer` at one ratio."""
+    return Mixer(speech, noise, key).at(snr)
 
 
 def _stretch(noise: Noise, n: int, drawn: np.random.Generator) -> Sound:

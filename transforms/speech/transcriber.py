@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
@@ -72,12 +73,21 @@ class Channel(msgspec.Struct, frozen=True):
         """Whether one of the engines costs money."""
         return self.synthesiser.dollars_per_million > 0 or self.recogniser.dollars_per_hour > 0
 
+    @property
+    def parallel(self) -> bool:
+        """Whether one of the engines takes several texts at a time."""
+        return max(self.synthesiser.parallel, self.recogniser.parallel) > 1
+
     def key(self, utterance: Utterance, snr: float) -> str:
         """A hash of everything that determines a transcript."""
         engines = [self.synthesiser.name, self.recogniser.name]
         rules = [noises.VERSION, self.rules.id]
         what = [*rules, *engines, self.noise.name, stable_hash(self.seed), utterance.voice, utterance.text, snr]
         return hashlib.sha256(msgspec.json.encode(what)).hexdigest()
+
+
+def _file_of(shard: str) -> str:
+    return f"heard/{shard}.json"
 
 
 Results = dict[tuple[Utterance, float], Transcript | Failure]
@@ -96,6 +106,22 @@ class Transcriber:
         self.decoded = 0
         self._open: set[str] = set()
         self._lock, self._opening = Lock(), Lock()
+        self._last: tuple[Utterance, noises.Mixer] | None = None
+        self._kept: tuple[str, dict[str, Transcript]] | None = None  # a file of the cache, while it is used
+
+    @contextmanager
+    def using(self, shard: str) -> Iterator[None]:
+        """Reads the cached transcripts of a shard once, and writes them once, unless one of the engines costs money."""
+        file = _file_of(shard)
+        cached = self._read(file)
+        before = len(cached)
+        self._kept = file, cached
+        try:
+            yield
+        finally:
+            self._kept = None
+            if len(cached) > before and not self.channel.paid:
+                self._write(file, cached)
 
     def close(self) -> None:
         """Closes the engines."""
@@ -110,8 +136,9 @@ class Transcriber:
           shard: the group of the utterances: their transcripts are cached in one file.
           utterances: (utterance, ratios in dB).
         """
-        file = f"heard/{shard}.json"
-        cached = self._read(file)
+        file = _file_of(shard)
+        is_kept = self._kept is not None and self._kept[0] == file
+        cached = self._kept[1] if self._kept is not None and is_kept else self._read(file)
         results, todo = self._look_up(utterances, cached)
         if not todo:
             return results
@@ -120,8 +147,7 @@ class Transcriber:
 
         def transcribe(item: tuple[Utterance, list[float]]) -> None:
             utterance, ratios = item
-            speech = speeches[utterance] if utterance in speeches else self._speech_or_failure(utterance)
-            fresh = self._recognise(utterance, ratios, speech)
+            fresh = self._recognise(utterance, ratios, self._mixer_of(utterance, speeches))
             with self._lock:
                 for (utterance, snr), result in fresh.items():
                     if isinstance(result, Transcript):
@@ -132,13 +158,13 @@ class Transcriber:
                     self._write(file, cached)
 
         self._in_threads(transcribe, todo, self.channel.recogniser.parallel)
-        if not self.channel.paid:
+        if not (is_kept or self.channel.paid):
             self._write(file, cached)
         return results
 
     def samples(self, utterance: Utterance, snr: float) -> Samples:
         """The sound that is recognised. Raises Refused or Stopped."""
-        return self._with_noise(utterance, self._speech(utterance), snr)
+        return self._mixer(utterance, self._speech(utterance)).at(snr)
 
     def _look_up(
         self, utterances: Iterable[tuple[Utterance, Sequence[float]]], cached: Mapping[str, Transcript]
@@ -177,14 +203,28 @@ class Transcriber:
         except Refused as error:
             return Failure(error.reason)
 
-    def _recognise(self, utterance: Utterance, ratios: Sequence[float], speech: Samples | Failure) -> Results:
+    def _mixer_of(
+        self, utterance: Utterance, speeches: Mapping[Utterance, Samples | Failure]
+    ) -> noises.Mixer | Failure:
+        """What was mixed last is kept: an utterance is heard at one ratio after another."""
+        last = self._last
+        if last is not None and last[0] == utterance:
+            return last[1]
+        speech = speeches[utterance] if utterance in speeches else self._speech_or_failure(utterance)
         if isinstance(speech, Failure):
-            return {(utterance, snr): speech for snr in ratios}
+            return speech
+        mixer = self._mixer(utterance, speech)
+        self._last = utterance, mixer
+        return mixer
+
+    def _recognise(self, utterance: Utterance, ratios: Sequence[float], mixer: noises.Mixer | Failure) -> Results:
+        if isinstance(mixer, Failure):
+            return {(utterance, snr): mixer for snr in ratios}
         recogniser = self.channel.recogniser
         results: Results = {}
         for snr in ratios:
             try:
-                samples = self._with_noise(utterance, speech, snr)
+                samples = mixer.at(snr)
                 words = self._call(recogniser, partial(recogniser.hear, samples))
                 results[utterance, snr] = self._transcript(words, samples)
             except Refused as error:
@@ -221,9 +261,8 @@ class Transcriber:
             handle.write(sound_bytes(speech, "flac"))
         return speech
 
-    def _with_noise(self, utterance: Utterance, speech: Samples, snr: float) -> Samples:
-        key = f"{self.channel.seed}\0{utterance.voice}\0{utterance.text}"
-        return noises.through_noise(speech, self.channel.noise, snr, key)
+    def _mixer(self, utterance: Utterance, speech: Samples) -> noises.Mixer:
+        return noises.Mixer(speech, self.channel.noise, f"{self.channel.seed}\0{utterance.voice}\0{utterance.text}")
 
     def _open_once(self, engine: Synthesiser | Recogniser) -> None:
         with self._opening:

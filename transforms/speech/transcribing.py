@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
@@ -114,15 +115,45 @@ class Sample(beam.PTransform):
 
     def expand(self, uses: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
         """PCollection of (Utterance, Occurrence) to those of (ratio, (errors, words)) and of reasons of failures."""
-        transcribed = (
+        quietest, *between, loudest = self.ratios
+        chosen = (
             uses
             | "Texts" >> beam.Map(lambda use: (use[0].voice, use[0].text))  # a key must be of plain types
             | "Distinct" >> beam.Distinct()
             | "Choose" >> beam.combiners.Top.Smallest(self.size, key=drawn_order)
-            | "Transcribe sample"
-            >> beam.ParDo(_TranscribeSample(self.channel, self.targets, self.ratios)).with_outputs(FAILED, main="curve")
+            | "By shard" >> beam.FlatMap(_by_shard)
+            | "Group" >> beam.GroupByKey()
+            | "Spread" >> beam.Reshuffle()
         )
-        return transcribed.curve, transcribed[FAILED]
+        hear = partial(_TranscribeSample, self.channel)
+        extremes = chosen | "Extremes" >> beam.ParDo(hear((quietest, loudest))).with_outputs(FAILED, main="curve")
+        ends = extremes.curve | "Sum extremes" >> beam.CombinePerKey(sum_tuples)
+        within_reach = (
+            uses.pipeline
+            | "Once" >> beam.Create([self.targets], reshuffle=False)
+            | "Within reach" >> beam.Map(_check_extremes, beam.pvalue.AsDict(ends), quietest, loudest)
+        )
+        others = chosen | "Between" >> beam.ParDo(hear(between), beam.pvalue.AsSingleton(within_reach)).with_outputs(
+            FAILED, main="curve"
+        )
+        sums = others.curve | "Sum between" >> beam.CombinePerKey(sum_tuples)
+        curve = (ends, sums) | "Curve" >> beam.Flatten()
+        return curve, (extremes[FAILED], others[FAILED]) | "Failures" >> beam.Flatten()
+
+
+def _by_shard(chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, str]]]:
+    expect(2 * len(chosen), "texts", "calibration")
+    for voice, text in chosen:
+        yield shard_of(Utterance(voice, text)), (voice, text)
+
+
+def _check_extremes(
+    targets: Sequence[float], ends: Mapping[float, tuple[int, int]], quietest: float, loudest: float
+) -> bool:
+    """True. Raises InputError where a target is out of reach of these ratios."""
+    if quietest in ends and loudest in ends:
+        check_within_reach(targets, Errors(*ends[quietest]), Errors(*ends[loudest]))
+    return True
 
 
 def drawn_order(text: tuple[str, str]) -> tuple[int, tuple[str, str]]:
@@ -152,29 +183,28 @@ class _Transcribes(beam.DoFn):
 
 
 class _TranscribeSample(_Transcribes):
-    """In one place, so that a target that is out of reach ends the run after the first texts."""
-
-    def __init__(self, channel: Channel, targets: Sequence[float], ratios: Sequence[float]) -> None:
+    def __init__(self, channel: Channel, ratios: Sequence[float]) -> None:
         super().__init__(channel)
-        self.targets, self.ratios = targets, ratios
+        self.ratios = ratios
 
-    def process(self, chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[float, tuple[int, ...]] | TaggedOutput]:
-        utterances = [Utterance(voice, text) for voice, text in sorted(chosen)]
-        quietest, *between, loudest = self.ratios
-        curve: dict[float, tuple[int, ...]] = {}
-        expect(2 * len(utterances), "texts", "calibration")
-        for ratios in ((quietest, loudest), between):
-            for utterance in tracked(utterances, "texts", "calibration"):
-                results = self.transcriber.transcribe(shard_of(utterance), [(utterance, ratios)])
-                for (_, snr), result in results.items():
+    def process(
+        self, group: tuple[str, Iterable[tuple[str, str]]], within_reach: bool = True
+    ) -> Iterator[tuple[float, tuple[int, int]] | TaggedOutput]:
+        """The errors and words of each text of a shard at each ratio.
+
+        Args:
+          group: the shard, and (voice, text) of it.
+          within_reach: comes once the extremes are known, so that a target out of reach ends the run before.
+        """
+        shard, texts = group
+        with self.transcriber.using(shard):
+            for utterance in tracked([Utterance(*text) for text in sorted(texts)], "texts", "calibration"):
+                for (_, snr), result in self.transcriber.transcribe(shard, [(utterance, self.ratios)]).items():
                     if isinstance(result, Transcript):
-                        curve[snr] = sum_tuples([curve.get(snr, (0, 0)), errors_of(utterance, result)])
+                        yield snr, errors_of(utterance, result)
                     else:
                         yield TaggedOutput(FAILED, result.reason)
-            if quietest in curve and loudest in curve:
-                check_within_reach(self.targets, Errors(*curve[quietest]), Errors(*curve[loudest]))
         self.count()
-        yield from curve.items()
 
 
 def errors_of(utterance: Utterance, transcript: Transcript) -> tuple[int, int]:
@@ -233,7 +263,8 @@ class _TranscribeShard(_Transcribes):
         uses: dict[Utterance, list[Occurrence]] = {}
         for utterance, use in sorted(of_shard):
             uses.setdefault(utterance, []).append(use)
-        all_outcomes = transcribe_as_needed(self.transcriber, shard, uses, calibration)
+        with self.transcriber.using(shard):
+            all_outcomes = transcribe_as_needed(self.transcriber, shard, uses, calibration)
         self.count()
         advance(sum(map(len, uses.values())), "turns", _STAGE)
         bins: dict[int, tuple[int, ...]] = {}
@@ -259,22 +290,25 @@ def transcribe_as_needed(
       The outcomes of each text, the quietest noise first; after a failure no other ratio is tried.
     """
     every: dict[Utterance, list[Outcome]] = {utterance: [] for utterance in uses}
-    pending = [(utterance, [calibration.start]) for utterance in uses]
-    while pending:
-        results = transcriber.transcribe(shard, pending)
-        again = []
-        for utterance, (snr,) in pending:
-            result, outcomes = results[utterance, snr], every[utterance]
-            if isinstance(result, Failure):
-                outcomes.append(Outcome(snr, 0, result))
-                continue
-            errors, words = errors_of(utterance, result)
-            outcomes.append(Outcome(snr, errors, result))
-            by_ratio = {outcome.snr: outcome.errors for outcome in outcomes}
-            next_ratio = calibration.next_ratio(by_ratio, words, [use.draw for use in uses[utterance]])
-            if next_ratio is not None:
-                again.append((utterance, [next_ratio]))
-        pending = again
+    # A service hears many texts at a time. A local engine hears one at all its ratios: then it is spoken once.
+    batches = [list(uses)] if transcriber.channel.parallel else [[utterance] for utterance in uses]
+    for batch in batches:
+        pending = [(utterance, [calibration.start]) for utterance in batch]
+        while pending:
+            results = transcriber.transcribe(shard, pending)
+            again = []
+            for utterance, (snr,) in pending:
+                result, outcomes = results[utterance, snr], every[utterance]
+                if isinstance(result, Failure):
+                    outcomes.append(Outcome(snr, 0, result))
+                    continue
+                errors, words = errors_of(utterance, result)
+                outcomes.append(Outcome(snr, errors, result))
+                by_ratio = {outcome.snr: outcome.errors for outcome in outcomes}
+                next_ratio = calibration.next_ratio(by_ratio, words, [use.draw for use in uses[utterance]])
+                if next_ratio is not None:
+                    again.append((utterance, [next_ratio]))
+            pending = again
     return {utterance: sorted(outcomes, key=lambda outcome: -outcome.snr) for utterance, outcomes in every.items()}
 
 
