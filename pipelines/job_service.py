@@ -28,8 +28,9 @@ def install() -> None:
 
     def run_on_all(runner: Any, pipeline: Any, options: Any) -> Any:
         portable = options.view_as(PortableOptions)
-        pools = len((portable.environment_config or "").split(","))
-        runner._num_workers = pools * max(1, int(portable.sdk_worker_parallelism))
+        if portable.job_endpoint:  # of a job service: the command's own process may run others without
+            pools = len((portable.environment_config or "").split(","))
+            runner._num_workers = pools * max(1, int(portable.sdk_worker_parallelism))
         return run(runner, pipeline, options)
 
     def start_on_next(handler: Any) -> None:

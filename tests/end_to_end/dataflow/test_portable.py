@@ -91,3 +91,13 @@ def test_every_pipeline_on_beams_own_job_service(
     with serving(BEAMS, tmp_path) as service:
         compare(tmp_path / "in", tmp_path, service, names, capsys)
     assert len(started) == len(names)
+
+
+@pytest.mark.thorough
+def test_the_command_is_its_own_job_service(
+    started: set[str], sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sgd").symlink_to(sample)
+    service = ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"]
+    compare(tmp_path, tmp_path, [*service, "--sdk_worker_parallelism=2"], ["compose"], capsys)
+    assert len(started) == 2
