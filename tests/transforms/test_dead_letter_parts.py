@@ -42,9 +42,9 @@ def parts_of(elements: Elements, output: str, bundles: int) -> list[DeadPart]:
     return parts
 
 
-@given(ELEMENTS, st.integers(1, 4), st.integers(2, 4))
-def test_the_file_has_all_letters_by_key(elements: Elements, bundles: int, at_once: int) -> None:
-    with tempfile.TemporaryDirectory() as output, mock.patch.object(dead_letter_parts, "_PARTS_AT_ONCE", at_once):
+@given(ELEMENTS, st.integers(1, 4))
+def test_the_file_has_all_letters_by_key(elements: Elements, bundles: int) -> None:
+    with tempfile.TemporaryDirectory() as output:
         prepare(output, "rewrite")
         with mock.patch.object(dead_letter_parts, "_PART_BYTES", 100):
             parts = parts_of(elements, output, bundles)

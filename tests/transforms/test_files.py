@@ -8,6 +8,7 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -395,3 +396,33 @@ def test_a_change_is_found_in_a_copy_of_the_folder(tmp_path, monkeypatch, copy):
         (tmp_path / "copy" / path).parent.mkdir(parents=True, exist_ok=True)
         copy(tmp_path / "out" / path, tmp_path / "copy" / path)
     assert hashed(tmp_path / "copy", monkeypatch)[1] is False
+
+
+def test_any_step_of_publishing_may_be_tried_again(tmp_path):
+    """Workers move files in batches; a runner may run each step twice, and a late first try after all others."""
+    run(tmp_path, FIRST)
+    many = {**SECOND, **{f"more/{i:03}.json": b"[]" for i in range(250)}}
+    files.prepare(str(tmp_path), "compose")
+    for path, data in many.items():
+        files.write_staged(str(tmp_path), path, data)
+    batches = files.begin_publishing(str(tmp_path), manifest(many))
+    assert sorted(path for batch in batches for path in batch) == sorted(many)
+    assert max(map(len, batches)) == 100
+    files.move_staged(batches[0], str(tmp_path))
+    assert not (tmp_path / "run.json").exists()
+    assert sorted(path for batch in files.begin_publishing(str(tmp_path), manifest(many)) for path in batch) == sorted(
+        many.keys() - set(batches[0])
+    )
+    for batch in (*batches, batches[1]):
+        files.move_staged(batch, str(tmp_path))
+    for _ in range(2):
+        files.finish_publishing(str(tmp_path), manifest(many))
+        assert tree(tmp_path) == finished(tmp_path, many)
+    assert files.begin_publishing(str(tmp_path), manifest(many)) == []
+    assert tree(tmp_path) == finished(tmp_path, many)
+
+
+def test_a_file_that_is_nowhere_cannot_be_moved(tmp_path):
+    files.prepare(str(tmp_path), "compose")
+    with pytest.raises(BeamIOError):
+        files.move_staged(["report.html"], str(tmp_path))
