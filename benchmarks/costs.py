@@ -17,9 +17,11 @@ import json
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,24 +144,27 @@ def run(size: Size, root: Path, keep: bool) -> list[Measured]:
     estimates = costs.estimate(graph, flags, list(graph.steps), state, suite.folder, speed)
     began = time.monotonic()
     command = [sys.executable, "-m", "parapet", "suite", str(file), "--output", str(output), "--jobs", "1", "--quiet"]
-    own = measure(command).cpu + _start().cpu
+    own = None
+    with suppress(subprocess.CalledProcessError):  # it has said why, and the other steps are done
+        own = measure(command).cpu + _start().cpu
     print(f"{size.name}: {len(graph.steps)} steps in {time.monotonic() - began:.0f} s, speed {speed:.2f}", flush=True)
     state = State(output)  # read again: it has what the steps have used
     works = costs.works(graph, flags, [], state, suite.folder)
     rows = []
     for name in graph.steps:
-        work, record, estimate = works[name], state.records[name], estimates[name]
+        work, record, estimate = works[name], state.records.get(name), estimates[name]
+        if record is None or not record.output:
+            print(f"{size.name}: {name} was not measured, because it failed, or what it needs", file=sys.stderr)
+            continue
         if isinstance(work, NotEstimated) or work.reason:
             continue
         known = {kind: getattr(estimate, kind) or 0.0 for kind in KINDS}
         real = {costs.CPU: record.cpu, costs.MEMORY: record.memory, costs.WRITTEN: _megabytes(output / name)}
         rows.append(Measured(size.name, name, work.row, work.counts, known, real))
-    counts = {_DIALOGUES: sum(one.measured[costs.WRITTEN] for one in rows)}
-    rows.append(
-        Measured(
-            size.name, "the suite itself", costs.SUITE, counts, _estimated(costs.SUITE, counts, speed), {costs.CPU: own}
-        )
-    )
+    if own is not None:
+        counts = {_DIALOGUES: sum(one.measured[costs.WRITTEN] for one in rows)}
+        known = _estimated(costs.SUITE, counts, speed)
+        rows.append(Measured(size.name, "the suite itself", costs.SUITE, counts, known, {costs.CPU: own}))
     if not keep:
         shutil.rmtree(folder)
     return rows
@@ -182,6 +187,7 @@ def fitted(found: Sequence[Measured]) -> dict[str, Any]:
         those = [one for one in found if one.row == row]
         kinds = [kind for kind in KINDS if kind in those[0].measured]
         rows[row] = {kind: _fit([(_counts(one, kind), one.measured[kind]) for one in those]) for kind in kinds}
+    rows.setdefault(costs.SUITE, {costs.CPU: {costs.START: _rounded(_start().cpu)}})
     rows[costs.SUITE] |= {costs.MEMORY: {costs.START: _rounded(_start().memory)}, costs.WRITTEN: {}}
     units = {costs.CPU: "seconds, user and system", costs.MEMORY: "MB, the sum of the peaks of all processes"}
     return {
