@@ -65,6 +65,7 @@ OTHER_FLAGS = {
     "--directory",
     "--answers",
     "--check",
+    "--service_port",
     "--write",
     "--folder",
     "--output_dir",
