@@ -152,7 +152,7 @@ def report(config: Config, counters: dict[str, int]) -> int:
     short = len(services) - complete
     headline = f"{complete} of {len(services)} services composed" + (f", {partial} partially" if partial else "")
     published.say(headline, f"short of answers: {counted(short, 'service')}" if short else "")
-    bad = any(letter["stage"] == "schemas" for letter in published.dead_letters)
+    bad = "schemas" in published.stages
     if bad:
         logging.warning("services were left out because their schemas are bad: see the dead letters of stage schemas")
     nothing = "" if complete or partial else "no service could be composed"

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
 from parapet.pipelines.flags import INPUT, Parser, StrictParser
 from parapet.schemas import layout
@@ -17,8 +19,6 @@ from parapet.schemas.errors import InputError
 if TYPE_CHECKING:
     from parapet.transforms.crowd.ingest.fields import TaskKind
     from parapet.transforms.crowd.ingest.files import Sources
-
-DeadLetters = Sequence[Mapping[str, str]]
 
 
 def add_answer_flags(parser: Parser, responses: str) -> None:
@@ -119,16 +119,29 @@ class PublishedAnswers:
       output: the folder.
       statistics: ``statistics.json``.
       assignments: the number of assignments that could be read.
-      dead_letters: the records that could not be used.
+      unused: the reasons why records could not be used, with their numbers; ``first_unused`` has the first of each.
+      stages: at which records turned out to be of no use.
     """
 
     def __init__(self, output: str) -> None:
-        from parapet.transforms.files import MANIFEST, read_written
+        from parapet.schemas.responses import DeadLetter
+        from parapet.transforms.compressed import open_plain
+        from parapet.transforms.dead_letters import DEAD_LETTERS
+        from parapet.transforms.files import MANIFEST, join, read_written
 
         self.output = output
         self.statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
         self.assignments: int = json.loads(read_written(output, MANIFEST))["counts"].get("assignments", 0)
-        self.dead_letters = [json.loads(line) for line in read_written(output, "dead_letters.jsonl").splitlines()]
+        self.unused: Counter[str] = Counter()
+        self.first_unused: dict[str, DeadLetter] = {}
+        self.stages: set[str] = set()
+        with open_plain(join(output, DEAD_LETTERS)) as lines:
+            for line in lines:
+                letter = msgspec.json.decode(line, type=DeadLetter)
+                reason = letter.reason.partition(":")[0]
+                self.unused[reason] += 1
+                self.first_unused.setdefault(reason, letter)
+                self.stages.add(letter.stage)
 
     def say(self, headline: str, missing: str) -> None:
         """Prints the results and what to do next, and warns of what is missing or was not used.
@@ -147,8 +160,9 @@ class PublishedAnswers:
             say(f"reviewers: {_agreement(agreement)}; {out}/adjudicate.csv")
         if missing:
             logging.warning("%s, see %s/shortfall.csv", missing, out)
-        if self.dead_letters:
-            records, reasons = counted(len(self.dead_letters), "record"), _reasons_of(self.dead_letters)
+        if self.unused:
+            records = counted(self.unused.total(), "record")
+            reasons = ", ".join(f"{n:,} {reason}" for reason, n in self.unused.most_common())
             logging.warning("not used: %s, see %s/dead_letters.jsonl: %s", records, out, reasons)
 
     def status(self, nothing: str, missing: int, require_complete: bool) -> int:
@@ -169,9 +183,9 @@ class PublishedAnswers:
     def _why_nothing(self) -> list[str]:
         answers, out = self.statistics["answers"], self.output
         why = []
-        if self.dead_letters:
-            dead = counted(len(self.dead_letters), "dead letter")
-            why.append(f"{dead} ({out}/dead_letters.jsonl): {_most_common(self.dead_letters)}")
+        if self.unused:
+            dead = counted(self.unused.total(), "dead letter")
+            why.append(f"{dead} ({out}/dead_letters.jsonl): {self._most_common()}")
         if answers["rejected"]:
             most_common = Counter(self.statistics["reasons"]["rejected"]).most_common(3)
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in most_common)
@@ -182,31 +196,19 @@ class PublishedAnswers:
             why.append(f"what is still missing is in {out}/shortfall.csv")
         return why
 
+    def _most_common(self) -> str:
+        """The three most common reasons of dead letters, each with the first record that has it."""
+        ordered = sorted(self.unused, key=lambda reason: (-self.unused[reason], reason))
+        examples = [
+            f"{self.unused[reason]:,} {reason} ({first.source}: {first.reason.partition(': ')[2]})"
+            for reason in ordered[:3]
+            for first in (self.first_unused[reason],)
+        ]
+        return ", ".join(examples) + (f" and {len(ordered) - 3} more reasons" if len(ordered) > 3 else "")
+
 
 def _agreement(agreement: Mapping[str, Any]) -> str:
     both = f"{counted(agreement['items'], 'answer')} judged by both, {agreement['disagreements']:,} differently"
     if agreement["cohen_kappa"] is None:
         return f"{both}; {agreement['undefined']}"
     return f"{both}, kappa {agreement['cohen_kappa']:.2f}, alpha {agreement['krippendorff_alpha']:.2f}"
-
-
-def _most_common(dead_letters: DeadLetters) -> str:
-    """The three most common reasons of dead letters, each with the first record that has it."""
-    first: dict[str, Mapping[str, str]] = {}
-    numbers: Counter[str] = Counter()
-    for letter in dead_letters:
-        reason = letter["reason"].partition(":")[0]
-        first.setdefault(reason, letter)
-        numbers[reason] += 1
-    ordered = sorted(numbers, key=lambda reason: (-numbers[reason], reason))
-    examples = [
-        f"{numbers[reason]:,} {reason} ({first[reason]['source']}: {first[reason]['reason'].partition(': ')[2]})"
-        for reason in ordered[:3]
-    ]
-    return ", ".join(examples) + (f" and {len(ordered) - 3} more reasons" if len(ordered) > 3 else "")
-
-
-def _reasons_of(dead_letters: DeadLetters) -> str:
-    """The reasons of dead letters, the most common first."""
-    reasons = Counter(letter["reason"].partition(":")[0] for letter in dead_letters)
-    return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())

@@ -141,7 +141,7 @@ def check_spacy_model(name: str) -> None:
         raise InputError(f"spaCy model {name!r} is not installed: python -m spacy download {name}", "--spacy_model")
 
 
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 15)
 def lemma_set(text: str, method: Method) -> frozenset[str]:
     """The distinct lemmas of a text, lower-cased, without punctuation and stopwords."""
     lemmas = _lemmas_by_model(text, method.spacy_model) if method.spacy_model else _lemmas(text)

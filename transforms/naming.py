@@ -49,7 +49,7 @@ _FORM = {
 }
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 15)
 def name_words(name: str) -> tuple[str, ...]:
     """The words of a name in any convention or typed freely, lower-cased, ASCII letters and digits only.
 

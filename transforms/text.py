@@ -52,7 +52,7 @@ def as_description(text: str, original: str) -> str:
     return text
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 15)
 def cached_words(text: str) -> tuple[str, ...]:
     """:func:`words`, remembered: prompts and originals are asked for again and again."""
     return words(text)

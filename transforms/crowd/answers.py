@@ -148,7 +148,7 @@ def _entry(
     return entry
 
 
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 15)
 def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
     """A text as it is emitted, and the words by which answers are the same.
 

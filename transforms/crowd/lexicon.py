@@ -39,7 +39,7 @@ def _profanity() -> tuple[frozenset[str], frozenset[str]]:
     return rude, frozenset(phrase.partition(" ")[0] for phrase in rude)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 15)
 def language(text: str) -> str:
     """The most likely language (ISO 639-1). Unreliable under six words."""
     import py3langid

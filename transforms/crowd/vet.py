@@ -138,7 +138,7 @@ class Rules(msgspec.Struct, frozen=True):
 NO_MORE = Rules()
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 15)
 def vet_answer(answer: Answer, more: Rules = NO_MORE) -> Verdict:
     """The verdict on an answer by its text alone."""
     for action, rules in (("reject", (*_REJECT, *more.reject)), ("review", (*_REVIEW, *more.review))):
