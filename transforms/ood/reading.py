@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import apache_beam as beam
@@ -19,6 +21,7 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError, storable
 from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.corpora import read_file as file_bytes
 from parapet.transforms.counts import CountKey, Counts
 from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of
 from parapet.transforms.ood.injecting import check_unicode
@@ -30,6 +33,9 @@ from parapet.transforms.ood.texts import Domains, key_of
 from parapet.transforms.progress import ANALYSIS, tracked
 from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
+
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_typed = msgspec.json.Decoder(Dialogue).decode
 
 PLACES, DEAD_LETTERS, COUNTS = "places", "dead_letters", "counts"
 
@@ -107,11 +113,27 @@ class Texts:
             yield shard, pack(texts)
 
 
-def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
-    """As ``dialogues_of``; one that a table of turns cannot hold is an error too."""
-    for position, raw, plain, dialogue in dialogues_of(file):
-        error = check_unicode(raw) if isinstance(dialogue, Dialogue) and not plain else None
-        yield position, raw, plain, error or dialogue
+def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | InputError]]:
+    """(position, the dialogue as it stands where there is an error, the same typed or why it cannot be used).
+
+    One that a table of turns cannot hold is an error too.
+
+    Raises:
+      InputError: the file cannot be read, or is no list; possibly after some dialogues.
+    """
+    data = file_bytes(file).removeprefix(b"\xef\xbb\xbf")
+    position = 0
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        if not data.isascii():
+            data.decode()  # what is not decoded below is not checked there
+        for raw in _split(data):
+            yield position, None, _typed(raw)
+            position += 1
+        return
+    # From the first dialogue that is none, or is not plain JSON.
+    for at, item, plain, dialogue in islice(dialogues_of(file), position, None):
+        error = check_unicode(item) if isinstance(dialogue, Dialogue) and not plain else None
+        yield at, item, error or dialogue
 
 
 class ReadCorpus(beam.PTransform):
@@ -146,7 +168,7 @@ def read_file(file: DialogueFile, config: Config, shards: int = 1) -> Iterator[A
     counts, elsewhere, rows = Counts(), Counts(), 0
     elsewhere.add("files_elsewhere")
     try:
-        for position, raw, _, dialogue in tracked(sound_dialogues(file), "dialogues", ANALYSIS):
+        for position, raw, dialogue in tracked(sound_dialogues(file), "dialogues", ANALYSIS):
             elsewhere.add("dialogues_elsewhere")
             if isinstance(dialogue, InputError):
                 elsewhere.add("left_out_elsewhere")
