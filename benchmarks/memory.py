@@ -1,6 +1,6 @@
 """Shows how the memory of a run grows with the dialogues: the launcher and its workers hold names of files, not texts.
 
-    python -m benchmarks.memory [--dialogues 2000,8000,32000] [--only few_shot,reminders] [--folder bench-output]
+    python -m benchmarks.memory [--dialogues 4000,8000,16000] [--only few_shot,reminders] [--folder bench-output]
 
 Each command runs as a whole program, with one worker, at each size. Memory is the sum of the peaks of all processes;
 "each" is what a dialogue more takes between the first size and the last. CPU seconds are user and system together;
@@ -30,7 +30,7 @@ _BAD = "turns that are none " * 20
 def main() -> int:
     """Prints the table; gives 1 where memory grows with the dialogues."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("--dialogues", default="2000,8000,32000")
+    flags.add_argument("--dialogues", default="4000,8000,16000")
     flags.add_argument("--only", default=",".join(COMMANDS))
     flags.add_argument("--folder", type=Path, default=Path("bench-output"))
     args = flags.parse_args()
