@@ -35,7 +35,7 @@ class FileLines(msgspec.Struct, frozen=True):
     lines: list[bytes]
 
 
-# The rows of DIALOGUES. The fields are in the order of their names, as the keys of a line are.
+# The rows of DIALOGUES; of actions and spans those that lack something, which is null in a row.
 
 
 class _Action(msgspec.Struct):
@@ -68,11 +68,11 @@ class _State(msgspec.Struct):
 
 
 class _Frame(msgspec.Struct):
-    actions: list[_Action] | None
+    actions: Sequence[Action | _Action] | None
     service: str
     service_call: _Call | None
     service_results: list[list[_Pair]] | None
-    slots: list[_Span]
+    slots: Sequence[SlotSpan | _Span]
     state: _State | None
 
 
@@ -93,7 +93,6 @@ class _Row(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(list[Dialogue]).decode
-_encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -188,10 +187,12 @@ def _long_way(items: Sequence[Mapping[str, Any]], places: Sequence[int], file: s
 
 def _line(dialogue: Dialogue, file: str, layout: str, position: int) -> bytes:
     """The line of a dialogue; empty where the columns cannot hold all of it."""
-    if not all(_fits(span) for turn in dialogue.turns for frame in turn.frames for span in frame.slots):
-        return b""
+    for turn in dialogue.turns:
+        for frame in turn.frames:
+            if frame.slots and not all(map(_fits, frame.slots)):
+                return b""
     turns = [_turn(turn) for turn in dialogue.turns]
-    return _encode(_Row(dialogue.dialogue_id, file, layout, position, dialogue.services, None, turns))
+    return _encode_sorted(_Row(dialogue.dialogue_id, file, layout, position, dialogue.services, None, turns))
 
 
 def _fits(span: SlotSpan) -> bool:
@@ -207,7 +208,9 @@ def _turn(turn: Turn) -> _Turn:
 def _frame(frame: Frame) -> _Frame:
     actions, state, call, results = frame.actions, frame.state, frame.service_call, frame.service_results
     return _Frame(
-        None if actions is UNSET else [_action(action) for action in actions],
+        None
+        if actions is UNSET
+        else [_action(action) if action.canonical_values is UNSET else action for action in actions],
         frame.service,
         None if call is UNSET else _Call(call.method, _pairs(call.parameters)),
         None if results is UNSET else [_pairs(result) for result in results],
@@ -217,12 +220,13 @@ def _frame(frame: Frame) -> _Frame:
 
 
 def _action(action: Action) -> _Action:
-    canonical = None if action.canonical_values is UNSET else action.canonical_values
-    return _Action(action.act, canonical, action.slot, action.values)
+    return _Action(action.act, None, action.slot, action.values)
 
 
-def _span(span: SlotSpan) -> _Span:
+def _span(span: SlotSpan) -> SlotSpan | _Span:
     start, end = span.start, span.exclusive_end
+    if start is not UNSET and end is not UNSET:
+        return span
     return _Span(None if end is UNSET else end, span.slot, None if start is UNSET else start)
 
 
