@@ -12,7 +12,7 @@ from parapet.transforms.entities import forms
 from parapet.transforms.entities.groups import DialogueValues, Group, Kinds
 from parapet.transforms.entities.kinds import CHOICE, FORMS
 from parapet.transforms.entities.sources import ATTEMPTS, Sources
-from parapet.transforms.entities.vocabulary import Training, words_of
+from parapet.transforms.entities.vocabulary import WORD, Training, words_of
 from parapet.transforms.seeding import stable_hash
 
 _WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps its weekday
@@ -219,6 +219,8 @@ class Chooser:
         digits = forms.digits_of(group.canonical)
         if not digits or any(forms.digits_of(text) != digits for text in group.surfaces):
             return None, "unknown_form"
+        if " " in (kept := _kept_words(group.canonical)) and self.training.leaks(kept):
+            return None, "no_unseen_value"  # each candidate has them
         made = (forms.other_digits(group.canonical, number) for number in numbers)
         return ((forms.said_phone(new, group.canonical), _phone(new)) for new in made), ""
 
@@ -262,6 +264,15 @@ def in_case_of(text: str, like: str) -> str:
 def leaks(training: Training, kind: str, text: str) -> bool:
     """Whether training has a new value of a kind."""
     return training.leaks_form(text) if kind in ("code", "postcode") else training.leaks(text)
+
+
+@functools.lru_cache(10_000)
+def _kept_words(like: str) -> str:
+    """The words of a phone number that are nothing but country and area: they stay in another one."""
+    digits = [place for place, char in enumerate(like) if char.isdecimal()]
+    kept = forms.area_of(like)
+    end = digits[kept - 1] + 1 if kept else 0
+    return " ".join(word[0] for word in WORD.finditer(like) if word.end() <= end)
 
 
 def _time_of(group: Group) -> int | None:

@@ -211,7 +211,7 @@ def other_digits(like: str, number: int) -> str:
       number: 64 bits that look drawn.
     """
     digits = digits_of(like)
-    kept = _area_of(like)
+    kept = area_of(like)
     new = "".join(str(number // 10**i % 10) for i in range(len(digits) - kept))
     if new and new[0] in "01" and digits[kept] not in "01":
         new = str(2 + number // 7919 % 8) + new[1:]  # no subscriber's number begins with these
@@ -219,7 +219,7 @@ def other_digits(like: str, number: int) -> str:
 
 
 @lru_cache(10_000)
-def _area_of(like: str) -> int:
+def area_of(like: str) -> int:
     """How many digits stand for country and area. Four are changed at least, or all but one."""
     groups = [len(group) for group in re.findall(r"\d+", like)]
     total = sum(groups)
