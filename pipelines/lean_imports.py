@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -118,8 +119,13 @@ def _without(names: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _lean_beam() -> Iterator[None]:
+    disabled = logging.root.manager.disable
     with _without(_OF_BEAM):
-        yield
+        logging.disable(logging.WARNING)  # of what it goes without
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
         if "pandas" not in sys.modules:
             _no_pandas_yet()
         _offer_buckets()
