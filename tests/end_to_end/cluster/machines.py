@@ -122,11 +122,11 @@ class Machine:
         """Sends a signal to processes, by their ids on it."""
         self.run("kill", f"-{name}", *processes)
 
-    def slow_down(self, milliseconds: int, kilobits: int) -> None:
-        """Makes its network slow: a delay of each packet, and a limit to what it sends and receives a second."""
-        netem = ["netem", "delay", f"{milliseconds}ms", "rate", f"{kilobits}kbit"]
-        sh(*self._inside, "tc", "qdisc", "add", "dev", "eth0", "root", *netem)
-        sh("tc", "qdisc", "add", "dev", self.link, "root", *netem)
+    def slow_down(self, kilobits: int) -> None:
+        """Limits what its network sends and receives a second."""
+        limit = ["tbf", "rate", f"{kilobits}kbit", "burst", "32kbit", "latency", "400ms"]
+        self.run("tc", "qdisc", "add", "dev", "eth0", "root", *limit)
+        sh("tc", "qdisc", "add", "dev", self.link, "root", *limit)
 
     def speed_up(self) -> None:
         """Takes that back."""
