@@ -39,6 +39,8 @@ _WORKER_OPTIONS = "PIPELINE_OPTIONS_FILE"
 
 EXIT_FAILURE = 1
 
+_TRACEBACK = "Traceback (most recent call last):"
+
 
 class UsageError(InputError):
     """Input that cannot be used, found before anything ran: exit status 2."""
@@ -335,7 +337,7 @@ def _reason(error: BaseException) -> str:
         return runners.LOST
     if details := re.findall(r'details = "(.*)"', str(error)):  # gRPC's, of who could not be reached
         return f"{details[-1]} (PARAPET_DEBUG=1 shows the traceback)"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.endswith(_TRACEBACK)]
     of_worker = [line for line in lines if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))]
     text = (of_worker or lines or [type(error).__name__])[-1]
     if "parapet.schemas.errors." in text:  # a worker's; Beam adds where it ran

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from parapet.pipelines import command
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
 
@@ -132,3 +133,13 @@ def test_a_folder_belongs_to_one_pipeline(tmp_path, capsys) -> None:
     assert main(["compose", "--output", str(tmp_path)]) == 2
     assert "holds what 'parapet hits' made" in capsys.readouterr().err
     assert (tmp_path / "pages/Gyms_1.names.html").exists()
+
+
+def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    text = """Traceback (most recent call last):
+      File "worker.py", line 1, in process
+    RuntimeError: Traceback (most recent call last):
+      File "client.py", line 2, in get
+    client.ServiceUnavailable: 503: come back later"""
+    assert command._failed(RuntimeError(text)) == 1
+    assert caplog.messages == ["client.ServiceUnavailable: 503: come back later (PARAPET_DEBUG=1 shows the traceback)"]
