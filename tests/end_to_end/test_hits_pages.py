@@ -16,7 +16,7 @@ from page_recorder import Recorder, serve
 
 from parapet.pipelines.main import main
 from parapet.transforms.hits.judged import render_judged
-from parapet.transforms.hits.make_hits import summary_files
+from parapet.transforms.hits.make_hits import csv_head, csv_rows, summary_files
 from parapet.transforms.hits.records import PlainAct, RatedItem, Settings, VariedItem
 from parapet.transforms.hits.terms import HitTask
 
@@ -130,7 +130,8 @@ ANSWERS = {"same_0": "no", "values_0": "yes", "natural_0": "1", "same_1": "yes",
 def judged_pages(folder: Path, task: HitTask, items: Sequence[RatedItem | VariedItem]) -> Iterator[Recorder]:
     settings = Settings(tasks=(task,))
     hits = render_judged(0, items, settings)
-    files = {"pages/page.html": hits.pages[0].html, **summary_files([hits], settings)}
+    table = {f"requester/{task}.csv": csv_head(task) + csv_rows(hits.pages, task)}
+    files = {"pages/page.html": hits.pages[0].html, **summary_files([hits], settings), **table}
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)

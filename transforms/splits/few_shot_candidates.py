@@ -6,6 +6,7 @@ some 45 bytes; and of those that are chosen all.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -147,7 +148,7 @@ def write_parts(output: str, file: str, found: Mapping[str, Found]) -> list[tupl
         combinations: dict[tuple[str, ...], int] = {}
         rows = []
         for part, one in candidates:
-            packed = msgspec.msgpack.encode(one)
+            packed = _encode(one)
             slots = combinations.setdefault(one.slots, len(combinations))
             digests = (int.from_bytes(digest, "little") for digest in (one.digest, digest_of(one.dialogue_id)))
             place = (len(content), len(packed), slots, one.position)
@@ -156,11 +157,20 @@ def write_parts(output: str, file: str, found: Mapping[str, Found]) -> list[tupl
         of_rows = len(content)
         content += np.array(rows, _ROW).tobytes()
         of_slots = len(content)
-        content += msgspec.msgpack.encode(list(combinations))
+        content += _encode(list(combinations))
         parts.append((domain, Part(file, start, of_rows, of_slots, len(content))))
     if parts:
         write_staged(output, _path(file), bytes(content))
     return parts
+
+
+def _encode(value: Any) -> bytes:
+    """As JSON in ASCII: names may have half surrogate pairs, which no encoder of msgspec takes."""
+    return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
+
+
+def _decode(data: bytes, kind: Any) -> Any:
+    return msgspec.convert(json.loads(data), kind)
 
 
 def _path(file: str) -> str:
@@ -187,7 +197,7 @@ class Candidates:
         for part in self.parts:
             data = self._read(part, part.rows, part.end)
             rows = np.frombuffer(data, _ROW, (part.slots - part.rows) // _ROW.itemsize).copy()
-            combinations = msgspec.msgpack.decode(data[part.slots - part.rows :], type=list[tuple[str, ...]])
+            combinations = _decode(data[part.slots - part.rows :], list[tuple[str, ...]])
             numbers = [known.setdefault(slots, len(known)) for slots in combinations]
             rows["slots"] = np.array(numbers, np.uint32)[rows["slots"]]
             every.append(rows)
@@ -203,7 +213,8 @@ class Candidates:
         """A candidate, by its row."""
         part, start = self.parts[int(self._files[i]) - 1], int(self.rows[i]["start"])
         data = self._read(part, start, start + int(self.rows[i]["size"]))
-        return msgspec.msgpack.decode(data, type=Candidate)
+        candidate: Candidate = _decode(data, Candidate)
+        return candidate
 
     def _read(self, part: Part, start: int, end: int) -> bytes:
         with open_plain(join(self.output, f"{STAGING}/{_path(part.file)}")) as handle:
