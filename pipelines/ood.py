@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import logging
 import sys
 from collections.abc import Sequence
@@ -118,7 +117,6 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     from parapet.transforms import files
     from parapet.transforms.perturbed_files import PerturbCorpus
 
-    gc.freeze()  # what has been imported stays: collections need not look at it again and again
     files.prepare(config.info.output, config.info.pipeline)
     pipeline | "Perturb" >> PerturbCorpus(config.perturbation, config.corpus, config.info, config.whole.files)
 

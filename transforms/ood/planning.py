@@ -40,6 +40,7 @@ from parapet.transforms.ood.reading import (
     Text,
     Texts,
     pack,
+    uncollected,
     unpack,
 )
 from parapet.transforms.ood.sources import SourceFile
@@ -107,6 +108,7 @@ class Pool(beam.PTransform):
         return kept.kept, (found[COUNTS], kept[COUNTS]) | "Counts" >> beam.Flatten()
 
 
+@uncollected
 def _merged(shard: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
     """The texts of a shard, those with the same set of words side by side, and their words."""
     number, blobs = shard
@@ -135,6 +137,7 @@ class _Judge(beam.DoFn):
         self.vocabulary: Vocabulary | None = None
         self.languages: Languages | None = None
 
+    @uncollected
     def process(self, shard: tuple[int, bytes], words: Words) -> Iterator[Any]:
         if self.vocabulary is None:
             self.vocabulary = Vocabulary(words.counts)
@@ -164,6 +167,7 @@ class _Judge(beam.DoFn):
         yield from (TaggedOutput(COUNTS, (tuple(key), n)) for key, n in counts.items())
 
 
+@uncollected
 def _near_duplicates(part: tuple[int, Iterable[bytes]], parts: int) -> Iterator[tuple[int, bytes]]:
     """(shard, packed positions of its near-duplicates) of a part of the search."""
     number, blobs = part
@@ -353,6 +357,7 @@ def _pool_by_cell(blob: bytes, cells: Cells) -> Iterator[tuple[int, bytes]]:
     yield from ((cell, pack(utterances)) for cell, utterances in of_cell.items())
 
 
+@uncollected
 def _plan_cell(cell: tuple[int, Mapping[str, Iterable[bytes]]], cells: Cells) -> Iterator[Any]:
     _, found = cell
     config, rates = cells.config, range(1, len(cells.config.rates) + 1)

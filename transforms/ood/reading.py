@@ -7,10 +7,11 @@ it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import wraps
 from itertools import islice
-from typing import Any
+from typing import Any, ParamSpec
 
 import apache_beam as beam
 import msgspec
@@ -19,6 +20,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue_lines import collection_paused
 from parapet.schemas.errors import InputError, storable
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.corpora import read_file as file_bytes
@@ -39,7 +41,20 @@ _typed = msgspec.json.Decoder(Dialogue).decode
 
 PLACES, DEAD_LETTERS, COUNTS = "places", "dead_letters", "counts"
 
+Given = ParamSpec("Given")
+
 _ROWS_AT_ONCE = 1 << 14  # of a source: its files may be large
+
+
+def uncollected(generator: Callable[Given, Iterator[Any]]) -> Callable[Given, Iterator[Any]]:
+    """The same, without Python's search for cycles meanwhile: it takes a quarter of the time, and there are none."""
+
+    @wraps(generator)
+    def paused(*args: Given.args, **options: Given.kwargs) -> Iterator[Any]:
+        with collection_paused():
+            yield from generator(*args, **options)
+
+    return paused
 
 
 class Text(msgspec.Struct, array_like=True):
@@ -160,6 +175,7 @@ class ReadCorpus(beam.PTransform):
         return files | "Spread" >> beam.Reshuffle() | "Read file" >> read
 
 
+@uncollected
 def read_file(file: DialogueFile, config: Config, shards: int = 1) -> Iterator[Any]:
     """The turns and places of one file; nothing of a file that cannot be read to its end."""
     is_written = config.writes(file.split)
