@@ -134,7 +134,7 @@ class Machine:
         subprocess.run(["tc", "qdisc", "del", "dev", self.link, "root"], capture_output=True, check=False)
 
     def power_off(self) -> None:
-        """Its network and its processes are gone, and nobody is told."""
+        """Its network and its processes are gone, without a word to the others."""
         sh("ip", "link", "del", self.link)  # or the kernel would say goodbye for its connections
         self.stop()
 

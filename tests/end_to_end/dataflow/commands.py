@@ -25,8 +25,8 @@ name = "Ada"
 path = "sgd"
 name = "original"
 kind = "original"
-splits = ["test"]
 """
+RELEASE_OF_TEST = f'{RELEASE}splits = ["test"]\n'
 
 
 def write_inputs(folder: Path) -> None:
@@ -35,7 +35,7 @@ def write_inputs(folder: Path) -> None:
     cheap_chinese(folder / "dstc2", "Mar13_S0A0/voip-1")
     asian_oriental(folder / "dstc2", "Mar13_S0A0/voip-2")
     write_lists(folder / "dstc2", train=["Mar13_S0A0/voip-1"], test=["Mar13_S0A0/voip-2"])
-    (folder / "release.toml").write_text(RELEASE)
+    (folder / "release.toml").write_text(RELEASE_OF_TEST)
     tasks = ["--tasks", "1", "--sizes", "train=20,dev=1,test=4", "--formats", "babi", "--quiet"]
     assert main(["restaurants", *tasks, "--output", str(folder / "tasks")]) == 0
     train, facts = folder / "tasks/dialog-babi-task1-API-calls-trn.txt", next(folder.glob("tasks/*kb-all.txt"))

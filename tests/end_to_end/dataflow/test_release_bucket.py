@@ -11,24 +11,9 @@ import requests
 from folders import files_of
 
 from dataflow.bucket import Bucket
+from dataflow.commands import RELEASE_OF_TEST
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
-
-TOML = """
-name = "sample"
-version = "1.0.0"
-licence = "CC0-1.0"
-description = "The sample."
-
-[[authors]]
-name = "Ada"
-
-[[corpora]]
-path = "sgd"
-name = "original"
-kind = "original"
-splits = ["test"]
-"""
 
 
 def build(place: str, output: str, *flags: str) -> int:
@@ -39,9 +24,9 @@ def build(place: str, output: str, *flags: str) -> int:
 def local(bucket: Bucket, tmp_path: Path) -> Path:
     """A local release; the bucket has the same configuration."""
     (tmp_path / "sgd").symlink_to(sample_root())
-    (tmp_path / "release.toml").write_text(TOML)
+    (tmp_path / "release.toml").write_text(RELEASE_OF_TEST)
     assert build(str(tmp_path), str(tmp_path / "out")) == 0
-    bucket.write("release.toml", TOML.encode())
+    bucket.write("release.toml", RELEASE_OF_TEST.encode())
     return tmp_path / "out"
 
 

@@ -20,6 +20,7 @@ from folders import files_of
 from google.cloud.dataflow import JobType
 
 from dataflow.bucket import Bucket
+from dataflow.commands import RELEASE
 from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
 from parapet.pipelines import progress, runners
 from parapet.pipelines.main import main
@@ -211,22 +212,6 @@ def test_the_job_of_each_pipeline(name: str, bucket: Bucket, variants: str, tmp_
     (pool,) = template["environment"]["workerPools"]
     assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == [IMAGE]
     assert bucket.tree(f"{name}/out") == {}
-
-
-RELEASE = """
-name = "sample"
-version = "1.0.0"
-licence = "CC0-1.0"
-description = "The sample."
-
-[[authors]]
-name = "Ada"
-
-[[corpora]]
-path = "sgd"
-name = "original"
-kind = "original"
-"""
 
 
 def test_a_release_is_made_by_the_job_and_finished_by_the_command(bucket: Bucket, job: Job, tmp_path: Path) -> None:
