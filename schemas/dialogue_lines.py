@@ -8,6 +8,7 @@ the columns do not describe entirely takes the longer way, through :func:`parape
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +22,7 @@ from msgspec import UNSET
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.dialogue_files import as_ascii
 from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row, layout_of
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
 from parapet.schemas.layout import dialogue_bytes, parse_json
 
 _BLOCK = 64 * 2**20  # bytes of lines that Arrow parses at once
@@ -33,6 +34,15 @@ class FileLines(msgspec.Struct, frozen=True):
 
     dialogues: list[Dialogue]
     lines: list[bytes]
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """A dialogue that is not of the SGD format: its place in the file, its id, the place inside it and the reason."""
+
+    position: int
+    dialogue_id: str
+    where: str
+    reason: str
 
 
 # The rows of DIALOGUES; of actions and spans those that lack something, which is null in a row.
@@ -127,8 +137,51 @@ def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
+    except InputError as error:
+        raise InputError(error.reason, path, error.where) from None
     except (TypeError, UnicodeEncodeError, pa.ArrowException) as error:
         raise InputError(f"holds what Parquet cannot: {error}", path) from None
+
+
+def lines_of_any(data: bytes, file: str, path: object) -> tuple[FileLines, list[Malformed]]:
+    """Parses a file some of whose dialogues are not of the SGD format: the row of one has all of it in ``source_json``.
+
+    Args:
+      data: its bytes.
+      file: its name, for the rows.
+      path: its place, for messages.
+
+    Returns:
+      The lines of all, typed dialogues of those that are of the format; the others.
+
+    Raises:
+      InputError: it is no list of JSON objects that have a ``dialogue_id``, or holds what Parquet cannot.
+    """
+    items = parse_json(data, path)
+    if not isinstance(items, list):
+        raise InputError("expected a list of dialogues", path)
+    layout = layout_of(data, dialogue_bytes(items))
+    dialogues: list[Dialogue] = []
+    lines: list[bytes] = []
+    malformed: list[Malformed] = []
+    for i, item in enumerate(items):
+        if not isinstance(item, dict) or not isinstance(key := item.get("dialogue_id"), str):
+            raise InputError("is no dialogue: it has no 'dialogue_id'", path, f"[{i}]")
+        try:
+            dialogue = msgspec.convert(item, Dialogue)
+            lines += _long_way(items, [i], file, layout)
+            dialogues.append(dialogue)
+            continue
+        except msgspec.ValidationError as error:
+            reason, at = reason_and_place(error)
+        except InputError as error:
+            reason, at = error.reason, error.where.partition(".")[2]
+        except (TypeError, UnicodeEncodeError, pa.ArrowException) as error:
+            raise InputError(f"holds what Parquet cannot: {error}", path, f"[{i}]") from None
+        malformed.append(Malformed(i, key, at, reason))
+        row = {"services": None, "turns": None, "source_json": json.dumps(item, sort_keys=True)}
+        lines.append(_encode_sorted({"dialogue_id": key, "file": file, "layout": layout, "position": i, **row}))
+    return FileLines(dialogues, lines), malformed
 
 
 def lines_table(lines: Sequence[bytes]) -> pa.Table:
@@ -181,6 +234,9 @@ def _parsed(data: bytes, file: str, path: object) -> FileLines:
 def _long_way(items: Sequence[Mapping[str, Any]], places: Sequence[int], file: str, layout: str) -> list[bytes]:
     """The lines of the dialogues at some places of a file, as Arrow reads their rows."""
     rows = [{**dialogue_row(items[i], file, i), "layout": layout} for i in places]
+    for i, row in zip(places, rows, strict=True):
+        if row["source_json"] is not None and (at := not_finite_in(items[i], f"[{i}]")) is not None:
+            raise InputError(NOT_FINITE, "", at)
     table = pa.Table.from_pylist(rows, DIALOGUES)
     return [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) for row in table.to_pylist()]
 

@@ -171,7 +171,7 @@ def dialogue_row(dialogue: Mapping[str, Any], file: str, position: int) -> dict[
 def dialogue_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """The dialogue of a row, as its file had it."""
     if row["source_json"] is not None:
-        return dict(orjson.loads(row["source_json"]))
+        return dict(json.loads(row["source_json"]))
     return {
         "dialogue_id": row["dialogue_id"],
         "services": row["services"],

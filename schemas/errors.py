@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 from parapet.schemas.distribution import install_line
@@ -74,6 +76,22 @@ def surrogate_in(value: object, place: str = "") -> str | None:
             if found is not None:
                 return found
     return None
+
+
+NOT_FINITE = "NaN or an infinite number, which JSON does not have"
+
+
+def not_finite_in(value: object, place: str = "") -> str | None:
+    """The place of the first number in parsed JSON that is not finite: ``[3].score``; None in most."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else place
+    inside: Iterable[tuple[str, object]] = ()
+    if isinstance(value, list):
+        inside = ((f"{place}[{i}]", one) for i, one in enumerate(value))
+    elif isinstance(value, dict):
+        inside = ((f"{place}.{key}" if place else str(key), one) for key, one in value.items())
+    found = (not_finite_in(one, below) for below, one in inside)
+    return next((one for one in found if one is not None), None)
 
 
 def is_unicode(text: str) -> bool:

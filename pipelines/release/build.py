@@ -95,12 +95,18 @@ def _text(path: Any) -> str:
 
 
 def _numbers(path: Any) -> Any:
+    from parapet.schemas.errors import NOT_FINITE, not_finite_in, surrogate_in
     from parapet.schemas.layout import parse_json
 
     path = path / "statistics.json" if path.is_dir() else path
     if not path.is_file():
         raise InputError("there is no such file", path, "statistics")
-    return parse_json(path.read_bytes(), path)
+    found = parse_json(path.read_bytes(), path)
+    if (at := not_finite_in(found)) is not None:
+        raise InputError(NOT_FINITE, path, at)
+    if (at := surrogate_in(found)) is not None:
+        raise InputError("half a surrogate pair, which UTF-8 cannot have", path, at)
+    return found
 
 
 def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, problems_of
 from parapet.schemas.dialogue_table import dialogue_of
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
 from parapet.schemas.service import Service
 
 # The kinds of faults, as ``allow_problems`` names them.
@@ -46,10 +46,14 @@ def row_faults(row: Mapping[str, Any], services: Mapping[str, Service]) -> Itera
       services: those of its corpus and split, by name.
     """
     try:
-        dialogue = msgspec.convert(dialogue_of(row), Dialogue)
+        raw = dialogue_of(row)
+        dialogue = msgspec.convert(raw, Dialogue)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         yield Fault("format", at, reason)
+        return
+    if row["source_json"] is not None and (place := not_finite_in(raw)) is not None:
+        yield Fault("format", place, NOT_FINITE)
         return
     yield from dialogue_faults(dialogue, services)
 

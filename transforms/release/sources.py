@@ -9,15 +9,16 @@ from typing import Any
 
 import apache_beam as beam
 import msgspec
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_lines import collection_paused, dialogue_lines
+from parapet.schemas.dialogue_lines import Malformed, collection_paused, dialogue_lines, lines_of_any
 from parapet.schemas.dialogue_table import SERVICES, service_rows
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
 from parapet.schemas.layout import dialogue_bytes, parse_json
 from parapet.schemas.release_manifest import File, InputFile
 from parapet.schemas.service import Service
@@ -100,7 +101,12 @@ class _ReadBatch(beam.DoFn):
                 handle.write(data)
             yield TaggedOutput(COPIES, File(source.copy, len(data), sha256))
         services = self.services.get(source.corpus, {}).get(source.split, {})
-        table, counts, faults = read_source(source, data, services)
+        try:
+            table, counts, faults = read_source(source, data, services)
+        except InputError as error:
+            raise InputError(error.reason, error.path or source.path, error.where) from None
+        except Exception as error:  # whatever a reader does not name: the file must be
+            raise InputError(f"cannot be read: {str(error) or type(error).__name__}", source.path) from error
         for what, n in counts.items():
             yield TaggedOutput(COUNTS, (what, n))
         for found in faults:
@@ -161,22 +167,40 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
 
 @collection_paused()
 def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Found]]:
-    found = dialogue_lines(data, source.relative.rpartition("/")[2], source.path)
+    name, malformed = source.relative.rpartition("/")[2], list[Malformed]()
+    try:
+        found = dialogue_lines(data, name, source.path)
+        keys = [dialogue.dialogue_id for dialogue in found.dialogues]
+    except InputError as error:
+        try:
+            found, malformed = lines_of_any(data, name, source.path)
+        except (InputError, TypeError):
+            raise error from None
+        if not malformed:
+            raise
+        keys = [orjson.loads(line)["dialogue_id"] for line in found.lines]
     counts: Counts = Counter()
-    counts["dialogues", source.corpus, source.split] = len(found.dialogues)
+    counts["dialogues", source.corpus, source.split] = len(found.lines)
     counts["turns", source.corpus, source.split] = sum(len(dialogue.turns) for dialogue in found.dialogues)
     faults: list[Found] = []
+
+    def add(dialogue_id: str, fault: Fault) -> None:
+        counts["fault", fault.kind, ""] += 1
+        if counts["fault", fault.kind, ""] <= FAULTS_SHOWN:
+            faults.append(Found(source.path, dialogue_id, fault))
+
+    for one in malformed:
+        add(one.dialogue_id, Fault("format", one.where, one.reason))
     for dialogue in found.dialogues:
         for fault in dialogue_faults(dialogue, services):
-            counts["fault", fault.kind, ""] += 1
-            if counts["fault", fault.kind, ""] <= FAULTS_SHOWN:
-                faults.append(Found(source.path, dialogue.dialogue_id, fault))
-    keys = [dialogue.dialogue_id for dialogue in found.dialogues]
+            add(dialogue.dialogue_id, fault)
     return table_of_lines(keys, "dialogue_id", found.lines), counts, faults
 
 
 def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
     raw = parse_json(data, source.path)
+    if (at := not_finite_in(raw)) is not None:
+        raise InputError(NOT_FINITE, source.path, at)
     table = pa.Table.from_pylist(service_rows(raw, source.corpus, data), SERVICES)
     counts: Counts = Counter()
     counts["services", source.corpus, source.split] = len(raw)

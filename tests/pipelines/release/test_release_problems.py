@@ -1,0 +1,97 @@
+"""``release build`` and faults of single dialogues: named with their file, and published where that is allowed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from release_corpora import build, edit
+
+from parapet.pipelines.main import main
+from parapet.schemas.dialogue_table import dialogue_of
+from parapet.schemas.errors import InputError
+from parapet.transforms.release.plan import Source
+from parapet.transforms.release.sources import read_source
+
+NOT_FINITE = "NaN or an infinite number, which JSON does not have"
+CHANGES: list[tuple[dict[str, Any], str]] = [
+    ({"turns": [{"speaker": "ROBOT", "utterance": "", "frames": []}]}, "turns[0].speaker: Invalid enum value"),
+    ({"services": "Banks_1"}, "services: Expected `array`"),
+    ({"note": [1.0, float("nan")]}, f"note[1]: {NOT_FINITE}"),
+    ({"turns": [], "note": float("-inf")}, f"note: {NOT_FINITE}"),
+]
+
+
+def test_dialogues_of_another_format_are_named_and_published_where_that_is_allowed(
+    toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = toml.parent / "sgd" / "test" / "dialogues_001.json"
+    dialogues = json.loads(path.read_text())
+    for dialogue, (change, _) in zip(dialogues[1:], CHANGES, strict=False):
+        dialogue.update(change)
+    path.write_text(json.dumps(dialogues, indent=2, sort_keys=True) + "\n")
+    assert build(toml, tmp_path / "out", "--quiet") == 1
+    lines = capsys.readouterr().err
+    assert "the dialogues have faults (format 4), so nothing was published" in lines
+    for dialogue, (_, reason) in zip(dialogues[1:], CHANGES, strict=False):
+        assert f"{path}: {dialogue['dialogue_id']}: {reason}" in lines
+    assert not list((tmp_path / "out" / "small").iterdir())
+
+    edit(toml, ('name = "small"', 'name = "small"\nallow_problems = ["format"]'))
+    assert build(toml, tmp_path / "out", "--quiet") == 0
+    root = tmp_path / "out" / "small" / "1.0.0"
+    manifest = json.loads((root / "MANIFEST.json").read_bytes())
+    assert manifest["known_problems"] == {"format": 4}
+    assert manifest["counts"]["dialogues"]["original"]["test"] == len(dialogues)
+    assert (root / "sgd/original/test/dialogues_001.json").read_bytes() == path.read_bytes()
+    shards = (root / "data" / "original").glob("test-*.parquet")
+    rows = {row["dialogue_id"]: row for shard in shards for row in pq.ParquetFile(shard).read().to_pylist()}
+    for dialogue in dialogues[1:5]:
+        row = rows[dialogue["dialogue_id"]]
+        assert (row["services"], row["turns"]) == (None, None)
+        found, expected = (json.dumps(one, sort_keys=True) for one in (dialogue_of(row), dialogue))
+        assert found == expected  # as text: NaN is not equal to itself
+    assert main(["release", "verify", str(root), "--quiet"]) == 0
+    text = (root / "MANIFEST.json").read_text()
+    (root / "MANIFEST.json").write_text(text.replace('"format": 4', '"format": 3'))
+    capsys.readouterr()
+    assert main(["release", "verify", str(root), "--quiet"]) == 1
+    lines = capsys.readouterr().out
+    assert all(f"dialogue {dialogue['dialogue_id']}: " in lines for dialogue in dialogues[1:5])
+
+
+@pytest.mark.parametrize(
+    ("record", "value", "reason"),
+    [
+        (
+            "dialogue",
+            [{"dialogue_id": float("nan"), "services": [], "turns": []}],
+            r"\[0\]\.dialogue_id: Expected `str`",
+        ),
+        ("dialogue", float("nan"), "Expected `array`"),
+        ("service", [{"service_name": "a", "note": float("nan")}], rf"\[0\]\.note: {NOT_FINITE}"),
+    ],
+)
+def test_what_cannot_be_published_is_named_with_its_file(record: str, value: Any, reason: str) -> None:
+    source = Source(record, "original", "original", "test", "folder/file.json", 0, "test/file.json")
+    with pytest.raises(InputError, match=f"^folder/file.json: {reason}"):
+        read_source(source, json.dumps(value).encode(), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": [1, NaN]}', "a[1]: NaN or an infinite number"),
+        ('{"a": [NaN, 1e999]}', "a[0]: NaN or an infinite number"),
+        ('{"a": "\\ud800"}', "a: half a surrogate pair"),
+    ],
+)
+def test_statistics_that_json_cannot_hold(
+    text: str, reason: str, toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (toml.parent / "statistics.json").write_text(text)
+    assert build(toml, tmp_path / "out") == 2
+    assert f"statistics.json: {reason}" in capsys.readouterr().err
