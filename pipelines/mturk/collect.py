@@ -71,6 +71,8 @@ def act(config: Config) -> int:
             logging.warning("%s has other work than before; the old is in %s", assignment_id, collected.REPLACED)
         for hit_id in found.gone:
             logging.warning("%s: MTurk no longer has this HIT of %s", hit_id, batch.hits()[hit_id].task_id)
+        for hit_id, why in found.unreadable:
+            logging.error("%s of %s was not collected: %s", hit_id, batch.hits()[hit_id].task_id, why)
         kept_out = ", ".join(f"{why} {n:,}" for why, n in sorted(granted.counts.items()))
         table = session.finish(batch, lines, config.key)
         if not config.quiet:
@@ -82,7 +84,7 @@ def act(config: Config) -> int:
         tasks = {hit.task_id.rpartition(":")[2] for hit in batch.hits().values()}
         command = next((_READERS[task] for task in sorted(tasks) if task in _READERS), "compose")
         logging.info("next: parapet %s --responses %s ...", command, batch.folder / collected.FILE)
-        return EXIT_FAILURE if granted.failures else 0
+        return EXIT_FAILURE if granted.failures or found.unreadable else 0
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -130,7 +130,7 @@ def _publish(config: Config, folder: str) -> int:
             adopt(client, batch, config.pages)
             if batch.hits():
                 # Those who have just done a task must not be shown its sibling.
-                collect(client, batch, config.parallel_calls)
+                collect(client, batch, config.parallel_calls).require_all()
                 lines = collected.load(batch.folder)
         waiting = unpublished(batch, config.pages)
         cost = cost_of(waiting)

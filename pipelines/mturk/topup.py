@@ -101,7 +101,7 @@ def act(config: Config) -> int:
             # Who has done what decides who may not do more, and how many places are still open.
             look_up(client, batch)
             with session.progress("collecting", config) as show:
-                collect(client, batch, config.parallel_calls, show)
+                collect(client, batch, config.parallel_calls, show).require_all()
             lines = collected.load(batch.folder)
         return _new_hits(config, batch, client, lines) if config.pages else _more_workers(config, batch, client, lines)
 

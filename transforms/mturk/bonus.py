@@ -12,11 +12,13 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.ingest.fields import worker_hash
 from parapet.transforms.hits.terms import CENT, REWARD
 from parapet.transforms.mturk import collected
+from parapet.transforms.mturk.answers import pages
 from parapet.transforms.mturk.batch import Batch
-from parapet.transforms.mturk.calls import Call, Failure, Told, chunks, in_parallel, pages, perform
+from parapet.transforms.mturk.calls import Call, Failure, Told, chunks, in_parallel, perform
 from parapet.transforms.mturk.client import code_of
+from parapet.transforms.mturk.collect import list_assignments
 from parapet.transforms.mturk.decide import read_rows
-from parapet.transforms.mturk.pay import difference, read_again
+from parapet.transforms.mturk.pay import difference
 
 DUPLICATE = "DuplicateRequest"
 MAX_REASON = 1_024  # characters
@@ -114,7 +116,7 @@ def send(
     for chunk in chunks(bonuses, max(parallel, 1) * 4):
         judged = [lines[bonus.assignment_id] for bonus in chunk]
         hits = list(dict.fromkeys(line["HITId"] for line in judged))
-        now = dict(zip(hits, in_parallel(lambda each: read_again(client, each), hits, parallel), strict=True))
+        now = dict(zip(hits, in_parallel(lambda each: list_assignments(client, each), hits, parallel), strict=True))
         whys = {line["AssignmentId"]: difference(line, now[line["HITId"]]) for line in judged}
         result.left += [(assignment_id, why) for assignment_id, why in whys.items() if why]
         good = [bonus for bonus in chunk if not whys[bonus.assignment_id]]

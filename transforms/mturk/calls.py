@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from parapet.transforms.mturk.answers import UnusableAnswer
 from parapet.transforms.mturk.client import HOPELESS, code_of, explained, explaining, message_of
 from parapet.transforms.mturk.journal import Event, Journal
 
@@ -63,7 +64,8 @@ def perform(
     Args:
       journal: of the batch.
       calls: in order.
-      do: makes one call and gives the facts of its success. A botocore ClientError is a refusal.
+      do: makes one call and gives the facts of its success. A botocore ClientError is a refusal; an answer that cannot
+        be used leaves it open whether the call was done, and ends the run.
       parallel: how many are under way at a time. Eight times as many are open at most when the run is cut off.
       told: called with the number done.
 
@@ -79,7 +81,7 @@ def perform(
             return call, NotTried("an earlier call showed that none can go well")
         try:
             return call, do(call)
-        except (ClientError, BotoCoreError) as error:
+        except (ClientError, BotoCoreError, UnusableAnswer) as error:
             if _is_hopeless(error):
                 hopeless.set()
             return call, error
@@ -105,7 +107,7 @@ def perform(
 def _is_hopeless(error: Exception) -> bool:
     from botocore.exceptions import BotoCoreError
 
-    return isinstance(error, BotoCoreError) or code_of(error) in HOPELESS
+    return isinstance(error, BotoCoreError | UnusableAnswer) or code_of(error) in HOPELESS
 
 
 def _ended(call: Call, outcome: dict[str, Any] | Exception) -> tuple[Event, str, str, dict[str, Any]]:
@@ -118,18 +120,6 @@ def in_parallel(do: Callable[[T], R], items: Sequence[T], parallel: int) -> list
     """Reads, a few at a time, in order. Raises InputError where one is not answered."""
     with explaining(), ThreadPoolExecutor(parallel) as pool:
         return list(pool.map(do, items))
-
-
-def pages(operation: Callable[..., Any], key: str, **arguments: Any) -> Iterator[dict[str, Any]]:
-    """Every item of a paged listing; ``key`` is the member that holds them."""
-    token: dict[str, str] = {}
-    while True:
-        answer = operation(MaxResults=100, **arguments, **token)
-        yield from answer[key]
-        # The last page may come with a token and nothing on it.
-        if not answer.get("NextToken") or not answer[key]:
-            return
-        token = {"NextToken": answer["NextToken"]}
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[list[T]]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms.mturk.answers import check_before_parsing
 
 PRODUCTION = "https://mturk-requester.us-east-1.amazonaws.com"
 SANDBOX = "https://mturk-requester-sandbox.us-east-1.amazonaws.com"
@@ -86,7 +87,9 @@ def connect(endpoint: str, parallel: int = 1, **credentials: str) -> Any:
     )
     with explaining():
         session = boto3.session.Session(region_name=REGION, **credentials)
-        return session.client("mturk", endpoint_url=endpoint, config=config)
+        client = session.client("mturk", endpoint_url=endpoint, config=config)
+    client.meta.events.register("before-parse.mturk", check_before_parsing)
+    return client
 
 
 def code_of(error: Exception) -> str:
@@ -118,6 +121,8 @@ def explained(error: Exception, what: str = "") -> InputError:
     from botocore import exceptions
 
     code = code_of(error)
+    if isinstance(error, InputError):
+        return error
     if isinstance(error, exceptions.NoCredentialsError | exceptions.PartialCredentialsError):
         return InputError("no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile", what)
     if isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError):

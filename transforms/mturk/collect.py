@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from parapet.transforms.mturk import collected
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk import answers, collected
+from parapet.transforms.mturk.answers import UnusableAnswer, pages
 from parapet.transforms.mturk.batch import Batch
-from parapet.transforms.mturk.calls import Told, chunks, in_parallel, pages
+from parapet.transforms.mturk.calls import Told, chunks, in_parallel
 from parapet.transforms.mturk.client import code_of
 
 _SAVE_EVERY = 30.0  # seconds; what is lost by a kill is only read again
 
 GONE = "HITDoesNotExist"
+LISTING = "ListAssignmentsForHIT"
 
 
 class Collected(msgspec.Struct):
@@ -26,6 +29,7 @@ class Collected(msgspec.Struct):
       total: all that are there.
       replaced: ids under which MTurk now has other work than before.
       gone: ids of HITs that MTurk no longer has.
+      unreadable: (id, why) of HITs whose assignments MTurk did not list as it should; nothing of them was taken.
       read: HITs that were read; the rest were complete before.
     """
 
@@ -34,7 +38,26 @@ class Collected(msgspec.Struct):
     total: int = 0
     replaced: list[str] = []
     gone: list[str] = []
+    unreadable: list[tuple[str, str]] = []
     read: int = 0
+
+    def require_all(self) -> None:
+        """Raises InputError where HITs could not be read: who has worked on them is not known."""
+        for hit_id, why in self.unreadable:
+            raise InputError(why, hit_id)
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """The assignments of a HIT as they are now, by id; or why there are none.
+
+    Attributes:
+      gone: whether MTurk no longer has the HIT.
+      unreadable: what is wrong with MTurk's answer.
+    """
+
+    lines: dict[str, collected.Line] = {}
+    gone: bool = False
+    unreadable: str = ""
 
 
 def collect(client: Any, batch: Batch, parallel: int = 1, told: Told | None = None) -> Collected:
@@ -50,12 +73,13 @@ def collect(client: Any, batch: Batch, parallel: int = 1, told: Told | None = No
     saved = time.monotonic()
     try:
         for chunk in chunks(waiting, max(parallel, 1) * 4):
-            found = in_parallel(lambda item: _read(client, *item), chunk, parallel)
-            for (hit_id, _), assignments in zip(chunk, found, strict=True):
-                if assignments is None:
+            found = in_parallel(lambda item: list_assignments(client, *item), chunk, parallel)
+            for (hit_id, _), listing in zip(chunk, found, strict=True):
+                if listing.gone:
                     result.gone.append(hit_id)
-                else:
-                    _merge(lines, assignments, result, old)
+                if listing.unreadable:
+                    result.unreadable.append((hit_id, listing.unreadable))
+                _merge(lines, listing.lines.values(), result, old)
             result.read += len(chunk)
             if told is not None:
                 told(result.read, len(waiting))
@@ -82,25 +106,45 @@ def _unfinished(batch: Batch, lines: dict[str, collected.Line]) -> Iterator[tupl
             yield hit_id, hit.task_id
 
 
-def _read(client: Any, hit_id: str, annotation: str) -> list[collected.Line] | None:
+def list_assignments(client: Any, hit_id: str, annotation: str = "") -> Listing:
+    """What workers have submitted of a HIT.
+
+    Args:
+      client: boto3's.
+      hit_id: of the HIT.
+      annotation: of the HIT, which each line is to have.
+
+    Raises:
+      ClientError: MTurk refuses.
+      BotoCoreError: it does not answer.
+    """
     from botocore.exceptions import ClientError
 
+    operation, statuses = client.list_assignments_for_hit, ["Submitted", "Approved", "Rejected"]
+    listed = pages(operation, "Assignments", answers.MAX_ASSIGNMENTS, HITId=hit_id, AssignmentStatuses=statuses)
+    found: dict[str, collected.Line] = {}
     try:
-        found = pages(
-            client.list_assignments_for_hit,
-            "Assignments",
-            HITId=hit_id,
-            AssignmentStatuses=["Submitted", "Approved", "Rejected"],
-        )
-        return [collected.line_of(assignment, annotation) for assignment in found]
+        for item in listed:
+            if item["HITId"] != hit_id:
+                raise UnusableAnswer(f"MTurk's answer has {item['AssignmentId']} of another HIT", LISTING)
+            line = collected.line_of(item, annotation)
+            if not collected.same_work(found.setdefault(item["AssignmentId"], line), line):
+                reason = f"MTurk's answer has {item['AssignmentId']} twice, with different work"
+                raise UnusableAnswer(reason, LISTING)
     except ClientError as error:
         if code_of(error) == GONE:
-            return None
+            return Listing(gone=True)
         raise
+    except UnusableAnswer as error:
+        return Listing(unreadable=str(error))
+    return Listing(found)
 
 
 def _merge(
-    lines: dict[str, collected.Line], assignments: list[collected.Line], result: Collected, old: list[collected.Line]
+    lines: dict[str, collected.Line],
+    assignments: Iterable[collected.Line],
+    result: Collected,
+    old: list[collected.Line],
 ) -> None:
     for line in assignments:
         known = lines.get(line["AssignmentId"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import parse_json_line
 from parapet.transforms.mturk.batch import write_whole
 
@@ -31,7 +31,9 @@ def line_of(assignment: Mapping[str, Any], annotation: str) -> Line:
 
 
 def _plain(value: Any) -> Any:
-    return value.astimezone(UTC).isoformat(timespec="seconds") if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="seconds")
+    return storable(value) if isinstance(value, str) else value
 
 
 def load(folder: Path, name: str = FILE) -> list[Line]:

@@ -10,9 +10,9 @@ import msgspec
 from parapet.transforms.crowd.ingest.fields import worker_hash
 from parapet.transforms.mturk import collected
 from parapet.transforms.mturk.batch import Batch
-from parapet.transforms.mturk.calls import Call, Failure, Told, chunks, in_parallel, pages, perform
+from parapet.transforms.mturk.calls import Call, Failure, Told, chunks, in_parallel, perform
 from parapet.transforms.mturk.client import code_of
-from parapet.transforms.mturk.collect import GONE
+from parapet.transforms.mturk.collect import Listing, list_assignments
 from parapet.transforms.mturk.decide import Payment
 
 BAD_STATE = "InvalidAssignmentState"
@@ -76,7 +76,7 @@ def pay(
         of_hit.setdefault(lines[payment.assignment_id]["HITId"], []).append(payment)
     handled = 0
     for chunk in chunks(list(of_hit.items()), max(parallel, 1) * 4):
-        fresh = in_parallel(lambda item: read_again(client, item[0]), chunk, parallel)
+        fresh = in_parallel(lambda item: list_assignments(client, item[0]), chunk, parallel)
         calls = []
         for (_, wanted), now in zip(chunk, fresh, strict=True):
             for payment in wanted:
@@ -94,25 +94,13 @@ def pay(
     return result
 
 
-def read_again(client: Any, hit_id: str) -> dict[str, collected.Line] | None:
-    """Assignment id to line of a HIT as it is now; None where MTurk no longer has the HIT."""
-    from botocore.exceptions import ClientError
-
-    statuses = ["Submitted", "Approved", "Rejected"]
-    try:
-        found = pages(client.list_assignments_for_hit, "Assignments", HITId=hit_id, AssignmentStatuses=statuses)
-        return {item["AssignmentId"]: collected.line_of(item, "") for item in found}
-    except ClientError as error:
-        if code_of(error) == GONE:
-            return None
-        raise
-
-
-def difference(judged: collected.Line, now: Mapping[str, collected.Line] | None) -> str:
+def difference(judged: collected.Line, now: Listing) -> str:
     """Why the assignment that was judged cannot be paid by its id; ``""`` where it can."""
-    if now is None:
+    if now.gone:
         return "MTurk no longer has its HIT: it was deleted elsewhere"
-    line = now.get(judged["AssignmentId"])
+    if now.unreadable:
+        return now.unreadable
+    line = now.lines.get(judged["AssignmentId"])
     if line is None:
         return "MTurk no longer lists it: it was returned or removed"
     if line["WorkerId"] != judged["WorkerId"]:
@@ -126,17 +114,17 @@ def _call_for(
     batch: Batch,
     payment: Payment,
     judged: collected.Line,
-    now: Mapping[str, collected.Line] | None,
+    now: Listing,
     key: bytes,
     result: Paid,
 ) -> Call | None:
     why = difference(judged, now)
-    if why or now is None:
+    if why:
         result.left.append((payment.assignment_id, why))
         return None
     worker = worker_hash(key, judged["WorkerId"])
     name = f"pay:{payment.assignment_id}"
-    status = now[payment.assignment_id]["AssignmentStatus"]
+    status = now.lines[payment.assignment_id]["AssignmentStatus"]
     facts = {"worker_hash": worker, "hit_id": judged["HITId"], "verdict": payment.verdict}
     if status != "Submitted":
         # Settled by a call of ours whose answer was lost, by MTurk's auto-approval, or by somebody on the site.

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.mturk.answers import UnusableAnswer, pages
 from parapet.transforms.mturk.batch import Batch
-from parapet.transforms.mturk.calls import Call, Failure, Told, in_parallel, pages, perform
+from parapet.transforms.mturk.calls import Call, Failure, Told, in_parallel, perform
 from parapet.transforms.mturk.client import code_of, explaining
 from parapet.transforms.mturk.hits_folder import Hit
 from parapet.transforms.mturk.qualifications import KEPT_OUT, done_name, requirements, sibling_of
@@ -106,6 +107,8 @@ def publish(
     before = len(hits) - len(waiting)
     hit_types = _hit_types(client, batch, waiting, types, round_, parallel)
 
+    task_of = {hit_id: hit.task_id for hit_id, hit in batch.hits().items()}
+
     def create(call: Call) -> dict[str, Any]:
         arguments = {**call.arguments, "Question": questions[call.key].question()}
         try:
@@ -115,6 +118,8 @@ def publish(
             if code_of(error) != EXISTS or (found := _existing(client, error, call)) is None:
                 raise
             hit = found
+        if task_of.setdefault(hit["HITId"], call.key) != call.key:
+            raise UnusableAnswer(f"MTurk gave {hit['HITId']} for another HIT as well", "CreateHITWithHITType")
         return _facts_of(hit)
 
     questions = {key_of(hit): hit for hit in waiting}
@@ -230,9 +235,11 @@ def adopt(client: Any, batch: Batch, hits: Iterable[Hit], round_: int = 0) -> in
     }
     if not begun:
         return 0
-    found = []
+    found, known = [], batch.hits()
     with explaining("list_hits"):
         for hit in pages(client.list_hits, "HITs"):
+            if hit["HITId"] in known:
+                continue
             question = hashlib.sha256((hit.get("Question") or "").encode()).hexdigest()
             key = begun.pop((hit["HITTypeId"], hit.get("RequesterAnnotation", ""), question), None)
             if key is not None:

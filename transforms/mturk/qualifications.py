@@ -12,8 +12,9 @@ from typing import Any
 
 from parapet.schemas.elements import TASKS
 from parapet.schemas.errors import InputError
+from parapet.transforms.mturk.answers import pages
 from parapet.transforms.mturk.batch import Batch
-from parapet.transforms.mturk.calls import Call, pages, perform
+from parapet.transforms.mturk.calls import Call, perform
 from parapet.transforms.mturk.client import PRODUCTION, explaining
 
 LOCALE = "00000000000000000071"

@@ -61,7 +61,7 @@ def _canned(operation: str, body: dict[str, Any], by_hit: dict[str, list[Line]],
         ends = datetime.now(UTC) + timedelta(seconds=body["LifetimeInSeconds"])
         return {"HIT": {"HITId": f"HIT{next(made)}", "Expiration": ends.timestamp()}}
     if operation == "GetHIT":
-        return {"HIT": {"HITId": body["HITId"], "MaxAssignments": 0}}
+        return {"HIT": {"HITId": body["HITId"], "HITTypeId": "HITTYPE", "MaxAssignments": 0, "Expiration": 0}}
     if operation == "ListAssignmentsForHIT":
         return {"Assignments": [_assignment(line) for line in by_hit.get(body["HITId"], [])]}
     lists = {

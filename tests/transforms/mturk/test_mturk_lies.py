@@ -1,0 +1,381 @@
+"""A server whose answers are not what they should be: each is one clear line, and nothing is made or paid twice."""
+
+import json
+from decimal import Decimal
+from itertools import islice
+
+import pytest
+from mturk_bench import DESCRIPTIONS, NAMES, OTHER, worker
+
+from parapet.local_mturk import marketplace
+from parapet.transforms.mturk import answers
+
+HTML = b"<!DOCTYPE html><html><title>Log in to the network</title></html>"
+BODIES = [b"", HTML, b"null", b"[]", b"7", b'"x"', b"{", b"[" * 9_000, b'{"\xff": 1}', b"NaN"]
+ODD = [None, 7, -1.5, True, "", "x" * 400, [], ["x"], {}, [None], 1e308]
+
+# Of each operation, where what the commands read is in its answer.
+READ = {
+    "CreateHITType": ["HITTypeId"],
+    "CreateQualificationType": ["QualificationType", "QualificationType.QualificationTypeId"],
+    "GetAccountBalance": ["AvailableBalance"],
+    "CreateHITWithHITType": ["HIT", "HIT.HITId", "HIT.Expiration"],
+    "ListAssignmentsForHIT": [
+        "Assignments",
+        *(f"Assignments.0.{name}" for name in ("AssignmentId", "WorkerId", "HITId", "AssignmentStatus", "SubmitTime")),
+    ],
+    "ListBonusPayments": ["BonusPayments", "BonusPayments.0.WorkerId", "BonusPayments.0.BonusAmount"],
+    "GetHIT": ["HIT", "HIT.MaxAssignments"],
+}
+OFTEN = {"HIT.Expiration": [-1, "soon", 1e12], "Assignments.0.SubmitTime": [253_402_400_000, "2026-11-23", -1]}
+
+
+def place(answer, path):
+    """What holds the last member of a path, and that member; None where the answer does not have it."""
+    *above, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    try:
+        for part in above:
+            answer = answer[part]
+        return (answer, last) if answer[last] is not None else None
+    except (LookupError, TypeError):
+        return None
+
+
+def changed(path, value, missing=False):
+    """A lie: another value at a path, or none."""
+
+    def lie(body):
+        answer = json.loads(body)
+        found = place(answer, path)
+        if found is None:
+            return body
+        holder, last = found
+        if missing:
+            del holder[last]
+        else:
+            holder[last] = value
+        return json.dumps(answer).encode()
+
+    return lie
+
+
+def lies_of(operation, step=1):
+    """Bodies that no answer to this operation can have; of all, every so many."""
+    yield from islice(_lies_of(operation), 0, None, step)
+
+
+def _lies_of(operation):
+    yield from ((lambda _, body=body: body) for body in BODIES)
+    for path in READ[operation]:
+        if not path[-1].isdigit():
+            yield changed(path, None, missing=True)
+        for value in ODD:
+            fits = (
+                (path.endswith("Expiration") and value in (7, True))
+                or (path.endswith(("MaxAssignments", "SubmitTime")) and value == 7)
+                or (path in ("Assignments", "BonusPayments") and value == [])
+                or (path.endswith(("SubmitTime", "Expiration")) and value is True)
+            )
+            if not fits:
+                yield changed(path, value)
+        for value in OFTEN.get(path, []):
+            yield changed(path, value)
+
+
+def lying(bench, operation, lie):
+    """The server tells this lie from now on; the list has whether it did."""
+    told = []
+
+    def hook(call):
+        if call.operation == operation and call.outcome == "ok":
+            body = lie(call.answer)
+            if body != call.answer:
+                told.append(call.index)
+            call.answer = body
+
+    bench.server.response_hooks[:] = [hook]
+    return told
+
+
+def honest(bench):
+    bench.server.response_hooks.clear()
+
+
+def check_told(bench, operation, status):
+    """One clear line, which names the operation."""
+    assert status == 1, bench.out + bench.err
+    assert "PARAPET_DEBUG" not in bench.err
+    assert "Traceback" not in bench.err
+    line = next(line for line in bench.err.splitlines() if "MTurk's answer" in line)
+    assert operation in line or operation in bench.err
+    assert len(line) < 400
+
+
+SOME = pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.thorough)])
+
+
+@SOME
+@pytest.mark.parametrize(
+    "operation", ["GetAccountBalance", "CreateQualificationType", "CreateHITType", "CreateHITWithHITType"]
+)
+def test_publishing_stands_every_odd_answer_and_publishes_once(bench, operation, step):
+    for lie in lies_of(operation, step):
+        told = lying(bench, operation, lie)
+        status = bench.publish()
+        if not told:
+            break  # all of these are made: a call that is begun is looked up, not made again
+        check_told(bench, operation, status)
+    honest(bench)
+    bench.ok("publish")
+    assert len(bench.hit_ids()) == 3
+    assert bench.status()["total"]["hits"] == 3
+    assert bench.status()["unclear"] == {}
+    assert len(bench.snapshot()["qualification_types"]) == 5
+
+
+@SOME
+def test_collecting_stands_every_odd_answer(bench, step):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2]) + bench.work(OTHER, [3])
+    for lie in lies_of("ListAssignmentsForHIT", step):
+        assert not lying(bench, "ListAssignmentsForHIT", lie)
+        check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
+    honest(bench)
+    bench.ok("collect")
+    assert sorted(line["AssignmentId"] for line in bench.lines()) == sorted(made)
+
+
+def test_one_hit_whose_listing_is_odd_does_not_keep_the_others_from_being_collected(bench):
+    bench.ok("publish")
+    bench.work(NAMES, [1, 2])
+    good = bench.work(OTHER, [3])
+    odd = bench.hit_id(NAMES)
+    lying(bench, "ListAssignmentsForHIT", lambda body: HTML if odd.encode() in body else body)
+    check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
+    assert odd in bench.err
+    assert [line["AssignmentId"] for line in bench.lines()] == good
+
+
+@SOME
+def test_paying_stands_every_odd_answer_and_pays_once(bench, step):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2])
+    bench.ok("collect")
+    bonuses = bench.file("bonuses.csv", f"assignment_id,amount,reason\n{made[0]},0.25,Thanks\n")
+    for lie in lies_of("ListAssignmentsForHIT", step):
+        lying(bench, "ListAssignmentsForHIT", lie)
+        check_told(bench, "ListAssignmentsForHIT", bench.do("pay", "--all"))
+    assert set(bench.statuses().values()) == {"Submitted"}
+    for body in BODIES[::step]:
+        lying(bench, "ListBonusPayments", lambda _, body=body: body)
+        check_told(bench, "ListBonusPayments", bench.do("pay", "--all", "--bonuses", bonuses))
+    honest(bench)
+    bench.ok("pay", "--all", "--bonuses", bonuses)
+    for lie in lies_of("ListBonusPayments", step):
+        lying(bench, "ListBonusPayments", lie)
+        assert bench.do("pay", "--all", "--bonuses", bonuses) == 0  # it was sent: nothing is asked
+    (bonus,) = bench.snapshot()["bonuses"]
+    assert bonus["BonusAmount"] == "0.25"
+    assert set(bench.statuses().values()) == {"Approved"}
+    spent = sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in bench.ledger()), Decimal(0))
+    assert spent == bench.snapshot()["balance"]["paid"]
+
+
+def test_an_odd_answer_to_a_payment_is_no_payment_until_mturk_says_so(bench):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2, 3])
+    bench.ok("collect")
+    bonuses = bench.file("bonuses.csv", "assignment_id,amount,reason\n" + f"{made[0]},0.25,Thanks\n")
+    for operation in ("ApproveAssignment", "SendBonus"):
+        lying(bench, operation, lambda _: HTML)
+        check_told(bench, operation, bench.do("pay", "--all", "--bonuses", bonuses))
+        honest(bench)
+    bench.ok("pay", "--all", "--bonuses", bonuses)
+    bench.ok("pay", "--all", "--bonuses", bonuses)
+    assert len(bench.snapshot()["bonuses"]) == 1
+    assert set(bench.statuses().values()) == {"Approved"}
+    assert sorted(row["kind"] for row in bench.ledger()) == ["bonus", "reward", "reward", "reward"]
+
+
+def test_one_hit_id_for_several_hits_is_not_several_hits(bench):
+    first = []
+
+    def same(body):
+        answer = json.loads(body)
+        first.append(answer["HIT"]["HITId"])
+        answer["HIT"]["HITId"] = first[0]
+        return json.dumps(answer).encode()
+
+    lying(bench, "CreateHITWithHITType", same)
+    assert bench.publish("--parallel_calls", 1) == 1
+    assert f"MTurk gave {first[0]} for another HIT" in bench.err
+    assert "3 HITs published" not in bench.out
+    assert bench.status()["total"]["hits"] == 1
+    honest(bench)
+    bench.ok("publish")
+    assert len(bench.hit_ids()) == bench.status()["total"]["hits"] == 3
+
+
+TOKENS = {
+    "the same": lambda n: "again",
+    "two by turns": lambda n: f"turn {n % 2}",
+    "ever new": lambda n: f"token {n}",
+}
+
+
+@pytest.mark.parametrize("token", TOKENS)
+@pytest.mark.parametrize("items", ["the same", "none", "new"])
+def test_a_listing_without_an_end_is_ended(bench, token, items, monkeypatch):
+    monkeypatch.setattr(answers, "MAX_ASSIGNMENTS", 500)
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2])
+    calls = []
+
+    def endless(body):
+        answer = json.loads(body)
+        calls.append(1)
+        answer["NextToken"] = TOKENS[token](len(calls))
+        if items == "new":
+            for each in answer["Assignments"]:
+                each["AssignmentId"] = f"3{len(calls):05d}{each['AssignmentId'][6:]}"
+        elif items == "none":
+            answer["Assignments"] = []
+        return json.dumps(answer).encode()
+
+    hit_id = bench.hit_id(NAMES)
+    # The server would refuse the token.
+    bench.server.on_request(lambda call: call.params.pop("NextToken", None))
+    lying(bench, "ListAssignmentsForHIT", lambda body: endless(body) if hit_id.encode() in body or calls else body)
+    status = bench.do("collect", "--parallel_calls", 1)
+    assert len(calls) < 700
+    assert "PARAPET_DEBUG" not in bench.err
+    if items == "none":
+        assert status == 0
+        assert bench.lines() == []
+    else:
+        assert status == 1
+        assert "MTurk's listing does not end" in bench.err
+        assert hit_id in bench.err
+    honest(bench)
+    bench.server.request_hooks.clear()
+    bench.ok("collect")
+    assert sorted(line["AssignmentId"] for line in bench.lines()) == sorted(made)
+
+
+def test_an_empty_page_in_the_middle_is_not_the_end(bench):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2])
+    there = {}
+
+    def hook(call):
+        if call.operation == "ListAssignmentsForHIT":
+            answer = json.loads(call.answer)
+            number = int((there.get("token") or "0").partition(" ")[0])
+            there["token"] = ""
+            every = answer.pop("Assignments")
+            call.answer = json.dumps(
+                {"Assignments": every if number == 3 else []}
+                | ({"NextToken": f"{number + 1} more"} if number < 3 else {})
+            ).encode()
+
+    def request(call):
+        if call.params:
+            there["token"] = call.params.pop("NextToken", "")
+
+    bench.server.on_request(request)
+    bench.server.on_response(hook)
+    bench.ok("collect", "--parallel_calls", 1)
+    assert sorted(line["AssignmentId"] for line in bench.lines()) == sorted(made)
+
+
+def test_an_assignment_that_is_listed_twice_is_one(bench):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2])
+
+    def twice(body):
+        answer = json.loads(body)
+        answer["Assignments"] *= 2
+        return json.dumps(answer).encode()
+
+    lying(bench, "ListAssignmentsForHIT", twice)
+    bench.ok("collect")
+    assert "2 new assignments" in bench.out
+    assert sorted(line["AssignmentId"] for line in bench.lines()) == sorted(made)
+
+
+def test_two_assignments_under_one_id_in_one_listing_are_neither(bench):
+    bench.ok("publish")
+    bench.work(NAMES, [1, 2])
+
+    def one_id(body):
+        answer = json.loads(body)
+        for each in answer["Assignments"]:
+            each["AssignmentId"] = answer["Assignments"][0]["AssignmentId"]
+        return json.dumps(answer).encode()
+
+    lying(bench, "ListAssignmentsForHIT", one_id)
+    check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
+    assert "twice, with different work" in bench.err
+    assert bench.lines() == []
+
+
+def test_assignments_of_another_hit_are_not_taken(bench):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2]) + bench.work(OTHER, [3])
+    of_other = json.dumps(
+        {"Assignments": [each for each in _assignments(bench) if each["AssignmentId"] == made[2]]}
+    ).encode()
+    lying(bench, "ListAssignmentsForHIT", lambda body: of_other)
+    check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
+    assert "of another HIT" in bench.err
+    assert [line["AssignmentId"] for line in bench.lines()] == [made[2]]
+
+
+def _assignments(bench):
+    return list(bench.snapshot()["assignments"].values())
+
+
+@pytest.mark.parametrize("status", [400, 502])
+@pytest.mark.parametrize("body", [HTML, b"", b"[]", b'{"__type": 5, "Message": {}}', b'{"message": null}', b"{"])
+def test_a_refusal_that_is_odd_is_one_clear_line(bench, status, body):
+    def hook(call):
+        call.outcome, call.status, call.answer = "failed", status, body
+
+    bench.server.on_response(hook)
+    assert bench.publish() == 1
+    assert "PARAPET_DEBUG" not in bench.err
+    assert "MTurk refuses" in bench.err
+    honest(bench)
+    bench.ok("publish")
+    assert len(bench.hit_ids()) == 3
+
+
+@pytest.mark.parametrize(
+    "balance", ["NaN", "Infinity", "-5.00", "1e9", "10,000.00", "", " ", "9" * 50, "0x10", "\u0661\u0662"]
+)
+def test_a_balance_that_is_no_amount_is_none(bench, balance):
+    lying(bench, "GetAccountBalance", changed("AvailableBalance", balance))
+    assert bench.publish() == 1
+    assert "PARAPET_DEBUG" not in bench.err
+    assert bench.hit_ids() == []
+    assert "GetAccountBalance" in bench.err or "the account has $-5.00" in bench.err
+
+
+def test_an_answer_that_is_too_large_is_not_taken(bench, monkeypatch):
+    bench.ok("publish")
+    bench.work(DESCRIPTIONS, [1])
+    monkeypatch.setattr(answers, "MAX_BYTES", 10_000)
+    lying(bench, "ListAssignmentsForHIT", lambda body: body + b" " * 10_000)
+    check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
+    assert "is too large" in bench.err
+
+
+def test_half_a_surrogate_pair_in_an_answer_is_collected_and_read(bench):
+    bench.ok("publish")
+    assignment_id = bench.accept(NAMES, worker(1))
+    answers_ = [("assignmentId", assignment_id), ("intent_0", "some words"), ("slot_0", "HALF")]
+    marketplace.submit(bench.server.store, assignment_id, answers_)
+    lying(bench, "ListAssignmentsForHIT", lambda body: body.replace(b"HALF", rb"a \ud800 half"))
+    bench.ok("collect")
+    (line,) = bench.lines()
+    assert "a \\ud800 half" in line["Answer"]
