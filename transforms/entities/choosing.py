@@ -45,10 +45,10 @@ class Chooser:
         surfaces = [text for group in found.groups for text in group.surfaces]
         self.taken = {text.casefold() for text in (*surfaces, *(text for _, _, text in found.closed))}
         # A new value must not contain an old one: leftovers of the old one could not be distinguished from it.
-        self.old: dict[str, list[tuple[str, ...]]] = {}
+        self.old: dict[str, list[str]] = {}  # by their first words
         for text in surfaces:
             if of_text := words_of(text):
-                self.old.setdefault(of_text[0], []).append(of_text)
+                self.old.setdefault(of_text[0], []).append(f" {' '.join(of_text)} ")
 
     def choose(self) -> None:
         """Fills in the replacement of each group, or why it is kept."""
@@ -90,9 +90,9 @@ class Chooser:
         return True
 
     def _holds_old(self, new: tuple[str, ...]) -> bool:
-        return any(
-            new[i : i + len(old)] == old for i, word in enumerate(new) if word in self.old for old in self.old[word]
-        )
+        first = [word for word in new if word in self.old]
+        line = f" {' '.join(new)} " if first else ""
+        return any(old in line for word in dict.fromkeys(first) for old in self.old[word])
 
     def _undo(self, groups: Iterable[Group]) -> None:
         for group in groups:

@@ -33,6 +33,7 @@ _TELLING = 8  # different values from which a step can be told
 _LETTERS_FIRST = re.compile(r"([a-z]+)\d+")
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without those that are read as digits
 _POSTAL = "abdefghjlnpqrstuwxyz"  # that an inward code may have
+_LONGEST_AMOUNT = 15  # characters: more are no sum of money, and cents of it no float holds
 _AMOUNT = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _DIGIT = re.compile(r"\d")
 
@@ -150,9 +151,10 @@ def step_of(kind: str, values: Iterable[str]) -> int:
 
 
 def amount_of(text: str) -> str | None:
-    """The one number of a price, without the commas of thousands; None where there is none, or more."""
+    """The one number of a price, without the commas of thousands; None where there is none, more, or a longer one."""
     found = _AMOUNT.findall(text)
-    return found[0].replace(",", "") if len(found) == 1 else None
+    amount: str = found[0].replace(",", "") if len(found) == 1 else ""
+    return amount if 0 < len(amount) <= _LONGEST_AMOUNT else None
 
 
 @lru_cache(10_000)
@@ -212,7 +214,7 @@ def other_digits(like: str, number: int) -> str:
     """
     digits = digits_of(like)
     kept = area_of(like)
-    new = "".join(str(number // 10**i % 10) for i in range(len(digits) - kept))
+    new = str(number)[::-1].ljust(len(digits) - kept, "0")[: len(digits) - kept]
     if new and new[0] in "01" and digits[kept] not in "01":
         new = str(2 + number // 7919 % 8) + new[1:]  # no subscriber's number begins with these
     return digits[:kept] + new

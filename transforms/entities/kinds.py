@@ -258,7 +258,9 @@ def _kind_of_places(values: Sequence[str], described: Sequence[str], cities: Col
 
 
 def _is_house(value: str) -> bool:
-    return any(char.isdigit() for char in value) or value.split()[-1].title() in names.KNOWN_SIGHTS
+    return any(char.isdigit() for char in value) or any(
+        word.title() in names.KNOWN_SIGHTS for word in value.split()[-1:]
+    )
 
 
 def _are_names(values: Sequence[str]) -> bool:

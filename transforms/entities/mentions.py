@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import cast
 
 import msgspec
@@ -18,12 +19,17 @@ from parapet.transforms.entities.kinds import CHOICE, FORMS
 from parapet.transforms.entities.vocabulary import WORD, folded, is_number, plain
 
 _PIECE = re.compile(r"\w+")
+_MANY_WORDS = 16
 
 
 class Surface(msgspec.Struct, frozen=True):
-    """A form of a value: its words, the characters before the first and after the last, its group."""
+    """A form of a value: its words, the characters before the first and after the last, its group.
+
+    ``line`` has the words of a value of many: as one text, it is compared no further than to what differs.
+    """
 
     words: tuple[str, ...]
+    line: str
     text: str
     before: str
     behind: str
@@ -72,7 +78,9 @@ class Table:
         found, before, behind, piece = _parts(text)
         if not found or (marked_only(group, text) if group else len(found) == 1):
             return
-        self.heads.setdefault(found[0], []).append(Surface(found, text, before, behind, group))
+        self.heads.setdefault(found[0], []).append(
+            Surface(found, _line(found)[0] if len(found) > _MANY_WORDS else "", text, before, behind, group)
+        )
         self.pieces.update((piece, found[0]))
 
     def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
@@ -90,17 +98,28 @@ class Table:
         words = list(WORD.finditer(utterance))
         texts = [plain(word[0]) for word in words]
         mentions = []
+        line: tuple[str, list[int]] | None = None
         free = 0  # words before it are in a mention
         for at in [i for i, text in enumerate(texts) if text in heads]:
             for surface in heads[texts[at]] if at >= free else ():
                 size = len(surface.words)
-                if size == 1 or tuple(texts[at : at + size]) == surface.words:
+                if size > _MANY_WORDS:
+                    line = line or _line(texts)
+                    same = line[0].startswith(surface.line, line[1][at])
+                else:
+                    same = size == 1 or tuple(texts[at : at + size]) == surface.words
+                if same:
                     start, end = _with_marks(utterance, words[at].start(), words[at + size - 1].end(), surface)
                     if start is not None and not any(one < end and start < other for one, other in marked):
                         mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
                         free = at + size
                         break
         return mentions
+
+
+def _line(words: Sequence[str]) -> tuple[str, list[int]]:
+    """Words, none of which has a blank, as one text; and where each begins in it."""
+    return "".join(f"{word} " for word in words), list(accumulate((len(word) + 1 for word in words), initial=0))
 
 
 @lru_cache(1 << 16)
