@@ -13,6 +13,7 @@ import re
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -212,14 +213,22 @@ def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], wha
     """Logs what a published run has left out: how many of how many, why, and where that is written."""
     from parapet.transforms.compressed import open_input
     from parapet.transforms.counts import Counts
-    from parapet.transforms.dead_letters import DEAD_LETTERS, read_dead_letters, reasons_of, warnings_of
+    from parapet.transforms.dead_letters import DEAD_LETTERS, FaultCounts, read_dead_letters, reason_of, warnings_of
     from parapet.transforms.files import MANIFEST, join, read_written
 
-    counts = Counts.of_json(json.loads(read_written(output, MANIFEST))["counts"])
+    manifest = json.loads(read_written(output, MANIFEST))
+    reasons: Counter[str] = Counter()
+    faults = FaultCounts()
+    place = f"{output}/{DEAD_LETTERS}"
     with open_input(join(output, DEAD_LETTERS)) as lines:
-        reasons = reasons_of(read_dead_letters(lines))
-    for line in warnings_of(tallies(counts), reasons, f"{output}/{DEAD_LETTERS}", what):
+        for letter in read_dead_letters(lines):
+            reasons[reason_of(letter)] += 1
+            faults.add(letter)
+    for line in warnings_of(tallies(Counts.of_json(manifest["counts"])), reasons, place, what):
         logging.warning("%s", line)
+    plugins = [f"{one['name']!r} ({one['distribution']} {one['version']})" for one in manifest.get("plugins", ())]
+    for line in faults.lines(place, f"the plug-in {', '.join(plugins)}" if plugins else ""):
+        logging.error("%s", line)  # --quiet or not
 
 
 def run_pipeline(

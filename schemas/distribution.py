@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 DISTRIBUTION = "parapet-dialogue"
+ISSUES = "https://github.com/parapet-dialogue/parapet/issues"
 FOLDERS = ("schemas", "transforms", "local_mturk", "evaluation", "pipelines", "crowd_templates")
 
 _ROOT = Path(__file__).parents[1]  # of the checkout, or the package ``parapet`` where it is installed

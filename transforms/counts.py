@@ -1,9 +1,14 @@
-"""The counts of a run: what was counted, in which set and split, of which value. And what must hold of them."""
+"""The counts of a run: what was counted, in which set and split, of which value. And what must hold of them.
+
+Records are counted with their identities (:class:`Identities`), whose sums stand beside the numbers: a record that is
+lost and another that is there twice leave the number as it was, but not the sum.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import product
 from typing import Literal, NamedTuple
 
@@ -14,6 +19,28 @@ from parapet.schemas.errors import InputError
 Part = Literal["set", "split", "value"]
 Value = str | tuple[str, ...]
 Counted = str | tuple[str, Value]  # the name of a count, or its name and value
+
+
+FAULTS = "faults"  # records that were lost to a fault of Parapet, or of a plug-in, see parapet.transforms.fence
+
+_IDS = ":ids"  # ends the name of the sum of identities beside a count
+
+
+class Identities:
+    """Numbers of 64 bits by which the records of one source are known: where records end, their sums are compared.
+
+    Args:
+      source: what the records are of: the path of a file.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._hash = blake2b(source.encode("utf-8", "surrogatepass") + b"\0", digest_size=8)
+
+    def of(self, key: int | str) -> int:
+        """The identity of a record: of its position in the source, or of its name there."""
+        found = self._hash.copy()
+        found.update(b"%d" % key if isinstance(key, int) else key.encode("utf-8", "surrogatepass"))
+        return int.from_bytes(found.digest())
 
 
 class CountKey(NamedTuple):
@@ -47,9 +74,30 @@ class Counts(Counter[CountKey]):
       (5, {'dev': 3, 'test': 2})
     """
 
-    def add(self, name: str, n: int = 1, *, set: str = "", split: str = "", value: str = "") -> None:
-        """Adds to one count; adding 0 makes sure that the key is there."""
+    def add(
+        self, name: str, n: int = 1, *, set: str = "", split: str = "", value: str = "", id: int | None = None
+    ) -> None:
+        """Adds to one count; adding 0 makes sure that the key is there.
+
+        Args:
+          name: of the count.
+          n: how many records.
+          set: in which they are counted.
+          split: in which they are counted.
+          value: of which category they are.
+          id: the identity of the record, or the sum of those of all ``n``.
+        """
         self[CountKey(name, set, split, value)] += n
+        if id is not None:
+            self[CountKey(name + _IDS, set, split, value)] += id
+
+    def ids(self, name: str, **parts: str) -> int:
+        """The sum of the identities of what :meth:`sum` counts."""
+        return self.sum(name + _IDS, **parts)
+
+    def has_ids(self, name: str) -> bool:
+        """Whether what is counted under a name has identities."""
+        return any(key.name == name + _IDS for key in self)
 
     def sum(self, name: str, **parts: str) -> int:
         """The sum of all counts of a name, of those with the given set, split or value where they are given."""
@@ -69,7 +117,11 @@ class Counts(Counter[CountKey]):
 
     def as_json(self, names: Sequence[str] | None = None) -> dict[str, int]:
         """The counts that have no value, by ``name/set/split``: what ``run.json`` records. Of ``names``, if given."""
-        keys = sorted(key for key, n in self.items() if n and not key.value and (names is None or key.name in names))
+        keys = sorted(
+            key
+            for key, n in self.items()
+            if n and not key.value and not key.name.endswith(_IDS) and (names is None or key.name in names)
+        )
         return {str(key): self[key] for key in keys}
 
     @classmethod
@@ -98,11 +150,13 @@ Invariant = Callable[[Counts], Iterable[str]]
 class Balance(msgspec.Struct, frozen=True):
     """Every record that was read ends in exactly one place: ``total`` is the sum of ``parts``.
 
+    Where the total is counted with identities their sums are compared, too: it is these records that end there.
+
     Attributes:
       total: the name of the count of all records.
       parts: the names of the counts in which they end.
       sets: for each of these sets; none: over all.
-      shared: parts that are counted once for all sets.
+      shared: parts that are counted once for all sets, or in one of them.
       by_set: whether the total is counted in each set, too; else once for all.
       splits: for each of these splits; none: over all.
     """
@@ -116,15 +170,22 @@ class Balance(msgspec.Struct, frozen=True):
 
     def __call__(self, counts: Counts) -> Iterator[str]:
         """``dialogues of typos in test``, where they do not balance."""
+        with_ids = counts.has_ids(self.total)
         for name, split in product(self.sets or [""], self.splits or [""]):
-            in_split = {"split": split} if split else {}
-            in_set = {"set": name, **in_split} if name else in_split
-            total_set = {"set": name if self.by_set else ""} if name else {}
-            total = counts.sum(self.total, **total_set, **in_split)
-            ends = sum(counts.sum(part, **in_set) for part in self.parts)
-            ends += sum(counts.sum(part, **in_split) for part in self.shared)
-            if total != ends:
-                yield _place(self.total, name, split)
+            place = _place(self.total, name, split)
+            if not self._holds(counts.sum, name, split):
+                yield place
+            elif with_ids and not self._holds(counts.ids, name, split):
+                yield f"{place} (as many, but not the same)"
+
+    def _holds(self, summed: Callable[..., int], set_name: str, split: str) -> bool:
+        in_split = {"split": split} if split else {}
+        in_set = {"set": set_name, **in_split} if set_name else in_split
+        of_all = {"set": "", **in_split} if set_name else in_split
+        ends = sum(summed(part, **in_set) for part in (*self.parts, *self.shared))
+        if set_name:
+            ends += sum(summed(part, **of_all) for part in self.shared)
+        return summed(self.total, **(in_set if self.by_set else of_all)) == ends
 
 
 class Equal(msgspec.Struct, frozen=True):
@@ -170,7 +231,8 @@ class Zero(msgspec.Struct, frozen=True):
 class Exact(msgspec.Struct, frozen=True):
     """A rate that is exact: of every split, ``count`` of a set is what ``wanted`` gives for the number of ``total``.
 
-    Where ``available`` is named and there are fewer of these, it is all of them.
+    Where ``available`` is named and there are fewer of these, it is all of them. Where records were lost to faults
+    after what is to have the rate was chosen among all of them, no rate can be exact.
 
     Attributes:
       count: the name of what has the rate.
@@ -190,6 +252,8 @@ class Exact(msgspec.Struct, frozen=True):
 
     def __call__(self, counts: Counts) -> Iterator[str]:
         """``count of set in split``, where it is another."""
+        if counts.sum(FAULTS):
+            return
         found = counts.by("split", self.count, set=self.set)
         totals = counts.by("split", self.total, set=self.total_set)
         available = counts.by("split", self.available, set=self.total_set) if self.available else None

@@ -17,6 +17,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from parapet.transforms.dead_letters import DEAD_LETTERS, SHOWN, DeadLetter, Tally, check_bad, place_of, reason_of
 from parapet.transforms.digests import as_array, digest_of
+from parapet.transforms.fence import PLUGIN
 from parapet.transforms.files import Written, write_staged
 from parapet.transforms.sorted_runs import Record, Run, RunWritingDoFn, merged, sort_key
 
@@ -31,12 +32,14 @@ class DeadPart(msgspec.Struct, frozen=True):
       reasons: id to how often.
       places: eight bytes of each place, without repeats.
       first: the first places: (key, the eight bytes, the line that is shown).
+      trace: the first traceback of a plug-in's error, after its key.
     """
 
     run: Run
     reasons: dict[str, int]
     places: bytes
     first: list[tuple[str, bytes, str]]
+    trace: tuple[str, str] | None = None
 
 
 class SetAside(beam.PTransform):
@@ -101,15 +104,18 @@ class _Part:
         reasons: Counter[str] = Counter()
         first: dict[bytes, tuple[str, bytes, str]] = {}
         places: dict[bytes, None] = {}
+        trace: tuple[str, str] | None = None
         for key, letters in sorted(self._elements, key=lambda element: element[0]):
             reasons.update(map(reason_of, letters))
             for letter in letters:
                 place, line = place_of(letter)
                 number = digest_of("\0".join(place))
+                if trace is None and letter.trace and reason_of(letter) == PLUGIN:
+                    trace = key, letter.trace
                 places[number] = None
                 if len(first) < SHOWN:
                     first.setdefault(number, (key, number, line))
-        return DeadPart(run, dict(reasons), b"".join(places), list(first.values()))
+        return DeadPart(run, dict(reasons), b"".join(places), list(first.values()), trace)
 
 
 def check_parts(parts: Iterable[DeadPart], tallies: Sequence[Tally], max_bad: Fraction, done: str) -> None:
@@ -122,7 +128,9 @@ def check_parts(parts: Iterable[DeadPart], tallies: Sequence[Tally], max_bad: Fr
     for _, number, line in sorted((place for part in parts for place in part.first), key=lambda place: place[0]):
         first.setdefault(number, line)
     ids = as_array(b"".join(part.places for part in parts))
-    check_bad(tallies, max_bad, done, reasons, list(first.values())[:SHOWN], len(np.unique(ids)))
+    traces = sorted(part.trace for part in parts if part.trace)
+    trace = traces[0][1] if traces else ""
+    check_bad(tallies, max_bad, done, reasons, list(first.values())[:SHOWN], len(np.unique(ids)), trace)
 
 
 def write_dead_letters(parts: Iterable[DeadPart], output: str) -> Written:

@@ -16,15 +16,17 @@ from typing import Any, Protocol
 
 import msgspec
 
-from parapet.schemas.errors import InputError, storable
+from parapet.schemas.errors import InputError, UserCodeError, storable
 from parapet.transforms.counts import Counts
+from parapet.transforms.fence import INTERNAL, PLUGIN, REPORT, Fault, trace_of
+from parapet.transforms.text import counted
 
 DEAD_LETTERS = "dead_letters.jsonl"
 
 SHOWN = 3  # places in a message
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
+class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     """A dialogue that a variant does not have, a file that could not be read, a turn that stayed as it was.
 
     Attributes:
@@ -33,7 +35,9 @@ class DeadLetter(msgspec.Struct, frozen=True):
       file: the file's name.
       dialogue_id: the dialogue; nothing where the whole file is meant.
       where: the place inside: ``turns[2].frames[0]``, or line and column.
-      reason: an id (``unknown_slot``) and a sentence.
+      reason: an id (``unknown_slot``) and a sentence. Where the record is not to blame the id is ``internal_error`` or
+        ``plugin_error``, see :mod:`parapet.transforms.fence`.
+      trace: the traceback of such an error.
     """
 
     variant: str
@@ -42,6 +46,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     dialogue_id: str
     where: str
     reason: str
+    trace: str = ""
 
 
 class _File(Protocol):
@@ -53,13 +58,14 @@ class _File(Protocol):
 
 def dead_file(file: _File, error: InputError) -> DeadLetter:
     """The dead letter of a file that cannot be read to its end."""
-    return DeadLetter("", file.split, file.name, "", storable(error.where), storable(f"broken_file: {error.reason}"))
+    reason = error.reason if isinstance(error, Fault) else f"broken_file: {error.reason}"
+    return DeadLetter("", file.split, file.name, "", storable(error.where), storable(reason), trace_of(error))
 
 
 def dead_dialogue(file: _File, dialogue_id: str, error: InputError, variant: str = "") -> DeadLetter:
     """The dead letter of one dialogue of a file, or of a place in it."""
     where, reason = storable(error.where), storable(error.reason)
-    return DeadLetter(variant, file.split, file.name, storable(dialogue_id), where, reason)
+    return DeadLetter(variant, file.split, file.name, storable(dialogue_id), where, reason, trace_of(error))
 
 
 def id_of(dialogue: Any, position: int) -> str:
@@ -110,9 +116,10 @@ def of_variants(counts: Counts, variants: Sequence[str]) -> list[Tally]:
     """The same where each variant has its own count of ``left_out``."""
     total = counts.sum("dialogues", set="")
     left_out = counts.by("set", "left_out")
+    of_all = left_out.get("", 0)
     return [
         of_files(counts),
-        *(Tally("dialogue", total, left_out.get(name, 0), name, is_record=True) for name in variants),
+        *(Tally("dialogue", total, left_out.get(name, 0) + of_all, name, is_record=True) for name in variants),
     ]
 
 
@@ -159,6 +166,7 @@ def check_bad(
     reasons: Mapping[str, int],
     places: Sequence[str],
     records: int | None = None,
+    trace: str = "",
 ) -> None:
     """Raises InputError where more records are bad than may be, or none of those that make the output is left.
 
@@ -169,17 +177,32 @@ def check_bad(
       reasons: id to how often.
       places: where they are and why, a line each; the first of them are enough.
       records: how many places there are, where these are not all.
+      trace: the traceback of a plug-in's error, which its author needs.
+
+    Raises:
+      UserCodeError: the same, where a plug-in's errors are among the reasons: the message ends with the traceback.
     """
+    refusal = UserCodeError if trace else InputError
+    end = f"\n{trace}" if trace else ""
     why = _why(reasons, places, len(places) if records is None else records)
+    blame = _blame(reasons)
     if nothing := _nothing_left(tallies, done):
-        raise InputError(f"{nothing}, so there is nothing to publish{f': {why}' if places else ''}")
+        why = f": {why}{f'; {blame}' if blame else ''}" if places else ""
+        raise refusal(f"{nothing}, so there is nothing to publish{why}{end}")
     over = [one for one in tallies if one.share > max_bad]
     if over:
         limit = f"over --max_bad {percent(max_bad)}" if max_bad else "and --max_bad allows none"
-        advice = "mend these"
+        advice = blame or "mend these"
         if all(one.bad < one.total for one in over):
             advice += f", or --max_bad {percent(max(one.share for one in over), up=True)} goes on without them"
-        raise InputError(f"{_joined(over)} could not be {done}, {limit}, so nothing was published: {why}; {advice}")
+        raise refusal(f"{_joined(over)} could not be {done}, {limit}, so nothing was published: {why}; {advice}{end}")
+
+
+def _blame(reasons: Mapping[str, int]) -> str:
+    """Whose fault it is, where no record is to blame; nothing where one is."""
+    if not reasons or not reasons.keys() <= {INTERNAL, PLUGIN}:
+        return ""
+    return f"this is a fault of Parapet: {REPORT}" if INTERNAL in reasons else "this is a fault of the plug-in"
 
 
 def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
@@ -215,6 +238,35 @@ def percent(share: Fraction, up: bool = False) -> str:
     scaled = of_hundred * 10**digits
     rounded = math.ceil(scaled) if up else round(scaled)
     return f"{rounded / 10**digits:g}%"
+
+
+class FaultCounts:
+    """Records that were lost to faults of Parapet, or of a plug-in, by fault."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+        self._records: dict[str, set[int]] = {}
+
+    def add(self, letter: DeadLetter) -> None:
+        """Counts a dead letter, if its reason is a fault."""
+        if reason_of(letter) in (INTERNAL, PLUGIN):
+            place = letter.reason.rpartition(" (")[2]
+            self._first.setdefault(place, letter.reason)
+            self._records.setdefault(place, set()).add(hash(place_of(letter)[0]))
+
+    def lines(self, place: str, plugins: str = "") -> Iterator[str]:
+        """What is said of each fault.
+
+        Args:
+          place: where the dead letters are.
+          plugins: what the plug-ins of the run are called.
+        """
+        for fault, reason in self._first.items():
+            kind, _, what = reason.partition(": ")
+            whose = "Parapet" if kind == INTERNAL else plugins or "a plug-in"
+            advice = f"; {REPORT}" if kind == INTERNAL else ""
+            n = len(self._records[fault])
+            yield f"{counted(n, 'record was', 'records were')} lost to a fault of {whose}: {what}; see {place}{advice}"
 
 
 def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str, what: str) -> list[str]:

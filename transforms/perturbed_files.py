@@ -10,19 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from hashlib import blake2b
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from operator import index
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
 
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
-from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
+from parapet.schemas.errors import InputError, storable, storable_row
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.counts import CountKey, Counts, Value
-from parapet.transforms.dead_letters import dead_dialogue, dead_file, id_of
-from parapet.transforms.files import WriteFiles, write_staged
+from parapet.transforms.counts import FAULTS, CountKey, Counts, Identities, Value
+from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.fence import Fault, bad_record
+from parapet.transforms.files import WriteFiles, Written, write_staged
 from parapet.transforms.parquet import parquet_bytes
-from parapet.transforms.perturbation import CHANGES, Analysis, Detailed, Perturbation, Perturbed, analysis_of, checked
+from parapet.transforms.perturbation import CHANGES, Analysis, Detailed, Perturbation, analysis_of, checked
 from parapet.transforms.perturbed_corpus import table_of_rows
 from parapet.transforms.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.report import report_files
@@ -134,113 +135,176 @@ def write_file(
 ) -> FileResult:
     """Writes one dialogue file for every set into staging; of one that cannot be read nothing."""
     file, states = element
-    of = _FileOfSets(file, opened.perturbation, output)
-    try:
-        of.write(states, dict(zip(shared_names, shared, strict=True)))
-    except UserCodeError:
-        raise
-    except InputError as error:
-        return of.result.failed(dead_file(file, error))
-    return of.result
+    refused: dict[int, InputError] = {}
+    while True:
+        of = _FileOfSets(file, opened.perturbation, output, refused)
+        try:
+            of.write(states, dict(zip(shared_names, shared, strict=True)))
+        except _RowsRefused as error:  # what has rows that no table takes is left out, and the file written again
+            refused |= error.by_position
+        except Exception as error:
+            return of.result.failed(dead_file(file, bad_record(error, opened.perturbation)))
+        else:
+            return of.result
+
+
+class _RowsRefused(Exception):
+    """Rows that are not of the perturbation's ``row_schema``: the errors, by the positions of their dialogues."""
+
+    def __init__(self, by_position: dict[int, InputError]) -> None:
+        super().__init__(by_position)
+        self.by_position = by_position
+
+
+class _OfSet(NamedTuple):
+    """All that a dialogue is in one set, before anything of it is written: what raises has raised by then."""
+
+    name: str
+    text: bytes
+    rows: Sequence[dict[str, Any]]
+    counts: Sequence[tuple[CountKey, int]]
+    letters: Sequence[DeadLetter]
+    examples: Sequence[tuple[bytes, Any]]
+    written: Sequence[Written]
+    others: Mapping[str, Sequence[Any]]
 
 
 class _FileOfSets:
-    """One dialogue file as every set has it."""
+    """One dialogue file as every set has it; ``refused`` are dialogues that none can have, by position."""
 
-    def __init__(self, file: DialogueFile, perturbation: Perturbation, output: str) -> None:
-        self.file, self.perturbation, self.output = file, perturbation, output
+    def __init__(
+        self, file: DialogueFile, perturbation: Perturbation, output: str, refused: Mapping[int, InputError]
+    ) -> None:
+        self.file, self.perturbation, self.output, self.refused = file, perturbation, output, refused
         self.result = FileResult(file.relative)
         self.folders = {name: name if perturbation.in_folders else "" for name in perturbation.sets}
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in perturbation.row_sets()}
+        self.positions: dict[str, list[tuple[int, int]]] = {name: [] for name in self.rows}  # (position, rows)
         self.counts_changes = perturbation.metrics is CHANGES
 
     def write(self, states: Mapping[int, Any], shared: Mapping[str, Mapping[Any, Any]]) -> None:
-        counts = self.result.counts
+        counts, ids = self.result.counts, Identities(self.file.relative)
         counts.add("files")
         with ExitStack() as stack:
             files = SetFiles(self.output, self.folders.values(), self.file.relative, stack)
             for item in tracked(self.perturbation.items(self.file), "dialogues"):
-                counts.add("dialogues")
+                identity = ids.of(item.position)
+                counts.add("dialogues", id=identity)
                 try:
-                    if item.error is not None:
-                        raise item.error
-                    place = (self.file.relative, item.position)
-                    state = self.perturbation.state_of(place, states.get(item.position), shared)
-                    results = self.perturbation.perturb_sets(item, state)
-                    first = next(results)  # of a generator, errors come with the first result
-                except UserCodeError:
-                    raise
-                except InputError as error:
-                    self._leave_out(item, error)
+                    of_sets = self._perturbed(item, states.get(item.position), shared)
+                except Exception as error:
+                    self._leave_out(item, identity, bad_record(error, self.perturbation))
                     continue
-                self._write_dialogue(item, chain([first], results), files)
+                for name, of_set in of_sets:
+                    if isinstance(of_set, InputError):
+                        self._leave_out(item, identity, of_set, name)
+                    else:
+                        files.add(self.folders[name], of_set.text, identity)
+                        self._take(item, of_set)
             files.close(self.perturbation.keeps_empty_files or not counts[CountKey("dialogues")])
         for name, folder in self.folders.items():
-            counts.add("dialogues", files.dialogues[folder], set=name, split=self.file.split)
+            counts.add("dialogues", files.dialogues[folder], set=name, split=self.file.split, id=files.ids[folder])
         self.result.written += files.written()
         self._write_rows()
 
-    def _write_dialogue(
-        self, item: Item, results: Iterable[tuple[str, Perturbed | InputError]], files: SetFiles
-    ) -> None:
+    def _perturbed(
+        self, item: Item, state: Any, shared: Mapping[str, Mapping[Any, Any]]
+    ) -> list[tuple[str, _OfSet | InputError]]:
+        """The dialogue as each set has it, or why that set cannot have it. All sets or none: nothing is written yet."""
+        error = item.error or self.refused.get(item.position) or (state if isinstance(state, InputError) else None)
+        if error is not None:
+            raise error
+        place = (self.file.relative, item.position)
+        state = self.perturbation.state_of(place, state, shared)
         texts: dict[int, tuple[Any, bytes]] = {}  # of a short dialogue several sets have the same
-        for name, perturbed in results:
+        of_sets: list[tuple[str, _OfSet | InputError]] = []
+        for name, perturbed in self.perturbation.perturb_sets(item, state):
             if isinstance(perturbed, InputError):
-                self._leave_out(item, perturbed, name)
+                of_sets.append((name, perturbed))
                 continue
             checked(self.perturbation, perturbed)
             dialogue = perturbed.dialogue
             if id(dialogue) not in texts:
                 try:
                     texts[id(dialogue)] = dialogue, dialogue_text(dialogue, item.plain)
-                except InputError as error:  # nested too deeply
-                    self._leave_out(item, error, name)
+                except InputError as too_deep:
+                    of_sets.append((name, too_deep))
                     continue
-            files.add(self.folders[name], texts[id(dialogue)][1])
-            self._note(name, item, perturbed if isinstance(perturbed, Detailed) else Detailed(*perturbed))
+            detailed = perturbed if isinstance(perturbed, Detailed) else Detailed(*perturbed)
+            of_sets.append((name, self._of_set(name, item, detailed, texts[id(dialogue)][1])))
+        return of_sets
 
-    def _note(self, name: str, item: Item, perturbed: Detailed) -> None:
-        """Takes the rows, counts, problems, examples and files of a dialogue that is in a set."""
+    def _of_set(self, name: str, item: Item, perturbed: Detailed, text: bytes) -> _OfSet:
+        """The rows, counts, problems, examples and files of a dialogue in a set."""
         rows, shown = perturbed.rows, perturbed.rows if perturbed.shown is None else perturbed.shown
         if not item.plain:
             rows, shown = [storable_row(row) for row in rows], [storable_row(row) for row in shown]
-        if name in self.rows:
-            self.rows[name] += rows
-        counts, split = self.result.counts, self.file.split
+        counts, split = [], self.file.split
         if self.counts_changes:
             turns = [*zip(item.raw["turns"], perturbed.dialogue["turns"], strict=False)]
             changed = sum(before is not after and before != after for before, after in turns)
-            counts.add("turns", len(turns), set=name, split=split)
-            counts.add("turns_changed", changed, set=name, split=split)
-            counts.add("dialogues_changed", int(changed > 0), set=name, split=split)
+            counts.append((CountKey("turns", name, split), len(turns)))
+            counts.append((CountKey("turns_changed", name, split), changed))
+            counts.append((CountKey("dialogues_changed", name, split), int(changed > 0)))
         for key, n in perturbed.counts.items():
             count, value = (key, "") if isinstance(key, str) else key
-            counts[CountKey(count, name, split, value if item.plain else _storable(value))] += n
-        for problem in perturbed.problems:
-            self._report(item, problem)
+            counts.append((CountKey(count, name, split, value if item.plain else _storable(value)), index(n)))
+        examples = []
         for i, example in enumerate(shown):
             place = f"example\0{name}\0{self.file.relative}\0{item.position}\0{i}"
             draw = blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            self.result.examples.setdefault(name, []).append((draw, example))
-        for path, content in perturbed.files:
-            self.result.written.append(write_staged(self.output, path, content))
-        for tag, values in perturbed.others.items():
-            self.result.others.setdefault(tag, []).extend((name, split, value) for value in values)
+            examples.append((draw, example))
+        letters = [self._letter(item, problem) for problem in perturbed.problems]
+        written = [write_staged(self.output, path, content) for path, content in perturbed.files]
+        others = {tag: [(name, split, value) for value in values] for tag, values in perturbed.others.items()}
+        return _OfSet(name, text, rows, counts, letters, examples, written, others)
 
-    def _leave_out(self, item: Item, error: InputError, name: str = "") -> None:
-        self._report(item, error, name)
-        self.result.counts.add("left_out", set=name)
+    def _take(self, item: Item, of_set: _OfSet) -> None:
+        """Adds what a dialogue is in a set, whose file has it, to the results."""
+        result, name = self.result, of_set.name
+        if name in self.rows:
+            self.rows[name] += of_set.rows
+            self.positions[name].append((item.position, len(of_set.rows)))
+        for key, n in of_set.counts:
+            result.counts[key] += n
+        result.dead_letters += of_set.letters
+        if of_set.examples:
+            result.examples.setdefault(name, []).extend(of_set.examples)
+        result.written += of_set.written
+        for tag, values in of_set.others.items():
+            result.others.setdefault(tag, []).extend(values)
 
-    def _report(self, item: Item, error: InputError, name: str = "") -> None:
-        dead_letter = dead_dialogue(self.file, id_of(item.raw, item.position), error, name)
-        self.result.dead_letters.append(dead_letter)
+    def _leave_out(self, item: Item, identity: int, error: InputError, name: str = "") -> None:
+        self.result.dead_letters.append(self._letter(item, error, name))
+        self.result.counts.add("left_out", set=name, id=identity)
+        if isinstance(error, Fault):
+            self.result.counts.add(FAULTS)
+
+    def _letter(self, item: Item, error: InputError, name: str = "") -> DeadLetter:
+        return dead_dialogue(self.file, id_of(item.raw, item.position), error, name)
 
     def _write_rows(self) -> None:
         for name, rows in self.rows.items():
             parts = (self.folders[name], self.perturbation.rows_folder, self.file.relative.removesuffix(".json"))
             path = "/".join(part for part in parts if part) + ".parquet"
-            table = table_of_rows(self.perturbation, rows)
+            try:
+                table = table_of_rows(self.perturbation, rows)
+            except Exception as error:
+                refused = self._refused_rows(name)
+                raise _RowsRefused(refused) if refused else error from None
             self.result.written.append(write_staged(self.output, path, parquet_bytes(table)))
+
+    def _refused_rows(self, name: str) -> dict[int, InputError]:
+        """The dialogues whose rows no table takes, by position."""
+        refused: dict[int, InputError] = {}
+        start = 0
+        for position, n in self.positions[name]:
+            try:
+                table_of_rows(self.perturbation, self.rows[name][start : start + n])
+            except Exception as error:
+                refused[position] = bad_record(error, self.perturbation)
+            start += n
+        return refused
 
 
 def _storable(value: Value) -> Value:

@@ -14,10 +14,12 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints.decorators import IOTypeHints
 
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.distribution import run_header
 from parapet.transforms.counts import Counts, Invariant, check_invariants
 from parapet.transforms.dead_letter_parts import DeadPart, SetAside, check_parts, write_dead_letters
-from parapet.transforms.dead_letters import DeadLetter, Tally
+from parapet.transforms.dead_letters import DeadLetter, Tally, dead_file
+from parapet.transforms.fence import bad_record, fatal
 from parapet.transforms.files import PublishStaged, Written, manifest_of, write_staged
 
 WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
@@ -117,6 +119,9 @@ class Outputs(NamedTuple):
 class WriteEach(beam.PTransform):
     """Writes the files of each element into staging.
 
+    Where ``write`` raises of a dialogue file, or of a tuple that begins with one, the file is a dead letter; of
+    anything else the run fails.
+
     Args:
       write: makes a FileResult of an element and of the side inputs.
       side: side inputs.
@@ -173,11 +178,23 @@ class _WriteEach(beam.DoFn):
                 own.close()
 
     def process(self, element: Any, *side: Any) -> Iterator[Written | TaggedOutput]:
-        result = self.write(element, *self.own, *side)
+        try:
+            result = self.write(element, *self.own, *side)
+        except Exception as error:
+            result = _failed(element, error)
         yield from result.written
         yield from outputs_of(result, self.shown)
         for name in self.progress:
             Metrics.counter("parapet", name).inc(result.counts.sum(name, set=""))
+
+
+def _failed(element: Any, error: Exception) -> FileResult:
+    """The result of a dialogue file of which nothing can be used."""
+    file = element[0] if isinstance(element, tuple) else element
+    bad = bad_record(error)
+    if isinstance(file, DialogueFile):
+        return FileResult(file.relative).failed(dead_file(file, bad))
+    raise fatal(bad) from error
 
 
 def outputs_of(result: FileResult, shown: int) -> Iterator[TaggedOutput]:

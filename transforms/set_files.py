@@ -20,19 +20,22 @@ class SetFiles:
 
     Attributes:
       dialogues: how many each set has.
+      ids: the sum of their identities.
     """
 
     def __init__(self, output: str, sets: Iterable[str], relative: str, stack: ExitStack) -> None:
         self.dialogues = dict.fromkeys(sets, 0)
+        self.ids = dict.fromkeys(self.dialogues, 0)
         self._output, self._relative, self._stack = output, relative, stack
         self._writers: dict[str, HashingWriter] = {}
 
-    def add(self, name: str, text: bytes) -> None:
-        """Adds a dialogue to one set, as ``dialogue_text`` has it."""
+    def add(self, name: str, text: bytes, identity: int = 0) -> None:
+        """Adds a dialogue to one set, as ``dialogue_text`` has it, with its identity."""
         writer = self._writers.get(name) or self._open(name)
         writer.write(BETWEEN if self.dialogues[name] else OPENING)
         writer.write(text)
         self.dialogues[name] += 1
+        self.ids[name] += identity
 
     def close(self, keep_empty: bool = True) -> None:
         """Ends the files. A set without a dialogue has an empty list, or no file unless ``keep_empty``."""

@@ -16,7 +16,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.ood_turns import OOD_TURNS
 from parapet.transforms import plugins
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Exact, Invariant, Zero
+from parapet.transforms.counts import FAULTS, Balance, Counted, CountKey, Counts, Exact, Invariant, Zero
 from parapet.transforms.exact_rates import size_of
 from parapet.transforms.ood import OWN
 from parapet.transforms.ood.injecting import Row, check_unicode, injected
@@ -267,6 +267,8 @@ class MostUses(msgspec.Struct, frozen=True):
 
     def __call__(self, counts: Counts) -> Iterator[str]:
         """The splits in which one is."""
+        if counts.sum(FAULTS):  # the plan counted on more turns
+            return
         for split, turns in counts.by("split", "user_turns", set=self.set).items():
             most = most_uses(turns) if self.own else 1
             if any(times > most for times in uses_in(self.set, split, counts)):

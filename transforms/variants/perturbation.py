@@ -9,7 +9,7 @@ from parapet.schemas.dialogue_files import DialogueFile, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.transforms.corpora import Corpus, Item, read_file
-from parapet.transforms.counts import Balance, Counted, Counts, Invariant
+from parapet.transforms.counts import Counted, Counts
 from parapet.transforms.dead_letters import Tally, of_variants
 from parapet.transforms.perturbation import Detailed, Perturbation, Perturbed, Place, Shared
 from parapet.transforms.report import Example, Report, Table
@@ -76,21 +76,18 @@ class ApplyVariants(Perturbation):
         """The dialogues of each variant that may be left out."""
         return of_variants(counts, self.variants)
 
-    def invariants(self) -> Sequence[Invariant]:
-        """Every dialogue is written for each variant, or left out."""
-        return (Balance("dialogues", ("dialogues", "left_out"), self.sets),)
-
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         """The dialogues of each variant."""
+        of_all = counts.sum("left_out", set="")
+        left_out = {name: counts.sum("left_out", set=name) + of_all for name in self.sets}
         return {
             "files": counts.sum("files"),
             "dialogues": counts.sum("dialogues", set=""),
-            "left_out": counts.sum("left_out"),
+            "left_out": sum(left_out.values()),
             # The same for each variant that has the dialogue.
             "unknown_intents": max(counts.by("set", "unknown_intents").values(), default=0),
             "sets": {
-                name: {"dialogues": counts.sum("dialogues", set=name), "left_out": counts.sum("left_out", set=name)}
-                for name in self.sets
+                name: {"dialogues": counts.sum("dialogues", set=name), "left_out": left_out[name]} for name in self.sets
             },
         }
 

@@ -1,0 +1,286 @@
+"""The fence around each record: one that makes Parapet or a plug-in raise costs that record, and not the run.
+
+What is raised is injected: into functions of Parapet, where an argument holds the id of one record, and into a plug-in.
+A run with such a fault writes what it writes where that record is bad of itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from folders import files_of
+from plugin_packages import bring
+from two_workers import TWO_THREADS, TWO_WORKERS
+
+from parapet.pipelines.main import main
+from parapet.schemas.distribution import ISSUES
+from parapet.transforms import perturbed_files
+
+VICTIM = "1_00003"
+
+SOME = '''
+import parapet
+
+
+class Some(parapet.Perturbation):
+    """Fails on one dialogue."""
+
+    name = "some"
+
+    def perturb(self, dialogue, set_name, state):
+        if dialogue["dialogue_id"] == "VICTIM":
+            return self._failed(dialogue)
+        turns = [{**turn, "utterance": turn["utterance"] + "!"} for turn in dialogue["turns"]]
+        return parapet.Perturbed({**dialogue, "turns": turns})
+
+    def _failed(self, dialogue):
+        FAIL
+'''
+FAILURES = {
+    "raises": ('return {}["a key"]', "plugin_error: KeyError: 'a key' (broken_some.py:17, in _failed)"),
+    "parapet": (
+        "return parapet.changed_turn(dialogue, 999, {})",
+        "plugin_error: IndexError: list index out of range (broken_some.py:17, in _failed)",
+    ),
+    "deep": ("return self._failed(dialogue)", "plugin_error: RecursionError: maximum recursion depth exceeded"),
+    "none": ("pass", "plugin_error: Some.perturb returned None: expected parapet.Perturbed(dialogue, rows)"),
+    "turns": ("return parapet.Perturbed({})", "plugin_error: KeyError: 'turns' (transforms/perturbed_files.py:"),
+    "row": (
+        'return parapet.Perturbed(dialogue, [{"dialogue_id": "1", "turn": "x", "original": "a", "utterance": "b"}])',
+        "some: its rows are not of its row_schema: Could not convert 'x' with type str: tried to convert to int32",
+    ),
+}
+
+ERRORS = [KeyError("port alder"), RecursionError("deep"), UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")]
+
+
+def found(target: str) -> tuple[Any, str]:
+    """The module or class that has what is named, and its name there."""
+    place, _, name = target.rpartition(".")
+    try:
+        return importlib.import_module(place), name
+    except ModuleNotFoundError:
+        module, _, cls = place.rpartition(".")
+        return getattr(importlib.import_module(module), cls), name
+
+
+def poison(
+    patch: pytest.MonkeyPatch, target: str, error: BaseException, victim: str = VICTIM, times: int | None = None
+) -> list[str]:
+    """Makes a function raise where an argument holds the id; gives a list that has an entry for each time it did."""
+    owner, name = found(target)
+    original: Callable[..., Any] = getattr(owner, name)
+    raised: list[str] = []
+
+    def poisoned(*given: Any, **named: Any) -> Any:
+        if victim in repr((given, named)) and (times is None or len(raised) < times):
+            raised.append(target)
+            raise error
+        return original(*given, **named)
+
+    patch.setattr(owner, name, poisoned)
+    return raised
+
+
+def letters_of(output: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (output / "dead_letters.jsonl").read_bytes().splitlines()]
+
+
+def contents(output: Path) -> dict[str, bytes]:
+    """The files of a run but for what says why records were left out."""
+    files = {name: content for name, content in files_of(output).items() if name != "dead_letters.jsonl"}
+    counts = json.loads(files.pop("run.json"))["counts"]
+    counts.pop("faults", None)
+    return {**files, "counts": json.dumps(counts).encode()}
+
+
+@pytest.fixture(scope="module")
+def corpora(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The sample's test dialogues; and the same where the victim is bad of itself."""
+    root = tmp_path_factory.mktemp("corpora")
+    for name in ("whole", "without"):
+        for split in ("train", "test"):
+            shutil.copytree(sample / split, root / name / split)
+    path = root / "without/test/dialogues_001.json"
+    dialogues = json.loads(path.read_bytes())
+    assert VICTIM in [dialogue["dialogue_id"] for dialogue in dialogues]
+    bad = [{"dialogue_id": VICTIM} if dialogue["dialogue_id"] == VICTIM else dialogue for dialogue in dialogues]
+    path.write_text(json.dumps(bad))
+    return root / "whole", root / "without"
+
+
+@pytest.fixture(scope="module")
+def without(corpora: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[str]], Path]:
+    """The output of a command line on the corpus in which the victim is bad; each is run once."""
+    folder, outputs = tmp_path_factory.mktemp("without"), dict[tuple[str, ...], Path]()
+
+    def output_of(argv: list[str]) -> Path:
+        key = tuple(argv)
+        if key not in outputs:
+            output = folder / str(len(outputs))
+            assert run(argv, corpora[1], output) == 0
+            outputs[key] = output
+        return outputs[key]
+
+    return output_of
+
+
+def run(argv: list[str], corpus: Path, output: Path, max_bad: str = "50%", quiet: bool = True) -> int:
+    given = [flag.format(corpus=corpus) for flag in argv]
+    return main([*given, "--output", str(output), "--max_bad", max_bad, *(["--quiet"] if quiet else [])])
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_plugin_that_raises_on_one_dialogue(
+    failure: str,
+    corpora: tuple[Path, Path],
+    site: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, reason = FAILURES[failure]
+    code = SOME.replace("VICTIM", VICTIM).replace("FAIL", code)
+    bring(site, "broken_some", "parapet.perturbations", "some", "broken_some:Some", code)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    argv = ["perturb", "some", "--sgd", "{corpus}"]
+    output = tmp_path / "out"
+    workers = TWO_WORKERS if failure == "raises" else []
+    assert run([*argv, *workers], corpora[0], output, quiet=False) == 0
+    (letter,) = letters_of(output)
+    assert (letter["dialogue_id"], letter["file"], letter["variant"]) == (VICTIM, "dialogues_001.json", "")
+    assert letter["reason"].startswith(reason)
+    errors = [line for line in capsys.readouterr().err.splitlines() if "fault" in line]
+    if failure != "row":
+        (line,) = errors
+        assert line.startswith("error: 1 record was lost to a fault of the plug-in 'some' (broken_some 0.3): ")
+        assert reason.partition(": ")[2] in line
+    assert run(argv, corpora[1], tmp_path / "without") == 0
+    assert contents(output) == contents(tmp_path / "without")
+    assert run([*argv, *workers], corpora[0], tmp_path / "none", "0%") == 1
+    message = capsys.readouterr().err
+    assert "1 of 8 dialogues could not be perturbed, and --max_bad allows none" in message
+    assert message.count("Traceback") == (failure not in ("none", "row"))
+    if failure == "raises":
+        assert message.endswith("""\
+  File "broken_some.py", line 12, in perturb
+    return self._failed(dialogue)
+  File "broken_some.py", line 17, in _failed
+    return {}["a key"]
+KeyError: 'a key'
+""")
+    assert not (tmp_path / "none/run.json").exists()
+
+
+# Each: a command line, and a function of Parapet through which every dialogue goes.
+FAULTS = {
+    "typos": (["perturb", "typos", "--sgd", "{corpus}"], "parapet.transforms.variations.perturbations.user_turns"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [*(("typos", error) for error in ERRORS), *((name, ERRORS[0]) for name in list(FAULTS)[1:])]
+)
+def test_a_fault_costs_the_record(
+    name: str,
+    error: Exception,
+    corpora: tuple[Path, Path],
+    without: Callable[[list[str]], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    argv, target = FAULTS[name]
+    with monkeypatch.context() as patch:
+        raised = poison(patch, target, error)
+        assert run([*argv, *TWO_THREADS], corpora[0], tmp_path / "out") == 0
+        assert raised
+        said = capsys.readouterr().err
+        assert run(argv, corpora[0], tmp_path / "none", "0%") == 1
+        message = capsys.readouterr().err
+    (letter,) = letters_of(tmp_path / "out")
+    assert letter["dialogue_id"] == VICTIM
+    assert letter["reason"].startswith(f"internal_error: {type(error).__name__}: ")
+    assert letter["reason"].partition(" (")[2].startswith("transforms/")
+    assert letter["trace"].startswith("Traceback (most recent call last):\n")
+    assert said.startswith("error: 1 record was lost to a fault of Parapet: ")
+    assert said.endswith(f"/out/dead_letters.jsonl; please report it at {ISSUES}\n")
+    assert contents(tmp_path / "out") == contents(without(argv))
+    assert "1 of 8 dialogues could not be " in message
+    assert f"this is a fault of Parapet: please report it at {ISSUES}, or --max_bad 12.5% goes on" in message
+    assert "Traceback" not in message
+    assert not (tmp_path / "none/run.json").exists()
+
+
+def test_a_dialogue_that_was_planned_and_then_lost(
+    corpora: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No set has it, not even the first, whose dialogue was there already; all others are as they were."""
+    argv = ["perturb", "ood", "--rates", "0.1,0.2", "--sgd", "{corpus}"]
+    assert run(argv, corpora[0], tmp_path / "clean") == 0
+    original, called = perturbed_files.dialogue_text, list[str]()
+
+    def second(dialogue: dict[str, Any], plain: bool) -> bytes:
+        called.extend([VICTIM] if dialogue["dialogue_id"] == VICTIM else [])
+        if dialogue["dialogue_id"] == VICTIM and len(called) == 2:
+            raise KeyError("second")
+        return original(dialogue, plain)
+
+    monkeypatch.setattr(perturbed_files, "dialogue_text", second)
+    assert run(argv, corpora[0], tmp_path / "out") == 0
+    assert len(called) == 2
+    (letter,) = letters_of(tmp_path / "out")
+    assert (letter["dialogue_id"], letter["variant"]) == (VICTIM, "")
+    for name in ("ood-10", "ood-20"):
+        written, clean = (
+            json.loads((tmp_path / of / name / "test/dialogues_001.json").read_bytes()) for of in ("out", "clean")
+        )
+        assert written == [dialogue for dialogue in clean if dialogue["dialogue_id"] != VICTIM]
+        assert len(written) == len(clean) - 1
+        rows, clean_rows = (
+            pq.read_table(tmp_path / of / name / "turns/test/dialogues_001.parquet").to_pylist()
+            for of in ("out", "clean")
+        )
+        assert rows == [row for row in clean_rows if row["dialogue_id"] != VICTIM]
+
+
+# Each: a command line, the method through which every record of an output goes, which argument the record is in, and
+# what does not balance where one of them is lost and another is there twice.
+LOSSES = {
+    "typos": (
+        ["perturb", "typos", "--sgd", "{corpus}"],
+        *("parapet.transforms.set_files.SetFiles.add", "dialogues of typos (as many, but not the same)"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_one_lost_and_another_twice(
+    name: str,
+    corpora: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    argv, target, message = LOSSES[name]
+    owner, method = found(target)
+    original = getattr(owner, method)
+    before: list[Any] = []
+
+    def replaced(self: Any, *given: Any) -> Any:
+        """The one before takes the place of the second, whatever else was done for it."""
+        before.append(given)
+        return original(self, *before[0 if len(before) == 2 else -1])
+
+    monkeypatch.setattr(owner, method, replaced)
+    assert run(argv, corpora[0], tmp_path / "out") == 1
+    assert len(before) > 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out/run.json").exists()

@@ -1,0 +1,132 @@
+"""What becomes of an error that is raised while a record is handled."""
+
+from __future__ import annotations
+
+import errno
+import pickle
+import types
+from typing import Any
+
+import pytest
+from apache_beam.io.filesystem import BeamIOError
+
+from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
+from parapet.transforms.counts import Counts
+from parapet.transforms.fence import Fault, bad_record, fatal, trace_of
+from parapet.transforms.refusals import Stopped
+
+PLUGIN = """
+def perturb(counts):
+    return counts.add("turns", n="one")
+
+class Perturbation:
+    pass
+"""
+
+
+def raised(error: Exception) -> Exception:
+    try:
+        raise error
+    except Exception as caught:
+        return caught
+
+
+def plugin() -> Any:
+    module = types.ModuleType("some_plugin.sub")
+    exec(compile(PLUGIN, "/home/someone/some_plugin/sub.py", "exec"), module.__dict__)
+    return module
+
+
+def wrong_count() -> Exception:
+    try:
+        plugin().perturb(Counts())
+    except TypeError as error:
+        return error
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NoRoomError("full"),
+        MemoryError(),
+        OSError(errno.EIO, "disk"),
+        ConnectionResetError(),
+        TimeoutError(),
+        Stopped("daily_limit"),
+        MissingExtra("torch", "models"),
+        BeamIOError("bucket"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_is_no_fault_of_a_record_is_passed_on(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught:
+        bad_record(error)
+    assert caught.value is error
+
+
+def test_an_input_error_is_the_dead_letter_as_it_is() -> None:
+    error = InputError("not_sgd: no turns", "a.json", "[3]")
+    assert bad_record(error) is error
+    assert fatal(error) is error
+    assert trace_of(error) == ""
+
+
+def test_a_fault_of_parapet_has_the_innermost_place_in_it() -> None:
+    fault = bad_record(wrong_count())
+    assert isinstance(fault, Fault)
+    head = "internal_error: TypeError: unsupported operand type(s) for +=: 'int' and 'str' (transforms/counts.py:"
+    assert fault.reason.startswith(head)
+    assert fault.reason.endswith(", in add)")
+    assert fault.trace.startswith("Traceback (most recent call last):\n")
+    assert '  File "transforms/counts.py", line ' in fault.trace
+    assert "self[CountKey(name, set, split, value)] += n" in fault.trace
+    assert str(fatal(fault)).startswith("a fault of Parapet: TypeError: ")
+    assert "please report it at https://" in str(fatal(fault))
+    again = pickle.loads(pickle.dumps(fault))
+    assert (again.reason, again.trace) == (fault.reason, fault.trace)
+
+
+def test_a_fault_of_a_plugin_has_the_innermost_place_in_that() -> None:
+    fault = bad_record(wrong_count(), plugin().Perturbation())
+    assert fault.reason.startswith("plugin_error: TypeError: unsupported operand")
+    assert fault.reason.endswith(" (some_plugin/sub.py:3, in perturb)")
+    assert "/home/someone" not in fault.reason + trace_of(fault)
+
+
+def test_what_code_of_the_users_has_reported_itself() -> None:
+    fault = bad_record(UserCodeError("tracker.py:T failed in predict:\nTraceback ...\nKeyError: 'x'", "--model"))
+    assert fault.reason == "plugin_error: tracker.py:T failed in predict"
+    assert trace_of(fault) == "Traceback ...\nKeyError: 'x'"
+
+
+def test_messages_are_short_one_line_and_the_same_in_each_run() -> None:
+    error = raised(ValueError(f"<thing at 0x7f1c2d3e4f50>\n\n is\ud800 {'x' * 1000}"))
+    reason = bad_record(error).reason
+    assert reason.startswith("internal_error: ValueError: <thing at 0x...> is\\ud800 xxx")
+    assert len(reason) < 400
+
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise KeyError
+
+    assert bad_record(raised(Odd())).reason.startswith("internal_error: Odd (")
+
+
+def test_private_messages_are_withheld() -> None:
+    fault = bad_record(raised(KeyError("Ada Lovelace")), is_private=True)
+    assert fault.reason.startswith("internal_error: KeyError (")
+    assert "Lovelace" not in fault.reason
+    assert trace_of(fault).endswith("\nKeyError")
+
+
+def test_a_recursion_error_is_the_records_and_its_traceback_is_short() -> None:
+    def deeper(n: int) -> int:
+        return deeper(n + 1)
+
+    try:
+        deeper(0)
+    except RecursionError as error:
+        fault = bad_record(error)
+    assert "RecursionError: maximum recursion depth exceeded" in fault.reason
+    assert trace_of(fault).count("\n") < 30
