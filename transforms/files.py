@@ -3,7 +3,8 @@
 Everything is written to ``OUT/.incomplete/`` under a temporary name and renamed there; when all of a run's files
 stand, they are moved into place and ``OUT/run.json`` is written last. A run killed anywhere leaves either no
 ``run.json``, or the one of the run before with all of that run's files. What a rerun of another shape no longer
-writes is removed, files of the user's are left alone.
+writes is removed, files of the user's are left alone. The same holds after a power failure: contents are on the disk
+before a file is moved, and every name is before the manifest that lists it (:mod:`parapet.transforms.durable`).
 
 A bucket has no folders, and renames an object by copying it and deleting the first: the copy appears whole, and a kill
 between the two leaves the same bytes in both places, which is as good as one before the two. What is there is asked by
@@ -21,7 +22,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, BinaryIO, NamedTuple
 
 import apache_beam as beam
@@ -30,6 +31,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.errors import InputError, NoRoomError
+from parapet.transforms import durable
 from parapet.transforms.compressed import read_bytes as read_bytes
 
 STAGING = ".incomplete"
@@ -55,6 +57,9 @@ def join(folder: str, relative: str) -> str:
 
 def make_folder(path: str) -> None:
     """Makes a folder and its parents; one that is there already (or made by another worker meanwhile) is fine."""
+    if durable.is_disk(path):
+        durable.make_folder(path)
+        return
     try:
         FileSystems.mkdirs(path)
     except (BeamIOError, OSError):
@@ -101,6 +106,7 @@ def _prepare(output: str, pipeline: str) -> None:
     make_folder(output)
     if FileSystems.exists(ours):
         move([(ours, previous)])
+        durable.sync(output)  # before staging goes
     # Only a write shows whether a bucket takes one, and a full disk still makes folders.
     write_staged(output, "writable", b"yes")
     clear(staging)
@@ -193,15 +199,34 @@ def _digest(path: str) -> str:
 def whole(path: str) -> Iterator[BinaryIO]:
     """Opens a new file; it takes its name when the block ends well, and is gone when it does not.
 
+    It is then on the disk, its name too, and outlasts a power failure.
+
     Raises:
       NoRoomError: the disk is full.
     """
+    with _whole(path, is_durable=durable.is_disk(path)) as handle:
+        yield handle
+
+
+def unpublished(path: str) -> AbstractContextManager[BinaryIO]:
+    """:func:`whole` for a file of staging, which only publishing forces onto the disk: many at once take less time."""
+    return _whole(path, is_durable=False)
+
+
+@contextmanager
+def _whole(path: str, is_durable: bool) -> Iterator[BinaryIO]:
     temporary = f"{path}.tmp-{uuid.uuid4().hex}"
     try:
+        if is_durable:
+            durable.make_folder(os.path.dirname(os.path.abspath(path)))
         # Uncompressed: Beam would gzip a name that ends in .gz.
         with FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
             yield handle
-        FileSystems.rename([temporary], [path])
+        if is_durable:
+            durable.sync(temporary)
+            durable.replace(temporary, path)
+        else:
+            FileSystems.rename([temporary], [path])
     except BaseException as error:
         with suppress(Exception):  # what went wrong first is what is to be told
             if FileSystems.exists(temporary):
@@ -213,8 +238,8 @@ def whole(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def staged(output: str, relative: str) -> Iterator[BinaryIO]:
-    """Opens a file of the staging folder, see :func:`whole`."""
-    with whole(join(FileSystems.join(output, STAGING), relative)) as handle:
+    """Opens a file of the staging folder, see :func:`unpublished`."""
+    with unpublished(join(FileSystems.join(output, STAGING), relative)) as handle:
         yield handle
 
 
@@ -366,6 +391,7 @@ def publish(output: str, manifest: dict[str, Any]) -> None:
 
     The manifest in place goes aside first and comes back as the new one last: while files change, none stands. A list
     of all files of both runs stays in staging meanwhile, so that after a kill a rerun of any shape knows what is to go.
+    Each of these steps is on the disk before the next begins.
     """
     for batch in begin_publishing(output, manifest):
         move_staged(batch, output)
@@ -391,11 +417,12 @@ def begin_publishing(output: str, manifest: dict[str, Any]) -> list[list[str]]:
         raise InputError("is not of an earlier run: move it, or choose another --output", join(output, relative))
     for relative in sorted(files - ready.keys() - standing.keys()):
         raise OSError(f"{join(output, relative)}: neither staged nor in place")
-    write_staged(
-        output, PREVIOUS, json.dumps({**manifest, "files": dict.fromkeys(stale | files)}, sort_keys=True).encode()
-    )
+    durable.sync_files(join(staging, relative) for relative in sorted(ready))
+    with whole(join(staging, PREVIOUS)) as handle:
+        handle.write(json.dumps({**manifest, "files": dict.fromkeys(stale | files)}, sort_keys=True).encode())
     if FileSystems.exists(place):
         move([(place, previous)])
+    durable.sync(output)  # the manifest is gone from it, and the list in staging can be found
     # Those that are not ready were moved by an earlier try.
     moved = sorted(ready)
     return [moved[i : i + _BATCH] for i in range(0, len(moved), _BATCH)]
@@ -420,9 +447,12 @@ def finish_publishing(output: str, manifest: dict[str, Any]) -> None:
     gone = sorted(_standing(output, stale)) if stale else []
     move([(join(output, relative), join(FileSystems.join(staging, GONE), relative)) for relative in gone])
     _remove_empty({join(output, relative).rpartition("/")[0] for relative in stale}, output)
+    durable.sync_folders(output, files | stale)
     # Staged as well, so that it appears whole; then what is left of staging goes.
-    write_staged(output, MANIFEST, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
+    with whole(join(staging, MANIFEST)) as handle:
+        handle.write((json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
     move([(join(staging, MANIFEST), place)])
+    durable.sync(output)
     if FileSystems.exists(previous):
         FileSystems.delete([previous])
     clear(staging)

@@ -22,7 +22,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from parapet.transforms.compressed import open_plain
-from parapet.transforms.files import STAGING, join, make_folder, whole
+from parapet.transforms.files import STAGING, join, unpublished
 
 Record = tuple[bytes, bytes]  # sort key, content
 Run = tuple[str, int, int, int, bytes]  # file, offset, bytes, number of records; the bytes themselves where no file is
@@ -64,9 +64,8 @@ class RunWriter:
 
     def _open(self) -> BinaryIO:
         folder = FileSystems.join(self._output, STAGING, _FOLDER)
-        make_folder(folder)
         self._path, self._offset = join(folder, uuid.uuid4().hex), 0
-        handle = self._handle = self._stack.enter_context(whole(self._path))
+        handle = self._handle = self._stack.enter_context(unpublished(self._path))
         return handle
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ from parapet.pipelines.suite.steps import Step
 from parapet.pipelines.suite.suite_file import SAMPLE, Options
 from parapet.schemas.distribution import code_sha256
 from parapet.schemas.layout import sample_root
-from parapet.transforms import plugins
+from parapet.transforms import durable, plugins
 
 FOLDER = ".suite"  # below the output: state, logs, locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"
@@ -188,10 +188,7 @@ def write(path: Path, content: bytes) -> None:
             return
     except OSError:
         pass
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_bytes(content)
-    os.replace(part, path)
+    durable.write(path, content)
 
 
 def _read(path: Path, kind: Any) -> Any:

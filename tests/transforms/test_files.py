@@ -79,7 +79,7 @@ class Kill:
     """
 
     def __init__(self, monkeypatch, operation, k, after):
-        owner = os if operation == "rename" else FileSystems
+        owner = os if operation in ("rename", "makedirs") else FileSystems
         real = getattr(owner, operation)
         self.calls = 0
 
@@ -114,7 +114,7 @@ def kills(tmp_path, contents, before, operation, after):
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("operation", ["rename", "delete", "mkdirs", "create"])
+@pytest.mark.parametrize("operation", ["rename", "delete", "makedirs", "create"])
 @pytest.mark.parametrize("before", [None, FIRST], ids=["fresh", "rerun"])
 def test_killed_at_any_step_and_run_again(tmp_path, before, operation, after):
     k = 0

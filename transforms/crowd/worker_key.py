@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from parapet.schemas.errors import InputError
+from parapet.transforms import durable
 
 VARIABLE = "PARAPET_WORKER_KEY"
 
@@ -28,14 +29,16 @@ def load_worker_key() -> bytes:
         return _checked(key.encode(), VARIABLE)
     path = key_file()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        durable.make_folder(path.parent)
         # Two first runs at once must agree on one key: linking fails for the second, whose key is dropped.
         fresh = path.with_name(f".{path.name}-{os.getpid()}")
         if not path.exists():
             fresh.touch(mode=0o600)
             fresh.write_text(secrets.token_hex(32), encoding="ascii")
+            durable.sync(fresh)
             try:
                 os.link(fresh, path)
+                durable.sync(path.parent)
             except FileExistsError:
                 pass
             finally:

@@ -7,7 +7,6 @@ release. Everything else that is written here knows workers by keyed hashes.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -20,6 +19,7 @@ import msgspec
 
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
+from parapet.transforms import durable
 from parapet.transforms.mturk.client import environment_of
 from parapet.transforms.mturk.journal import FORMAT, Journal
 
@@ -215,15 +215,7 @@ def write_whole(path: Path, data: bytes, private: bool = False) -> None:
     Raises:
       InputError: it cannot be written.
     """
-    # One process works on a batch, so one name will do, and a killed run leaves no litter but this.
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        temporary.unlink(missing_ok=True)
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
-        with open(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        durable.write(path, data, private)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", path) from None

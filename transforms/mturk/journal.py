@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.transforms import durable
 
 FILE = "journal.jsonl"
 
@@ -171,8 +172,9 @@ class Journal:
 
 def _locked(path: Path) -> int:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        durable.make_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        durable.sync(path.parent)  # without its name in the folder, the lines of a journal are lost
     except OSError as error:
         raise InputError(f"cannot write the journal: {error.strerror}", path) from None
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 
 import orjson
 from apache_beam.io.filesystem import BeamIOError
@@ -13,7 +12,17 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.release_config import VERSION, ReleaseConfig
 from parapet.schemas.release_manifest import CHANGELOG, MANIFEST, SUMS, File, Manifest, manifest_bytes
-from parapet.transforms.files import clear, is_object_store, join, make_folder, move, read_written, whole
+from parapet.transforms import durable
+from parapet.transforms.files import (
+    clear,
+    is_object_store,
+    join,
+    make_folder,
+    move,
+    read_written,
+    unpublished,
+    whole,
+)
 from parapet.transforms.release.documents.every import documents
 from parapet.transforms.release.opening import LATEST, Release
 from parapet.transforms.release.summary import FILE
@@ -66,23 +75,25 @@ def write_documents(manifest: Manifest, staging: str, parent: Release | None, li
 
 
 def _write(folder: str, relative: str, data: bytes) -> File:
-    with whole(join(folder, relative)) as handle:
+    with unpublished(join(folder, relative)) as handle:
         handle.write(data)
     return File(relative, len(data), hashlib.sha256(data).hexdigest())
 
 
 def publish(staging: str, folder: str) -> None:
-    """Gives the release its name: on a disk in one step; in a bucket file by file, checksums last."""
+    """Gives the release its name: in one step, once all is on the disk; in a bucket file by file, checksums last."""
     FileSystems.delete([join(staging, FILE)])
     clear(join(staging, PARTS))
+    sums = read_written(staging, SUMS).decode()
+    paths = [line.partition("  ")[2] for line in sums.splitlines()]
     if not is_object_store(folder):
         try:
-            os.rename(staging, folder)
+            durable.sync_files(join(staging, path) for path in [*paths, SUMS])
+            durable.sync_folders(staging, paths)
+            durable.replace(staging, folder)
         except OSError as error:
             raise InputError(f"cannot be published: {error.strerror}", folder) from None
         return
-    sums = read_written(staging, SUMS).decode()
-    paths = [line.partition("  ")[2] for line in sums.splitlines()]
     for i in range(0, len(paths), _AT_ONCE):
         move([(join(staging, path), join(folder, path)) for path in paths[i : i + _AT_ONCE]])
     move([(join(staging, SUMS), join(folder, SUMS))])

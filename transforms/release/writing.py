@@ -13,7 +13,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from parapet.schemas.release_manifest import File
-from parapet.transforms.files import HashingWriter, join, whole
+from parapet.transforms.files import HashingWriter, join, unpublished
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.release.keys import shard_path
 from parapet.transforms.release.plan import Batch
@@ -100,7 +100,7 @@ def write_shard(shard: Shard, folder: str) -> Iterator[File]:
     if first is None:
         return
     rows, digest = 0, hashlib.sha256()
-    with whole(join(folder, path)) as handle:
+    with unpublished(join(folder, path)) as handle:
         counting = HashingWriter(handle)
         with pq.ParquetWriter(counting, first.table.schema, compression="zstd") as writer:
             for group in chain([first], groups):

@@ -1,0 +1,183 @@
+"""Counts what a program does to files, and lets one of these operations fail, or kills the program at it.
+
+A library in C is preloaded below it (``operations.c``): what pyarrow, orjson or torch write counts too, and forked
+workers and the steps of a suite share the count.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+KINDS = ("create", "write", "fsync", "rename", "unlink", "mkdir", "rmdir", "link", "truncate")
+COUNT, FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER = range(5)  # what is done at an operation; FAIL_ON: and at all after it
+SOURCE = Path(__file__).parent / "operations.c"
+
+
+class _State(ctypes.Structure):
+    _fields_ = [
+        ("count", ctypes.c_int64), ("at", ctypes.c_int64), ("mode", ctypes.c_int32), ("error", ctypes.c_int32),
+        ("kinds", ctypes.c_int32), ("is_traced", ctypes.c_int32), ("fired", ctypes.c_int32),
+        ("fired_kind", ctypes.c_int32), ("leader", ctypes.c_int32), ("unused", ctypes.c_int32),
+        ("of_kind", ctypes.c_int64 * len(KINDS)), ("fired_path", ctypes.c_char * 4096),
+        ("folder", ctypes.c_char * 4096), ("trace", ctypes.c_char * 4096),
+    ]  # fmt: skip
+
+
+class Operation(NamedTuple):
+    """An operation that succeeded.
+
+    Attributes:
+      kind: see KINDS.
+      path: absolute.
+      other: the new name, of a rename or link.
+      at: the offset of a write, the new length of a file that was cut.
+      data: of a write.
+    """
+
+    kind: str
+    path: str
+    other: str
+    at: int
+    data: bytes
+
+
+class Ended(NamedTuple):
+    """A command that has ended.
+
+    Attributes:
+      status: its exit status; minus the signal for a killed one.
+      log: what it printed.
+      operations: how many there were, by kind.
+      fired: how many failed or were killed at.
+      at: kind and path of the first of these.
+    """
+
+    status: int
+    log: str
+    operations: Counter[str]
+    fired: int
+    at: tuple[str, str]
+
+
+def library() -> Path | None:
+    """The compiled library; none where there is no compiler, or no Linux."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None or sys.platform != "linux":
+        return None
+    name = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    target = Path(tempfile.gettempdir()) / f"parapet-faults-{os.getuid()}-{name}.so"
+    if not target.exists():
+        fresh = target.with_suffix(f".{os.getpid()}")
+        command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(fresh), str(SOURCE), "-ldl"]
+        if subprocess.run(command, check=False, capture_output=True).returncode:
+            return None
+        os.replace(fresh, target)
+    return target
+
+
+class Machine:
+    """A process that forks commands, one at a time.
+
+    Args:
+      library: see :func:`library`.
+      place: an empty folder for its own files.
+      environment: for the commands.
+    """
+
+    def __init__(self, library: Path, place: Path, environment: Mapping[str, str]) -> None:
+        self.place, self.environment = place, dict(environment)
+        self.state_file, self.log, self.trace_file = (place / name for name in ("state", "log.txt", "trace"))
+        self.state_file.write_bytes(bytes(ctypes.sizeof(_State)))
+        with self.state_file.open("r+b") as handle:
+            self._state = _State.from_buffer(mmap.mmap(handle.fileno(), 0))
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("forked.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment, "LD_PRELOAD": str(library)},
+            cwd=Path(__file__).parents[2],
+        )
+
+    def run(
+        self,
+        folder: Path,
+        argv: list[str] | None = None,
+        contents: Mapping[str, str] | None = None,
+        out: Path | None = None,
+        mode: int = COUNT,
+        at: int = 0,
+        error: int = 0,
+        kinds: tuple[str, ...] = KINDS,
+        traced: bool = False,
+    ) -> Ended:
+        """Runs a command.
+
+        Args:
+          folder: the operations below it count.
+          argv: of ``parapet``; or
+          contents: files that are published as a pipeline does; into
+          out: this folder.
+          mode: what happens at the operation.
+          at: its number, from 1.
+          error: the errno that it fails with.
+          kinds: those that count.
+          traced: whether they are written down, for :meth:`trace`.
+        """
+        state = self._state
+        ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state))
+        state.folder, state.trace = f"{folder}/".encode(), str(self.trace_file).encode()
+        state.mode, state.at, state.error, state.is_traced = mode, at, error, traced
+        state.kinds = sum(1 << KINDS.index(kind) for kind in kinds)
+        self.trace_file.unlink(missing_ok=True)
+        order = {"state": str(self.state_file), "log": str(self.log), "environment": self.environment,
+                 "folder": str(self.place), "output": str(out or folder)}  # fmt: skip
+        order |= {"argv": argv} if contents is None else {"contents": contents}
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        status = json.loads(self.process.stdout.readline())
+        counted = Counter({kind: n for kind, n in zip(KINDS, state.of_kind, strict=True) if n})
+        where = (KINDS[state.fired_kind], state.fired_path.decode()) if state.fired else ("", "")
+        return Ended(status, self.log.read_text(errors="replace"), counted, state.fired, where)
+
+    def trace(self) -> list[Operation]:
+        """The operations of the last command that was traced, in order."""
+        return list(_operations(self.trace_file.read_bytes()))
+
+    def close(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait(30)
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _operations(data: bytes) -> Iterator[Operation]:
+    head, position = struct.Struct("=5q"), 0
+    while position < len(data):
+        kind, path, other, at, size = head.unpack_from(data, position)
+        position += head.size
+        texts = []
+        for length in (path, other, size):
+            texts.append(data[position : position + length])
+            position += length
+        yield Operation(KINDS[kind], texts[0].decode(), texts[1].decode(), at, texts[2])
