@@ -21,6 +21,7 @@ CITATION = "CITATION.cff"
 LICENCE = "LICENSE"
 CHANGELOG = "CHANGELOG.md"
 REPORT = "report/index.html"
+DOCUMENTS = (CARD, CHANGELOG, CITATION, CROISSANT, LICENCE, REPORT)
 
 
 class InputFile(msgspec.Struct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import hashlib
 import json
 from pathlib import Path
@@ -13,8 +14,18 @@ import pyarrow.parquet as pq
 
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
 from parapet.schemas.layout import dialogue_bytes, sample_root, schema_bytes
-from parapet.schemas.release_config import Author, Source
-from parapet.schemas.release_manifest import FORMAT, Column, Config, File, Manifest, SplitInfo, manifest_bytes
+from parapet.schemas.release_config import Audit, Author, Corpus, ReleaseConfig, Source, Statistics, TableInput
+from parapet.schemas.release_manifest import (
+    FORMAT,
+    Column,
+    Config,
+    File,
+    Input,
+    InputFile,
+    Manifest,
+    SplitInfo,
+    manifest_bytes,
+)
 from parapet.transforms.release.logical import logical_sha256, row_json, split_sha256
 from parapet.transforms.release.verify.examine import examine
 
@@ -98,7 +109,8 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
             if rows:
                 add(corpus, f"{corpus} dialogues", "dialogue", ["dialogue_id"], DIALOGUES, split, rows)
     for config, (record, key, columns, rows) in tables.items():
-        add(config, record, record, key, columns, "full", rows)
+        kind = "paraphrases of crowdworkers" if record == "paraphrase" else record
+        add(config, kind, record, key, columns, "full", rows)
     answers = tables.get("paraphrases", (0, 0, 0, []))[3]
     dispositions = [row["disposition"] for row in answers]
     fields = {
@@ -139,6 +151,8 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
         "files": [],
     }
     manifest = Manifest(**{**fields, **given})
+    if "configuration" not in given:
+        configure(manifest, corpora, tables)
     fill_in(root, manifest)
     put_documents(root, manifest)
     fill_in(root, manifest)
@@ -146,6 +160,36 @@ def write_release(output, corpora=None, tables=None, name="little", version="1.0
     mend(root)
     put(root.parent / "latest.json", json.dumps({"name": name, "version": version}).encode())
     return root
+
+
+def configure(manifest, corpora, tables):
+    """The configuration that a manifest follows from, and the inputs."""
+    config = ReleaseConfig(
+        name=manifest.name,
+        version=manifest.version,
+        licence=manifest.licence,
+        description=manifest.description,
+        authors=manifest.authors,
+        corpora=[Corpus(name, f"{name} dialogues", name) for name in corpora],
+        title=manifest.title,
+        date=datetime.date.fromisoformat(manifest.created) if manifest.created else None,
+        homepage=manifest.homepage,
+        language=manifest.language,
+        changes=manifest.release_notes,
+        allow_problems=sorted(manifest.known_problems),
+        sources=manifest.sources,
+        audits=[Audit("audit")] if "paraphrases" in tables else [],
+        tables=[
+            TableInput(f"{name}.parquet", name, record, key, "full")
+            for name, (record, key, _, _) in tables.items()
+            if record == "row"
+        ],
+        statistics=[Statistics("statistics.json", name) for name in manifest.statistics],
+    )
+    manifest.configuration = msgspec.to_builtins(config)
+    manifest.inputs = [Input(name, f"{name} dialogues", []) for name in corpora]
+    manifest.inputs += [Input("paraphrases", "audit", [])] if "paraphrases" in tables else []
+    manifest.inputs += [Input(name, record, []) for name, (record, *_) in tables.items() if record == "row"]
 
 
 def put(path, data):
@@ -187,12 +231,18 @@ def put_documents(root, manifest):
         + "".join(f"  - name: {split}\n    num_examples: {info.rows}\n" for split, info in config.splits.items())
         for name, config in manifest.configs.items()
     )
-    front = f"license: {manifest.licence.lower()}\nconfigs:\n{configs}dataset_info:\n{infos}"
+    head = f"pretty_name: {manifest.title}\nlicense: {manifest.licence.lower()}\nlanguage:\n- en\n"
+    front = f"{head}configs:\n{configs}dataset_info:\n{infos}"
     card = f"---\n{front}---\n\n# {manifest.title}\n"
     croissant = {
         "name": manifest.name,
+        "alternateName": manifest.title,
+        "description": manifest.description,
         "version": manifest.version,
         "license": LICENCE_URL,
+        "datePublished": manifest.created,
+        "inLanguage": ["en"],
+        "creator": [{"@type": "sc:Person", "name": author.name} for author in manifest.authors],
         "distribution": [
             {"@type": "cr:FileObject", "contentUrl": file.path, "sha256": file.sha256} for file in manifest.files
         ],
@@ -201,7 +251,9 @@ def put_documents(root, manifest):
     put(root / "croissant.json", json.dumps(croissant, indent=2).encode())
     put(
         root / "CITATION.cff",
-        f"cff-version: 1.2.0\nversion: {manifest.version}\nlicense: {manifest.licence}\n".encode(),
+        f"cff-version: 1.2.0\ntitle: {manifest.title}\nversion: {manifest.version}\n"
+        f"date-released: '{manifest.created}'\nabstract: {manifest.description}\n"
+        f"authors:\n- family-names: Example\n  given-names: Ada\nlicense: {manifest.licence}\n".encode(),
     )
     put(root / "LICENSE", f"Licence: CC-BY-SA-4.0\nText: {LICENCE_URL}\n".encode())
     put(root / "CHANGELOG.md", f"# Changes\n\n## {manifest.version}\n".encode())
@@ -209,12 +261,18 @@ def put_documents(root, manifest):
 
 
 def fill_in(root, manifest):
-    """Files and splits of the manifest, as they are on the disk."""
+    """Files, splits and inputs of the manifest, as they are on the disk."""
     manifest.files = [
         file_of(root, path.relative_to(root).as_posix())
         for path in sorted(root.rglob("*"), key=lambda path: path.relative_to(root).as_posix())
         if path.is_file() and path.name not in ("MANIFEST.json", "SHA256SUMS")
     ]
+    text = json.dumps(manifest.configuration, sort_keys=True, separators=(",", ":"))
+    manifest.configuration_sha256 = hashlib.sha256(text.encode()).hexdigest()
+    for one in manifest.inputs:
+        folder = f"sgd/{one.name}/"
+        own = [file for file in manifest.files if file.path.startswith(folder)]
+        one.files = [InputFile(file.path.removeprefix(folder), file.bytes, file.sha256) for file in own]
     for name, config in manifest.configs.items():
         for split in config.splits:
             own = [file for file in manifest.files if file.path.startswith(f"data/{name}/{split}-")]

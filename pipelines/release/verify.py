@@ -69,6 +69,9 @@ def act(config: Config) -> int:
     else:
         for finding in done.findings:
             print(finding)
+        if done.not_compared:
+            documents = ", ".join(done.not_compared)
+            say(f"another version of Parapet wrote {documents}: of these, only the facts were compared, not the text")
         numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
         say(", ".join(counted(n, what) for n, what in numbers))
     return EXIT_FAILURE if done.findings else 0

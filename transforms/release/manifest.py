@@ -48,24 +48,14 @@ def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistic
     """The manifest of the data, before there are documents, and before it is compared with its parent."""
     raw = _configuration(config)
     return Manifest(
-        format=FORMAT,
-        name=config.name,
-        version=config.version,
-        title=config.title or config.name,
-        description=config.description.strip(),
-        licence=config.licence,
-        language=config.language,
+        **{**head_of(config), "authors": config.authors, "sources": config.sources},
         created=_created(config),
-        homepage=config.homepage,
-        authors=config.authors,
-        sources=config.sources,
-        release_notes=config.changes.strip(),
         parent=None,
         changes=None,
         code={"parapet": parapet_version(), "sha256": code_sha256()},
         libraries={name: metadata.version(name) for name in _LIBRARIES},
         configuration=raw,
-        configuration_sha256=hashlib.sha256(orjson.dumps(raw, option=orjson.OPT_SORT_KEYS)).hexdigest(),
+        configuration_sha256=configuration_sha256(raw),
         inputs=[Input(name, kind, files) for (name, kind), files in zip(plan.inputs, summary.inputs, strict=True)],
         configs=_configs(plan, summary.files),
         counts={what: summary.counts[what] for what in COUNTED if what in summary.counts},
@@ -75,6 +65,31 @@ def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistic
         known_problems=summary.totals("fault"),
         files=summary.files,
     )
+
+
+def head_of(config: ReleaseConfig) -> dict[str, Any]:
+    """The fields of a manifest that say what ``release.toml`` says, in their order; as JSON has them.
+
+    ``created`` is not among them: it may be of SOURCE_DATE_EPOCH.
+    """
+    return {
+        "format": FORMAT,
+        "name": config.name,
+        "version": config.version,
+        "title": config.title or config.name,
+        "description": config.description.strip(),
+        "licence": config.licence,
+        "language": config.language,
+        "homepage": config.homepage,
+        "authors": msgspec.to_builtins(config.authors),
+        "sources": msgspec.to_builtins(config.sources),
+        "release_notes": config.changes.strip(),
+    }
+
+
+def configuration_sha256(raw: Mapping[str, Any]) -> str:
+    """The hash of a configuration, as the manifest has both."""
+    return hashlib.sha256(orjson.dumps(raw, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _configuration(config: ReleaseConfig) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from parapet.schemas.service import Service
 
 SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"
+OF_PARAPHRASES = "paraphrases of crowdworkers"
 WHOLE = "full"  # the split of what has none; ``datasets`` keeps ``all`` for itself
 
 BYTES_OF_A_BATCH = 16 * 2**20
@@ -165,7 +166,7 @@ def _add_audit(plan: Plan, path: Path, where: str) -> None:
     found = set(_columns(path, where).names)
     if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in found]:
         raise InputError(f"is no audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
-    plan.configs[PARAPHRASES] = Kept("paraphrases of crowdworkers", "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
+    plan.configs[PARAPHRASES] = Kept(OF_PARAPHRASES, "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
     plan.inputs.append((PARAPHRASES, "audit"))
     plan.sources.append(
         Source("paraphrase", PARAPHRASES, PARAPHRASES, WHOLE, str(path), len(plan.inputs) - 1, path.name)

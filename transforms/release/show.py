@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.release_config import VERSION
 from parapet.schemas.release_manifest import MANIFEST, Manifest
 from parapet.transforms.release.diff.differences import printable
 from parapet.transforms.release.opening import Release, latest_version, read_manifest
-from parapet.transforms.release.verify.manifest import VERSION
 from parapet.transforms.release.versions import parse
 
 _COUNTS = ("services", "intents", "slots", "dialogues", "turns")

@@ -28,6 +28,10 @@ class Differing(msgspec.Struct, frozen=True):
     old: str
     new: str
 
+    def below(self, key: str) -> str:
+        """The place in what has the value under a key."""
+        return f"{key}.{self.path}".rstrip(".").replace(".[", "[", 1)
+
 
 class _Nothing:
     """Stands for what one of the two does not have."""

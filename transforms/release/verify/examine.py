@@ -1,9 +1,9 @@
 """Verifies a release: every file, every row, every number; every mismatch is a finding.
 
-What is checked against what: files against SHA256SUMS and the manifest; the manifest against itself; rows against
-the manifest's hashes; dialogues against schemas; JSON files against the rows that restore them; documents against the
-manifest. A release that was rewritten as a whole, all hashes with it, passes: who must know compares the SHA-256 of
-MANIFEST.json with one from another source.
+What is checked against what: files against SHA256SUMS and the manifest; the manifest against itself, its configuration
+and its parent; rows against the manifest's hashes; dialogues against schemas; JSON files against the rows that restore
+them; documents against those that the manifest makes. A release that was rewritten as a whole, all hashes with it,
+passes: only its signature shows that (:mod:`parapet.transforms.release.signing`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.release_manifest import MANIFEST, SUMS, Manifest
 from parapet.transforms.release.opening import Release, latest_version, read_manifest
+from parapet.transforms.release.verify.configuration import check_configuration
 from parapet.transforms.release.verify.documents import check_documents
 from parapet.transforms.release.verify.files import check_files
 from parapet.transforms.release.verify.findings import Finding, Findings
@@ -32,12 +33,14 @@ class Verification(msgspec.Struct):
       files: read.
       rows: read.
       findings: by file.
+      not_compared: documents whose text another version of Parapet wrote; their facts were compared.
     """
 
     path: str
     files: int
     rows: int
     findings: list[Finding]
+    not_compared: list[str] = []
 
 
 def verify(release: Release) -> list[Finding]:
@@ -70,11 +73,14 @@ def _examine(root: Path, manifest: Manifest | None, found: Findings, processes: 
     files = check_files(root, manifest, found, read.digests)
     with found.guard("manifest", MANIFEST):
         check_manifest(root, manifest, found)
+    with found.guard("manifest", MANIFEST):
+        check_configuration(root, manifest, found)
     records.check(read.whole)
     found.extend(of_records)
+    not_compared: list[str] = []
     with found.guard("documents", MANIFEST):
-        check_documents(Release(root, manifest), found)
-    return Verification(str(root), files, records.rows, found.listed())
+        not_compared = check_documents(Release(root, manifest), found)
+    return Verification(str(root), files, records.rows, found.listed(), not_compared)
 
 
 def find_release(place: str | Path) -> Path:

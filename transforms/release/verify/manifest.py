@@ -6,31 +6,16 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from parapet.schemas.release_config import NAME
-from parapet.schemas.release_manifest import (
-    CARD,
-    CHANGELOG,
-    CITATION,
-    CROISSANT,
-    LICENCE,
-    MANIFEST,
-    REPORT,
-    SUMS,
-    Config,
-    File,
-    Manifest,
-    SplitInfo,
-)
+from parapet.schemas.release_config import NAME, VERSION
+from parapet.schemas.release_manifest import DOCUMENTS, MANIFEST, SUMS, Config, File, Manifest, SplitInfo
 from parapet.transforms.release.logical import split_sha256
 from parapet.transforms.release.verify.files import is_inside
 from parapet.transforms.release.verify.findings import Findings
 from parapet.transforms.release.versions import contradiction
 
-DOCUMENTS = (CARD, CHANGELOG, CITATION, CROISSANT, LICENCE, REPORT)
 RECORDS = ("dialogue", "service", "paraphrase", "row")
 
 SHARD = re.compile(r"data/([^/]+)/([^/]+)-([0-9]{5,})-of-([0-9]{5,})\.parquet")
-VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}")
 # Who a worker is, or when somebody was at work, at any depth of a column's type.
 _PRIVATE = re.compile(r"(?i)\b(worker\w*|accept_time|submit_time)\b(?=:|$)")
 

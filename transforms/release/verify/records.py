@@ -158,6 +158,10 @@ class Records:
             if n_known or beyond[kind] > _IN_FULL:
                 reason = f"{beyond[kind]:,} faults of this kind ({KINDS[kind]}), {n_known:,} of them known"
                 self.found.add("faults", MANIFEST, f"known_problems.{kind}", reason)
+        if not self.damaged:
+            for kind, n_known in sorted(known.items()):
+                if n_known > self.faults[kind]:
+                    self._check_count(f"known_problems.{kind}", n_known, self.faults[kind])
 
     def _first_faults(
         self, counts: Mapping[str, int], places: Iterable[tuple[str, str]]
