@@ -50,10 +50,13 @@ _late: list[type] = []  # Python forgets a class that nobody holds
 
 def lean(argv: Sequence[str]) -> None:
     """Makes the imports quick, in this process; that of Beam unless the arguments name another runner or a bucket."""
-    if "spacy" not in sys.modules:
+    waiting = {
+        finder.name for finder in sys.meta_path if isinstance(finder, _Around)
+    }  # of commands run before this one
+    if "spacy" not in sys.modules and "spacy" not in waiting:
         sys.meta_path.insert(0, _Around("spacy", partial(_without, _OF_SPACY)))
     remote = any("://" in argument or argument.startswith("--runner") for argument in argv)
-    if not remote and _BEAM not in sys.modules:
+    if not remote and _BEAM not in sys.modules and _BEAM not in waiting:
         sys.meta_path.insert(0, _Around(_BEAM, _lean_beam))
 
 

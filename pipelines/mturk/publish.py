@@ -38,12 +38,14 @@ class Config(session.Config, frozen=True, kw_only=True):
       settings: who may work on the HITs, as far as flags say it.
       pages: the HITs.
       blocked: worker ids.
+      recover: whether a lost journal is begun again.
     """
 
     endpoint: str
     settings: dict[str, object]
     pages: list[Hit]
     blocked: list[str]
+    recover: bool
 
 
 def parser() -> StrictParser:
@@ -67,6 +69,8 @@ def parser() -> StrictParser:
     add = parser.group(RUNNING)
     text = "allow HITs with ten or more assignments, for which the fee is higher"
     add("--allow_extra_fee", rare=True, action="store_true", help=text)
+    text = "begin a lost journal again from batch.json, and look at MTurk for the HITs that are out"
+    add("--recover", rare=True, action="store_true", help=text)
     text = "address of MTurk (default: AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)"
     add("--endpoint_url", rare=True, metavar="URL", help=text)
     session.add_network(parser)
@@ -102,7 +106,7 @@ def check(args: argparse.Namespace) -> Config:
             raise InputError(reason, "--tasks")
         pages = [hit for hit in pages if hit.record.task in tasks]
     blocked = read_block_list(args.block_list) if args.block_list else []
-    return Config(**shared, endpoint=endpoint, settings=settings, pages=pages, blocked=blocked)
+    return Config(**shared, endpoint=endpoint, settings=settings, pages=pages, blocked=blocked, recover=args.recover)
 
 
 def act(config: Config) -> int:
@@ -110,15 +114,15 @@ def act(config: Config) -> int:
     from parapet.transforms.mturk import batch as batches
 
     if not config.dry_run:
-        batches.begin(config.batch, config.endpoint, config.settings)
-        return _publish(config, config.batch)
+        fresh = batches.begin(config.batch, config.endpoint, config.settings, config.recover)
+        return _publish(config, config.batch, fresh)
     with tempfile.TemporaryDirectory() as copy:
         session.copy_batch(config.batch, copy)
         batches.begin(copy, config.endpoint, config.settings)
-        return _publish(config, copy)
+        return _publish(config, copy, fresh=True)
 
 
-def _publish(config: Config, folder: str) -> int:
+def _publish(config: Config, folder: str, fresh: bool) -> int:
     from parapet.transforms.mturk import collected
     from parapet.transforms.mturk.collect import collect
     from parapet.transforms.mturk.publish import adopt, cost_of, unpublished
@@ -127,7 +131,8 @@ def _publish(config: Config, folder: str) -> int:
         lines = collected.load(batch.folder)
         client = session.client_for(batch, config, lines)
         if not config.dry_run:
-            adopt(client, batch, config.pages)
+            if not fresh:
+                adopt(client, batch, config.pages)
             if batch.hits():
                 # Those who have just done a task must not be shown its sibling.
                 collect(client, batch, config.parallel_calls).require_all()

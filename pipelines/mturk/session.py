@@ -144,7 +144,7 @@ def where(environment: str) -> str:
 
 def copy_batch(folder: str, copy: str) -> None:
     """Copies what a dry run works on."""
-    for name in ("journal.jsonl", collected.FILE):
+    for name in ("journal.jsonl", "batch.json", collected.FILE):
         if (Path(folder) / name).exists():
             shutil.copyfile(Path(folder) / name, Path(copy) / name)
 

@@ -92,6 +92,7 @@ def act(config: Config) -> int:
     """Tops up."""
     from parapet.transforms.mturk import collected
     from parapet.transforms.mturk.collect import collect
+    from parapet.transforms.mturk.publish import adopt
     from parapet.transforms.mturk.top_up import look_up
 
     with session.open_batch(config.batch, config.dry_run) as batch:
@@ -100,6 +101,7 @@ def act(config: Config) -> int:
         if not config.dry_run:
             # Who has done what decides who may not do more, and how many places are still open.
             look_up(client, batch)
+            adopt(client, batch, [])  # of HITs that another copy of the journal has topped up, the size
             with session.progress("collecting", config) as show:
                 collect(client, batch, config.parallel_calls, show).require_all()
             lines = collected.load(batch.folder)

@@ -21,7 +21,7 @@ from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
 from parapet.transforms import durable
 from parapet.transforms.mturk.client import environment_of
-from parapet.transforms.mturk.journal import FORMAT, Journal
+from parapet.transforms.mturk.journal import BATCH, FILE, FORMAT, Journal, refuse_lost
 
 # Locale, share of assignments approved, number approved: MTurk's own qualifications.
 MAX_QUALIFICATIONS = 10
@@ -116,7 +116,8 @@ class Batch:
 
     def __init__(self, folder: str | Path, writable: bool = True) -> None:
         self.folder = Path(folder)
-        if not (self.folder / "journal.jsonl").exists():
+        if not (self.folder / FILE).exists():
+            refuse_lost(self.folder, "is not there")
             raise InputError("no batch here: 'parapet mturk publish' makes one", self.folder)
         self.journal = Journal(self.folder, writable)
         if not self.journal.batch:
@@ -161,18 +162,28 @@ class Batch:
         self.close()
 
 
-def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any]) -> None:
+def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any], recover: bool = False) -> bool:
     """Begins a batch where there is none; one that is there must live at the same place under the same settings.
+
+    What a batch was begun with is kept in ``batch.json`` too, before anything is sent: a folder that has it and no
+    journal is a batch whose journal is lost, from which ``recover`` goes on.
 
     Args:
       folder: of the batch.
       endpoint: where it is to live.
       given: fields of :class:`Settings` that were asked for; the others have their defaults, or what the batch has.
+      recover: whether a journal that is lost is begun again. What is out is then to be looked up at MTurk.
+
+    Returns:
+      Whether nothing of the batch can be at MTurk yet: it was begun just now.
 
     Raises:
-      InputError: it lives elsewhere, was begun with other settings, or cannot be written.
+      InputError: it lives elsewhere, was begun with other settings, its journal is lost, or it cannot be written.
     """
+    if recover:
+        _recover(Path(folder))
     with Journal(Path(folder)) as journal:
+        fresh = not journal.batch
         if not (journal.done or journal.open):
             facts = {
                 "format": FORMAT,
@@ -189,6 +200,34 @@ def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any]) -> None:
             reason = f"this batch was begun with {', '.join(differ)}: keep to that, or begin another"
             raise InputError(reason, folder)
         check_endpoint(journal.batch["endpoint"], endpoint, folder)
+        kept_beside = msgspec.json.encode(journal.batch) + b"\n"
+        if not (Path(folder) / BATCH).exists() or (Path(folder) / BATCH).read_bytes() != kept_beside:
+            write_whole(Path(folder) / BATCH, kept_beside, private=True)
+    return fresh
+
+
+def _recover(folder: Path) -> None:
+    """Begins a lost journal again with what ``batch.json`` has; what is left of it stays beside it."""
+    try:
+        if not (folder / FILE).exists():
+            refuse_lost(folder, "is not there")
+            return
+        if Journal(folder, writable=False).batch:
+            return
+    except InputError:  # lost, or a line in it cannot be read
+        pass
+    try:
+        facts = msgspec.json.decode((folder / BATCH).read_bytes(), type=dict[str, Any])
+        msgspec.convert(facts["settings"], Settings, strict=False)
+        if not (isinstance(facts["id"], str) and isinstance(facts["endpoint"], str)):
+            raise ValueError("it is not what Parapet wrote")
+    except OSError as error:
+        raise InputError(f"there is nothing to recover the batch from: {error.strerror}", folder / BATCH) from None
+    except (ValueError, TypeError, KeyError, RecursionError, msgspec.MsgspecError) as error:
+        raise InputError(f"the batch cannot be recovered: {error}", folder / BATCH) from None
+    with Journal(folder, recover=True) as journal:
+        # What was noted is no batch without a call: its settings stay.
+        journal.write([("batch", "batch", "", facts), ("noted", "recovered", "", {})])
 
 
 def check_endpoint(kept: str, asked: str, folder: str | Path) -> None:

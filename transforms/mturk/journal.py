@@ -26,8 +26,11 @@ FILE = "journal.jsonl"
 # Raised whenever an older program would misread what a newer one writes.
 FORMAT = 1
 
-# What stands beside the journal of a batch that was published: without the journal nobody knows what is out and paid.
-TRACES = ("assignments.jsonl", "replaced.jsonl", "ledger.csv", "status.html")
+# What a batch was begun with: the first line of its journal, from which a lost journal can be begun again.
+BATCH = "batch.json"
+
+# What stands beside the journal of a batch that was begun: without the journal nobody knows what is out and paid.
+TRACES = (BATCH, "assignments.jsonl", "replaced.jsonl", "ledger.csv", "status.html")
 
 Event = Literal["batch", "begun", "done", "failed", "noted"]
 
@@ -56,6 +59,7 @@ class Journal:
     Args:
       folder: the batch.
       writable: False only reads: nothing is made, mended or locked, and writing is an error.
+      recover: begins a journal that is lost again; what there is of it is kept as ``journal.jsonl.lost``.
 
     Attributes:
       done: key to facts of what is done, those of ``begun`` and ``done`` together, and when (``at``). ``noted`` facts
@@ -66,49 +70,51 @@ class Journal:
       InputError: another process works on the batch, a line cannot be read, or the journal of a batch is lost.
     """
 
-    def __init__(self, folder: Path, writable: bool = True) -> None:
+    def __init__(self, folder: Path, writable: bool = True, recover: bool = False) -> None:
         self.path = folder / FILE
         self.done: dict[str, dict[str, Any]] = {}
         self.open: dict[str, dict[str, Any]] = {}
         self.batch: dict[str, Any] = {}
-        if not self.path.exists():
-            self._refuse_lost("is not there")
+        if not (self.path.exists() or recover):
+            refuse_lost(folder, "is not there")
         self._handle = _locked(self.path) if writable else None
         try:
-            self._open()
+            if recover:
+                self._begin_again()
+            elif self.path.exists():
+                self._read()
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> None:
-        if self.path.exists():
-            self._read()
-        if not self.batch:
-            self._refuse_lost("is empty")
-
-    def _refuse_lost(self, what: str) -> None:
-        """Raises InputError where the folder shows that there was a journal."""
-        traces = [name for name in TRACES if (self.path.parent / name).exists()]
-        if traces:
-            raise InputError(
-                f"the journal {what}, and beside it is {traces[0]} of a batch: what is out and paid is not known, and "
-                "publishing would ask and pay for it again. Bring the journal back from a backup. To begin another "
-                "batch, take another folder; HITs of this one that are still out are listed at MTurk",
-                self.path,
-            )
+    def _begin_again(self) -> None:
+        """Puts what there is aside: a second lost journal replaces the first, which it holds."""
+        assert self._handle is not None
+        data = self.path.read_bytes()
+        if data:
+            with open(self.path.with_name(f"{FILE}.lost"), "ab", opener=_private) as lost:
+                lost.write(data)
+                lost.flush()
+                os.fsync(lost.fileno())
+        os.truncate(self.path, 0)
 
     def _read(self) -> None:
         data = self.path.read_bytes()
         whole, _, torn = data.rpartition(b"\n")
-        if torn and self._handle is not None:
-            # A killed run's last line: what it was about to say is not known, so its call counts as open (or unmade).
-            logging.info("%s: the last line is torn, the run before was cut off; it is dropped", self.path)
-            os.truncate(self.path, len(whole) + 1 if whole else 0)
+        if data and not data.strip(b"\0 \t\r\n"):
+            nothing = f"holds {len(data):,} bytes of nothing, as after a loss of power"
+            refuse_lost(self.path.parent, nothing, always=True)
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 self._take(msgspec.json.decode(line, type=Entry))
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise InputError(f"not a line of the journal: {error}", self.path, f"row {number}") from None
+        if not self.batch:
+            refuse_lost(self.path.parent, "lacks its first line" if data else "is empty")
+        if torn and self._handle is not None:
+            # A killed run's last line: what it was about to say is not known, so its call counts as open (or unmade).
+            logging.info("%s: the last line is torn, the run before was cut off; it is dropped", self.path)
+            os.truncate(self.path, len(whole) + 1 if whole else 0)
 
     def _take(self, entry: Entry) -> None:
         if entry.event == "batch":
@@ -168,6 +174,31 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def refuse_lost(folder: Path, what: str, always: bool = False) -> None:
+    """Raises InputError where a folder shows that there was a journal.
+
+    Args:
+      folder: of the batch.
+      what: what is the matter with the journal.
+      always: whether the journal itself shows it.
+    """
+    traces = [name for name in TRACES if (folder / name).exists()]
+    if not (traces or always):
+        return
+    beside = f", and beside it is {traces[0]} of a batch" if traces else ""
+    recover = "run 'parapet mturk publish --recover', which looks at MTurk for what is out, or "
+    raise InputError(
+        f"the journal {what}{beside}: what is out and paid is not known, and publishing would ask and pay for it "
+        f"again; {recover if BATCH in traces else ''}bring the journal back from a backup. To begin another batch, "
+        "take another folder; HITs of this one that are still out are listed at MTurk",
+        folder / FILE,
+    )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _locked(path: Path) -> int:

@@ -16,7 +16,13 @@ from parapet.transforms.mturk.batch import Batch
 from parapet.transforms.mturk.calls import Call, Failure, Told, in_parallel, perform
 from parapet.transforms.mturk.client import code_of, explaining
 from parapet.transforms.mturk.hits_folder import Hit
-from parapet.transforms.mturk.qualifications import KEPT_OUT, done_name, requirements, sibling_of
+from parapet.transforms.mturk.qualifications import (
+    KEPT_OUT,
+    done_name,
+    find_types,
+    requirements,
+    sibling_of,
+)
 
 EXISTS = "HitAlreadyExists"
 
@@ -214,39 +220,49 @@ def _existing(client: Any, error: Exception, call: Call) -> dict[str, Any] | Non
 
 
 def _is_it(hit: dict[str, Any], annotation: str, sha256: str) -> bool:
-    question = hit.get("Question") or ""
-    return hit.get("RequesterAnnotation") == annotation and hashlib.sha256(question.encode()).hexdigest() == sha256
+    return hit.get("RequesterAnnotation") == annotation and _sha256(hit) == sha256
 
 
 def adopt(client: Any, batch: Batch, hits: Iterable[Hit], round_: int = 0) -> int:
-    """Looks among all HITs of the account for those that a cut-off run may have made; gives how many it found.
+    """Looks at MTurk for HITs of this batch that its journal does not have; gives how many it found.
 
-    To be called before :func:`publish`. A request token lives for 24 hours only. A HIT is ours if it has the HIT type
-    of the call that was begun (which has the batch's own qualifications), its annotation and its very page.
+    A cut-off run may have made them, or the journal is an old copy. To be called before :func:`publish`: a request
+    token lives for 24 hours only. All HITs of a batch ask for a qualification of its own, so that those of others are
+    not listed; which one a HIT is, its annotation and its very page tell. A HIT that has more assignments than the
+    journal knows of was topped up.
 
     Raises:
       InputError: MTurk does not answer, or refuses.
     """
-    keys = {_key_of(round_)(hit) for hit in hits}
-    begun = {
-        (facts["hit_type_id"], facts["task_id"], facts["question_sha256"]): key
-        for key, facts in batch.journal.open.items()
-        if key in keys
-    }
-    if not begun:
+    type_id = _own_type(client, batch)
+    if not type_id:
         return 0
-    found, known = [], batch.hits()
-    with explaining("list_hits"):
-        for hit in pages(client.list_hits, "HITs"):
-            if hit["HITId"] in known:
-                continue
-            question = hashlib.sha256((hit.get("Question") or "").encode()).hexdigest()
-            key = begun.pop((hit["HITTypeId"], hit.get("RequesterAnnotation", ""), question), None)
-            if key is not None:
-                found.append(key)
-                batch.journal.write([("done", key, "list_hits", _facts_of(hit))])
-            if not begun:
-                break
+    known, key_of = batch.hits(), _key_of(round_)
+    waiting = {(hit.record.task_id, hit.record.sha256): hit for hit in hits if key_of(hit) not in batch.journal.done}
+    found = 0
+    with explaining("list_hits_for_qualification_type"):
+        for there in pages(client.list_hits_for_qualification_type, "HITs", QualificationTypeId=type_id):
+            hit_id, page = there["HITId"], (there.get("RequesterAnnotation", ""), _sha256(there))
+            hit = None if hit_id in known else waiting.pop(page, None)
+            wanted = known[hit_id].wanted if hit_id in known else hit.record.assignments if hit else None
+            if hit is not None:
+                key = key_of(hit)
+                facts = _call(batch, key, hit, there["HITTypeId"], round_).facts
+                batch.journal.write([("done", key, "list_hits", {**facts, **_facts_of(there)})])
+                found += 1
+            if wanted is not None and there["MaxAssignments"] > wanted:
+                more = {"hit_id": hit_id, "to": there["MaxAssignments"]}
+                batch.journal.write([("done", f"add:found:{hit_id}", "list_hits", more)])
     if found:
-        logging.info("%d HITs that a cut-off run had made were found again", len(found))
-    return len(found)
+        logging.info("%d HITs that a cut-off run had made were found again", found)
+    return found
+
+
+def _own_type(client: Any, batch: Batch) -> str:
+    """The id of the qualification that all HITs of the batch ask for; ``""`` where none was made."""
+    facts = batch.journal.done.get(f"type:{KEPT_OUT}") or {}
+    return str(facts.get("id") or find_types(client, batch, [KEPT_OUT]).get(KEPT_OUT, ""))
+
+
+def _sha256(hit: Mapping[str, Any]) -> str:
+    return hashlib.sha256((hit.get("Question") or "").encode("utf-8", "replace")).hexdigest()

@@ -53,7 +53,7 @@ def make_types(client: Any, batch: Batch, names: Iterable[str], parallel: int) -
     known = {name: facts["id"] for name, facts in batch.journal.with_prefix("type").items()}
     missing = [name for name in wanted if name not in known]
     if any(f"type:{name}" in batch.journal.open for name in missing):
-        known.update(_found(client, batch, missing))
+        known.update(find_types(client, batch, missing))
         missing = [name for name in missing if name not in known]
 
     def make(call: Call) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def make_types(client: Any, batch: Batch, names: Iterable[str], parallel: int) -
     failures = perform(batch.journal, calls, make, parallel)
     if failures:
         # An earlier attempt may have made it before its answer was lost.
-        found = _found(client, batch, [failure.key.removeprefix("type:") for failure in failures])
+        found = find_types(client, batch, [failure.key.removeprefix("type:") for failure in failures])
         known.update(found)
         for failure in failures:
             if failure.key.removeprefix("type:") not in found:
@@ -93,7 +93,12 @@ def _prefix(batch: Batch) -> str:
     return f"Writing tasks {batch.id[:12]} "
 
 
-def _found(client: Any, batch: Batch, names: Iterable[str]) -> dict[str, str]:
+def find_types(client: Any, batch: Batch, names: Iterable[str]) -> dict[str, str]:
+    """Name to id of those types of the batch that are there; from now on the journal has them.
+
+    Raises:
+      InputError: MTurk does not answer, or refuses.
+    """
     listed = pages(
         client.list_qualification_types,
         "QualificationTypes",

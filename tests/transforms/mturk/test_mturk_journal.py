@@ -10,7 +10,7 @@ from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.mturk.batch import Batch, Settings, begin
-from parapet.transforms.mturk.journal import FILE, FORMAT, Journal
+from parapet.transforms.mturk.journal import FILE, FORMAT, TRACES, Journal
 
 CALL = "hit:Ferries_1:names:1:4f0c"
 
@@ -24,15 +24,23 @@ def read(folder):
     return Journal(folder, writable=False)
 
 
-@pytest.mark.parametrize("trace", ["ledger.csv", "assignments.jsonl"])
-@pytest.mark.parametrize("left", [None, b"", b'{"at": "2026'])
+@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("left", [None, b"", b"\n", b'{"at": "2026', bytes(4096), b"\n\0\0 \r\n"])
 def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
     (tmp_path / trace).write_text("of a batch that was published\n")
     if left is not None:
         (tmp_path / FILE).write_bytes(left)
-    with pytest.raises(InputError, match=f"beside it is {trace} of a batch.*from a backup"):
+    for open_it in (lambda: begin(tmp_path, "https://mturk.example", {}), lambda: Batch(tmp_path, writable=False)):
+        with pytest.raises(InputError, match=f"beside it is {trace} of a batch.*from a backup"):
+            open_it()
+    assert left == ((tmp_path / FILE).read_bytes() if (tmp_path / FILE).exists() else None)
+
+
+def test_a_journal_of_zeros_is_no_new_batch_even_alone(tmp_path):
+    (tmp_path / FILE).write_bytes(bytes(512))
+    with pytest.raises(InputError, match="holds 512 bytes of nothing, as after a loss of power"):
         begin(tmp_path, "https://mturk.example", {})
-    assert not (tmp_path / FILE).exists() or not (tmp_path / FILE).read_bytes()
+    assert (tmp_path / FILE).read_bytes() == bytes(512)
 
 
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):

@@ -273,7 +273,7 @@ def test_a_run_cut_off_before_its_calls_makes_all(bench):
     bench.server.request_hooks.clear()
     assert not bench.hit_ids()
     bench.ok("publish")
-    assert bench.server.count("ListHITs") == 1
+    assert bench.server.count("ListHITsForQualificationType") == 1
     assert len(bench.hit_ids()) == 3
 
 
@@ -289,7 +289,7 @@ def test_the_scan_goes_through_all_pages_of_an_account(bench):
             create_hit_with_hit_type(bench.server.store, {**given, "RequesterAnnotation": f"other {n}"})
     bench.server.advance(25 * 3_600)
     bench.ok("publish")
-    assert bench.server.count("ListHITs") == 2
+    assert bench.server.count("ListHITsForQualificationType") == 2
     assert set(bench.open().hits()) == ours
 
 

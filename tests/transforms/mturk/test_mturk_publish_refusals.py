@@ -65,9 +65,9 @@ def test_a_hit_that_mturk_refuses_stops_no_other(bench):
     assert bench.status()["unclear"] == {}
 
 
-@pytest.mark.parametrize("operation", ["CreateQualificationType", "CreateHITType", "ListHITs"])
+@pytest.mark.parametrize("operation", ["CreateQualificationType", "CreateHITType", "ListHITsForQualificationType"])
 def test_answers_lost_on_the_way_to_the_hits_cost_nothing(bench, operation):
-    if operation == "ListHITs":
+    if operation == "ListHITsForQualificationType":
         lose_answers(bench, CREATE)
         assert bench.publish() == 1
         bench.server.response_hooks.clear()
