@@ -111,6 +111,7 @@ def _numbers(path: Any) -> Any:
 
 def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
     from parapet.schemas.layout import as_path
+    from parapet.transforms.release.diff.standing import check_rows
     from parapet.transforms.release.opening import latest_version, open_release
     from parapet.transforms.release.versions import level_between
 
@@ -123,7 +124,9 @@ def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
     if not level_between(version, config.version) and not (place / config.version).exists():
         reason = f"{config.version} does not come after {version}: raise it, or name its 'parent'"
         raise InputError(reason, path, "version")
-    return open_release(place / version)
+    parent = open_release(place / version)
+    check_rows(parent)
+    return parent
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:

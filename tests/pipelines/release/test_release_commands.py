@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -120,7 +121,7 @@ def test_diff_warns_of_two_datasets(first, tmp_path, capsys):
 def test_diff_of_a_damaged_release_fails(first, second, capsys):
     next(second.glob("data/original/train-*")).unlink()
     assert diff.run([str(first), str(second)]) == 1
-    assert "is missing" in capsys.readouterr().err
+    assert "is missing" in capsys.readouterr().out
 
 
 def test_show(first, capsys):
@@ -152,3 +153,49 @@ def test_a_release_in_a_bucket_is_read_in_the_same_way(first, capsys):
     (bucket / "1.0.0/extra").write_bytes(b"x")
     assert verify.run(["memory://bucket/little/1.0.0"]) == 1
     assert "extra: is not listed in SHA256SUMS" in capsys.readouterr().out
+
+
+def damaged_shard(root):
+    path = max((root / "data" / "original").glob("train-*.parquet"), key=lambda path: path.stat().st_size)
+    return path, path.relative_to(root).as_posix()
+
+
+@pytest.mark.parametrize("flags", [[], ["--quick"]])
+def test_diff_of_a_release_that_is_not_whole(first, tmp_path, capsys, flags):
+    shutil.copytree(first.parent, tmp_path / "little")
+    root = tmp_path / "little" / "1.0.0"
+    path, name = damaged_shard(root)
+    path.unlink()
+    assert diff.run([str(first), str(root), *flags]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert f"  new: {name}: is missing" in lines
+    assert any(line.startswith("  original/train: was not compared: ") for line in lines)
+    assert "nothing differs" not in lines
+    assert lines[-1] == "2 problems: what differs may be more than this"
+
+
+def test_diff_compares_what_stands(first, tmp_path, capsys):
+    shutil.copytree(first.parent, tmp_path / "little")
+    root = tmp_path / "little" / "1.0.0"
+    path, name = damaged_shard(root)
+
+    def change(rows):
+        rows[0]["turns"][0]["utterance"] = "Something else"
+        return rows
+
+    folder.edit_rows(path, change)
+    (root / "LICENSE").write_text("mine")
+    (root / "data" / "original" / "more.parquet").write_bytes(b"")
+    assert diff.run([str(root), str(first), "--json"]) == 1
+    difference = json.loads(capsys.readouterr().out)
+    assert [(one["config"], one["split"], one["changed"]) for one in difference["splits"]] == [("original", "train", 1)]
+    assert difference["files"] == {"added": [], "removed": [], "changed": ["LICENSE"]}
+    paths = [line.split(": ")[1] for line in difference["problems"]]
+    assert sorted(paths) == sorted(["LICENSE", name, "data/original/more.parquet"])
+    folder.mend(root)  # as one who hides it would
+    assert diff.run([str(root), str(first)]) == 1
+    capsys.readouterr()
+    with (root / "MANIFEST.json").open("a") as handle:
+        handle.write(" ")
+    assert diff.run([str(root), str(first)]) == 1
+    assert "  old: MANIFEST.json: its SHA-256 is not that of SHA256SUMS" in capsys.readouterr().out

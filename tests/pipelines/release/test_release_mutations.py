@@ -198,9 +198,16 @@ def test_facts_hold_in_documents_of_another_parapet(root: Path) -> None:
             (root / path).write_text(text)
 
 
-def test_the_parent_beside_a_release_is_the_one_that_it_names(built: Built, toml: Path, tmp_path: Path) -> None:
+def test_the_parent_beside_a_release_is_the_one_that_it_names(
+    built: Built, toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(built.root.parent, tmp_path / "out" / "small")
+    shard = next((tmp_path / "out" / "small" / "1.0.0" / "data" / "v1").glob("*.parquet"))
+    shard.rename(tmp_path / "shard")
     edit(toml, ('version = "1.0.0"', 'version = "1.0.1"'), ('changes = "First."', 'changes = "Second."'))
+    assert build(toml, tmp_path / "out") == 2
+    assert f"{shard}: is missing, or not the file of its release" in capsys.readouterr().err
+    (tmp_path / "shard").rename(shard)
     assert build(toml, tmp_path / "out", "--quiet") == 0
     root = tmp_path / "out" / "small" / "1.0.1"
     assert examine(root).findings == []

@@ -1,8 +1,8 @@
 """How two releases differ: which rows were added, removed and changed, and which version number that requires.
 
 Rows are identified by their keys and compared by hashes over the columns that both releases have; of a split only
-hashes are in memory. Splits whose logical hashes, keys and columns are the same are not read at all: the manifests are
-believed (``verify`` shows whether they may be).
+hashes are in memory. Splits whose logical hashes, keys and columns are the same are not read at all, where their files
+are known to be those of the manifests (:mod:`parapet.transforms.release.diff.standing`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.release_manifest import MANIFEST, Changes, Column, Config, Manifest, SplitChange
 from parapet.transforms.release.diff.differences import Differing, differing, plain_type
+from parapet.transforms.release.diff.standing import Standing
 from parapet.transforms.release.keys import key_text
 from parapet.transforms.release.logical import row_json
 from parapet.transforms.release.opening import Release
@@ -105,6 +106,7 @@ class Difference(msgspec.Struct):
       contradiction: why the new one's number cannot; empty where it can.
       splits: those that differ.
       files: those that differ.
+      problems: what is not as the manifests say: ``old: PATH: reason``; the splits of such files may not be compared.
     """
 
     old: Side
@@ -114,21 +116,38 @@ class Difference(msgspec.Struct):
     contradiction: str
     splits: list[SplitDifference]
     files: FileDifference
+    problems: list[str] = []
 
 
-def compare(old: Release, new: Release) -> Difference:
+def compare(old: Release, new: Release, files: tuple[Standing, Standing] | None = None) -> Difference:
     """Compares two releases. Of their folders only ``data/`` need be there.
 
+    Args:
+      old: the one to compare with.
+      new: the other.
+      files: what stands of either; None: all is taken to be as the manifests say.
+
     Raises:
-      InputError: a Parquet file is missing or cannot be read, or a manifest names paths or versions that are none.
+      InputError: a manifest names paths or versions that are none; where all is taken to be as the manifests say, a
+        Parquet file is missing or cannot be read.
     """
     for release in (old, new):
         _check_paths(release)
     places = [*_places(old.manifest), *_places(new.manifest)]
-    try:
-        found = [_compare_split(old, new, *place) for place in dict.fromkeys(places)]
-    except KeyError as error:
-        raise InputError(f"Parquet lacks the column {error}, which the manifest has: 'verify' says more") from None
+    damaged = _damaged(old, new, files) if files else set()
+    problems = [f"{side}: {path}: {why}" for side, of in _sides(files) for path, why in sorted(of.problems.items())]
+    found: list[SplitDifference | None] = []
+    for place in dict.fromkeys(places):
+        try:
+            found.append(_compare_split(old, new, *place, trusted=place not in damaged))
+        except (InputError, KeyError) as error:
+            if place in damaged:
+                problems.append(f"{'/'.join(place)}: was not compared: {error}")
+            elif isinstance(error, InputError):
+                raise
+            else:
+                reason = f"Parquet lacks the column {error}, which the manifest has: 'verify' says more"
+                raise InputError(reason) from None
     splits = [one for one in found if one is not None]
     level = max((one.level for one in splits), key=LEVELS.index, default="patch")
     versions = (old.manifest.version, new.manifest.version)
@@ -136,8 +155,23 @@ def compare(old: Release, new: Release) -> Difference:
         suggested, wrong = bumped(versions[0], level), contradiction(*versions, level)
     except ValueError:
         raise InputError(f"{' and '.join(versions)}: a version is MAJOR.MINOR.PATCH", new.root, "version") from None
-    files = _compare_files(old.manifest, new.manifest)
-    return Difference(_side(old.manifest), _side(new.manifest), level, suggested, wrong, splits, files)
+    others = _compare_files(old.manifest, new.manifest, files)
+    return Difference(_side(old.manifest), _side(new.manifest), level, suggested, wrong, splits, others, problems)
+
+
+def _sides(files: tuple[Standing, Standing] | None) -> list[tuple[str, Standing]]:
+    return list(zip(("old", "new"), files, strict=True)) if files else []
+
+
+def _damaged(old: Release, new: Release, files: tuple[Standing, Standing]) -> set[tuple[str, str]]:
+    """The splits of which a file is not as the manifest says."""
+    return {
+        (name, split)
+        for release, of in zip((old, new), files, strict=True)
+        for name, config in release.manifest.configs.items()
+        for split, info in config.splits.items()
+        if any(path in of.problems for path in info.files)
+    }
 
 
 def changes_of(difference: Difference) -> Changes:
@@ -176,10 +210,15 @@ def _side(manifest: Manifest) -> Side:
     return Side(manifest.name, manifest.version, rows)
 
 
-def _compare_files(old: Manifest, new: Manifest) -> FileDifference:
+def _compare_files(old: Manifest, new: Manifest, files: tuple[Standing, Standing] | None) -> FileDifference:
     before, after = (
         {file.path: file.sha256 for file in manifest.files if file.rows is None} for manifest in (old, new)
     )
+    if files:
+        before, after = (
+            {path: of.digests[path] for path in listed if path in of.digests}
+            for listed, of in zip((before, after), files, strict=True)
+        )
     return FileDifference(
         sorted(after.keys() - before.keys()),
         sorted(before.keys() - after.keys()),
@@ -187,7 +226,7 @@ def _compare_files(old: Manifest, new: Manifest) -> FileDifference:
     )
 
 
-def _compare_split(old: Release, new: Release, name: str, split: str) -> SplitDifference | None:
+def _compare_split(old: Release, new: Release, name: str, split: str, trusted: bool) -> SplitDifference | None:
     """The difference of one split; None where there is none."""
     before, after = old.manifest.configs.get(name), new.manifest.configs.get(name)
     if before is None or split not in before.splits:
@@ -196,7 +235,7 @@ def _compare_split(old: Release, new: Release, name: str, split: str) -> SplitDi
     if after is None or split not in after.splits:
         return SplitDifference(name, split, "gone", "major", removed=before.splits[split].rows)
     made = _compare_columns(name, split, before, after)
-    same = before.splits[split].logical_sha256 == after.splits[split].logical_sha256
+    same = trusted and before.splits[split].logical_sha256 == after.splits[split].logical_sha256
     if same and made.level == "patch":
         return None
     if made.new_key:  # rows that other columns identify are other rows

@@ -27,6 +27,10 @@ def diff_lines(difference: Difference) -> Iterator[str]:
         yield ""
         yield "files, without Parquet"
         yield from (f"  {printable(line)}" for line in files)
+    if difference.problems:
+        yield ""
+        yield "not as the manifests say ('parapet release verify' says more)"
+        yield from (f"  {printable(line)}" for line in difference.problems)
     yield ""
     yield from map(printable, advice(difference))
 
@@ -35,6 +39,8 @@ def advice(difference: Difference) -> list[str]:
     """What the version number should be, and whether it can be what it is."""
     old, new, level = difference.old, difference.new, difference.level
     level_line = f"level: {level} ({LEVELS[level]}); the next version after {old.version} is {difference.suggested}"
+    if difference.problems:
+        return [f"{counted(len(difference.problems), 'problem')}: what differs may be more than this"]
     if old == new and not difference.splits and not any(map(len, msgspec.structs.astuple(difference.files))):
         return ["nothing differs"]
     if old.name != new.name:
@@ -119,6 +125,8 @@ def diff_page(difference: Difference) -> str:
         files = [[_SIGNS[line[0]], line[2:]] for line in lines]
         note = "Documents and JSON files, compared by their hashes; Parquet files are compared by rows."
         sections.append(Table(title="Files", note=note, columns=["change", "path"], rows=files, text_columns=2))
+    if difference.problems:
+        sections.append(Text(title="Not as the manifests say", paragraphs=difference.problems))
     return page(
         Report(
             command="release diff",

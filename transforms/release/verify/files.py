@@ -33,7 +33,7 @@ def check_files(root: Path, manifest: Manifest | None, found: Findings, digests:
       found: takes what does not hold.
       digests: of files that were read already, by path.
     """
-    sums = _read_sums(root, found)
+    sums = read_sums(root, found)
     listed = None if manifest is None else {file.path: file for file in manifest.files}
     _check_agreement(sums, listed, found)
     standing = standing_files(root, found)
@@ -52,7 +52,7 @@ def check_files(root: Path, manifest: Manifest | None, found: Findings, digests:
     return len(standing)
 
 
-def _read_sums(root: Path, found: Findings) -> dict[str, str] | None:
+def read_sums(root: Path, found: Findings) -> dict[str, str] | None:
     """Path to hash, in the one form in which the file is written; nothing where it cannot be read at all."""
     if not (root / SUMS).is_file():
         found.add("checksums", SUMS, "", "is missing")
