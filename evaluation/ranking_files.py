@@ -12,6 +12,7 @@ from parapet.evaluation.lines import read_lines
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.published import check_published
 from parapet.transforms.babi_format import Exchange, parse_candidates, parse_dialogues
 
 _TASK = re.compile(r"task([0-9]+)")
@@ -130,6 +131,7 @@ def answer_files(files: Mapping[str, Sequence[str]], predictions: Sequence[str])
         found = []
         for name, paths in files.items():
             of_set = folder / name if name != ORIGINAL or (folder / name).is_dir() else folder
+            check_published(of_set, "--predictions")
             found += [(name, path, str(_in_folder(of_set, path))) for path in paths]
         return found
     if list(files) != [ORIGINAL]:

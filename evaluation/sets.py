@@ -17,6 +17,7 @@ from parapet.evaluation.lines import read_lines
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.published import check_published
 from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.folders import find_variants
 
@@ -165,6 +166,7 @@ def prediction_files(
 def _listed(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
     if not is_there(folder) or not folder.is_dir():
         return {}
+    check_published(folder, "--predictions")
     return {
         path.name: str(path)
         for path in sorted(folder.iterdir())

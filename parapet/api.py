@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there, sample_root
+from parapet.schemas.published import check_published
 from parapet.transforms.corpora import Corpus, read_corpus
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
       name: which corpus of a release to open.
 
     Raises:
-      InputError: there is no corpus at that place, or its schemas cannot be read.
+      InputError: there is no corpus at that place, its schemas cannot be read, or the run that was to write the folder
+        was broken off.
 
     Example:
       >>> import parapet
@@ -40,6 +42,7 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
     """
     if root is None:
         return read_corpus(sample_root(), None)
+    check_published(root)
     corpora = as_path(root) / "sgd"
     if is_there(as_path(root) / "MANIFEST.json") and is_there(corpora):
         names = sorted(path.name for path in corpora.iterdir())

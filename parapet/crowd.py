@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from parapet.schemas.errors import InputError, surrogate_in
+from parapet.schemas.published import check_published
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -267,6 +268,7 @@ def _paths_and_records(items: Any, place: str, kind: type[Record]) -> tuple[list
     for i, item in enumerate([items] if isinstance(items, str | Path | kind) else items):
         if isinstance(item, str | Path):
             check_file(str(item), place)
+            check_published(item, place)
             paths.append(str(item))
         elif isinstance(item, kind):
             records.append(_checked(item, f"{place}[{i}]"))
@@ -296,6 +298,7 @@ def _sheets(reviewers: Any) -> list[str]:
         raise InputError(f"expected two sheets, found {len(sheets)}", "reviewers")
     for sheet in sheets:
         check_file(sheet, "reviewers")
+        check_published(sheet, "reviewers")
     if sheets and same_place(*sheets):
         raise InputError("give two different sheets: this is one and the same", "reviewers")
     return sheets

@@ -23,6 +23,7 @@ from parapet.pipelines import lean_imports, progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.schemas.layout import SplitSchemas, read_root, same_place
+from parapet.schemas.published import check_published, find_output
 from parapet.transforms.text import counted as counted
 
 if TYPE_CHECKING:
@@ -178,18 +179,40 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
 
 
 def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Raises InputError where a local input is not there: in no time, for nothing has been imported to read it with."""
+    """Raises InputError where a local input is not there, or one lies in a folder of Parapet's that is not whole.
+
+    In no time, for nothing has been imported to read it with.
+    """
+    for action, path in _inputs(parser, args):
+        if "://" not in path and not os.path.exists(path):
+            what = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
+            raise InputError(f"there is no such {what}", path, action.option_strings[0])
+        check_input(path, action.option_strings[0], getattr(args, "output", None))
+
+
+def _inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Iterator[tuple[argparse.Action, str]]:
+    """The files and folders that the flags name, other than the output."""
     for action in parser._actions:
         given = getattr(args, action.dest, None)
         metavar = str(action.metavar)
-        what = {"FILE": "file", "DIR": "folder"}.get(metavar, "file or folder")
         values = [given] if isinstance(given, str) else given if isinstance(given, list) else []
         for value in values if is_input(action) else []:
             path = value.partition("=")[2] if "=" in metavar else value
-            if path in ("", *metavar.split("|"), getattr(args, "output", None)) or "://" in path:
-                continue
-            if not os.path.exists(path):
-                raise InputError(f"there is no such {what}", path, action.option_strings[0])
+            if path not in ("", *metavar.split("|"), getattr(args, "output", None)):
+                yield action, path
+
+
+def check_input(path: str, flag: str, output: str | None = None) -> None:
+    """Raises InputError where an input lies in a folder of Parapet's that is not whole.
+
+    Args:
+      path: of the input.
+      flag: that names it.
+      output: of the command: a broken-off run there can be finished with what lies there.
+    """
+    found = find_output(path)
+    if found is not None and not (output and same_place(found.folder, output)):
+        check_published(path, flag)
 
 
 def check_apart(output: str, **inputs: str | None) -> None:

@@ -14,6 +14,7 @@ import orjson
 
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
+from parapet.schemas.published import check_published
 from parapet.schemas.service import Service, parse_service
 
 SPLITS = ("train", "dev", "test")
@@ -115,13 +116,17 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
       leave_out_bad: gives services that break a rule in ``bad`` instead of raising, as long as one is good.
 
     Raises:
-      InputError: nothing there, not JSON, not a schema, or one service defined in two ways by two splits.
+      InputError: nothing there, not JSON, not a schema, one service defined in two ways by two splits, or a folder of
+        Parapet's that is not whole.
     """
     root = as_path(root)
     if not is_there(root):
         raise InputError("there is no such file or folder", root)
+    output = check_published(root)
     found = [(root / split / "schema.json", split) for split in SPLITS]
     found = [(path, split) for path, split in found if path.is_file()]
+    for path, _ in found if output is None else ():
+        check_published(path.parent)
     if not found:
         found = [(path, SINGLE) for path in (root, root / "schema.json") if path.is_file()][:1]
     if not found:

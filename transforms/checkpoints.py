@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.published import check_published
 
 CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -78,11 +79,13 @@ def opened(path: str, flag: str = "") -> Checkpoint:
     """A model's folder with its configuration.
 
     Raises:
-      InputError: there is no such folder (a hub's name is none), or no configuration that can be read in it.
+      InputError: there is no such folder (a hub's name is none), no configuration that can be read in it, or a training
+        that was broken off.
     """
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"there is no such folder; {FETCH}", path, flag)
+    check_published(path, flag)
     config = read_json(folder, CONFIG, flag)
     if not config:
         raise InputError(f"has no {CONFIG}, so it holds no model; {FETCH}", path, flag)

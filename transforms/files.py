@@ -31,18 +31,20 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.errors import InputError, NoRoomError
+from parapet.schemas.published import MANIFEST as MANIFEST
+from parapet.schemas.published import OWNER, PREVIOUS, stays_within
+from parapet.schemas.published import STAGING as STAGING
 from parapet.transforms import durable
 from parapet.transforms.compressed import read_bytes as read_bytes
 
-STAGING = ".incomplete"
-MANIFEST = "run.json"
-PREVIOUS = ".run.previous.json"
 GONE = ".gone"  # below staging: what the run no longer writes
 
 _BATCHES = "batches"  # further output: files that a worker moves at once
 _BATCH = 100  # as many as a bucket's client takes
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+_tokens: dict[str, str] = {}  # output folder to the name of the file by which this process has begun there
 
 Written = tuple[str, str, int]  # path below the output folder, sha256, bytes
 
@@ -73,7 +75,7 @@ def is_object_store(path: str) -> bool:
 
 
 def prepare(output: str, pipeline: str) -> None:
-    """Makes the output folder and clears what a killed run left in staging.
+    """Makes the output folder, clears what a killed run left in staging, and says there which run has begun.
 
     Raises:
       InputError: the folder cannot be written, holds the output of another pipeline, or a file in it was changed since
@@ -96,6 +98,8 @@ def _cause(error: Exception) -> object:
 
 def _prepare(output: str, pipeline: str) -> None:
     staging, previous = FileSystems.join(output, STAGING), join(output, PREVIOUS)
+    if os.path.islink(staging):
+        raise InputError("is a link, and what is staged must not leave the output folder: remove it", staging)
     ours = join(staging, PREVIOUS)
     for manifest in (join(output, MANIFEST), previous, ours):
         other = _read_manifest(manifest).get("pipeline", pipeline)
@@ -108,15 +112,50 @@ def _prepare(output: str, pipeline: str) -> None:
         move([(ours, previous)])
         durable.sync(output)  # before staging goes
     # Only a write shows whether a bucket takes one, and a full disk still makes folders.
-    write_staged(output, "writable", b"yes")
-    clear(staging)
-    make_folder(staging)
+    token = f"{OWNER}{uuid.uuid4().hex}"
+    content = json.dumps({"pipeline": pipeline}).encode()
+    write_staged(output, token, content)
+    if durable.is_disk(output):
+        for name in sorted(os.listdir(staging)):
+            if name != token:
+                clear(join(staging, name))
+    elif is_object_store(output):
+        (found,) = FileSystems.match([f"{staging}/**"])
+        others = [file.path for file in found.metadata_list if file.path != join(staging, token)]
+        FileSystems.delete(others) if others else None
+    else:
+        clear(staging)
+        write_staged(output, token, content)
+    _tokens[output] = token
+
+
+def _check_owner(output: str, token: str | None, manifest: Mapping[str, Any]) -> None:
+    """Raises InputError where another run has begun in the folder since: its files would be mixed with these.
+
+    A bucket has no locks, and some file systems have none that hold.
+
+    Args:
+      output: the folder.
+      token: of this run; None where it is not known, as for a template that is run many times.
+      manifest: what it publishes: when a try is repeated after that, its token is gone.
+    """
+    staging = FileSystems.join(output, STAGING)
+    if token is None or FileSystems.exists(join(staging, token)):
+        return
+    if is_object_store(output):
+        is_lost = _read_manifest(join(output, MANIFEST)) != manifest
+    else:  # a worker that sees another disk than the command has no token at all, which the command reports
+        is_lost = os.path.isdir(staging) and any(name.startswith(OWNER) for name in os.listdir(staging))
+    if is_lost:
+        raise InputError("another run has begun to write here: let it end, then run this again", output)
 
 
 def clear(folder: str) -> None:
-    """Deletes a folder and all that is in it, where there is one."""
+    """Deletes a folder and all that is in it, where there is one; of a link only the link."""
     if is_object_store(folder):
         FileSystems.delete([f"{folder}/"])  # all whose names begin so, a hundred at a time
+    elif os.path.islink(folder):
+        os.unlink(folder)
     elif FileSystems.exists(folder):
         FileSystems.delete([folder])
 
@@ -125,7 +164,7 @@ def _check_untouched(output: str) -> None:
     """Raises InputError where a file of the run before is another now. Only those that may be are hashed."""
     place = join(output, MANIFEST)
     files = _read_manifest(place).get("files", {})
-    standing = _standing(output, _files_of(place) | {MANIFEST}) if files else {}
+    standing = _standing(output, _files_of(place, output) | {MANIFEST}) if files else {}
     there = sorted(standing.keys() & files.keys())
     if not there:
         return
@@ -137,6 +176,9 @@ def _check_untouched(output: str) -> None:
         for name in there
         if not (is_ours and standing[name].is_left_as(manifest, (files[name] or {}).get("bytes")))
     ]
+    for name in doubtful if "://" not in output else ():
+        if not os.path.isfile(join(output, name)):  # a FIFO would wait for ever
+            raise InputError("is no longer a file: move it away", join(output, name))
     with ThreadPoolExecutor() as threads:  # hashing leaves the others free to read
         digests = list(threads.map(_digest, [join(output, name) for name in doubtful]))
     for name, digest in zip(doubtful, digests, strict=True):
@@ -362,27 +404,29 @@ class PublishStaged(beam.PTransform):
 
     def expand(self, manifests: beam.PCollection) -> beam.PCollection:
         """PCollection of the one manifest to the same, once it is published."""
+        is_template = manifests.pipeline.options.get_all_options().get("template_location")
+        token = None if is_template else _tokens.get(self.output)
         if not is_object_store(self.output):
-            return manifests | "At once" >> beam.Map(_publish, self.output)
-        begun = manifests | "Begin" >> beam.FlatMap(_begin, self.output).with_outputs(_BATCHES, main="manifest")
+            return manifests | "At once" >> beam.Map(_publish, self.output, token)
+        begun = manifests | "Begin" >> beam.FlatMap(_begin, self.output, token).with_outputs(_BATCHES, main="manifest")
         moved = (
             begun[_BATCHES] | "Spread files" >> beam.Reshuffle() | "Move files" >> beam.Map(move_staged, self.output)
         )
-        return begun.manifest | "Finish" >> beam.Map(_finish, self.output, beam.pvalue.AsList(moved))
+        return begun.manifest | "Finish" >> beam.Map(_finish, self.output, token, beam.pvalue.AsList(moved))
 
 
-def _publish(manifest: dict[str, Any], output: str) -> dict[str, Any]:
-    publish(output, manifest)
+def _publish(manifest: dict[str, Any], output: str, token: str | None) -> dict[str, Any]:
+    _publish_all(output, manifest, token)
     return manifest
 
 
-def _begin(manifest: dict[str, Any], output: str) -> Iterator[Any]:
+def _begin(manifest: dict[str, Any], output: str, token: str | None) -> Iterator[Any]:
     yield manifest
-    yield from (TaggedOutput(_BATCHES, batch) for batch in begin_publishing(output, manifest))
+    yield from (TaggedOutput(_BATCHES, batch) for batch in begin_publishing(output, manifest, token))
 
 
-def _finish(manifest: dict[str, Any], output: str, moved: Sequence[None]) -> dict[str, Any]:
-    finish_publishing(output, manifest)
+def _finish(manifest: dict[str, Any], output: str, token: str | None, moved: Sequence[None]) -> dict[str, Any]:
+    finish_publishing(output, manifest, token)
     return manifest
 
 
@@ -393,25 +437,34 @@ def publish(output: str, manifest: dict[str, Any]) -> None:
     of all files of both runs stays in staging meanwhile, so that after a kill a rerun of any shape knows what is to go.
     Each of these steps is on the disk before the next begins.
     """
-    for batch in begin_publishing(output, manifest):
+    _publish_all(output, manifest, _tokens.get(output))
+
+
+def _publish_all(output: str, manifest: dict[str, Any], token: str | None) -> None:
+    for batch in begin_publishing(output, manifest, token):
         move_staged(batch, output)
-    finish_publishing(output, manifest)
+    finish_publishing(output, manifest, token)
 
 
-def begin_publishing(output: str, manifest: dict[str, Any]) -> list[list[str]]:
+def begin_publishing(output: str, manifest: dict[str, Any], token: str | None = None) -> list[list[str]]:
     """Checks that all files are there, and puts the manifest in place aside. Gives the files to be moved, in batches.
 
     Raises:
-      InputError: a file that is not of an earlier run would be replaced.
+      InputError: a file that is not of an earlier run would be replaced, a link leads outside of the folder, or another
+        run has begun here.
       OSError: a file was never written.
     """
     staging, files = FileSystems.join(output, STAGING), set(manifest["files"])
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
     # The last is there already where a bundle is tried again.
-    stale = _files_of(place) | _files_of(previous) | _files_of(join(staging, PREVIOUS))
+    stale = {name for each in (place, previous, join(staging, PREVIOUS)) for name in _files_of(each, output)}
     ready = _standing(staging, files)
     if not ready and _read_manifest(place) == manifest:  # another try has published it meanwhile
         return []
+    _check_owner(output, token, manifest)
+    for relative in sorted(_leading_outside(output, files)):
+        reason = "leads outside of the output folder by a link: remove the link"
+        raise InputError(reason, join(output, relative).rpartition("/")[0])
     standing = _standing(output, stale | files)
     for relative in sorted(standing.keys() & files - stale):
         raise InputError("is not of an earlier run: move it, or choose another --output", join(output, relative))
@@ -439,11 +492,12 @@ def move_staged(batch: Sequence[str], output: str) -> None:
             raise
 
 
-def finish_publishing(output: str, manifest: dict[str, Any]) -> None:
-    """Removes what the run no longer writes, and writes the manifest."""
+def finish_publishing(output: str, manifest: dict[str, Any], token: str | None = None) -> None:
+    """Removes what the run no longer writes, and writes the manifest. Raises InputError where another run has begun."""
+    _check_owner(output, token, manifest)
     staging, files = FileSystems.join(output, STAGING), set(manifest["files"])
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
-    stale = (_files_of(previous) | _files_of(join(staging, PREVIOUS))) - files
+    stale = (_files_of(previous, output) | _files_of(join(staging, PREVIOUS), output)) - files
     gone = sorted(_standing(output, stale)) if stale else []
     move([(join(output, relative), join(FileSystems.join(staging, GONE), relative)) for relative in gone])
     _remove_empty({join(output, relative).rpartition("/")[0] for relative in stale}, output)
@@ -482,20 +536,25 @@ def read_written(output: str, relative: str) -> bytes:
 
 
 def _read_manifest(path: str) -> dict[str, Any]:
-    if not FileSystems.exists(path):
-        return {}
-    with FileSystems.open(path) as handle:
-        try:
-            manifest = json.loads(handle.read())
-            if isinstance(manifest["files"], dict):
-                return dict(manifest)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            pass
-    logging.warning("%s is not a manifest of ours; its files are left alone", path)
+    manifest = _read_json(path)
+    if isinstance(manifest.get("files"), dict):
+        return manifest
+    if FileSystems.exists(path):
+        logging.warning("%s is not a manifest of ours; its files are left alone", path)
     return {}
 
 
-def _files_of(manifest: str) -> set[str]:
+def _read_json(path: str) -> dict[str, Any]:
+    """A JSON object; empty where there is none."""
+    if FileSystems.exists(path) and ("://" in path or os.path.isfile(path)):  # a FIFO would wait for ever
+        with FileSystems.open(path) as handle, suppress(ValueError, RecursionError):
+            found = json.loads(handle.read())
+            return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _files_of(manifest: str, output: str) -> set[str]:
+    """The files of a manifest that are below the output folder: what any other names is not ours to touch."""
     safe = set()
     for relative in _read_manifest(manifest).get("files", {}):
         try:
@@ -503,4 +562,18 @@ def _files_of(manifest: str) -> set[str]:
             safe.add(relative)
         except ValueError:
             logging.warning("%s names a path outside the folder: %r", manifest, relative)
-    return safe
+    outside = _leading_outside(output, safe)
+    for relative in sorted(outside):
+        logging.warning("%s names a path that leads outside the folder by a link: %r", manifest, relative)
+    return safe - outside
+
+
+def _leading_outside(output: str, relatives: Iterable[str]) -> set[str]:
+    """Those of the paths on which a link leads out of a local folder."""
+    if "://" in output:
+        return set()
+    of_folder: dict[str, list[str]] = {}
+    for relative in relatives:
+        of_folder.setdefault(relative.rpartition("/")[0], []).append(relative)
+    leading = [names for names in of_folder.values() if not stays_within(output, names[0])]
+    return {name for names in leading for name in names}

@@ -17,6 +17,7 @@ from parapet.evaluation.response.domains import METRICS, SetScores
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there, parse_json
+from parapet.schemas.published import check_published
 
 JGA, SENSITIVITY = "joint_goal_accuracy", "schema_sensitivity"
 VARIANTS = "#VARIANTS"  # the mean over the variants, and the schema sensitivity
@@ -149,6 +150,7 @@ def read_outcome(path: str) -> Outcome:
     folder = as_path(path)
     if not is_there(path):
         raise InputError("there is no such folder", path)
+    check_published(path)
     manifest = _json(folder / "run.json") if (folder / "run.json").is_file() else None
     if not isinstance(manifest, dict):
         raise InputError("no run.json here: is it what 'parapet evaluate' wrote, and did it finish?", path)

@@ -12,6 +12,7 @@ import msgspec
 from parapet.pipelines.command import counted, run_command, say
 from parapet.pipelines.flags import INPUT, Parser
 from parapet.schemas.errors import InputError
+from parapet.schemas.published import check_published
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -98,6 +99,7 @@ def _numbers(path: Any) -> Any:
     from parapet.schemas.errors import NOT_FINITE, not_finite_in, surrogate_in
     from parapet.schemas.layout import parse_json
 
+    check_published(path, "statistics")
     path = path / "statistics.json" if path.is_dir() else path
     if not path.is_file():
         raise InputError("there is no such file", path, "statistics")

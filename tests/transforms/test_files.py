@@ -230,7 +230,9 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 def test_prepare_clears_what_a_killed_run_left(tmp_path):
     put(tmp_path, {".incomplete/v1/x.json.tmp-1": b"half", ".incomplete/y": b"half", **USERS})
     files.prepare(str(tmp_path), "compose")
-    assert tree(tmp_path) == USERS
+    (owner,) = (tmp_path / ".incomplete").iterdir()
+    assert json.loads(owner.read_bytes()) == {"pipeline": "compose"}
+    assert tree(tmp_path).keys() == {*USERS, f".incomplete/{owner.name}"}
 
 
 @pytest.mark.parametrize("relative", ["../x", "a/../../x", "/x", "a//x", "", ".", "a/./b", "a\\..\\x", "a\0b", "a/"])

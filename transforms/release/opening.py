@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.published import check_published
 from parapet.schemas.release_manifest import MANIFEST, Manifest, parse_manifest
 
 LATEST = "latest.json"
@@ -62,13 +63,14 @@ def open_release(place: str | Path) -> Release:
     """Opens ``NAME/VERSION``; of a folder ``NAME`` the version that ``latest.json`` names.
 
     Raises:
-      InputError: no such folder, or not a release.
+      InputError: no such folder, not a release, or one that is not whole.
     """
     root = as_path(place)
     if not (root / MANIFEST).is_file() and (version := latest_version(root)):
         root = root / version
     if not root.is_dir():
         raise InputError("there is no such folder", place)
+    check_published(root)
     return Release(root, read_manifest(root))
 
 

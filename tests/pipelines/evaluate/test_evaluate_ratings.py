@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import hashlib
 import json
 import shutil
 from collections import Counter
@@ -127,6 +128,15 @@ def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world
     assert {act["value"] for act in garden} == {"yes", "no"}
 
 
+def recorded(folder: Path) -> None:
+    """Makes ``run.json`` say what is there now."""
+    manifest = json.loads((folder / "run.json").read_text())
+    for path in manifest["files"]:
+        data = (folder / path).read_bytes()
+        manifest["files"][path] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / "run.json").write_text(json.dumps(manifest))
+
+
 def test_pages_do_not_depend_on_the_verdicts(world: Path, tmp_path: Path) -> None:
     """The same utterances with the verdicts turned around give the same pages, and the same files for MTurk."""
     shutil.copytree(world / "scores", tmp_path / "scores")
@@ -139,6 +149,7 @@ def test_pages_do_not_depend_on_the_verdicts(world: Path, tmp_path: Path) -> Non
     ):
         table = table.set_column(table.column_names.index(name), name, changed)
     pq.write_table(table, path)
+    recorded(tmp_path / "scores")
     assert hits(world, tmp_path / "hits", "--scores", tmp_path / "scores") == 0
     before, after = tree(world / "hits"), tree(tmp_path / "hits")
     assert before.pop("manifest.jsonl") != after.pop("manifest.jsonl")
@@ -340,6 +351,10 @@ def test_invented_workers_choose_among_the_answers(world: Path, tmp_path: Path, 
         (("--task", "rewrites", "--scores", "scores"), "--scores: belongs to --task ratings"),
         (("--scores", "no_options", "--dialogues", "corpus"), "no_options/run.json: has no options"),
         (("--scores", "odd_rows", "--dialogues", "corpus"), "odd_rows/rows.parquet: cannot be read: "),
+        (
+            ("--scores", "other_rows", "--dialogues", "corpus"),
+            "rows.parquet: --scores: is not as 'parapet evaluate gen",
+        ),
     ],
 )
 def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd, flags, message) -> None:
@@ -352,6 +367,9 @@ def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd
     rows = pq.read_table(world / "scores" / "rows.parquet")
     odd = rows.set_column(rows.column_names.index("turn"), "turn", pa.array(["first"] * len(rows)))
     pq.write_table(odd, world / "odd_rows" / "rows.parquet")
+    recorded(world / "odd_rows")
+    shutil.copytree(world / "scores", world / "other_rows", dirs_exist_ok=True)
+    pq.write_table(rows[:-1], world / "other_rows" / "rows.parquet")
     assert main(["hits", "--task", "ratings", *flags, "--output", str(tmp_path / "out")]) == 2
     assert message in capfd.readouterr().err
     assert not (tmp_path / "out").exists()

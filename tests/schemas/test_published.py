@@ -1,0 +1,385 @@
+"""What Parapet has written is read whole or not at all, whoever reads it; what others have written as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import parapet
+from parapet.pipelines.command import check_input
+from parapet.pipelines.main import main
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import read_root, sample_root
+from parapet.schemas.published import check_published, command_of
+from parapet.transforms import files
+
+HEADER = {"pipeline": "compose", "version": "1"}
+SCHEMA = (sample_root() / "test/schema.json").read_bytes()
+VARIANTS = {f"v{i}/{split}/schema.json": SCHEMA for i in (1, 2, 3) for split in ("dev", "test")}
+FIRST = {
+    **VARIANTS,
+    "responses.parquet": b"rows",
+    "review.csv": b"a,b\n",
+    "report.html": b"<p>",
+    "statistics.json": b"{}",
+}
+SECOND = {path: data.replace(b"_1", b"_7") + b" " for path, data in FIRST.items() if not path.startswith("v3")}
+BEGUN = " was broken off here: run that command again to finish it"
+BROKEN_OFF = f"a run of 'parapet compose'{BEGUN}"
+
+
+class Killed(BaseException):
+    """What a kill is to the code that is killed: nothing catches it."""
+
+
+def run(output: Path, contents: dict[str, bytes]) -> None:
+    """What a pipeline does: prepare, stage every file, publish."""
+    files.prepare(str(output), "compose")
+    written = [files.write_staged(str(output), path, data) for path, data in contents.items()]
+    files.publish(str(output), files.manifest_of(HEADER, {}, written))
+
+
+def renames(patch: pytest.MonkeyPatch, allowed: int) -> None:
+    """Kills the process that renames once more."""
+    left, rename = allowed, os.rename
+
+    def rename_or_die(source: str, target: str) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Killed
+        rename(source, target)
+
+    patch.setattr(os, "rename", rename_or_die)
+
+
+def killed(output: Path, contents: dict[str, bytes], before: dict[str, bytes] | None) -> Iterator[int]:
+    """The output as it is after a kill before each rename in turn, after a whole run or in a new folder."""
+    for n in range(200):
+        shutil.rmtree(output, ignore_errors=True)
+        if before is not None:
+            run(output, before)
+        with pytest.MonkeyPatch.context() as patch:
+            renames(patch, n)
+            try:
+                run(output, contents)
+                return
+            except Killed:
+                pass
+        yield n
+    pytest.fail("the run never ended")
+
+
+def variants_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("v*/*/schema.json")}
+
+
+def reason_of(place: Path) -> str:
+    """Why an input is refused; empty where it is read."""
+    try:
+        check_published(place)
+    except InputError as error:
+        return error.reason
+    return ""
+
+
+@pytest.mark.parametrize("before", [None, FIRST], ids=["new", "rerun"])
+def test_after_a_kill_anywhere_an_output_is_whole_or_refused(tmp_path: Path, before: dict[str, bytes] | None) -> None:
+    """Seen from the folder, from each folder below it, and from each file."""
+    output, whole = tmp_path / "out", [{p: d for p, d in of.items() if p[0] == "v"} for of in (FIRST, SECOND)]
+    n_refused = n_read = 0
+    for n in killed(output, SECOND, before):
+        if not output.is_dir():
+            continue
+        there = variants_of(output)
+        reasons = {reason_of(place) for place in (output, *(output / path for path in there), output / "v1/test")}
+        if reasons == {""}:
+            assert there in whole, n
+            n_read += 1
+        else:
+            assert reasons - {"", "a run of Parapet" + BEGUN} == ({BROKEN_OFF} if n else set()), n
+            assert not there or "" not in reasons, n
+            n_refused += 1
+    assert n_refused > 5
+    assert bool(n_read) == (before is not None)
+    run(output, SECOND)
+    assert check_published(output) is not None
+    assert variants_of(output) == whole[1]
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A composition over which another was killed: v1 is of the second, the others of the first."""
+    folder = tmp_path_factory.mktemp("mixed")
+    output = folder / "out"
+    run(output, FIRST)
+    move = files.move_staged
+
+    def move_one(batch: list[str], output: str) -> None:
+        move([path for path in batch if path.startswith("v1/")], output)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "move_staged", move_one)
+        with pytest.raises(Killed):
+            run(output, SECOND)
+    assert {path for path, data in variants_of(output).items() if data != FIRST[path]} == {
+        "v1/dev/schema.json",
+        "v1/test/schema.json",
+    }
+    assert not (output / "run.json").exists()
+    for name in ("model", "rows", "ours"):
+        (folder / name).mkdir()
+    config = 'name = "n"\nversion = "1.0.0"\ntitle = "t"\ndescription = "d"\nlicence = "CC-BY-4.0"\nlanguage = ["en"]\n'
+    config += '[[authors]]\nname = "A"\n'
+    sample = f'[[corpora]]\nname = "original"\npath = "{sample_root()}"\nkind = "original"\n'
+    (folder / "release.toml").write_text(f'{config}[[corpora]]\npath = "{output}"\nkind = "variants"\n')
+    (folder / "audit.toml").write_text(f'{config}{sample}[[audits]]\npath = "{output}"\n')
+    (folder / "suite.toml").write_text(f'[corpus]\nsgd = "@sample"\n[variants]\npath = "{output}"\n')
+    return folder
+
+
+READERS = [
+    *("rewrite --variants OUT", "rewrite --variants OUT/v1", "rewrite --variants OUT/v1/test/schema.json"),
+    *("statistics --variants OUT", "statistics --sgd OUT/v1 --variants OUT", "augment --oracle OUT"),
+    *("augment --backtrans OUT", "few_shot --sgd OUT/v1", "unseen_services --sgd OUT/v1", "ood --sgd OUT/v1"),
+    *("speech_errors --sgd OUT/v1", "language_variations --sgd OUT/v1", "perturb typos --sgd OUT/v1"),
+    *("unseen_entities --sgd OUT/v1", "unseen_entities --training OUT/v1", "back_translate --schemas OUT/v1"),
+    *("hits --schemas OUT/v1", "compose --schemas OUT/v1", "compose --responses OUT/review.csv"),
+    *("compose --decisions OUT/review.csv", "train tiny_dst --train OUT/v1", "train tiny_dst --dev OUT/v1"),
+    *("predict tiny_dst --model OUT", "predict tiny_dst --model MODEL --variants OUT"),
+    *("evaluate --task dst --predictions OUT", "evaluate --task dst --predictions MODEL --variants OUT"),
+    *(
+        "evaluate --task dst --model Keywords --sets v1=OUT/v1",
+        "evaluate --task dst --reference OUT/v1 --model Keywords",
+    ),
+    *("evaluate --task validity --sets v1=OUT/v1", "compare --systems a=OUT", "release build --config release.toml"),
+    *("release build --config audit.toml", "suite suite.toml", "leaderboard --release OUT --submissions ROWS"),
+]
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_every_reader_refuses_a_mix_of_two_runs(
+    mixed: Path, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(mixed)
+    words = [word.replace("OUT", "out").replace("MODEL", "model").replace("ROWS", "rows") for word in command.split()]
+    assert main([*words, "--output", str(tmp_path / "output")]) == 2
+    assert BROKEN_OFF in capsys.readouterr().err
+    assert not (tmp_path / "output").exists()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda out: parapet.load_corpus(out / "v1"),
+        lambda out: parapet.load_corpus(out / "v1/test/schema.json"),
+        lambda out: parapet.apply_variants(parapet.load_corpus(), out),
+        lambda out: parapet.perturb(out / "v1", "typos"),
+        lambda out: parapet.compose(out / "v1", []),
+        lambda out: parapet.compose(sample_root(), out / "review.csv"),
+        lambda out: parapet.compose(sample_root(), [], out / "review.csv"),
+        lambda out: read_root(out / "v1/test"),
+    ],
+)
+def test_every_function_refuses_a_mix_of_two_runs(mixed: Path, read: Callable[[Path], object]) -> None:
+    with pytest.raises(InputError, match=BROKEN_OFF):
+        read(mixed / "out")
+
+
+def test_a_broken_off_run_may_be_finished_with_what_lies_in_its_folder(tmp_path: Path) -> None:
+    """A reviewer's sheet, for one: its own rerun is what mends the folder."""
+    output = tmp_path / "out"
+    run(output, FIRST)
+    (output / "run.json").rename(output / ".run.previous.json")
+    sheet = output / "review.csv"
+    sheet.write_text("response_id,decision,text,reason,reviewer\n")
+    with pytest.raises(InputError, match=BROKEN_OFF):
+        check_input(str(sheet), "--decisions", str(tmp_path / "other"))
+    check_input(str(sheet), "--decisions", str(output))
+
+
+# --- what was changed since ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    run(tmp_path / "out", FIRST)
+    return tmp_path / "out"
+
+
+def refused(place: Path, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        check_published(place)
+
+
+def test_whole_outputs_are_read_and_so_are_copies_and_parts_of_them(output: Path, tmp_path: Path) -> None:
+    copy, part, link = tmp_path / "copy", tmp_path / "part", tmp_path / "link"
+    shutil.copytree(output, copy)
+    shutil.copytree(output / "v1", part)
+    link.symlink_to(output / "v2", target_is_directory=True)
+    for place in (
+        output,
+        output / "v1",
+        output / "v1/test/schema.json",
+        output / "review.csv",
+        copy,
+        copy / "v1",
+        link,
+    ):
+        assert check_published(place) is not None, place
+    assert check_published(part) is None
+
+
+def test_people_may_edit_sheets_and_pages_and_add_files(output: Path) -> None:
+    (output / "review.csv").write_text("another,sheet\n")
+    (output / "report.html").unlink()
+    (output / "v1/notes.txt").write_text("mine")
+    assert check_published(output) is not None
+
+
+@pytest.mark.parametrize("place", ["", "v1", "v1/test", "v1/test/schema.json"])
+def test_a_file_of_another_size_or_content_is_refused(output: Path, place: str) -> None:
+    path = output / "v1/test/schema.json"
+    path.write_bytes(SCHEMA + b" ")
+    refused(output / place, r"v1/test/schema.json: is not as 'parapet compose' wrote it: run it again, or remove run")
+    path.write_bytes(SCHEMA[:-2] + b"] ")  # of the same size
+    refused(output / place, "is not as 'parapet compose' wrote it")
+    assert check_published(output / "v2") is not None
+    path.write_bytes(SCHEMA)
+    assert check_published(output / place) is not None
+
+
+def test_a_folder_of_another_run_in_its_place_is_refused(output: Path, tmp_path: Path) -> None:
+    """Moved there, its files keep their times, and here their sizes."""
+    other = {path: data.replace(b"_1", b"_7") for path, data in FIRST.items()}
+    run(tmp_path / "other", other)
+    time.sleep(0.02)
+    os.utime(output / "run.json")
+    shutil.rmtree(output / "v2")
+    (tmp_path / "other/v2").rename(output / "v2")
+    refused(output, "v2/dev/schema.json: is not as 'parapet compose' wrote it")
+    refused(output / "v2/test", "v2/test/schema.json: is not as 'parapet compose' wrote it")
+    assert check_published(output / "v1") is not None
+
+
+def test_what_is_missing_is_named(output: Path) -> None:
+    (output / "v3/dev/schema.json").unlink()
+    refused(output, "v3/dev/schema.json: is not there, though 'parapet compose' wrote it")
+    assert check_published(output / "v2") is not None
+
+
+@pytest.mark.parametrize("name", ["v4/test/schema.json", "v1/train/schema.json", "v1/test/dialogues_001.json"])
+def test_what_was_put_beside_it_is_refused(output: Path, name: str) -> None:
+    (output / name).parent.mkdir(parents=True, exist_ok=True)
+    (output / name).write_bytes(b"[]")
+    refused(output, f"{name}: is not of the run of 'parapet compose' that wrote this folder")
+
+
+def test_a_linked_folder_beside_it_is_refused_and_may_lead_in_a_circle(output: Path, sample: Path) -> None:
+    (output / "again").symlink_to(output, target_is_directory=True)
+    assert check_published(output) is not None
+    (output / "v4").symlink_to(sample, target_is_directory=True)
+    refused(output, r"v4/\w+/\w+\.json: is not of the run")
+
+
+def test_another_output_below_one_is_its_own(output: Path) -> None:
+    run(output / "deeper/other", FIRST)
+    assert check_published(output) is not None
+    found = check_published(output / "deeper/other/v1")
+    assert found is not None
+    assert found.folder == str(output / "deeper/other")
+
+
+# --- what is not of Parapet ------------------------------------------------------------------------------------------
+
+
+def test_foreign_folders_are_taken_as_they_are(sample: Path, tmp_path: Path) -> None:
+    shutil.copytree(sample, tmp_path / "corpus")
+    (tmp_path / "run.json").write_text('{"pipeline": 1, "files": []}')
+    (tmp_path / "corpus/run.json").write_text('{"name": "of another program"}')
+    assert check_published(tmp_path / "corpus") is None
+    assert check_published(tmp_path / "absent") is None
+    assert parapet.load_corpus(tmp_path / "corpus").splits == ("train", "dev", "test")
+
+
+def test_a_corpus_in_the_folder_of_another_run_is_foreign(output: Path, sample: Path) -> None:
+    """Outputs in one's working folder, or below a corpus, say nothing of what stands beside them."""
+    shutil.copytree(sample, output / "corpora/mine")
+    assert check_published(output / "corpora/mine") is None
+    run(output / "corpora/mine/typos", FIRST)
+    (output / "corpora/mine/typos/run.json").unlink()
+    (output / "corpora/mine/typos/.incomplete").mkdir()
+    assert check_published(output / "corpora/mine") is None
+    assert read_root(output / "corpora/mine")
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_corpus_of_linked_splits_is_checked_for_each(output: Path, sample: Path, tmp_path: Path, split: str) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / split).symlink_to(output / "v1/test", target_is_directory=True)
+    assert read_root(corpus)
+    (output / "run.json").rename(output / ".run.previous.json")
+    with pytest.raises(InputError, match="was broken off here"):
+        read_root(corpus)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"pipeline": "compo'])
+def test_a_torn_manifest_is_refused(output: Path, content: bytes) -> None:
+    (output / "run.json").write_bytes(content)
+    refused(output, r"run.json: is not JSON")
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a//b", "v1/../../x"])
+def test_a_crafted_manifest_leads_nowhere(output: Path, name: str) -> None:
+    manifest = json.loads((output / "run.json").read_bytes())
+    manifest["files"] = {name: {"bytes": 1, "sha256": ""}}
+    (output / "run.json").write_text(json.dumps(manifest))
+    refused(output, "run.json: names a file outside of the folder")
+
+
+def test_what_is_no_file_hangs_no_reader(output: Path) -> None:
+    path = output / "v1/test/schema.json"
+    path.unlink()
+    os.mkfifo(path)
+    refused(output, "is not as 'parapet compose' wrote it")
+    (output / "run.json").unlink()
+    os.mkfifo(output / "run.json")
+    assert check_published(output) is None
+
+
+def test_a_run_that_has_only_begun_is_named(tmp_path: Path) -> None:
+    (tmp_path / "out/.incomplete").mkdir(parents=True)
+    refused(tmp_path / "out", "a run of Parapet was broken off here")
+    assert check_published(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "command"),
+    [("compose", "parapet compose"), ("train_t5dst", "parapet train t5dst"), ("few_shot", "parapet few_shot")],
+)
+def test_commands_are_named_as_they_are_called(pipeline: str, command: str) -> None:
+    assert command_of(pipeline) == command
+
+
+def test_of_a_whole_output_nothing_is_hashed(tmp_path: Path) -> None:
+    contents = {f"v{i % 5}/test/dialogues_{i:05d}.json": b"[]" for i in range(300)}
+    run(tmp_path, contents)
+    calls = 0
+
+    def count(*_: object) -> str:
+        nonlocal calls
+        calls += 1
+        return ""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("parapet.schemas.published._sha256", count)
+        assert check_published(tmp_path) is not None
+    assert calls == 0

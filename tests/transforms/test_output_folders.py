@@ -1,0 +1,158 @@
+"""Nothing outside of an output folder is touched, whatever lies in it, and one run at a time writes there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from folders import files_of
+
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
+
+HEADER = {"pipeline": "compose", "version": "1"}
+FIRST = {"v1/test/schema.json": b"[1]", "v1/dev/schema.json": b"[2]", "report.html": b"<p>"}
+SECOND = {"v1/test/schema.json": b"[1, 2]", "v2/test/schema.json": b"[3]"}
+
+
+def stage(output: Path, contents: dict[str, bytes]) -> dict[str, object]:
+    files.prepare(str(output), "compose")
+    written = [files.write_staged(str(output), path, data) for path, data in contents.items()]
+    return files.manifest_of(HEADER, {}, written)
+
+
+def run(output: Path, contents: dict[str, bytes]) -> None:
+    files.publish(str(output), stage(output, contents))
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """What must survive: with the very names that the outputs have."""
+    folder = tmp_path / "outside"
+    for path, data in {**FIRST, **SECOND, "writable": b"w"}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(b"of others: " + data)
+    return folder
+
+
+def crafted(output: Path, names: list[str], name: str = "run.json") -> None:
+    """A manifest with what stands behind the paths, as if a run had written it."""
+    output.mkdir(exist_ok=True)
+    contents = {path: (output / path).read_bytes() for path in names}
+    facts = {path: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for path, data in contents.items()}
+    (output / name).write_text(json.dumps({**HEADER, "counts": {}, "files": facts}))
+
+
+@pytest.mark.parametrize("name", ["run.json", ".run.previous.json", ".incomplete/.run.previous.json"])
+@pytest.mark.parametrize("path", ["v1/test/schema.json", "v1/dev/schema.json", "a/b/v1/dev/schema.json"])
+def test_a_crafted_manifest_removes_nothing_outside(tmp_path: Path, outside: Path, name: str, path: str) -> None:
+    """Each file that it names lies behind a link; the run writes others."""
+    before, output = files_of(outside), tmp_path / "out"
+    link = path.removesuffix("/schema.json")
+    (output / link).parent.mkdir(parents=True)
+    (output / ".incomplete").mkdir()
+    (output / link).symlink_to(outside / "/".join(Path(link).parts[-2:]), target_is_directory=True)
+    (output / "gone.json").write_bytes(b"1")
+    crafted(output, [path, "gone.json"], name)
+    run(output, {"v3/test/schema.json": b"[]"})
+    assert files_of(outside) == before
+    assert not (output / "gone.json").exists()
+
+
+def test_a_crafted_manifest_replaces_nothing_outside(tmp_path: Path, outside: Path) -> None:
+    before, output = files_of(outside), tmp_path / "out"
+    output.mkdir()
+    (output / "v1").symlink_to(outside / "v1", target_is_directory=True)
+    crafted(output, [path for path in FIRST if path[0] == "v"])
+    with pytest.raises(InputError, match=r"out/v1/\w+: leads outside of the output folder by a link: remove the link"):
+        run(output, FIRST)
+    assert files_of(outside) == before
+    (output / "v1").unlink()
+    run(output, FIRST)
+    assert files_of(outside) == before
+
+
+def test_links_that_are_files_are_replaced_and_not_followed(tmp_path: Path, outside: Path) -> None:
+    before, output = files_of(outside), tmp_path / "out"
+    (output / "v1/test").mkdir(parents=True)
+    for path in ("v1/test/schema.json", "run.json", ".run.previous.json"):
+        (output / path).symlink_to(outside / "report.html")
+    (outside / "report.html").write_text(json.dumps({**HEADER, "files": {"v1/test/schema.json": {}}}))
+    before = files_of(outside)
+    run(output, FIRST)
+    assert files_of(outside) == before
+    assert not any((output / path).is_symlink() for path in ("v1/test/schema.json", "run.json"))
+
+
+def test_staging_that_is_a_link_is_refused(tmp_path: Path, outside: Path) -> None:
+    before, output = files_of(outside), tmp_path / "out"
+    output.mkdir()
+    (output / ".incomplete").symlink_to(outside, target_is_directory=True)
+    with pytest.raises(InputError, match="is a link, and what is staged must not leave the output folder: remove it"):
+        run(output, FIRST)
+    assert files_of(outside) == before
+    files.clear(str(output / ".incomplete"))
+    assert files_of(outside) == before
+    run(output, FIRST)
+    assert files_of(outside) == before
+
+
+def test_links_in_what_a_killed_run_has_staged_are_not_followed(tmp_path: Path, outside: Path) -> None:
+    before, output = files_of(outside), tmp_path / "out"
+    (output / ".incomplete").mkdir(parents=True)
+    (output / ".incomplete/v1").symlink_to(outside / "v1", target_is_directory=True)
+    run(output, FIRST)
+    assert files_of(outside) == before
+
+
+def test_a_link_within_the_folder_and_one_to_the_folder_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "disk", target_is_directory=True)
+    run(tmp_path / "out", FIRST)
+    run(tmp_path / "out", SECOND)
+    assert files_of(tmp_path / "disk").keys() - {"run.json"} == SECOND.keys()
+
+
+def test_pipes_in_the_place_of_outputs_hang_no_run(tmp_path: Path) -> None:
+    run(tmp_path, FIRST)
+    (tmp_path / "report.html").unlink()
+    os.mkfifo(tmp_path / "report.html")
+    with pytest.raises(InputError, match=r"report\.html: is no longer a file: move it away"):
+        run(tmp_path, FIRST)
+    (tmp_path / "report.html").unlink()
+    (tmp_path / "run.json").unlink()
+    os.mkfifo(tmp_path / "run.json")
+    shutil.rmtree(tmp_path / "v1")
+    run(tmp_path, FIRST)
+    assert (tmp_path / "run.json").is_file()
+
+
+# --- one run at a time -----------------------------------------------------------------------------------------------
+
+
+def test_a_run_does_not_publish_where_another_has_begun(tmp_path: Path) -> None:
+    """As where there are no locks: the second run begins while the first one writes."""
+    first = stage(tmp_path, FIRST)
+    token = files._tokens[str(tmp_path)]
+    second = stage(tmp_path, SECOND)
+    with pytest.raises(InputError, match="another run has begun to write here: let it end, then run this again"):
+        files.begin_publishing(str(tmp_path), first, token)
+    with pytest.raises(InputError, match="another run has begun to write here"):
+        files.finish_publishing(str(tmp_path), first, token)
+    files.publish(str(tmp_path), second)
+    assert files_of(tmp_path).keys() - {"run.json"} == SECOND.keys()
+
+
+def test_what_was_published_may_be_published_again(tmp_path: Path) -> None:
+    """A runner repeats what it has heard nothing of; by then the token is gone."""
+    manifest = stage(tmp_path, FIRST)
+    token = files._tokens[str(tmp_path)]
+    files.publish(str(tmp_path), manifest)
+    before = files_of(tmp_path)
+    assert files.begin_publishing(str(tmp_path), manifest, token) == []
+    files.finish_publishing(str(tmp_path), manifest, token)
+    assert files_of(tmp_path) == before
