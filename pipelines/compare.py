@@ -36,7 +36,7 @@ def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("compare", DESCRIPTION, EXAMPLE, NOTE)
     text = "systems; OUT is an output of 'evaluate', and NAME may be repeated; NAME/PART: of one of --sets or --domains"
-    parser.group(INPUT)("--systems", required=True, nargs="+", metavar="NAME=OUT", reads=True, help=text)
+    parser.group(INPUT)("--systems", required=True, nargs="+", metavar="NAME=OUT", help=text)
     add_output(parser)
     add = parser.group("comparison")
     add(
