@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import hashlib
+import io
 import json
 import shutil
 from collections import Counter
