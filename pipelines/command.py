@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from parapet.pipelines import lean_imports, progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
-from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
+from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, read_root, same_place
 from parapet.schemas.published import check_published, find_output
 from parapet.transforms.text import counted as counted
@@ -130,7 +130,7 @@ def _run(
     except (UsageError, MissingExtra) as error:
         logging.error("%s", error)
         return EXIT_USAGE
-    except (InputError, NoRoomError) as error:
+    except (InputError, DiskError) as error:
         logging.error("%s", str(error).partition(" [while running")[0])  # Beam adds where it ran
     except KeyboardInterrupt as stop:
         logging.error("stopped; %s", stop if stop.args else stopped)

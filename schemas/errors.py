@@ -53,8 +53,12 @@ class UserCodeError(InputError):
     """Code of the user's own raised an error: the reason ends with its traceback, over several lines."""
 
 
-class NoRoomError(Exception):
-    """A full disk, or a quota that is used up. No input is to blame: nothing may be left out because of it."""
+class DiskError(Exception):
+    """What the file system cannot write, in a line. No input is to blame: nothing may be left out because of it."""
+
+
+class NoRoomError(DiskError):
+    """A full disk, or a quota that is used up."""
 
 
 def surrogate_in(value: object, place: str = "") -> str | None:

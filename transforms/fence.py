@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from types import FrameType
 
 from parapet.schemas.distribution import ISSUES
-from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError, storable
+from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError, storable
 from parapet.transforms.refusals import Stopped
 
 INTERNAL, PLUGIN = "internal_error", "plugin_error"  # ids of reasons
 REPORT = f"please report it at {ISSUES}"
 
 # What another record, or another try, would meet as well.
-_OF_THE_RUN = (NoRoomError, MissingExtra, MemoryError, OSError, Stopped)
+_OF_THE_RUN = (DiskError, MissingExtra, MemoryError, OSError, Stopped)
 _NETWORK = {
     "aiohttp",
     "apache_beam",

@@ -30,7 +30,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.errors import InputError, NoRoomError
+from parapet.schemas.errors import DiskError, InputError, NoRoomError
 from parapet.schemas.published import MANIFEST as MANIFEST
 from parapet.schemas.published import OWNER, PREVIOUS, stays_within
 from parapet.schemas.published import STAGING as STAGING
@@ -83,7 +83,7 @@ def prepare(output: str, pipeline: str) -> None:
     """
     try:
         _prepare(output, pipeline)
-    except (InputError, NoRoomError):
+    except (InputError, DiskError):
         raise
     except Exception as error:  # a file system's or a bucket's own
         raise InputError(f"cannot write here: {_cause(error)}", output) from None
@@ -93,6 +93,8 @@ def _cause(error: Exception) -> object:
     """What Beam wraps, each time with all the names again; of an upload's, not what its client had hoped for."""
     while isinstance(error, BeamIOError) and error.exception_details:
         error = next(iter(error.exception_details.values()))
+    if isinstance(error, OSError) and error.args and isinstance(error.args[0], OSError):  # Beam's for a local disk
+        error = error.args[0]
     return error if len(error.args) < 3 else " ".join(map(str, error.args[:2]))
 
 
@@ -244,7 +246,7 @@ def whole(path: str) -> Iterator[BinaryIO]:
     It is then on the disk, its name too, and outlasts a power failure.
 
     Raises:
-      NoRoomError: the disk is full.
+      DiskError: it cannot be written; NoRoomError where the disk is full.
     """
     with _whole(path, is_durable=durable.is_disk(path)) as handle:
         yield handle
@@ -273,9 +275,36 @@ def _whole(path: str, is_durable: bool) -> Iterator[BinaryIO]:
         with suppress(Exception):  # what went wrong first is what is to be told
             if FileSystems.exists(temporary):
                 FileSystems.delete([temporary])
-        if isinstance(error, OSError) and error.errno in _NO_ROOM:
-            raise NoRoomError(f"{path}: there is no room left to write it") from None
+        if isinstance(error, OSError) and (reported := _disk_error(error, path)) is not None:
+            raise reported from None
         raise
+
+
+@contextmanager
+def reporting(folder: str) -> Iterator[None]:
+    """Raises DiskError in place of what the operating system says of a folder, or of what is in it."""
+    try:
+        yield
+    except OSError as error:
+        if (reported := _disk_error(error, folder)) is not None:
+            raise reported from None
+        raise
+
+
+def _disk_error(error: OSError, path: str) -> DiskError | None:
+    """What is to be reported of an error while ``path`` is written; None for an error of something else."""
+    cause: Any = error
+    while isinstance(cause, OSError) and cause.errno is None:  # Beam's, around that of the operating system
+        details = getattr(cause, "exception_details", None)
+        cause = next(iter(details.values())) if details else next(iter(cause.args), None)
+    if not isinstance(cause, OSError) or isinstance(cause, FileNotFoundError):
+        return None
+    if cause.errno in _NO_ROOM:
+        return NoRoomError(f"{path}: there is no room left to write it")
+    at = str(cause.filename2 or cause.filename or path)
+    if not durable.is_disk(path) or not (at.startswith(path) or path.startswith(at)):
+        return None
+    return DiskError(f"{at.partition('.tmp-')[0]}: cannot be written: {cause.strerror}")
 
 
 @contextmanager
@@ -470,12 +499,13 @@ def begin_publishing(output: str, manifest: dict[str, Any], token: str | None = 
         raise InputError("is not of an earlier run: move it, or choose another --output", join(output, relative))
     for relative in sorted(files - ready.keys() - standing.keys()):
         raise OSError(f"{join(output, relative)}: neither staged nor in place")
-    durable.sync_files(join(staging, relative) for relative in sorted(ready))
-    with whole(join(staging, PREVIOUS)) as handle:
-        handle.write(json.dumps({**manifest, "files": dict.fromkeys(stale | files)}, sort_keys=True).encode())
-    if FileSystems.exists(place):
-        move([(place, previous)])
-    durable.sync(output)  # the manifest is gone from it, and the list in staging can be found
+    with reporting(output):
+        durable.sync_files(join(staging, relative) for relative in sorted(ready))
+        with whole(join(staging, PREVIOUS)) as handle:
+            handle.write(json.dumps({**manifest, "files": dict.fromkeys(stale | files)}, sort_keys=True).encode())
+        if FileSystems.exists(place):
+            move([(place, previous)])
+        durable.sync(output)  # the manifest is gone from it, and the list in staging can be found
     # Those that are not ready were moved by an earlier try.
     moved = sorted(ready)
     return [moved[i : i + _BATCH] for i in range(0, len(moved), _BATCH)]
@@ -485,11 +515,12 @@ def move_staged(batch: Sequence[str], output: str) -> None:
     """Moves staged files into place; those that an earlier try has moved stay there."""
     staging = FileSystems.join(output, STAGING)
     pairs = [(join(staging, relative), join(output, relative)) for relative in batch]
-    try:
-        move(pairs)
-    except BeamIOError:
-        if not all(FileSystems.exists(target) and not FileSystems.exists(source) for source, target in pairs):
-            raise
+    with reporting(output):
+        try:
+            move(pairs)
+        except BeamIOError:
+            if not all(FileSystems.exists(target) and not FileSystems.exists(source) for source, target in pairs):
+                raise
 
 
 def finish_publishing(output: str, manifest: dict[str, Any], token: str | None = None) -> None:
@@ -499,17 +530,21 @@ def finish_publishing(output: str, manifest: dict[str, Any], token: str | None =
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
     stale = (_files_of(previous, output) | _files_of(join(staging, PREVIOUS), output)) - files
     gone = sorted(_standing(output, stale)) if stale else []
-    move([(join(output, relative), join(FileSystems.join(staging, GONE), relative)) for relative in gone])
-    _remove_empty({join(output, relative).rpartition("/")[0] for relative in stale}, output)
-    durable.sync_folders(output, files | stale)
-    # Staged as well, so that it appears whole; then what is left of staging goes.
-    with whole(join(staging, MANIFEST)) as handle:
-        handle.write((json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
-    move([(join(staging, MANIFEST), place)])
-    durable.sync(output)
-    if FileSystems.exists(previous):
-        FileSystems.delete([previous])
-    clear(staging)
+    with reporting(output):
+        move([(join(output, relative), join(FileSystems.join(staging, GONE), relative)) for relative in gone])
+        _remove_empty({join(output, relative).rpartition("/")[0] for relative in stale}, output)
+        durable.sync_folders(output, files | stale)
+        # Staged as well, so that it appears whole; then what is left of staging goes.
+        with whole(join(staging, MANIFEST)) as handle:
+            handle.write((json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
+        move([(join(staging, MANIFEST), place)])
+        durable.sync(output)
+    try:
+        if FileSystems.exists(previous):
+            FileSystems.delete([previous])
+        clear(staging)
+    except OSError as error:  # the output stands
+        logging.warning("%s: cannot be cleared away, the next run will: %s", staging, _cause(error))
 
 
 def move(pairs: Sequence[tuple[str, str]]) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -21,6 +22,27 @@ def publish(output: str, contents: dict[str, str]) -> int:
     written = [files.write_staged(output, path, text.encode()) for path, text in contents.items()]
     files.publish(output, files.manifest_of({"pipeline": "compose", "version": "1"}, {}, written))
     return 0
+
+
+def load(path: str) -> int:
+    """Reads a corpus to its end."""
+    import parapet
+
+    corpus = parapet.load_corpus(path)
+    for split in corpus.splits:
+        assert list(corpus.dialogues(split))
+    return 0
+
+
+def reported(call: Callable[..., int], *given: object) -> int:
+    """Calls a function, and reports an error as a command does."""
+    from parapet.schemas.errors import DiskError, InputError
+
+    try:
+        return call(*given)
+    except (DiskError, InputError) as error:
+        print(f"error: {error}")
+        return 1
 
 
 def child(order: dict) -> int:
@@ -35,6 +57,9 @@ def child(order: dict) -> int:
     preloaded.faults_lead()
     if "contents" in order:
         return publish(order["output"], order["contents"])
+    command, *rest = order["argv"]
+    if command in ("load_corpus", "publish"):
+        return reported(load, *rest) if command == "load_corpus" else reported(publish, rest[0], json.loads(rest[1]))
     from parapet.pipelines.main import main
 
     return main(order["argv"])
@@ -44,9 +69,16 @@ def main() -> None:
     import apache_beam.runners.portability.fn_api_runner
     import pyarrow.parquet
 
-    import parapet.transforms.files
+    import parapet.pipelines.compose
+    import parapet.pipelines.release.build
+    import parapet.pipelines.suite.running
+    import parapet.transforms.crowd.composing
+    import parapet.transforms.perturbed_files
+    import parapet.transforms.release.summary
+    from parapet.transforms.distance import Method, lemma_set
 
     assert all((apache_beam, pyarrow, parapet))
+    lemma_set("Dictionaries take long to load", Method())
     for line in sys.stdin:
         order = json.loads(line)
         pid = os.fork()

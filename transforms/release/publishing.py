@@ -20,6 +20,7 @@ from parapet.transforms.files import (
     make_folder,
     move,
     read_written,
+    reporting,
     unpublished,
     whole,
 )
@@ -82,8 +83,9 @@ def _write(folder: str, relative: str, data: bytes) -> File:
 
 def publish(staging: str, folder: str) -> None:
     """Gives the release its name: in one step, once all is on the disk; in a bucket file by file, checksums last."""
-    FileSystems.delete([join(staging, FILE)])
-    clear(join(staging, PARTS))
+    with reporting(staging):
+        FileSystems.delete([join(staging, FILE)])
+        clear(join(staging, PARTS))
     sums = read_written(staging, SUMS).decode()
     paths = [line.partition("  ")[2] for line in sums.splitlines()]
     if not is_object_store(folder):

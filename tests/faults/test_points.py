@@ -1,0 +1,61 @@
+"""Kills and failing disks at some points of each kind; ``python -m faults`` tries hundreds of each command."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from two_workers import THOROUGH
+
+from faults.operations import COUNT, FAIL, Machine
+from faults.points import ERRORS, Point, Trial, failures, kills, table
+from faults.world import commands, make_world, readers
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("world")
+    make_world(root)
+    return root
+
+
+def check(trial: Trial, points: list[Point]) -> None:
+    results = [trial.run(point) for point in points]
+    faults = [f"{result.point}, {result.kind}: {fault}" for result in results for fault in result.faults]
+    assert not faults, "\n".join(faults)
+    assert {result.fate for result in results} > {"new"}
+    rows = list(table("it", results))
+    assert sum(int(re.split(r" *\| *", row)[4]) for row in rows) == len(points)
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["fresh", "over another"])
+def test_what_every_pipeline_ends_with(machine: Machine, world: Path, over: bool) -> None:
+    trial = Trial(machine, commands(world)["publish"], world / "publish", over)
+    check(trial, kills(trial, 200 if THOROUGH else 7) + failures(trial, 200 if THOROUGH else 1))
+
+
+@pytest.mark.parametrize("name", ["perturb", pytest.param("release", marks=pytest.mark.thorough)])
+def test_commands(machine: Machine, world: Path, name: str) -> None:
+    known = commands(world)
+    if name == "release":
+        assert machine.run(world, known["compose"].argv(world / "variants")).status == 0
+    trial = Trial(machine, known[name], world / name, name == "perturb", readers(world)[name] if THOROUGH else ())
+    few = kills(trial, 5)[2::2]  # while files are moved, and at the end
+    check(trial, kills(trial, 8) + failures(trial, 2) if THOROUGH else few)
+
+
+def test_an_error_that_is_not_reported_is_found(machine: Machine, world: Path) -> None:
+    """A test of the tests: what prints a traceback, or leaves another output, does not pass."""
+    out = world / "itself"
+    trial = Trial(machine, commands(world)["publish"], out)
+    ended = machine.run(out, trial.argv, mode=FAIL, at=1, error=ERRORS["EIO"][0], kinds=("write",))
+    assert ended.at[0] == "write"
+    assert ended.at[1].startswith(str(out))
+    assert ended.fired == 1
+    point = Point(FAIL, 1, "EIO", ("write",))
+    assert not list(trial._faults_of(ended, point))
+    assert list(trial._faults_of(ended._replace(log="Traceback (most recent call last):"), point))
+    assert list(trial._faults_of(ended._replace(status=0), point))
+    trial.new = {"report.html": b"another"}
+    assert any("other bytes" in fault for fault in trial.run(Point(COUNT, 0)).faults)

@@ -1,0 +1,163 @@
+"""A corpus of one service, and the commands whose disk fails, with what reads their outputs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from parapet.schemas.layout import sample_root
+
+SERVICE, ANSWERS = "Libraries_2", 6  # assignments of each task
+
+FILES = {"v1/train/schema.json": "[1]\n", "report.html": "<p>one</p>", "v5/dev/schema.json": "[5]\n"}
+OTHER_FILES = {"v1/train/schema.json": "[1, 2]\n", "report.html": "<p>one</p>", "v2/dev/schema.json": "new", "a/b": ""}
+
+RELEASE = """
+name = "little"
+version = "1.0.0"
+title = "A little release"
+description = "One service under the names of a crowd."
+licence = "CC0-1.0"
+date = 2026-11-21
+changes = "First release."
+[[authors]]
+name = "Ada Example"
+[[sources]]
+title = "The sample corpus of Parapet"
+url = "https://example.org/parapet"
+licence = "CC0-1.0"
+[[corpora]]
+path = "corpus"
+name = "original"
+kind = "original"
+[[audits]]
+path = "variants"
+"""
+
+SUITE = """
+title = "A little suite"
+[corpus]
+sgd = "corpus"
+splits = ["test"]
+[[sets]]
+perturbation = "typos"
+[[systems]]
+name = "keywords"
+model = "parapet.evaluation.dst.baseline:Keywords"
+"""
+
+
+class Command(NamedTuple):
+    """A command of the little world.
+
+    Attributes:
+      name: its name.
+      argv: its arguments, given its output folder.
+      other: arguments that make another output in the same place: other bytes, other files.
+    """
+
+    name: str
+    argv: Callable[[Path], list[str]]
+    other: Callable[[Path], list[str]] | None = None
+
+
+class Reader(NamedTuple):
+    """A command that reads an output.
+
+    Attributes:
+      name: its name.
+      argv: its arguments, given that output and a folder of its own.
+    """
+
+    name: str
+    argv: Callable[[Path, Path], list[str]]
+
+
+def make_world(root: Path) -> None:
+    """Writes the corpus, its answers, two sets of variants, a ``release.toml`` and a suite."""
+    corpus = root / "corpus" / "test"
+    corpus.mkdir(parents=True)
+    sample = sample_root() / "test"
+    every = json.loads((sample / "schema.json").read_bytes())
+    schemas = [schema for schema in every if schema["service_name"] == SERVICE]
+    dialogues = [
+        dialogue
+        for path in sorted(sample.glob("dialogues_*.json"))
+        for dialogue in json.loads(path.read_bytes())
+        if dialogue["services"] == [SERVICE]
+    ]
+    (corpus / "schema.json").write_text(json.dumps(schemas))
+    for number in (1, 2):
+        (corpus / f"dialogues_00{number}.json").write_text(json.dumps(dialogues[number - 1 : number]))
+    for name in ("names", "descriptions"):
+        with (sample_root() / "crowd" / f"{name}.csv").open(newline="", encoding="utf-8") as handle:
+            rows = list(csv.reader(handle))
+        column = rows[0].index("RequesterAnnotation")
+        with (root / f"{name}.csv").open("w", newline="", encoding="utf-8") as handle:
+            answers = [row for row in rows[1:] if row[column].startswith(f"{SERVICE}:")]
+            csv.writer(handle).writerows([rows[0], *answers[:ANSWERS]])
+    (root / "release.toml").write_text(RELEASE)
+    (root / "suite.toml").write_text(SUITE)
+
+
+def commands(root: Path) -> dict[str, Command]:
+    """The commands, by name. ``release`` needs ``variants``, which ``compose`` makes."""
+
+    def compose(out: Path, *more: str) -> list[str]:
+        answers = [str(root / f"{name}.csv") for name in ("names", "descriptions")]
+        return ["compose", "--schemas", str(root / "corpus"), "--responses", *answers, "--output", str(out),
+                "--allow_partial", *more]  # fmt: skip
+
+    def perturb(out: Path, *more: str) -> list[str]:
+        return ["perturb", "typos", "--sgd", str(root / "corpus"), "--output", str(out), *more]
+
+    return {
+        "compose": Command("compose", compose, lambda out: compose(out, "--seed", "1")),
+        # What each pipeline ends with, by itself: the quickest.
+        "publish": Command(
+            "publish",
+            lambda out: ["publish", str(out), json.dumps(FILES)],
+            lambda out: ["publish", str(out), json.dumps(OTHER_FILES)],
+        ),
+        "perturb": Command("perturb", perturb, lambda out: perturb(out, "--seed", "1", "--env", "0.1,0.5")),
+        "release": Command(
+            "release", lambda out: ["release", "build", "--config", str(root / "release.toml"), "--output", str(out)]
+        ),
+        "suite": Command("suite", lambda out: ["suite", str(root / "suite.toml"), "--output", str(out)]),
+    }
+
+
+def readers(root: Path) -> dict[str, list[Reader]]:
+    """What reads the output of each command."""
+    sgd = ["--sgd", str(root / "corpus")]
+
+    def release(out: Path, place: Path) -> list[str]:
+        config = root / f"release_of_{out.name}.toml"
+        config.write_text(RELEASE.replace("variants", out.name))
+        return ["release", "build", "--config", str(config), "--output", str(place)]
+
+    def of_variants(command: str) -> Reader:
+        return Reader(command, lambda out, place: [command, *sgd, "--variants", str(out), "--output", str(place)])
+
+    def load(out: Path, place: Path) -> list[str]:
+        return ["load_corpus", str(out)]
+
+    return {
+        "compose": [*map(of_variants, ("rewrite", "statistics", "augment")), Reader("release build", release)],
+        "perturb": [
+            Reader("load_corpus", lambda out, place: load(out / "typos", place)),
+            Reader("evaluate", lambda out, place: [
+                "evaluate", "--task", "dst", "--reference", str(root / "corpus"), "--sets", f"typos={out / 'typos'}",
+                "--model", "keywords", "--output", str(place)
+            ]),
+        ],
+        "release": [
+            Reader("release verify", lambda out, place: ["release", "verify", str(out / "little")]),
+            Reader("load_corpus", load),
+        ],
+        "suite": [],
+        "publish": [],
+    }  # fmt: skip
