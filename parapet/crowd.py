@@ -126,25 +126,27 @@ class Composition:
         from parapet.transforms.crowd import audit, composing
         from parapet.transforms.crowd.review import review_order
         from parapet.transforms.crowd.services import variants_run
+        from parapet.transforms.locks import writing
 
         output = str(folder)
         run = variants_run(output, self._options, splits_of(self._splits))
-        files.prepare(output, run.info.pipeline)
-        reviews = [item for outcome in self._settled.outcomes.values() for item in outcome.reviews]
-        reviews.sort(key=review_order)
-        dead = self.dead_letters
-        metadata = composing.metadata_files(run, self._summaries, len(dead), self._answers.agreement)
-        written = [files.write_staged(output, path, data) for path, data in metadata.items()]
-        written += composing.write_reviews(run, reviews)
-        written.append(composing.write_sheet(run, reviews))
-        written.append(composing.write_dead_letters(run, map(msgspec.json.encode, dead)))
-        for variant, of_splits in self.variants.items():
-            for split, services in of_splits.items():
-                path = "/".join((variant, *([] if split == SINGLE else [split]), "schema.json"))
-                written.append(files.write_staged(output, path, schema_bytes(services)))
-        written.append(audit.write_staged(output, [self.audit]))
-        counts = self._settled.counts.as_json(run.recorded)
-        files.publish(output, files.manifest_of(run.info.manifest(), counts, written))
+        with writing(output):
+            files.prepare(output, run.info.pipeline)
+            reviews = [item for outcome in self._settled.outcomes.values() for item in outcome.reviews]
+            reviews.sort(key=review_order)
+            dead = self.dead_letters
+            metadata = composing.metadata_files(run, self._summaries, len(dead), self._answers.agreement)
+            written = [files.write_staged(output, path, data) for path, data in metadata.items()]
+            written += composing.write_reviews(run, reviews)
+            written.append(composing.write_sheet(run, reviews))
+            written.append(composing.write_dead_letters(run, map(msgspec.json.encode, dead)))
+            for variant, of_splits in self.variants.items():
+                for split, services in of_splits.items():
+                    path = "/".join((variant, *([] if split == SINGLE else [split]), "schema.json"))
+                    written.append(files.write_staged(output, path, schema_bytes(services)))
+            written.append(audit.write_staged(output, [self.audit]))
+            counts = self._settled.counts.as_json(run.recorded)
+            files.publish(output, files.manifest_of(run.info.manifest(), counts, written))
 
 
 def compose(

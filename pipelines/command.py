@@ -15,7 +15,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +25,7 @@ from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, read_root, same_place
 from parapet.schemas.published import check_published, find_output
+from parapet.transforms.locks import reading, writing
 from parapet.transforms.text import counted as counted
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ _NO_DISPLAY = re.compile(r"(?<!\S)(--quiet|-h|--help\S*|--log[_-]format[= ]json)
 _WORKER_OPTIONS = "PIPELINE_OPTIONS_FILE"
 
 EXIT_FAILURE = 1
+
+_locks: ContextVar[ExitStack | None] = ContextVar("_locks", default=None)  # those of the command that runs
 
 _TRACEBACK = "Traceback (most recent call last):"
 
@@ -108,37 +112,50 @@ def _run(
     act: Callable[[Config, argparse.Namespace], int | None],
     stopped: str,
 ) -> int:
-    try:
-        with starting(parser.prog, argv):
-            args, rest = parser.parse(argv)
-            args.runner_flags = rest
-            configure_logging(args.log_format, args.quiet)
-            check_there(parser, args)
-            config = check(args)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    except KeyboardInterrupt:
-        logging.error("stopped before anything was done")
-        return EXIT_FAILURE
-    except InputError as error:
-        logging.error("%s", error)
-        return EXIT_FAILURE if isinstance(error, UserCodeError) else EXIT_USAGE
-    except Exception as error:
-        return _failed(error)
-    try:
-        return act(config, args) or 0
-    except (UsageError, MissingExtra) as error:
-        logging.error("%s", error)
-        return EXIT_USAGE
-    except (InputError, DiskError) as error:
-        logging.error("%s", str(error).partition(" [while running")[0])  # Beam adds where it ran
-    except KeyboardInterrupt as stop:
-        logging.error("stopped; %s", stop if stop.args else stopped)
-    except Exception as error:
-        if not _was_interrupted(error):
+    with _locking() as locks:
+        try:
+            with starting(parser.prog, argv):
+                args, rest = parser.parse(argv)
+                args.runner_flags = rest
+                configure_logging(args.log_format, args.quiet)
+                if (output := _written(parser, args)) is not None:
+                    locks.enter_context(writing(output))
+                check_there(parser, args)
+                config = check(args)
+        except SystemExit as stop:
+            return int(stop.code or 0)
+        except KeyboardInterrupt:
+            logging.error("stopped before anything was done")
+            return EXIT_FAILURE
+        except InputError as error:
+            logging.error("%s", error)
+            return EXIT_FAILURE if isinstance(error, UserCodeError) else EXIT_USAGE
+        except Exception as error:
             return _failed(error)
-        logging.error("stopped; %s", stopped)
-    return EXIT_FAILURE
+        try:
+            return act(config, args) or 0
+        except (UsageError, MissingExtra) as error:
+            logging.error("%s", error)
+            return EXIT_USAGE
+        except (InputError, DiskError) as error:
+            logging.error("%s", str(error).partition(" [while running")[0])  # Beam adds where it ran
+        except KeyboardInterrupt as stop:
+            logging.error("stopped; %s", stop if stop.args else stopped)
+        except Exception as error:
+            if not _was_interrupted(error):
+                return _failed(error)
+            logging.error("stopped; %s", stopped)
+        return EXIT_FAILURE
+
+
+@contextmanager
+def _locking() -> Iterator[ExitStack]:
+    with ExitStack() as locks:
+        outer = _locks.set(locks)
+        try:
+            yield locks
+        finally:
+            _locks.reset(outer)
 
 
 @contextmanager
@@ -178,6 +195,15 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
     return splits
 
 
+def _written(parser: argparse.ArgumentParser, args: argparse.Namespace) -> str | None:
+    """The folder that a command writes, as its flags name it; what is no folder has another metavar."""
+    outputs = (action for action in parser._actions if action.dest == "output" and action.metavar == "OUT")
+    for action in outputs if not getattr(args, "dry_run", False) else ():
+        if isinstance(args.output, str) and args.output != action.default:
+            return args.output
+    return None
+
+
 def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Raises InputError where a local input is not there, or one lies in a folder of Parapet's that is not whole.
 
@@ -203,7 +229,9 @@ def _inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Iterat
 
 
 def check_input(path: str, flag: str, output: str | None = None) -> None:
-    """Raises InputError where an input lies in a folder of Parapet's that is not whole.
+    """Raises InputError where an input lies in a folder of Parapet's that is not whole, or that others write to.
+
+    Nobody can write to it until the command ends.
 
     Args:
       path: of the input.
@@ -211,8 +239,11 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
       output: of the command: a broken-off run there can be finished with what lies there.
     """
     found = find_output(path)
-    if found is not None and not (output and same_place(found.folder, output)):
-        check_published(path, flag)
+    if found is None or (output and same_place(found.folder, output)):
+        return
+    if (locks := _locks.get()) is not None:
+        locks.enter_context(reading(found.folder))
+    check_published(path, flag)
 
 
 def check_apart(output: str, **inputs: str | None) -> None:

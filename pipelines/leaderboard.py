@@ -20,6 +20,7 @@ import msgspec
 from parapet.pipelines.command import EXIT_FAILURE, check_apart, counted, run_checked, say
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_split
 from parapet.schemas.errors import InputError
+from parapet.schemas.published import stays_within
 
 if TYPE_CHECKING:
     from parapet.evaluation.board.pages import Refused, Setting
@@ -115,6 +116,8 @@ def check(args: argparse.Namespace) -> Config:
             raise InputError("at least 1", f"--{flag}")
     check_apart(args.output, release=args.release, submissions=args.submissions, private=args.private, ood=args.ood)
     output = Path(args.output)
+    if not stays_within(args.output, f"{SCORES}/any"):
+        raise InputError("leads outside of the output folder by a link: remove the link", output / SCORES)
     folders = [] if args.submissions is None else _folders(Path(args.submissions), output)
     released = open_released(args.release, args.private, args.split)
     tasks = tasks_of(args.tasks, released, args.ood)

@@ -9,6 +9,7 @@ from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.distribution import run_header
 from parapet.transforms import files
 from parapet.transforms.corpora import Corpus, checked_items
+from parapet.transforms.locks import writing
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturbed_corpus import PerturbedCorpus, table_of_rows
 from parapet.transforms.set_files import SetFiles
@@ -18,16 +19,17 @@ PIPELINE = "save"  # what run.json says has made the folder
 
 def save(corpus: Corpus, folder: str) -> None:
     """Writes a corpus, file by file. Raises InputError if a dialogue cannot be used, or the folder is in use."""
-    files.prepare(folder, PIPELINE)
-    written = [files.write_staged(folder, path, content) for path, content in corpus.schemas]
-    dialogues = 0
-    for file in corpus.files:
-        count, of_file = _write(corpus, file, folder)
-        dialogues += count
-        written += of_file
-    header = run_header(PIPELINE, corpus.provenance())
-    counts = {"files": len(corpus.files), "dialogues": dialogues}
-    files.publish(folder, files.manifest_of(header, counts, written))
+    with writing(folder):
+        files.prepare(folder, PIPELINE)
+        written = [files.write_staged(folder, path, content) for path, content in corpus.schemas]
+        dialogues = 0
+        for file in corpus.files:
+            count, of_file = _write(corpus, file, folder)
+            dialogues += count
+            written += of_file
+        header = run_header(PIPELINE, corpus.provenance())
+        counts = {"files": len(corpus.files), "dialogues": dialogues}
+        files.publish(folder, files.manifest_of(header, counts, written))
 
 
 def _write(corpus: Corpus, file: DialogueFile, folder: str) -> tuple[int, list[files.Written]]:

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from parapet.evaluation.models import robust
 from parapet.evaluation.models.devices import enough_memory, seed_all
 from parapet.schemas.errors import InputError
+from parapet.schemas.published import stays_within
 from parapet.transforms import files
 from parapet.transforms.progress import advance, expect, tracked
 
@@ -226,8 +227,11 @@ def train(
       header: what the training depends on.
 
     Raises:
-      InputError: a checkpoint that cannot be used, too little memory, or the state of another training.
+      InputError: a checkpoint that cannot be used, too little memory, the state of another training, or a state that a
+        link leads out of the folder.
     """
+    if not stays_within(output, f"{FOLDER}/any"):
+        raise InputError("leads outside of the output folder by a link: remove the link", files.join(output, FOLDER))
     torch.set_num_threads(config.threads)
     seed_all(config.seed, "parameters")
     with enough_memory(config.memory_hint):

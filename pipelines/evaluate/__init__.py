@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from parapet.pipelines.command import check_apart, run_checked, say
+from parapet.pipelines.command import check_apart, check_input, run_checked, say
 from parapet.pipelines.dispatch import hand_over
 from parapet.pipelines.flags import StrictParser
 
@@ -82,6 +82,8 @@ def run_task(
         task = make_task(args)
         for flag, path in task.inputs().items():
             check_apart(args.output, **{flag.partition("/")[0]: path})
+            if path is not None:
+                check_input(path, f"--{flag.partition('/')[0].partition(' ')[0]}", args.output)
         return task, task.read(), args.output
 
     def act(prepared: tuple[Task[Inputs], Inputs, str]) -> None:

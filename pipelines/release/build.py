@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import counted, run_command, say
+from parapet.pipelines.command import check_input, counted, run_command, say
 from parapet.pipelines.flags import INPUT, Parser
 from parapet.schemas.errors import InputError
-from parapet.schemas.published import check_published
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -79,6 +78,9 @@ def check(args: argparse.Namespace) -> Config:
     for problem in licences.problems(config.licence, config.sources, bool(licence_text)):
         raise InputError(problem, args.config, "licence")
     statistics = {one.name: _numbers(base / one.path) for one in config.statistics}
+    paths = [*(one.path for one in config.corpora), *(one.path for one in config.audits)]
+    for path in [*paths, *(one.path for one in config.tables)]:
+        check_input(path if "://" in path else str(base / path), "--config")
     plan = make_plan(config, base)
     return Config(args.output, config, plan, licence_text, statistics, _parent(args.output, config, args.config))
 
@@ -99,7 +101,7 @@ def _numbers(path: Any) -> Any:
     from parapet.schemas.errors import NOT_FINITE, not_finite_in, surrogate_in
     from parapet.schemas.layout import parse_json
 
-    check_published(path, "statistics")
+    check_input(str(path), "statistics")
     path = path / "statistics.json" if path.is_dir() else path
     if not path.is_file():
         raise InputError("there is no such file", path, "statistics")

@@ -18,6 +18,7 @@ from parapet.pipelines.command import EXIT_FAILURE, run_checked, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite, unknown_key
 from parapet.schemas.errors import InputError
+from parapet.schemas.published import stays_within
 from parapet.transforms.text import counted
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def check(args: argparse.Namespace) -> Config:
     """Reads the file, makes its graph, and checks what has to run. Raises InputError where that cannot work."""
     from parapet.pipelines.suite.graph import make_graph
     from parapet.pipelines.suite.options import lacks
-    from parapet.pipelines.suite.state import State
+    from parapet.pipelines.suite.state import FOLDER, State
 
     if "://" in args.output:
         raise InputError("a suite writes to a local folder", args.output, "--output")
@@ -111,6 +112,8 @@ def check(args: argparse.Namespace) -> Config:
     output = Path(f"{suite.name}-suite" if args.output == _DEFAULT_OUTPUT else args.output).absolute()
     if output.is_file():
         raise InputError("is a file: give a folder", args.output, "--output")
+    if not stays_within(str(output), f"{FOLDER}/any"):
+        raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
     state = State(output)
     graph = make_graph(suite, state.sets_of, lacks, lambda name: any(_matches(name, one) for one in args.skip))
     names = list(graph.steps)

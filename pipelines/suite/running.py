@@ -32,7 +32,7 @@ from parapet.pipelines.progress import Display
 from parapet.pipelines.suite.options import command_line
 from parapet.pipelines.suite.state import FOLDER, State, write
 from parapet.pipelines.suite.steps import Graph, Step, without
-from parapet.schemas.errors import InputError
+from parapet.transforms.locks import writing
 from parapet.transforms.text import counted
 
 _PRELOADED = ["parapet.pipelines.suite.preloaded"]
@@ -134,16 +134,13 @@ class _Running(NamedTuple):
 
 @contextlib.contextmanager
 def locked(output: Path) -> Iterator[None]:
-    """Keeps other suites from this output folder. Raises InputError where one is at work there."""
+    """Keeps others from this output folder. Raises InputError where one is at work there."""
     folder = output / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as suite, (folder / "steps.lock").open("w") as steps:
-        try:
-            fcntl.flock(suite, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError("another suite is writing to this folder: wait for it, or stop it", output) from None
-        fcntl.flock(steps, fcntl.LOCK_EX)  # steps of a suite that was killed end within a moment
-        fcntl.flock(steps, fcntl.LOCK_UN)
+    with writing(str(output)):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "steps.lock").open("w") as steps:
+            fcntl.flock(steps, fcntl.LOCK_EX)  # steps of a suite that was killed end within a moment
+            fcntl.flock(steps, fcntl.LOCK_UN)
         yield
 
 

@@ -25,7 +25,9 @@ from parapet.pipelines.suite.references import place_of, references
 from parapet.pipelines.suite.steps import Step
 from parapet.pipelines.suite.suite_file import SAMPLE, Options
 from parapet.schemas.distribution import code_sha256
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
+from parapet.schemas.published import stays_within
 from parapet.transforms import durable, plugins
 
 FOLDER = ".suite"  # below the output: state, logs, locks
@@ -136,6 +138,8 @@ class State:
         folder = self.output / step.name
         other_training = step.pipeline == "train" and (record is None or record.fingerprint != fingerprint)
         if other_training or step.command == ("release", "build"):
+            if not stays_within(str(self.output), step.name):
+                raise InputError("leads outside of the suite's folder by a link: remove the link", folder.parent)
             shutil.rmtree(folder, ignore_errors=True)
         words = [word.replace(f"{self.output}{os.sep}", f"OUT{os.sep}") for word in command]
         words = [word.replace(str(sample_root()), SAMPLE) for word in words]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -496,8 +497,13 @@ version = "1.0.0"
 def test_two_suites_cannot_write_to_one_folder(made: Path, tmp_path: Path) -> None:
     from parapet.pipelines.suite.running import locked
 
-    with locked(tmp_path), pytest.raises(InputError, match="another suite is writing"), locked(tmp_path):
-        pass
+    def enter() -> None:
+        with locked(tmp_path):
+            pass
+
+    with locked(tmp_path), ThreadPoolExecutor(1) as others, pytest.raises(InputError, match="is being written by"):
+        others.submit(enter).result()
+    enter()
 
 
 def start(folder: Path, output: str) -> subprocess.Popen[str]:

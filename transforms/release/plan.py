@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, dialogue_files, is_root, read_root, variant_roots
-from parapet.schemas.published import check_published
 from parapet.schemas.release_config import CONFIG_NAME, RESERVED, Corpus, ReleaseConfig, TableInput
 from parapet.schemas.responses import RESPONSES
 from parapet.schemas.service import Service
@@ -102,24 +101,22 @@ def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
     plan = Plan([], {}, {}, [])
     for i, corpus in enumerate(config.corpora):
         where = f"corpora[{i}]"
-        for name, root in _roots(corpus, _below(base, corpus.path, where), where):
+        for name, root in _roots(corpus, _below(base, corpus.path), where):
             if name in plan.services:
                 raise InputError(f"there are two corpora called {name!r}; set 'name', or leave one out", root, where)
             _add_corpus(plan, corpus, name, root)
     for i, audit in enumerate(config.audits):
-        _add_audit(plan, _below(base, audit.path, f"audits[{i}]"), f"audits[{i}]")
+        _add_audit(plan, _below(base, audit.path), f"audits[{i}]")
     for i, table in enumerate(config.tables):
         if table.name in plan.configs:
             raise InputError(f"a corpus is called {table.name!r}", "", f"tables[{i}].name")
-        _add_table(plan, table, _below(base, table.path, f"tables[{i}]"), f"tables[{i}]")
+        _add_table(plan, table, _below(base, table.path), f"tables[{i}]")
     plan.sources = _with_shards(plan.sources, config.shard_mb * 2**20)
     return plan
 
 
-def _below(base: str | Path, path: str, where: str) -> Path:
-    place = as_path(path) if "://" in path else as_path(base) / path
-    check_published(place, f"{where}.path")
-    return place
+def _below(base: str | Path, path: str) -> Path:
+    return as_path(path) if "://" in path else as_path(base) / path
 
 
 def _roots(corpus: Corpus, path: Path, where: str) -> Iterator[tuple[str, Path]]:

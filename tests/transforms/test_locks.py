@@ -1,0 +1,214 @@
+"""One run writes to a folder, or several read it; nobody waits for the dead."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+import parapet
+from parapet.pipelines.main import main
+from parapet.schemas.errors import InputError
+from parapet.transforms import files, locks
+
+HOLDS = """
+import os, sys, time
+from parapet.transforms import locks
+with getattr(locks, sys.argv[1])(sys.argv[2]):
+    if "fork" in sys.argv[3:] and not os.fork():
+        time.sleep(600)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(how: str, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """The lock of another process, until the block or the process ends."""
+    words = [sys.executable, "-c", HOLDS, how, str(folder), *more]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def refused(folder: Path, how: str = "writing") -> str:
+    with pytest.raises(InputError) as caught, getattr(locks, how)(str(folder)):
+        pass
+    assert caught.value.path == str(folder)
+    return caught.value.reason
+
+
+def test_one_process_writes_or_several_read(tmp_path: Path) -> None:
+    with held("writing", tmp_path) as other:
+        who = rf"is being written by '.*' \(process {other.pid}, since \d\d:\d\d:\d\d\): wait until it ends"
+        assert re.fullmatch(who, refused(tmp_path), re.DOTALL)
+        assert re.fullmatch(who, refused(tmp_path, "reading"), re.DOTALL)
+    with held("reading", tmp_path) as other, locks.reading(str(tmp_path)), locks.reading(str(tmp_path)):
+        pass
+    with held("reading", tmp_path) as other:
+        assert f"is being read by '{sys.executable}" in refused(tmp_path)
+        assert f"process {other.pid}" in refused(tmp_path)
+    with locks.writing(str(tmp_path)):
+        pass
+
+
+@pytest.mark.parametrize("fork", ["", "fork"])
+def test_the_dead_hold_nothing_not_even_by_their_children(tmp_path: Path, fork: str) -> None:
+    with held("writing", tmp_path, fork) as other:
+        refused(tmp_path)
+        other.kill()
+        other.wait()
+        with locks.writing(str(tmp_path)):
+            pass
+
+
+def test_who_is_stopped_still_holds(tmp_path: Path) -> None:
+    """It may go on."""
+    with held("writing", tmp_path) as other:
+        other.send_signal(signal.SIGSTOP)
+        refused(tmp_path)
+        other.send_signal(signal.SIGCONT)
+        other.communicate("")
+        with locks.writing(str(tmp_path)):
+            pass
+
+
+def test_a_thread_may_lock_again_and_others_may_not(tmp_path: Path) -> None:
+    with locks.writing(str(tmp_path)), ThreadPoolExecutor(1) as threads:
+        with locks.writing(str(tmp_path)), locks.reading(str(tmp_path)):
+            pass
+        assert "is being written by" in threads.submit(refused, tmp_path).result()
+    assert not locks._descriptors
+    assert not locks._writers
+
+
+def test_a_folder_that_stays_empty_goes_and_others_stay(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for place in ("there", "new/deeper/still", "used/deeper"):
+        with locks.writing(str(tmp_path / place)):
+            assert list((tmp_path / place).iterdir()) == []
+            if place.startswith("used"):
+                (tmp_path / place / "file").touch()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["deeper", "file", "there", "used"]
+
+
+def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one who has made it, and failed, while another waited to open it."""
+    folder, opened, calls = tmp_path / "out", locks._opened, []
+
+    def open_then_remove(path: str) -> int | None:
+        descriptor = opened(path)
+        if not calls:
+            os.rmdir(path)
+        calls.append(path)
+        return descriptor
+
+    monkeypatch.setattr(locks, "_opened", open_then_remove)
+    with locks.writing(str(folder)):
+        monkeypatch.undo()
+        assert len(calls) == 2
+        assert "is being written by" in ThreadPoolExecutor(1).submit(refused, folder).result()
+    assert not folder.exists()
+
+
+def test_where_there_are_no_locks_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(locks.fcntl, "flock", unsupported)
+    with locks.writing(str(tmp_path)), locks.writing("gs://bucket/out"), locks.reading("gs://bucket/out"):
+        pass
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "closed/out"])
+def test_what_cannot_be_made_is_for_others_to_report(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    with locks.writing(str(tmp_path / place)):
+        pass
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+WRITERS = [
+    *("compose", "rewrite --variants V", "statistics --variants V", "augment", "few_shot", "unseen_services", "ood"),
+    *(
+        "language_variations",
+        "speech_errors",
+        "perturb typos",
+        "unseen_entities",
+        "back_translate",
+        "hits",
+        "anonymise",
+    ),
+    *("restaurants", "reminders", "train tiny_dst", "predict tiny_dst --model V", "compose_variations"),
+    *("evaluate --task dst --model Keywords", "evaluate --task validity --sets v1=V", "compare --systems a=V b=V"),
+    *("release build --config V/release.toml", "suite sample", "leaderboard --release V --submissions V"),
+]
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("busy")
+    with held("writing", folder / "out"):
+        yield folder / "out"
+
+
+@pytest.mark.parametrize("command", WRITERS)
+def test_two_commands_cannot_write_to_one_folder(
+    busy: Path, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "release.toml").touch()
+    words = [word.replace("V", str(tmp_path)) for word in command.split()]
+    assert main([*words, "--output", str(busy)]) == 2
+    assert re.match(rf"error: {busy}: is being written by '.*' \(process \d+", capsys.readouterr().err, re.DOTALL)
+    assert list(busy.iterdir()) == []
+
+
+def test_functions_that_write_lock_too(busy: Path) -> None:
+    with pytest.raises(InputError, match="is being written by"):
+        parapet.load_corpus().save(busy)
+
+
+def test_what_is_read_is_not_written_and_the_other_way_round(
+    tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    files.prepare(str(out), "save")
+    content = (sample / "test/schema.json").read_bytes()
+    written = files.write_staged(str(out), "test/schema.json", content)
+    files.publish(str(out), files.manifest_of({"pipeline": "save"}, {}, [written]))
+    flags = ["--sgd", str(out), "--output", str(tmp_path / "other"), "--quiet"]
+    with held("writing", out):
+        assert main(["few_shot", *flags]) == 2
+    assert f"{out}: is being written by" in capsys.readouterr().err
+    with held("reading", out), pytest.raises(InputError, match="is being read by"):
+        parapet.load_corpus().save(out)
+    assert not (tmp_path / "other").exists()
+
+
+def test_wrong_usage_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for flags in (["--split", "none"], ["--sgd", str(tmp_path / "absent")]):
+        assert main(["perturb", "typos", *flags, "--output", str(tmp_path / "a/b")]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_does_not_hold_its_folder_for_those_that_follow(tmp_path: Path, sample: Path) -> None:
+    """In one process, over and over, with what it has read."""
+    with ExitStack() as stack:
+        for _ in range(2):
+            assert main(["perturb", "typos", "--split", "test", "--output", str(tmp_path / "out"), "--quiet"]) == 0
+            assert not locks._descriptors
+            stack.enter_context(locks.reading(str(sample)))
+            stack.close()
