@@ -41,7 +41,6 @@ def cut(hits: Path, out: Path, tasks: Iterable[str] = (NAMES, DESCRIPTIONS, OTHE
     (out / "plan.json").write_bytes((hits / "plan.json").read_bytes())
     run = json.loads((hits / "run.json").read_bytes())
     run["options"]["only"] = [[task, "intent_0"] for task in tasks]  # as a top-up's folder has it
-    (out / "run.json").write_text(json.dumps(run))
     (out / "pages").mkdir()
     kept = []
     for line in (hits / "manifest.jsonl").read_text().splitlines():
@@ -50,6 +49,12 @@ def cut(hits: Path, out: Path, tasks: Iterable[str] = (NAMES, DESCRIPTIONS, OTHE
             kept.append(json.dumps({**record, **changes}))
             (out / record["question"]).write_bytes((hits / record["question"]).read_bytes())
     (out / "manifest.jsonl").write_text("".join(f"{line}\n" for line in kept))
+    run["files"] = {
+        path.relative_to(out).as_posix(): {"bytes": path.stat().st_size}
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+    }
+    (out / "run.json").write_text(json.dumps(run))
     return out
 
 
