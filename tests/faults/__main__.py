@@ -15,6 +15,7 @@ from faults.operations import Machine, library
 from faults.points import Trial, failures, kills, table
 from faults.world import commands, make_world, readers
 
+BEFORE = ("nothing", "another")
 HEAD = "| command | at the operation | kind | points | status | output | wrong |\n|---|---|---|---|---|---|---|"
 
 
@@ -23,6 +24,8 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100, help="points at which each command is killed")
     parser.add_argument("--failures", type=int, default=12, help="points for each error, once and for good")
     parser.add_argument("--commands", nargs="+", default=["compose", "perturb", "release", "suite"])
+    parser.add_argument("--before", nargs="+", choices=BEFORE, default=BEFORE, help="what is in the output's place")
+    parser.add_argument("--minutes", type=float, default=600, help="time for each command")
     args = parser.parse_args()
     place = library()
     if place is None:
@@ -39,10 +42,12 @@ def main() -> int:
         with Machine(place, Path(folder) / "machine", environment) as machine:
             assert machine.run(root, known["compose"].argv(root / "variants")).status == 0
             for name in args.commands:
-                for over in (False, True) if known[name].other else (False,):
+                for over in [before == BEFORE[1] for before in args.before if before == BEFORE[0] or known[name].other]:
                     trial = Trial(machine, known[name], root / name, over, reading[name])
-                    results = []
+                    results, end = [], time.monotonic() + 60 * args.minutes
                     for point in [*kills(trial, args.kills), *failures(trial, args.failures)]:
+                        if time.monotonic() > end:
+                            break
                         result = trial.run(point)
                         results.append(result)
                         for fault in result.faults:

@@ -142,11 +142,19 @@ def readers(root: Path) -> dict[str, list[Reader]]:
     def of_variants(command: str) -> Reader:
         return Reader(command, lambda out, place: [command, *sgd, "--variants", str(out), "--output", str(place)])
 
+    def augment(out: Path, place: Path) -> list[str]:
+        return ["augment", *sgd, "--split", "test", "--sets", "oracle", "--oracle", str(out), "--output", str(place)]
+
     def load(out: Path, place: Path) -> list[str]:
         return ["load_corpus", str(out)]
 
     return {
-        "compose": [*map(of_variants, ("rewrite", "statistics", "augment")), Reader("release build", release)],
+        "compose": [
+            of_variants("rewrite"),
+            of_variants("statistics"),
+            Reader("augment", augment),
+            Reader("release build", release),
+        ],
         "perturb": [
             Reader("load_corpus", lambda out, place: load(out / "typos", place)),
             Reader("evaluate", lambda out, place: [
