@@ -15,6 +15,11 @@ from faults.operations import Machine, library
 from faults.points import Trial, failures, kills, table
 from faults.world import commands, make_world, readers
 
+MODULES = (
+    "parapet.pipelines.suite.running",
+    "parapet.transforms.crowd.composing",
+    "parapet.transforms.release.summary",
+)
 BEFORE = ("nothing", "another")
 HEAD = "| command | at the operation | kind | points | status | output | wrong |\n|---|---|---|---|---|---|---|"
 
@@ -39,7 +44,7 @@ def main() -> int:
         (Path(folder) / "machine").mkdir()
         known, reading = commands(root), readers(root)
         environment = {"PARAPET_WORKER_KEY": "a worker key for tests only"}
-        with Machine(place, Path(folder) / "machine", environment) as machine:
+        with Machine(place, Path(folder) / "machine", environment, MODULES) as machine:
             assert machine.run(root, known["compose"].argv(root / "variants")).status == 0
             for name in args.commands:
                 for over in [before == BEFORE[1] for before in args.before if before == BEFORE[0] or known[name].other]:

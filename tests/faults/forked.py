@@ -6,6 +6,7 @@ Beam takes seconds to load: it is loaded once, here, and nothing has run when a 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import sys
@@ -69,16 +70,11 @@ def main() -> None:
     import apache_beam.runners.portability.fn_api_runner
     import pyarrow.parquet
 
-    import parapet.pipelines.compose
-    import parapet.pipelines.release.build
-    import parapet.pipelines.suite.running
-    import parapet.transforms.crowd.composing
     import parapet.transforms.perturbed_files
-    import parapet.transforms.release.summary
-    from parapet.transforms.distance import Method, lemma_set
 
     assert all((apache_beam, pyarrow, parapet))
-    lemma_set("Dictionaries take long to load", Method())
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
     for line in sys.stdin:
         order = json.loads(line)
         pid = os.fork()

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,16 +95,17 @@ class Machine:
       library: see :func:`library`.
       place: an empty folder for its own files.
       environment: for the commands.
+      modules: imported once, before they are forked.
     """
 
-    def __init__(self, library: Path, place: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, library: Path, place: Path, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
         self.place, self.environment = place, dict(environment)
         self.state_file, self.log, self.trace_file = (place / name for name in ("state", "log.txt", "trace"))
         self.state_file.write_bytes(bytes(ctypes.sizeof(_State)))
         with self.state_file.open("r+b") as handle:
             self._state = _State.from_buffer(mmap.mmap(handle.fileno(), 0))
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("forked.py"))],
+            [sys.executable, str(Path(__file__).with_name("forked.py")), *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -142,7 +143,7 @@ class Machine:
         state.folder, state.trace = f"{folder}/".encode(), str(self.trace_file).encode()
         state.mode, state.at, state.error, state.is_traced = mode, at, error, traced
         state.kinds = sum(1 << KINDS.index(kind) for kind in kinds)
-        self.trace_file.unlink(missing_ok=True)
+        self.trace_file.write_bytes(b"")
         order = {"state": str(self.state_file), "log": str(self.log), "environment": self.environment,
                  "folder": str(self.place), "output": str(out or folder)}  # fmt: skip
         order |= {"argv": argv} if contents is None else {"contents": contents}

@@ -214,6 +214,8 @@ class Trial:
 
 def spread(last: int, count: int) -> list[int]:
     """So many numbers from 1 to the last, evenly."""
+    if count < 1:
+        return []
     if count >= last:
         return list(range(1, last + 1))
     return sorted({1 + round(i * (last - 1) / (count - 1)) for i in range(count)}) if count > 1 else [last]

@@ -96,6 +96,7 @@ class Journal:
                 lost.write(data)
                 lost.flush()
                 os.fsync(lost.fileno())
+            durable.sync(self.path.parent)
         os.truncate(self.path, 0)
 
     def _read(self) -> None:
