@@ -15,6 +15,9 @@ from two_workers import THOROUGH
 from faults import forked
 from faults.operations import Machine, Operation
 from faults.power_loss import Disk, Tree, after_power_failures, put, read_tree
+from faults.world import commands, make_world
+from parapet.schemas.errors import InputError
+from parapet.schemas.published import check_published
 
 FIRST = {
     "v1/train/schema.json": "[1]\n",
@@ -80,6 +83,42 @@ def test_an_output_is_old_or_new_or_refused(
             pytest.fail(f"after {number} operations, kept: {kept}: {error}")
         assert visible(read_tree(again / "out")[0]) == new, f"after {number} operations, kept: {kept}"
         shutil.rmtree(again)
+
+
+@pytest.mark.parametrize("name", ["perturb", pytest.param("compose", marks=pytest.mark.thorough)])
+def test_an_output_of_a_command_is_old_or_new_or_refused(machine: Machine, tmp_path: Path, name: str) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    make_world(tmp_path)
+    command = commands(tmp_path)[name]
+    assert command.other is not None
+    assert machine.run(root, command.other(root / "out")).status == 0
+    start = read_tree(root)
+    ended = machine.run(root, command.argv(root / "out"), traced=True)
+    assert ended.status == 0, ended.log
+    old, new = (visible(below_out(files)) for files in (start[0], read_tree(root)[0]))
+    fates: Counter[str] = Counter()
+    states = []
+    for number, kept, tree in after_power_failures(root, start, machine.trace(), SUBSETS // 5):
+        found = visible(below_out(tree))
+        fate = "refused" if refuses(found) else "old" if found == old else "new" if found == new else "mixed"
+        assert fate != "mixed", f"after {number} of {len(machine.trace())} operations, kept: {kept}"
+        fates[fate] += 1
+        states.append((fate, number, kept, tree))
+    print(f"{name}: {len(machine.trace())} operations, {sum(fates.values())} states: {dict(fates)}")
+    assert set(fates) == {"old", "new", "refused"}
+    for fate, number, kept, tree in random.Random(1).sample(states, 200 if THOROUGH else 10):
+        shutil.rmtree(root)
+        put(root, tree)
+        where = f"after {number} operations, kept: {kept}"
+        if fate == "refused" and any((root / "out").glob("*")):
+            with pytest.raises(InputError):
+                check_published(root / "out")
+        else:
+            check_published(root / "out")
+        if THOROUGH and number % 20 == 0:
+            assert machine.run(root, command.argv(root / "out")).status == 0, where
+            assert visible(read_tree(root / "out")[0]) == new, where
 
 
 def below_out(tree: Tree) -> Tree:
