@@ -20,7 +20,7 @@ TYPES := build/types/parapet
 NO_MKDOCS_2_WARNING := 1
 export NO_MKDOCS_2_WARNING
 
-.PHONY: demo demo-core docs test test-all test-machines test-faults lint style types bench notebooks clean help
+.PHONY: demo demo-core docs test test-all test-machines test-faults fuzz lint style types bench notebooks clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
@@ -29,6 +29,7 @@ help:
 	@echo "make test-all  the same, and the tests that take long"
 	@echo "make test-machines  the tests that train, as other machines would run them, and pipelines on several machines"
 	@echo "make test-faults  commands killed, and their disk failing, at hundreds of operations"
+	@echo "make fuzz   mutated input through every reader and pipeline for an hour: make fuzz MINUTES=5 SEED=2"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make docs   the documentation site: build/site/index.html"
 	@echo "make notebooks  execute docs/notebooks and keep the outputs"
@@ -97,6 +98,11 @@ test-machines: $(VENV)/.test
 
 test-faults: $(VENV)/.test
 	PYTHONPATH=tests $(BIN)/python -m faults
+
+MINUTES ?= 60
+SEED ?= 0
+fuzz: $(VENV)/.test
+	PYTHONPATH=tests:tests/end_to_end $(BIN)/python -m fuzzing --minutes $(MINUTES) --seed $(SEED)
 
 notebooks: $(VENV)/.test
 	$(BIN)/python tests/notebooks.py

@@ -1,0 +1,253 @@
+"""What must not be: an exception that is no InputError, a run without end, output that nobody can read."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import logging
+import re
+import signal
+import sys
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import defusedxml.ElementTree
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fuzzing.mutations import CANARY
+from parapet.pipelines import command
+from parapet.pipelines.main import main
+from parapet.schemas.errors import InputError
+
+HANGS = "it takes too long"
+_OURS = re.compile(
+    r'File "[^"\n]*?/'
+    r'((?:schemas|transforms|evaluation|pipelines|local_mturk|parapet)/[^"\n]*\.py)", line (\d+), in (\S+)'
+)
+_PLACES = re.compile(r"(\w+(?:Error|Exception|Iteration)\b|[\w/]+\.py)")
+# Raw control characters in a message can write anything on a terminal.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class Finding(NamedTuple):
+    """What a target must not do.
+
+    Attributes:
+      kind: the same for the same defect: the exception and the place in our code where it was raised, or what is wrong.
+      details: a traceback, or what was expected.
+    """
+
+    kind: str
+    details: str = ""
+
+
+class TooLong(BaseException):
+    """The time of a record or a run is over. No Exception: what is tested must not catch it."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises TooLong in the main thread when the time is over; a regular expression is interrupted, too."""
+
+    def over(_: int, frame: FrameType | None) -> None:
+        # Of a pipeline the main thread only waits: the place is in the other thread whose innermost code is ours.
+        frames = [frame, *(one for name, one in sys._current_frames().items() if name != threading.get_ident())]
+        stacks = ["".join(traceback.format_stack(one)) for one in frames if one is not None]
+        ours = [
+            stack for stack in stacks if _OURS.search(stack.rpartition('File "')[1] + stack.rpartition('File "')[2])
+        ]
+        raise TooLong((ours or [stack for stack in stacks if _OURS.search(stack)] or stacks)[-1])
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def kind_of(text: str, name: str) -> str:
+    """The exception and the innermost place in our code of a traceback, as text."""
+    places = _OURS.findall(text)
+    path, _, function = places[-1] if places else ("", "", "")
+    return f"{name} in {path}:{function}"
+
+
+def unexpected(error: BaseException) -> Finding:
+    """The finding that an exception is."""
+    text = "".join(traceback.format_exception(error))
+    name = type(error).__name__
+    if isinstance(error, TooLong):
+        return Finding(kind_of(text, HANGS), text[-4_000:])
+    return Finding(kind_of(text, name), text[-6_000:])
+
+
+def call(function: Callable[[], Any], seconds: float = 5.0) -> Finding | None:
+    """Calls a function, which may return or raise InputError in time."""
+    try:
+        with time_limit(seconds):
+            function()
+    except InputError as error:
+        return Finding("an InputError with a traceback", str(error)) if "Traceback" in str(error) else None
+    except (TooLong, Exception) as error:
+        return unexpected(error)
+    return None
+
+
+def message_problem(text: str) -> str:
+    """What is wrong with a message to a user; nothing in most."""
+    if found := _CONTROL.search(text.replace("\n", "")):
+        return f"the control character {found[0]!a}"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "half a surrogate pair"
+    return "Traceback" if "Traceback (most" in text else ""
+
+
+class Ran(NamedTuple):
+    """A command that has run."""
+
+    status: int
+    errors: str
+    finding: Finding | None
+
+
+def run(argv: Sequence[str], seconds: float = 60.0) -> Ran:
+    """Runs a command in this process: status, messages, and the finding where it must not have ended in that way."""
+    failures: list[BaseException] = []
+    real = command._failed
+
+    def failed(error: Exception) -> int:
+        failures.append(error)
+        return real(error)
+
+    printed, errors = io.StringIO(), io.StringIO()
+    command._failed = failed
+    status, finding = -1, None
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors), time_limit(seconds):
+            status = main([*argv, "--quiet"])
+    except (TooLong, Exception) as error:
+        finding = unexpected(error)
+    except SystemExit as stop:
+        finding = Finding(f"SystemExit({stop.code})", "".join(traceback.format_exception(stop)))
+    finally:
+        command._failed = real
+        logging.getLogger().handlers[:] = []
+    text = errors.getvalue()
+    if failures and finding is None:
+        finding = _of_failure(failures[0])
+    if finding is None:
+        finding = _of_end(status, text)
+    return Ran(status, text, finding)
+
+
+def _of_failure(error: BaseException) -> Finding:
+    """What is nobody's input, by the innermost exception: Beam wraps what a step raised, as text."""
+    text = "".join(traceback.format_exception(error))
+    last = [line for line in str(error).splitlines() if re.match(r"[\w.]*(Error|Exception|Warning)\b", line.strip())]
+    name = (last[-1].strip() if last else type(error).__name__).partition(":")[0].partition(" [while")[0]
+    return Finding(kind_of(text, name.rpartition(".")[2]), f"{str(error)[-300:]}\n{text[-6_000:]}")
+
+
+def _of_end(status: int, errors: str) -> Finding | None:
+    if status not in (0, 1, 2):
+        return Finding(f"exit status {status}", errors[-2_000:])
+    if status and not re.search(r"^error: \S", errors, re.M):
+        return Finding(f"exit status {status} without an error that says why", errors[-2_000:])
+    if "PARAPET_DEBUG=1" in errors:
+        return Finding("an unexpected error: " + errors[-200:], errors[-4_000:])
+    if "internal_error" in errors or "a fault of Parapet" in errors:
+        return Finding(f"internal_error: {' '.join(sorted({*_PLACES.findall(errors)}))[:120]}", errors[-4_000:])
+    if problem := message_problem(errors):
+        return Finding(f"{problem} in a message", repr(errors)[-2_000:])
+    return None
+
+
+class _Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if any(name.startswith("on") and "fuzz" in str(value) for name, value in attrs):
+            self.bad.append(f"<{tag} {attrs}>")
+
+
+def output_findings(folder: Path) -> Iterator[Finding]:
+    """What nobody can read of an output, and what of the input stands unescaped in a page."""
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
+        if not path.is_file() or ".incomplete" in str(path.relative_to(folder)):
+            continue
+        relative = re.sub(r"[0-9]+|(?<=pages/)[^.]*", "N", str(path.relative_to(folder)))
+        try:
+            problem = _READ.get(path.suffix, lambda _: "")(path.read_bytes())
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        if problem:
+            short = problem.partition(":")[0][:60]
+            yield Finding(
+                f"{path.suffix[1:]} output that cannot be used: {relative}: {short}", f"{path}: {problem[:2_000]}"
+            )
+    dead = folder / "dead_letters.jsonl"
+    for line in dead.read_text().splitlines() if dead.is_file() else ():
+        if '"internal_error' in line or "internal_error:" in line:
+            yield Finding(f"internal_error: {_place_of_internal(line)}", line[:4_000])
+
+
+def _place_of_internal(line: str) -> str:
+    reason = str(json.loads(line).get("reason", ""))
+    return " ".join(dict.fromkeys(_PLACES.findall(reason))) or reason[:80]
+
+
+def _html(data: bytes) -> str:
+    page = _Elements()
+    page.feed(data.decode())
+    return f"markup of the input: {page.bad[0]}" if page.bad else ""
+
+
+def _markdown(data: bytes) -> str:
+    return "markup of the input: the canary" if CANARY in data.decode() else ""
+
+
+def _csv(data: bytes) -> str:
+    csv.field_size_limit(2**31 - 1)
+    rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))
+    widths = Counter(map(len, rows))
+    return f"rows of several widths: {dict(widths)}" if len(widths) > 1 else ""
+
+
+def _parquet(data: bytes) -> str:
+    pq.read_table(pa.BufferReader(data)).to_pylist()
+    return ""
+
+
+def _nothing(read: Callable[[bytes], Any]) -> Callable[[bytes], str]:
+    def problem(data: bytes) -> str:
+        read(data)
+        return ""
+
+    return problem
+
+
+_READ: dict[str, Callable[[bytes], str]] = {
+    ".html": _html,
+    ".md": _markdown,
+    ".json": _nothing(json.loads),
+    ".jsonl": _nothing(lambda data: [json.loads(line) for line in data.decode().split("\n") if line]),
+    ".csv": _csv,
+    ".parquet": _parquet,
+    ".xml": _nothing(defusedxml.ElementTree.fromstring),
+    ".txt": _nothing(bytes.decode),
+}
