@@ -45,6 +45,9 @@ EXIT_FAILURE = 1
 
 _locks: ContextVar[ExitStack | None] = ContextVar("_locks", default=None)  # those of the command that runs
 
+# What a message quotes from a file must not move the cursor of a terminal, or turn its text around.
+_RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
 _TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -379,7 +382,7 @@ def _no_chatter(record: logging.LogRecord) -> bool:
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
+        text = _RAW.sub(lambda found: ascii(found[0])[1:-1], super().format(record))
         return text if record.levelno == logging.INFO else f"{record.levelname.lower()}: {text}"
 
 

@@ -123,5 +123,7 @@ def storable_row(value: Any) -> Any:
 
 def reason_and_place(error: Exception) -> tuple[str, str]:
     """What msgspec says of a value that does not fit: why, and where, as ``[3].slots[0].name``; "" is all of it."""
+    if isinstance(error, UnicodeEncodeError):  # of a key
+        return "half a surrogate pair", ""
     reason, _, place = str(error).partition(" - at ")
     return reason, place.strip("`").removeprefix("$").removeprefix(".")

@@ -6,6 +6,7 @@ computed for a text is remembered, so that each distinct text costs once per pro
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache, partial
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import as_path
 from parapet.transforms import plugins
 
@@ -141,9 +142,14 @@ def check_spacy_model(name: str) -> None:
         raise InputError(f"spaCy model {name!r} is not installed: python -m spacy download {name}", "--spacy_model")
 
 
+# spaCy takes time by the square of what stands between spaces: what is longer than any word is cut.
+_LONG = re.compile(r"\S{100}(?=\S)")
+
+
 @lru_cache(maxsize=1 << 15)
 def lemma_set(text: str, method: Method) -> frozenset[str]:
     """The distinct lemmas of a text, lower-cased, without punctuation and stopwords."""
+    text = _LONG.sub(r"\g<0> ", storable(text))
     lemmas = _lemmas_by_model(text, method.spacy_model) if method.spacy_model else _lemmas(text)
     return frozenset(lemmas) - method.stopwords
 

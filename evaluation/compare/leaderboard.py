@@ -417,5 +417,5 @@ def read_board(path: str) -> Board:
         raise InputError("there is no such file", path)
     try:
         return msgspec.json.decode(place.read_bytes(), type=Board)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is no leaderboard.json: {error}", path) from None

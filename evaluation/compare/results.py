@@ -209,7 +209,7 @@ def _with_domains(outcome: Outcome, path: Path) -> Outcome:
         return outcome
     try:
         sets = msgspec.convert(_json(path), dict[str, SetScores])
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise InputError(f"these are not the numbers of 'parapet evaluate --task response': {error}", path) from None
     by_domain: dict[Column, float | None] = {}
     intervals: dict[Column, tuple[float, float]] = {}
@@ -272,7 +272,7 @@ def _examples(path: Path) -> tuple[HurtFrame, ...]:
         return ()
     try:
         return msgspec.json.decode(path.read_bytes(), type=tuple[HurtFrame, ...])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"these are no examples of 'parapet evaluate --task dst': {error}", path) from None
 
 

@@ -118,6 +118,7 @@ def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
             with path.open("rb") as handle:
                 file = pq.ParquetFile(handle)
                 table = file.read([name for name in file.schema_arrow.names if name in wanted])
+            table.validate(full=True)  # a text may be no UTF-8
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"cannot be read as Parquet: {error}", path) from None
         lacking = [name for name in _KEYS if name not in table.column_names]

@@ -131,7 +131,11 @@ def plugin_of(named: str) -> plugins.Chosen | None:
 
 
 def examples(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Example]:
-    """An example for every frame of every user turn, in order."""
+    """An example for every frame of every user turn, in order.
+
+    Raises:
+      InputError: a user turn has a frame of a service that is not in the schemas.
+    """
     history: list[tuple[str, str]] = []
     frames: list[tuple[Context, ...]] = []
     for position, turn in enumerate(dialogue.turns):
@@ -145,7 +149,10 @@ def examples(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Ex
         )
         if turn.speaker == "USER":
             for frame in turn.frames:
-                service = services[frame.service]
+                service = services.get(frame.service)
+                if service is None:
+                    where = f"{dialogue.dialogue_id} turns[{position}] {frame.service}"
+                    raise InputError("the schemas of the reference do not have this service", "", where)
                 yield Example(dialogue.dialogue_id, position, service, tuple(history), tuple(frames))
 
 
@@ -155,7 +162,8 @@ def predicted(
     """What a model predicts for the dialogues of a file.
 
     Raises:
-      InputError: it gives another number of states than asked, or something that is no state.
+      InputError: it gives another number of states than asked, or something that is no state; or a dialogue has a
+        frame of a service that is not in the schemas.
     """
     asked = [one for reference in references for one in examples(reference, services)]
     last = {one.dialogue_id: i for i, one in enumerate(asked)}  # the position of each dialogue's last example

@@ -282,6 +282,7 @@ def _rows_of(path: Path, name: str) -> Iterator[tuple[Key, Truth]]:
     try:
         with path.open("rb") as handle:
             table = pq.read_table(handle, columns=columns)
+        table.validate(full=True)  # a text may be no UTF-8
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"cannot be read as Parquet: {error}", path) from None
     for column in columns:

@@ -125,6 +125,7 @@ def _read_rows(folder: str) -> list[dict[str, Any]]:
     try:
         with path.open("rb") as handle:
             table = pq.read_table(handle, columns=[field.name for field in columns]).cast(columns)
+        table.validate(full=True)  # a text may be no UTF-8
         if table["turn"].null_count:
             raise ValueError("a row has no turn")
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -118,6 +118,6 @@ def _read(path: str, kind: Any) -> Any:
         raise InputError("there is no such file", path)
     try:
         return msgspec.convert(parse_json(as_path(path).read_bytes(), path), kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None

@@ -153,7 +153,7 @@ def _parsed(place: str, file: str) -> Any:
 def _converted(read: Any, kind: Any, file: str) -> Any:
     try:
         return msgspec.convert(read, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         reason, at = reason_and_place(error)
         raise InputError(f"not_dstc2: {reason}", file, at) from None
 
@@ -293,7 +293,7 @@ def read_ontology(root: str, given: str | None) -> Ontology:
     read: Any = parse_json(path.read_bytes(), path)
     try:
         ontology = msgspec.convert(read, Ontology)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         reason, at = reason_and_place(error)
         raise InputError(f"is no ontology of DSTC2: {reason}", path, at) from None
     for slot in ("food", "area", "pricerange"):

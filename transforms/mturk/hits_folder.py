@@ -100,6 +100,7 @@ def _run(path: Path) -> dict[str, Any]:
     try:
         run = json.loads(path.read_bytes())
         made_by, pipeline = str(run["version"]), run["pipeline"]
+        dict(run.get("options", {}))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError("no finished folder of 'parapet hits' (it has no run.json)", path.parent) from None
     if pipeline != "hits":

@@ -44,6 +44,7 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict
     try:
         with path.open("rb") as handle, pq.ParquetFile(handle) as file:
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+                batch.validate(full=True)  # a text may be no UTF-8
                 yield from batch.to_pylist()
     except FileNotFoundError:
         raise InputError("is missing", path) from None

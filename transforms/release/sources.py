@@ -212,7 +212,8 @@ def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found
 def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
     try:
         table = pq.read_table(pa.BufferReader(data)).replace_schema_metadata()
-    except pa.ArrowException as error:
+        table.validate(full=True)  # a text may be no UTF-8
+    except (pa.ArrowException, OSError) as error:
         raise InputError(f"cannot be read as Parquet: {error}", source.path) from None
     counts: Counts = Counter()
     if source.record == "paraphrase":

@@ -50,6 +50,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         with path.open("rb") as handle:
             table = pq.read_table(handle)
+        table.validate(full=True)  # a text may be no UTF-8
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot be read as Parquet: {error}", path) from None
     _check_columns(table.column_names, path)

@@ -94,7 +94,8 @@ def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[str, list[Sp
     for split, services in splits.items():
         if split not in (*SPLITS, SINGLE):
             raise InputError(f"{split!r} is no split: there are {', '.join(SPLITS)}", f"variants[{name!r}]")
-        schemas = parse_services([dict(service) for service in services], f"variants[{name!r}][{split!r}]", split)
+        items = [dict(service) if isinstance(service, Mapping) else service for service in services]
+        schemas = parse_services(items, f"variants[{name!r}][{split!r}]", split)
         if schemas.bad:
             raise schemas.bad[0].error
         splits_found.append(schemas)
