@@ -50,6 +50,10 @@ def short(found: list[running.Found]) -> list[tuple[str, str, str]]:
     return [(one.target, one.finding.kind, one.finding.details[-2_000:]) for one in found]
 
 
+# What readers are called, and their first argument.
+READS = ("read_", "parse_", "load", "open_")
+READ = ("path", "data", "folder", "root", "place", "text", "predictions", "given")
+
 SHARES = 4
 NAMES = [target.name for target in targets.ALL]
 
@@ -96,21 +100,10 @@ def test_every_reader_is_a_target_or_says_why_not() -> None:
         for path in sorted((ROOT / folder).rglob("*.py")):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             for function in ast.parse(path.read_text()).body:
-                if isinstance(function, ast.FunctionDef) and function.name.startswith(
-                    ("read", "parse_", "load", "open_")
-                ):
-                    first = [arg.arg for arg in function.args.args][:1]
-                    if first and first[0] in (
-                        "path",
-                        "data",
-                        "folder",
-                        "root",
-                        "place",
-                        "text",
-                        "predictions",
-                        "given",
-                    ):
-                        found.add(f"{module}.{function.name}")
+                if not isinstance(function, ast.FunctionDef) or not function.name.startswith(READS):
+                    continue
+                if [arg.arg for arg in function.args.args][:1] in [[name] for name in READ]:
+                    found.add(f"{module}.{function.name}")
     called = {reader.name.split()[0] for reader in readers.READERS}
     missing = sorted(name for name in found - called if not name.startswith(tuple(readers.ELSEWHERE)))
     assert not missing

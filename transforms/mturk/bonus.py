@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -73,11 +73,9 @@ def read_bonuses(path: str, lines: Mapping[str, collected.Line]) -> list[Bonus]:
 
 
 def _amount(text: str, path: str, where: str) -> Decimal:
-    try:
-        amount = Decimal(text.removeprefix("$"))
-    except InvalidOperation:
-        amount = Decimal(0)
-    if len(text) > 12 or not REWARD.fullmatch(f"{amount:f}") or amount <= 0:
+    digits = "0" + text.removeprefix("$")  # as written: 1e9 and 1_0 are numbers to Python, and no amounts
+    amount = Decimal(digits) if len(text) <= 12 and REWARD.fullmatch(digits) else Decimal(0)
+    if amount <= 0:
         raise InputError(f"{text!r} is no amount of dollars such as 0.50", path, where)
     return amount.quantize(CENT)
 

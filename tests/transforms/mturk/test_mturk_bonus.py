@@ -102,6 +102,8 @@ def test_another_amount_than_the_batch_has_sent_is_refused(done):
         ("{1},,a", "row 3: '' is no amount"),
         ("{1},NaN,a", "row 3: 'NaN' is no amount"),
         ("{1},Infinity,a", "row 3: 'Infinity' is no amount"),
+        ("{1},1e9,a", "row 3: '1e9' is no amount"),
+        ("{1},1_0,a", "row 3: '1_0' is no amount"),
         ("{1},1" + "0" * 40 + ",a", "is no amount"),
         ("{1},0.50", "row 3: more or fewer cells"),
     ],
