@@ -72,10 +72,12 @@ class Composition:
     """
 
     def __init__(self, splits: list[SplitSchemas], answers: Answers, settled: Settled, options: Options) -> None:
+        from parapet.transforms.crowd.redaction import without_ids
+
         self._splits, self._answers, self._settled, self._options = splits, answers, settled, options
         self.variants: Variants = settled.variants(splits)
         self.audit: pa.Table = settled.audit()
-        self.dead_letters: list[DeadLetter] = settled.dead
+        self.dead_letters: list[DeadLetter] = [*map(without_ids, settled.dead)]
 
     def __repr__(self) -> str:
         composed = sum(bool(outcome.variants) for outcome in self._settled.outcomes.values())

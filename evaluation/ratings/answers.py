@@ -20,6 +20,7 @@ from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
 from parapet.transforms.crowd.ingest.fields import TaskKind, payload
 from parapet.transforms.crowd.ingest.files import distinct, read_responses
 from parapet.transforms.crowd.merge import merge
+from parapet.transforms.crowd.redaction import without_ids
 from parapet.transforms.crowd.vet import is_too_fast
 from parapet.transforms.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
 from parapet.transforms.hits.records import CHECK, PageRecord, Place, RatedItem, VariedItem
@@ -173,7 +174,7 @@ def read_answers(paths: Sequence[str], hits: Hits[Item], key: bytes, encoding: s
     tasks = judged_tasks(hits.task)
     records = [record for path in distinct(paths) for record in read_responses(path, key, encoding, tasks)]
     merged = merge([record for record in records if isinstance(record, Assignment)], [])
-    dead = [record for record in records if isinstance(record, DeadLetter)] + merged.dead
+    dead: list[DeadLetter] = [record for record in records if isinstance(record, DeadLetter)] + merged.dead
     ratings: list[Rating] = []
     for assignment in merged.assignments:
         page = hits.pages.get(assignment.service_name)
@@ -188,7 +189,7 @@ def read_answers(paths: Sequence[str], hits: Hits[Item], key: bytes, encoding: s
                 reason = f"unknown_field: the page has no field {field}"
                 dead.append(_dead(assignment, response_id(assignment.assignment_id, field), reason, {field: text}))
     vet(ratings, hits.raters)
-    return Answers(ratings, dead, len(merged.assignments))
+    return Answers(ratings, [*map(without_ids, dead)], len(merged.assignments))
 
 
 def _dead(assignment: Assignment, key: str, reason: str, answers: Mapping[str, str]) -> DeadLetter:

@@ -21,6 +21,7 @@ from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd.ingest.files import Sources, distinct, read_response_part, read_sheet
 from parapet.transforms.crowd.ingest.parts import Part, count_lines, parts_of
 from parapet.transforms.crowd.merge import merge
+from parapet.transforms.crowd.redaction import without_ids
 from parapet.transforms.sorted_runs import (
     GatheredRuns,
     Run,
@@ -73,7 +74,7 @@ def show_progress(numbers: Mapping[str, int]) -> None:
 def dead_letter_key(letter: DeadLetter) -> bytes:
     """A dead letter as a record of a run: a line of JSON, by which it is sorted."""
     show_progress({"dead_letters": 1})
-    return _encode_line(letter)
+    return _encode_line(without_ids(letter))
 
 
 def tagged(runs: Iterable[tuple[str, Run]]) -> Iterator[TaggedOutput]:

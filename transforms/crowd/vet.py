@@ -19,6 +19,7 @@ from parapet.schemas.elements import Task
 from parapet.schemas.responses import Assignment
 from parapet.transforms import plugins
 from parapet.transforms.crowd import lexicon
+from parapet.transforms.crowd.redaction import has_mask
 from parapet.transforms.distance import levenshtein_ratio
 from parapet.transforms.naming import name_words
 from parapet.transforms.text import cached_words
@@ -29,6 +30,7 @@ EXPLANATIONS = {
     "single_character": "One letter or digit, or the same one again, is no answer.",
     "placeholder": "A filler such as n/a, none, test or a compliment, not an answer.",
     "gibberish": "A keyboard run, repeated letters or letters without a vowel.",
+    "worker_id": "Contained what may be a worker id, which is not kept.",
     "markup": "Contains HTML, a web or e-mail address or a spreadsheet formula.",
     "prompt_copy": "Repeats the prompt word for word.",
     "original_copy": "Is the very text that the other workers were asked to paraphrase.",
@@ -266,6 +268,10 @@ def _too_long(answer: Answer) -> bool:
     return len(answer.text) > FAR_TOO_LONG[answer.task]
 
 
+def _worker_id(answer: Answer) -> bool:
+    return has_mask(answer.text)
+
+
 def _other_script(answer: Answer) -> bool:
     # A name of which nothing is left in plain letters cannot be emitted unless a reviewer fixes it.
     if not answer.words or answer.text.isascii():
@@ -309,6 +315,7 @@ def _length(answer: Answer) -> bool:
 _REJECT: tuple[Rule, ...] = (
     ("blank", _blank),
     ("too_long", _too_long),  # before all that reads the text
+    ("worker_id", _worker_id),
     ("markup", _markup),
     ("placeholder", _placeholder),
     ("original_copy", _original_copy),

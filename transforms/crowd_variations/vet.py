@@ -16,6 +16,7 @@ import msgspec
 from parapet.schemas.responses import Assignment
 from parapet.schemas.rewritings import Kind
 from parapet.transforms.crowd import lexicon
+from parapet.transforms.crowd.redaction import has_mask
 from parapet.transforms.crowd.vet import (
     ENGLISH_FROM_WORDS,
     PASS,
@@ -37,6 +38,7 @@ from parapet.transforms.seeding import stable_hash
 EXPLANATIONS = {
     "blank": "Nothing was written.",
     "markup": "Contains HTML, a web or e-mail address or a spreadsheet formula.",
+    "worker_id": "Contained what may be a worker id, which is not kept.",
     "placeholder": "A filler such as n/a, test or a compliment, not an answer.",
     "too_long": "Far longer than the sentence.",
     "lost_value": "A slot value is gone, or not letter for letter.",
@@ -199,6 +201,10 @@ def _too_long(answer: Answer) -> bool:
     )  # fmt: skip
 
 
+def _worker_id(answer: Answer) -> bool:
+    return has_mask(answer.text)
+
+
 def _lost_value(answer: Answer) -> bool:
     return None in answer.places
 
@@ -302,6 +308,7 @@ Rule = tuple[str, Callable[[Answer], bool]]
 _REJECT: tuple[Rule, ...] = (
     ("blank", _blank),
     ("too_long", _too_long),  # before all that reads the text
+    ("worker_id", _worker_id),
     ("markup", _markup),
     ("placeholder", _placeholder),
     ("lost_value", _lost_value),

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms.crowd.redaction import MASK, redact
 from parapet.transforms.mturk.answers import check_before_parsing
 
 PRODUCTION = "https://mturk-requester.us-east-1.amazonaws.com"
@@ -39,8 +40,8 @@ HOPELESS = frozenset(_ADVICE)
 
 _ADDRESS = re.compile(r"https?://[^\s/]+(/\S*)?")
 
-# "A2XYZ…" in a message of MTurk's.
-_WORKER_ID = re.compile(r"\bA(?:[A-Z0-9]{9,63}|(?=[A-Z]*[0-9])[A-Z0-9]{3,63})\b")
+# "A2XYZ…" in a message of MTurk's, shorter or longer ones too.
+_WORKER_ID = re.compile(r"(?<![A-Za-z0-9])A(?:[A-Z0-9]{9,63}|(?=[A-Z]{0,62}[0-9])[A-Z0-9]{3,63})(?![A-Za-z0-9])")
 
 
 def endpoint_of(production: bool, endpoint_url: str | None) -> str:
@@ -102,7 +103,7 @@ def code_of(error: Exception) -> str:
 def message_of(error: Exception) -> str:
     """What MTurk says, without worker ids."""
     text = str((getattr(error, "response", None) or {}).get("Error", {}).get("Message", "")) or str(error)
-    return _WORKER_ID.sub("A…", text)
+    return _WORKER_ID.sub(MASK, redact(text))
 
 
 @contextmanager

@@ -323,7 +323,7 @@ def test_grants_that_mturk_refuses_are_told_without_the_worker_and_made_later(ou
     out.work(NAMES, [1])
     out.server.on_request(hook)
     assert out.do("collect") == 1
-    assert "keeping workers out: MTurk refuses 1: Worker A… does not exist" in out.err
+    assert "keeping workers out: MTurk refuses 1: Worker [worker id] does not exist" in out.err
     assert len(out.lines()) == 1
     out.server.request_hooks.clear()
     out.ok("collect")

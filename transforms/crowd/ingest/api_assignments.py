@@ -15,6 +15,7 @@ from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import fields
 from parapet.transforms.crowd.ingest.fields import Form, take
 from parapet.transforms.crowd.ingest.records import Line, read_lines
+from parapet.transforms.crowd.redaction import redact, withheld
 
 # The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
@@ -42,9 +43,9 @@ def assignments_of(
             assignment_id = _text(item, "AssignmentId").strip() or source
             yield from take(_form(item, source, kind), key, kind)
         except fields.Unusable as reason:
-            item.pop("WorkerId", None)
-            shown = orjson.dumps(item).decode() if item else line.shown
-            yield DeadLetter("ingest", assignment_id, str(reason), fields.payload(shown), source)
+            own = str(item.pop("WorkerId", ""))
+            shown = fields.payload(orjson.dumps(item).decode(), own) if item else withheld(key, line.shown)
+            yield DeadLetter("ingest", redact(assignment_id, own), redact(str(reason), own), shown, source)
 
 
 def _object(line: Line) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import fields
 from parapet.transforms.crowd.ingest.fields import Form, take
 from parapet.transforms.crowd.ingest.records import Record, read_lines, read_records
+from parapet.transforms.crowd.redaction import redact, withheld
 
 REQUIRED = ("AssignmentId", "WorkerId")
 
@@ -40,16 +41,17 @@ def assignments_of(
     for record in records:
         source = f"{path}: row {record.number}"
         if record.problem:
-            yield DeadLetter("ingest", source, record.problem, fields.payload(record.raw), source)
+            yield DeadLetter("ingest", source, record.problem, withheld(key, record.raw), source)
             continue
         row = dict(zip(columns, record.cells, strict=True))
         try:
             yield from take(_form(row, source, kind), key, kind)
         except fields.Unusable as reason:
             key_of_row = row.get("AssignmentId", "").strip() or source
-            row.pop("WorkerId", None)
+            own = row.pop("WorkerId", "")
             shown = ", ".join(f"{name}={text}" for name, text in row.items() if text)
-            yield DeadLetter("ingest", key_of_row, str(reason), fields.payload(shown), source)
+            why = redact(str(reason), own)
+            yield DeadLetter("ingest", redact(key_of_row, own), why, fields.payload(shown, own), source)
 
 
 def header_of(records: Iterator[Record], path: str) -> list[str]:

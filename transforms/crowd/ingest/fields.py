@@ -17,6 +17,7 @@ import orjson
 from parapet.schemas.elements import FIELD, TASKS
 from parapet.schemas.layout import parse_json_line
 from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
+from parapet.transforms.crowd.redaction import redact
 
 # An answer over this many characters is no answer to a question about a few words.
 MAX_ANSWER = 20_000
@@ -27,9 +28,6 @@ MAX_PAYLOAD = 2_000
 PLUMBING = frozenset(
     {"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token"}
 )
-
-# A broken row cannot be parted into columns, so its worker id is told by its form (some have no digit).
-_WORKER_ID = re.compile(r"\bA[A-Z0-9]{9,20}\b")
 
 _BATCH_TIME = re.compile(r"\w{3} (\w{3} \d{1,2} \d\d:\d\d:\d\d) ([A-Z]{3,4}) (\d{4})")
 _YEAR_10000 = 253_402_300_800  # seconds
@@ -64,10 +62,9 @@ class Unusable(Exception):
     """A record that must become a dead letter; its message is the reason."""
 
 
-def payload(text: str) -> str:
-    """A record for the dead letters: worker ids masked, cut to a readable length, what was cut said and hashed."""
-    # Zeros stand between the letters where UTF-16 was taken for another encoding.
-    text = _WORKER_ID.sub("A…", text.replace("\0", ""))
+def payload(text: str, worker_id: str = "") -> str:
+    """A record for the dead letters: no worker ids, cut to a readable length, what was cut said and hashed."""
+    text = redact(text, worker_id).replace("\0", "")  # of UTF-16 that was taken for another encoding
     if len(text) <= MAX_PAYLOAD:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -206,12 +203,18 @@ def take(form: Form, key: bytes, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Assi
     """
     if not form.assignment_id:
         raise Unusable("no_assignment_id: the AssignmentId is missing")
+    own = form.worker_id.strip()
+    if own and own.split(",")[0].strip() == form.assignment_id:
+        raise Unusable("no_assignment_id: the AssignmentId is the WorkerId")
+    if len(own) == 30 and own.startswith("3") and form.assignment_id.startswith("A"):
+        raise Unusable("no_assignment_id: the columns AssignmentId and WorkerId seem to be interchanged")
     answers, others = split_answers(form.given, kind.field)
     if form.asked:
         # The columns are those of the whole batch; what this form did not show and nobody filled is no answer.
         answers = {name: text for name, text in answers.items() if text or name in form.asked}
     for name in [name for name, text in answers.items() if len(text) > MAX_ANSWER]:
         yield _dead(form, name, f"too_large: over {MAX_ANSWER:,} characters", answers.pop(name))
+    answers = {name: redact(text, own, is_answer=True) if text else text for name, text in answers.items()}
     for name, text in others.items():
         yield _dead(form, name, "unknown_field: not a field of ours", text)
     accept, submit = parse_time(form.accept_time), parse_time(form.submit_time)
@@ -230,4 +233,5 @@ def take(form: Form, key: bytes, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Assi
 
 
 def _dead(form: Form, field: str, reason: str, text: str) -> DeadLetter:
-    return DeadLetter("ingest", f"{form.assignment_id}:{field}", reason, payload(text), form.source)
+    key = f"{form.assignment_id}:{redact(field, form.worker_id)}"
+    return DeadLetter("ingest", key, reason, payload(text, form.worker_id), form.source)

@@ -154,7 +154,7 @@ def test_a_latin_1_row_is_dead_and_the_others_go_on():
     )
     check_others_went_on(found)
     assert reasons(found) == [("names.csv: row 3", "encoding: the row is not UTF-8; save the file as UTF-8")]
-    assert "café" in dead(found)[0].payload
+    assert dead(found)[0].payload.startswith("[not shown, for a worker id may be anywhere in it: ")
 
 
 def test_a_latin_1_file_can_be_named_as_such():
@@ -220,7 +220,7 @@ def test_a_broken_row_is_dead_and_the_others_go_on():
     check_others_went_on(found)
     assert [key for key, _ in reasons(found)] == ["names.csv: row 3"]
     assert reasons(found)[0][1].startswith("broken_row: ")
-    assert "3HIT" in dead(found)[0].payload
+    assert "3HIT" not in dead(found)[0].payload
 
 
 def test_a_row_of_too_few_cells():
@@ -273,7 +273,7 @@ def test_ten_megabytes_in_one_cell():
 def test_fields_of_other_forms_are_told():
     found = read(table({"Answer.comment": f"from {WORKERS[0]}: nice", "Answer.workerId": WORKERS[0], "Answer.x": " "}))
     assert reasons(found) == [("3A:comment", "unknown_field: not a field of ours")]
-    assert dead(found)[0].payload == "from A…: nice"
+    assert dead(found)[0].payload == "from [worker id]: nice"
     assert list(assignments(found)) == ["3A"]
 
 

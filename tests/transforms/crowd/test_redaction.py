@@ -1,0 +1,271 @@
+"""No worker id leaves: not from answers, not from what could not be read, in no form and no encoding."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import logging
+import re
+import unicodedata
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from parapet.pipelines.main import main
+from parapet.transforms.crowd.redaction import MASK, redact, withheld
+
+OWN = "A2ZX81QWERT3KV"
+OTHER = "A1PLKJ8HGFD5SM"
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "lower": str.lower,
+    "after a line end": lambda i: f"x\n{i}\n",
+    "after an escaped line end": lambda i: f"x\\n{i}\\n",
+    "between underscores": lambda i: f"_{i}_",
+    "before an accent": lambda i: f"{i}é",
+    "after an accent": lambda i: f"é{i}",
+    "with zeros": lambda i: "\0".join(i),
+    "as wide bytes": lambda i: i.encode("utf-16-le").decode("latin-1"),
+    "with zero-width spaces": lambda i: "\u200b".join(i),
+    "with accents": lambda i: "\u0301".join(i),
+    "percent-encoded": lambda i: "".join(f"%{ord(c):02x}" for c in i),
+    "as HTML": lambda i: "".join(f"&#{ord(c)};" for c in i),
+    "as hexadecimal HTML": lambda i: "".join(f"&#x{ord(c):X};" for c in i),
+    "as JSON": lambda i: "".join(f"\\u{ord(c):04x}" for c in i),
+    "full-width": lambda i: "".join(chr(ord(c) + 0xFEE0) for c in i),
+    "in words": lambda i: f"I am {i}, thanks",
+    "in a link": lambda i: f"https://worker.mturk.com/?workerId={i}&x=1",
+}
+OWN_FORMS: dict[str, Callable[[str], str]] = {
+    **FORMS,
+    "with spaces": " ".join,
+    "with dashes": lambda i: f"{i[:5]}-{i[5:]}",
+    "within a word": lambda i: f"xyz{i}abc",
+    "hexadecimal": lambda i: i.encode().hex(),
+    "base64": lambda i: base64.b64encode(i.encode()).decode(),
+    "base64, later": lambda i: base64.b64encode(f"w={i};".encode()).decode(),
+    "base64, later still": lambda i: base64.b64encode(f"wo={i};".encode()).decode(),
+    "backwards": lambda i: i[::-1],
+}
+
+
+def readings(text: str) -> list[str]:
+    """What a text says to whoever tries: decoded, without what is between the letters, in one case."""
+    found = [text, text[::-1], urllib.parse.unquote(text)]
+    found.append(re.sub(r"&#x([0-9a-fA-F]+);", lambda m: chr(int(m[1], 16)), text))
+    found.append(re.sub(r"&#(\d+);", lambda m: chr(int(m[1])), text))
+    found.append(re.sub(r"\\u([0-9a-fA-F]{4})", lambda m: chr(int(m[1], 16)), text))
+    found += [unicodedata.normalize("NFKC", each) for each in list(found)]
+    for token in re.findall(r"[A-Za-z0-9+/]{8,}", text):
+        for start in range(4):
+            part = token[start:].rstrip("=")
+            part = part[:-1] if len(part) % 4 == 1 else part
+            found.append(base64.b64decode(part + "=" * (-len(part) % 4)).decode("latin-1"))
+    for token in re.findall(r"(?:[0-9a-fA-F]{2}){8,}", text):
+        found.append(bytes.fromhex(token).decode("latin-1"))
+    return [re.sub(r"[^a-z0-9]", "", each.lower()) for each in found]
+
+
+def shows(text: str, worker_id: str) -> bool:
+    return any(worker_id.lower() in reading for reading in readings(text))
+
+
+@pytest.mark.parametrize("form", OWN_FORMS)
+@pytest.mark.parametrize("is_answer", [False, True])
+def test_the_own_id_is_found_in_every_form(form: str, is_answer: bool) -> None:
+    written = OWN_FORMS[form](OWN)
+    assert shows(written, OWN)
+    left = redact(f"before {written} after", OWN, is_answer)
+    assert MASK in left
+    assert not shows(left, OWN)
+    assert left.startswith("before")
+    assert left.endswith("after")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("is_answer", [False, True])
+def test_an_id_of_somebody_else_is_found_by_its_form(form: str, is_answer: bool) -> None:
+    left = redact(f"before {FORMS[form](OTHER)} after", OWN, is_answer)
+    assert MASK in left
+    assert not shows(left, OTHER)
+
+
+def test_doubled_ids_are_one_and_short_ones_stand_alone() -> None:
+    assert redact(f"{OWN} here", f"{OWN},{OWN}") == f"{MASK} here"
+    assert redact("is A12B3 there", "A12B3", is_answer=True) == f"is {MASK} there"
+    assert redact("is xA12B3 there", "A12B3", is_answer=True) == "is xA12B3 there"
+    assert redact("gate A1", "A1", is_answer=True) == "gate A1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "alarm_name",
+        "My ACCOMMODATION, please",
+        "ACCOMMODATION_ADDRESS",
+        "Address1 and apartment2",
+        "airport_terminal_24_hours",
+        "a table at 7:30 pm on March 3rd for 2",
+        "100 % of it & more",
+        "Zürich, São Paulo and 東京",
+        "\U0001f600 fine\n",
+        "",
+    ],
+)
+def test_what_people_write_stays(text: str) -> None:
+    assert redact(text, OWN, is_answer=True) == text
+
+
+HOSTILE = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
+    ["\0", "_", "é", "\n", "%", "&#", "\\u", "\\", "=", '"', ",", "A", "a1", "\u200b", "\ufeff", "%4", "&#6"]
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(HOSTILE, st.sampled_from(sorted(OWN_FORMS)), HOSTILE)
+@example("&#", "plain", "")
+@example("\\", "lower", "0")
+@example("%4", "with zeros", "1")
+def test_wherever_it_stands_it_is_not_shown(before: str, form: str, after: str) -> None:
+    left = redact(f"{before}{OWN_FORMS[form](OWN)}{after}", OWN)
+    assert not shows(left, OWN)
+    assert redact(left, OWN) == left
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(max_size=60))
+def test_any_text_is_taken(text: str) -> None:
+    once = redact(text)
+    assert redact(once) == once
+
+
+def test_what_is_withheld_says_how_long_it_was_and_nothing_else() -> None:
+    one, other = (withheld(b"a worker key of tests", f"row of {each}") for each in (OWN, OTHER))
+    assert re.fullmatch(
+        r"\[not shown, for a worker id may be anywhere in it: 21 characters, keyed hash [0-9a-f]{16}\]", one
+    )
+    assert one != other
+    assert withheld(b"another key of the tests", f"row of {OWN}") != one
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table(sample: Path) -> list[list[str]]:
+    with (sample / "crowd/names.csv").open(newline="", encoding="utf-8") as handle:
+        return list(csv.reader(handle))
+
+
+def as_csv(rows: list[list[str]]) -> str:
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows(rows)
+    return out.getvalue()
+
+
+def everything(folder: Path) -> dict[str, str]:
+    """Name to all that can be read in each file, of Parquet the values."""
+    found = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if path.suffix == ".parquet":
+            found[path.name] = json.dumps(pq.read_table(path).to_pylist(), default=str, ensure_ascii=False)
+        found[str(path.relative_to(folder))] = path.read_bytes().decode("latin-1")
+    return found
+
+
+def ids_of(found: dict[str, str], ids: set[str]) -> set[tuple[str, str]]:
+    """(file, id) of every id that stands in a file, with anything or nothing between its letters."""
+    shown = set()
+    for name, text in found.items():
+        packed = re.sub(r"[^a-z0-9]", "", text.lower())
+        shown |= {(name, each) for each in ids if each.lower() in packed}
+    return shown
+
+
+def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog) -> None:  # type: ignore[no-untyped-def]
+    caplog.set_level(logging.DEBUG)
+    head, rows = table[0], [list(row) for row in table[1:31]]
+    worker = head.index("WorkerId")
+    answers = [i for i, name in enumerate(head) if name.startswith("Answer.")]
+    for n, (row, form) in enumerate(zip(rows, [*OWN_FORMS] * 2, strict=False)):
+        row[worker] = f"A{n:02d}QW{n * 7919 % 10**8:08d}Z"
+        filled = next((i for i in answers if row[i].strip()), answers[0])
+        row[filled] = OWN_FORMS[form](row[worker])
+        if form in FORMS and n % 2:  # and that of somebody else
+            row[answers[-1]] = FORMS[form](rows[0][worker])
+    ids = {row[worker] for row in rows}
+    good, bad = as_csv([head, *rows]), as_csv(rows[:19])
+    one_more = as_csv([[*row, row[worker]] for row in rows[:3]]).replace('"', "")
+    (tmp_path / "mixed.csv").write_bytes(
+        good.encode()
+        + bad.encode("utf-16")  # an export appended to another
+        + one_more.encode()
+        + b'"'
+        + rows[4][worker].encode()
+        + b"\xff\xe9"
+        + rows[5][worker].lower().encode()
+        + b"\n"
+    )
+    odd = [{"Answer": f"<a>{rows[0][worker]}"}, {"Answer": ""}, {"x": [rows[1][worker].lower()]}]
+    lines = [
+        json.dumps({"AssignmentId": f"3JSON{n}", "WorkerId": row[worker], "RequesterAnnotation": row[worker], **more})
+        for n, (row, more) in enumerate(zip(rows, odd, strict=False))
+    ]
+    lines += [f'{{"WorkerId": "{rows[0][worker]}"', f'["{rows[1][worker]}"]', f'{{"workerid":"{rows[2][worker]}"}}']
+    (tmp_path / "lines.jsonl").write_text("\n".join(lines))
+    swapped = [list(row) for row in rows[:3]]
+    for row in swapped:
+        at = head.index("AssignmentId")
+        row[at], row[worker] = row[worker], row[at]
+    (tmp_path / "swapped.csv").write_text(as_csv([head, *swapped]))
+    out = tmp_path / "out"
+    files = [str(tmp_path / name) for name in ("mixed.csv", "lines.jsonl", "swapped.csv")]
+    main(["compose", "--schemas", str(sample), "--responses", *files, "--output", str(out)])
+    assert len((out / "dead_letters.jsonl").read_text().splitlines()) >= 25
+    printed = capsys.readouterr()
+    found = everything(out) | {"printed": printed.out + printed.err + caplog.text}
+    assert ids_of(found, ids) == set()
+    texts = pq.read_table(out / "responses.parquet").to_pylist()
+    assert sum(MASK in row["text"] for row in texts) >= 20
+    assert {row["reason"] for row in texts if MASK in row["text"]} <= {"worker_id", "same_answer", "too_fast"}
+    for row in texts:
+        assert not any(shows(row["text"], each) for each in ids), row["text"]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.binary(max_size=30),
+    st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "latin-1"]),
+    st.binary(max_size=30),
+    st.sampled_from(["upper", "lower"]),
+)
+def test_rows_of_any_bytes_keep_the_id(before: bytes, encoding: str, after: bytes, case: str) -> None:
+    """The row may be cut, be of another encoding, or have any bytes around the id."""
+    from parapet.schemas.responses import DeadLetter
+    from parapet.transforms.crowd.ingest.api_assignments import read_assignments
+    from parapet.transforms.crowd.ingest.batch_csv import read_batch
+    from parapet.transforms.crowd.redaction import without_ids
+
+    key = b"a worker key of the tests"
+    written = (OWN if case == "upper" else OWN.lower()).encode(encoding)
+    row = before + written + after + b"\n"
+    header = b"AssignmentId,WorkerId,Answer.slot_0\n"
+    for read in (
+        read_batch(io.BytesIO(header + row), "f.csv", key),
+        read_assignments(io.BytesIO(b"{}\n" + row), "f.jsonl", key),
+    ):
+        for record in read:
+            if isinstance(record, DeadLetter):
+                said = "".join((without_ids(record).key, without_ids(record).reason, without_ids(record).payload))
+            else:
+                said = repr(record.answers) + record.assignment_id
+            packed = re.sub(r"[^a-z0-9]", "", said.lower())
+            assert OWN.lower() not in packed, said
