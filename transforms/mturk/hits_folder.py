@@ -77,7 +77,8 @@ def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up:
     try:
         records = [msgspec.json.decode(line, type=PageRecord) for line in path.read_bytes().splitlines()]
         terms = msgspec.convert(json.loads((Path(folder) / "plan.json").read_bytes())["terms"], Terms, strict=False)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError) as error:
+        hits = [Hit(record, folder, _fee(record, terms)) for record in records]
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError, msgspec.MsgspecError) as error:
         raise InputError(f"cannot be read: {error}; run 'parapet hits' again", path) from None
     if not records:
         raise InputError("there is no HIT in this folder", path)
@@ -88,7 +89,7 @@ def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up:
             "or say --allow_extra_fee",
             path,
         )
-    return [Hit(record, folder, _fee(record, terms)) for record in records]
+    return hits
 
 
 def _fee(record: PageRecord, terms: Terms) -> Decimal:
