@@ -121,7 +121,7 @@ def _read(path: str) -> dict[str, Judgement]:
         row = _parse(line)
         if row is not None:
             found[row[0]] = row[1]
-        elif line and not line.startswith("["):  # a line cut off by a kill begins so
+        elif line.strip("\0") and not line.startswith("["):  # a line cut off by a kill, or a power failure, begins so
             raise InputError("is not a line of a cache of judgements: name another file", path, f"line {number}")
     return found
 

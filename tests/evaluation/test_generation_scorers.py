@@ -57,7 +57,9 @@ def test_another_model_is_asked_itself(tmp_path: Path) -> None:
 def test_what_a_kill_cut_off_is_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "judgements.jsonl"
     first = Cached(Counting(), str(path)).entailment(PAIRS)
-    for cut in (path.read_text()[:-1], path.read_text()[:-20]):
+    whole = path.read_text()
+    without_power = "".join(whole.splitlines(keepends=True)[:-1]) + "\0" * 80
+    for cut in (whole[:-1], whole[:-20], whole[:-20] + "\0" * 20, without_power):
         path.write_text(cut)
         for _ in range(2):  # the line that was cut off stays, and what follows is whole
             assert Cached(Counting(), str(path)).entailment(PAIRS) == first

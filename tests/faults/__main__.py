@@ -31,6 +31,7 @@ def main() -> int:
     parser.add_argument("--commands", nargs="+", default=["compose", "perturb", "release", "suite"])
     parser.add_argument("--before", nargs="+", choices=BEFORE, default=BEFORE, help="what is in the output's place")
     parser.add_argument("--minutes", type=float, default=600, help="time for each command")
+    parser.add_argument("--reverse", action="store_true", help="the last point first")
     args = parser.parse_args()
     place = library()
     if place is None:
@@ -50,7 +51,8 @@ def main() -> int:
                 for over in [before == BEFORE[1] for before in args.before if before == BEFORE[0] or known[name].other]:
                     trial = Trial(machine, known[name], root / name, over, reading[name])
                     results, end = [], time.monotonic() + 60 * args.minutes
-                    for point in [*kills(trial, args.kills), *failures(trial, args.failures)]:
+                    points = [*kills(trial, args.kills), *failures(trial, args.failures)]
+                    for point in points[::-1] if args.reverse else points:
                         if time.monotonic() > end:
                             break
                         result = trial.run(point)
