@@ -399,6 +399,8 @@ def _reason(error: BaseException) -> str:
     """The last line that says something; Beam wraps a worker's traceback in the message."""
     if (mark := "parapet.schemas.errors.UserCodeError: ") in str(error):  # which has a traceback of its own
         return str(error).rpartition(mark)[2].partition(" [while running")[0]
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename2 or error.filename}: {error.strerror}"
     if runners.LOST in str(error) or "Channel closed prematurely" in str(error):
         return runners.LOST
     if details := re.findall(r'details = "(.*)"', str(error)):  # gRPC's, of who could not be reached

@@ -188,12 +188,12 @@ def act(config: Config) -> int:
 
 def _write_template(config: Config) -> int:
     from parapet.evaluation.board.submission import FILE, template
+    from parapet.transforms import durable
 
     path = config.output / FILE
     if path.exists():
         raise InputError("is there already", path)
-    config.output.mkdir(parents=True, exist_ok=True)
-    path.write_text(template(config.released.of, config.setting.tasks, datetime.date.today()), encoding="utf-8")
+    durable.write(path, template(config.released.of, config.setting.tasks, datetime.date.today()).encode())
     say(f"{path}: fill it in, and put the predictions beside it")
     return 0
 
