@@ -77,6 +77,17 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
+def test_a_training_keeps_its_state_in_its_folder(
+    toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "state.pt").write_bytes(b"of others")
+    (tmp_path / "out/.training").symlink_to(tmp_path, target_is_directory=True)
+    assert train(flags(toy / "corpus", tmp_path / "out", "--epochs", "1")) == 1
+    assert "out/.training: leads outside of the output folder by a link: remove the link" in capsys.readouterr().err
+    assert (tmp_path / "state.pt").read_bytes() == b"of others"
+
+
 def test_held_out_dialogues_choose_instead_of_dev(toy: Path, tmp_path: Path) -> None:
     assert train(flags(toy / "corpus", tmp_path, "--held_out", "0.3", "--epochs", "1")) == 0
     assert {one["flag"] for one in json.loads((tmp_path / "run.json").read_text())["inputs"]} == {"train"}

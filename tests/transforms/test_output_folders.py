@@ -6,11 +6,13 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from folders import files_of
 
+from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
 
@@ -156,3 +158,43 @@ def test_what_was_published_may_be_published_again(tmp_path: Path) -> None:
     assert files.begin_publishing(str(tmp_path), manifest, token) == []
     files.finish_publishing(str(tmp_path), manifest, token)
     assert files_of(tmp_path) == before
+
+
+# --- what commands keep beside their outputs -------------------------------------------------------------------------
+
+LINKED = [
+    (".suite", ["suite", "sample"]),
+    ("scores", ["leaderboard", "--release", "{}", "--submissions", "{}"]),
+]
+
+
+@pytest.mark.parametrize(("name", "command"), LINKED)
+def test_a_command_follows_no_link_out_of_its_folder(
+    tmp_path: Path, outside: Path, name: str, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, output = files_of(outside), tmp_path / "out"
+    output.mkdir()
+    (output / name).symlink_to(outside, target_is_directory=True)
+    (tmp_path / "given").mkdir()
+    words = [word.format(tmp_path / "given") for word in command]
+    assert main([*words, "--output", str(output)]) == 2
+    assert f"{output / name}: leads outside of the" in capsys.readouterr().err
+    assert files_of(outside) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "command"),
+    [("release", "release", ("release", "build")), ("train/v1", "train", ("train", "tiny_dst"))],
+)
+def test_a_suite_clears_nothing_away_outside_of_its_folder(
+    tmp_path: Path, outside: Path, name: str, link: str, command: tuple[str, ...]
+) -> None:
+    from parapet.pipelines.suite.state import State
+    from parapet.pipelines.suite.steps import Step
+
+    before, output = files_of(outside), tmp_path / "out"
+    output.mkdir()
+    (output / link).symlink_to(outside, target_is_directory=True)
+    with suppress(InputError):
+        State(output).started(Step(name=name, command=command, options={}, place=""), "", [])
+    assert files_of(outside) == before

@@ -96,6 +96,8 @@ def publish(staging: str, folder: str) -> None:
         except OSError as error:
             raise InputError(f"cannot be published: {error.strerror}", folder) from None
         return
+    move([(join(staging, MANIFEST), join(folder, MANIFEST))])  # without checksums it says that this is half a release
+    paths.remove(MANIFEST)
     for i in range(0, len(paths), _AT_ONCE):
         move([(join(staging, path), join(folder, path)) for path in paths[i : i + _AT_ONCE]])
     move([(join(staging, SUMS), join(folder, SUMS))])

@@ -21,6 +21,8 @@ from parapet.schemas.layout import sample_root
 
 
 class _Server(HTTPServer):
+    request_queue_size = 64  # of connections that wait: one that finds no room is tried again after a second
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up, or is killed, is no news."""
 

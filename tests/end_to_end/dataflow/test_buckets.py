@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -22,6 +23,7 @@ from dataflow.processes import start
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
+from parapet.schemas.published import check_published
 from parapet.transforms import files
 
 
@@ -143,9 +145,66 @@ def test_cut_off_at_any_step_of_publishing(bucket: Bucket, monkeypatch: pytest.M
         if "run.json" in standing:
             for path, facts in json.loads(standing["run.json"])["files"].items():
                 assert hashlib.sha256(standing[path]).hexdigest() == facts["sha256"], f"cut off at {k}"
+        refused = reason_of(output) or reason_of(f"{output}/v2/schema.json")
+        assert ("run.json" in standing) == (refused == ""), f"cut off at {k}"
+        assert refused in ("", "a run of 'parapet compose' was broken off here: run that command again to finish it")
         publish(output, OTHERS)
         assert bucket.tree(prefix).keys() == {*OTHERS, "run.json"}, f"cut off at {k}"
     assert k > 15
+
+
+def reason_of(place: str) -> str:
+    """Why an input is refused; empty where it is read."""
+    try:
+        check_published(place)
+    except InputError as error:
+        return error.reason
+    return ""
+
+
+def test_what_is_read_from_a_bucket_is_whole(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = f"{bucket.url}/read"
+    publish(output, {**CONTENTS, "v1/test/schema.json": b"[2]"})
+    for place in (output, f"{output}/", f"{output}/v1", f"{output}/v1/test/schema.json", f"{output}/review.csv"):
+        found = check_published(place)
+        assert found is not None, place
+        assert found.folder == output
+    assert check_published(f"{bucket.url}/sgd/test") is None
+    assert check_published("gs://no-such-bucket/out") is None
+    bucket.write("read/v1/test/dialogues_001.json", b"[]")
+    bucket.write("read/other/run.json", b"{}")
+    bucket.write("read/other/schema.json", b"[]")
+    refused = "is not of the run of 'parapet compose' that wrote this folder (run.json): move it away"
+    assert [reason_of(f"{output}{below}") for below in ("", "/v1", "/v1/test", "/review.csv")] == [refused] * 3 + [""]
+    bucket.write("read/v1/test/schema.json", b"[2, 3]")
+    assert reason_of(f"{output}/v1").startswith("is not as 'parapet compose' wrote it")
+    FileSystems.delete([f"{output}/v1/schema.json"])
+    assert reason_of(f"{output}/v1").startswith("is not there, though 'parapet compose' wrote it")
+    FileSystems.rename([f"{output}/run.json"], [f"{output}/.run.previous.json"])
+    assert main(["few_shot", "--sgd", f"{output}/v1", "--output", f"{bucket.url}/x", "--quiet"]) == 2
+
+
+@pytest.mark.thorough
+def test_a_run_does_not_publish_where_another_has_begun(bucket: Bucket) -> None:
+    """A bucket has no locks. The first run is told, whether the second has ended or not."""
+    output = f"{bucket.url}/two"
+
+    def stage(contents: dict[str, bytes]) -> tuple[dict[str, Any], str]:
+        files.prepare(output, "compose")
+        written = [files.write_staged(output, path, data) for path, data in contents.items()]
+        return files.manifest_of({"pipeline": "compose"}, {}, written), files._tokens[output]
+
+    first, others = stage(CONTENTS), stage(OTHERS)
+    for _ in range(2):
+        with pytest.raises(InputError, match="another run has begun to write here: let it end, then run this again"):
+            files.begin_publishing(output, *first)
+        with pytest.raises(InputError, match="another run has begun to write here"):
+            files.finish_publishing(output, *first)
+        files.publish(output, others[0])
+        assert bucket.tree("two").keys() == {*OTHERS, "run.json"}
+    assert files.begin_publishing(output, *others) == []
+    files.finish_publishing(output, *others)  # as a runner does that has not heard of the first time
+    assert bucket.tree("two").keys() == {*OTHERS, "run.json"}
 
 
 def test_what_somebody_changed_is_not_replaced(bucket: Bucket) -> None:

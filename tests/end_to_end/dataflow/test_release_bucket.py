@@ -10,9 +10,11 @@ import pytest
 import requests
 from folders import files_of
 
+import parapet
 from dataflow.bucket import Bucket
 from dataflow.commands import RELEASE_OF_TEST
 from parapet.pipelines.main import main
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
 
@@ -80,6 +82,10 @@ def test_cut_off_at_any_step_of_publishing(bucket: Bucket, local: Path, monkeypa
             assert {name: standing.get(name) for name in expected if "latest" not in name} == {
                 name: data for name, data in expected.items() if "latest" not in name
             }
+        elif any(name.startswith("sample/1.0.0/") for name in standing):
+            for place in ("", "/sgd/original", "/sgd/original/test"):
+                with pytest.raises(InputError, match="the release is not whole, it has no SHA256SUMS"):
+                    parapet.load_corpus(f"{bucket.url}/{prefix}/sample/1.0.0{place}")
         assert build(bucket.url, f"{bucket.url}/{prefix}") in (0, 2)
         if "sample/1.0.0/SHA256SUMS" not in standing:
             assert bucket.tree(prefix) == expected, k
