@@ -25,7 +25,6 @@ import beam_memo
 from fuzzing import seeds
 from fuzzing.running import Workshop
 from fuzzing.targets import ALL, Target
-
 from parapet.pipelines.dispatch import PIPELINES
 
 MEMORY = 12 * 2**30  # bytes of addresses that a process may have; an eighth of it is used
