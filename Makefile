@@ -2,17 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-# uv installs in half a minute what takes pip four; where it cannot be had, or finds less than pip, pip does. An egg-info
-# that an older build left here would hide the entry points of this one.
-INSTALL = rm -rf *.egg-info; { $(PIP) install -q 'uv>=0.7,<1' && $(BIN)/uv pip install -q --python $(BIN)/python -e '.$(EXTRAS)'; } \
-  2>/dev/null || $(PIP) install -q --no-compile -e '.$(EXTRAS)'
-
-# The tests and the demo need no GPU: unasked, both would take a build of several GB. Where that index is out of reach,
-# pip looks where its settings say.
-TORCH := $(PIP) install -q --no-compile --retries 0 --timeout 15 --index-url https://download.pytorch.org/whl/cpu \
-  'torch>=2.6,<2.14' 2>/dev/null || $(PIP) install -q --no-compile 'torch>=2.6,<2.14'
+# What is installed is locked, with hashes: requirements/.
+INSTALL = requirements/install.sh $(VENV)
+LOCKS := $(wildcard requirements/*.txt)
 
 FOLDERS := schemas transforms local_mturk evaluation pipelines crowd_templates
 TYPES := build/types/parapet
@@ -20,7 +13,7 @@ TYPES := build/types/parapet
 NO_MKDOCS_2_WARNING := 1
 export NO_MKDOCS_2_WARNING
 
-.PHONY: demo demo-core docs test test-all test-machines test-faults fuzz lint style types bench notebooks clean help
+.PHONY: demo demo-core docs test test-all test-machines test-faults fuzz lint style types bench notebooks lock audit sbom clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
@@ -34,6 +27,9 @@ help:
 	@echo "make docs   the documentation site: build/site/index.html"
 	@echo "make notebooks  execute docs/notebooks and keep the outputs"
 	@echo "make bench  the benchmarks' tables (minutes)"
+	@echo "make lock   renew the versions and hashes in requirements/ from the ranges of setup.py"
+	@echo "make audit  look for known vulnerabilities in what is locked (asks the network)"
+	@echo "make sbom   the bill of materials of what is locked: build/sbom.cdx.json"
 	@echo "make clean  remove .venv and what the demo wrote"
 
 $(BIN)/python:
@@ -41,25 +37,20 @@ $(BIN)/python:
 	  { echo "Parapet needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: setup.py | $(BIN)/python
-	$(INSTALL)
+$(VENV)/.core: setup.py $(LOCKS) | $(BIN)/python
+	$(INSTALL) core
 	@touch $@
 
-$(VENV)/.demo: EXTRAS = [speech,models]
-$(VENV)/.demo: setup.py | $(BIN)/python
-	$(TORCH)
-	$(INSTALL)
+$(VENV)/.demo: setup.py $(LOCKS) | $(BIN)/python
+	$(INSTALL) demo '[speech,models]'
 	@touch $@ $(VENV)/.core
 
-$(VENV)/.test: EXTRAS = [test,lint,docs]
-$(VENV)/.test: setup.py | $(BIN)/python
-	$(TORCH)
-	$(INSTALL)
+$(VENV)/.test: setup.py $(LOCKS) | $(BIN)/python
+	$(INSTALL) test '[test,lint,docs]'
 	@touch $@ $(VENV)/.demo $(VENV)/.docs $(VENV)/.core
 
-$(VENV)/.docs: EXTRAS = [docs]
-$(VENV)/.docs: setup.py | $(BIN)/python
-	$(INSTALL)
+$(VENV)/.docs: setup.py $(LOCKS) | $(BIN)/python
+	$(INSTALL) docs '[docs]'
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.demo
@@ -109,6 +100,24 @@ notebooks: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
+
+lock: $(VENV)/.core
+	$(BIN)/python requirements/lock.py
+
+# pip-audit asks the Python Packaging Advisory Database: it needs the network.
+$(VENV)/.audit: $(LOCKS) | $(VENV)/.core
+	$(BIN)/uv venv -q --python $(BIN)/python $(VENV)/audit --clear
+	$(BIN)/uv pip install -q --python $(VENV)/audit/bin/python --require-hashes -r requirements/audit.txt
+	@touch $@
+
+audit: $(VENV)/.audit
+	$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes -r requirements/all.txt
+
+sbom: build/sbom.cdx.json
+
+build/sbom.cdx.json: $(VENV)/.audit setup.py requirements/sbom.py
+	@mkdir -p build
+	$(VENV)/audit/bin/python requirements/sbom.py requirements/all.txt $@
 
 clean:
 	rm -rf $(VENV) demo-output bench-output

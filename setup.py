@@ -46,6 +46,7 @@ AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
 # Versions after 0.1.0 fetch their model while they run; the library is used without what the package imports.
 MOONSHINE = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "moonshine-voice>=0.0.59,<0.1"]
 MTURK = ["boto3>=1.35,<2"]
+SIGN = ["cryptography>=44", "sigstore>=4,<5"]  # the first with deterministic ECDSA
 PANDAS = ["pandas>=2.2,<2.4"]  # in a notebook Beam 2.77 imports its data frames, which do not know pandas 3
 NOTEBOOKS = [
     *PANDAS,
@@ -63,6 +64,7 @@ TEST = [
     *SPEECH,
     *AZURE,
     *HUB,
+    *SIGN,
     "datasets>=3,<6",
     "gcp-storage-emulator>=2024,<2027",
     "hypothesis>=6.100,<7",
@@ -148,6 +150,7 @@ setup(
         "mturk": MTURK,
         "notebooks": NOTEBOOKS,
         "pandas": PANDAS,
+        "sign": SIGN,
         "speech": SPEECH,
         "test": TEST,
     },

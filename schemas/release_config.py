@@ -20,6 +20,7 @@ CONFIG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 # OWNER/NAME of a repository of the Hugging Face Hub (the rules of huggingface_hub's validate_repo_id).
 HUB = re.compile(r"(?=.{3,96}\Z)(?!.*(?:--|\.\.|\.git\Z))\w(?:[\w.\-]*\w)?/\w(?:[\w.\-]*\w)?", re.ASCII)
+KEY = re.compile(r"sha256:[0-9a-f]{64}")
 NO_LICENCE = "LicenseRef-not-given"  # of a suite's release, until somebody gives it a licence
 RESERVED = ("schemas", "paraphrases", "all", "default")
 
@@ -103,6 +104,25 @@ class Statistics(msgspec.Struct, forbid_unknown_fields=True):
     name: str
 
 
+class Signing(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Who signs the release: the manifest says so, and then a signature that is taken away is missed.
+
+    Attributes:
+      key: a public key, ``sha256:`` and the SHA-256 of its DER form.
+      identity: without a key of one's own: an e-mail address, or the URL of a workflow.
+      issuer: the URL of the OpenID Connect provider that vouches for the identity.
+    """
+
+    key: str = ""
+    identity: str = ""
+    issuer: str = ""
+
+    @property
+    def who(self) -> str:
+        """It in words."""
+        return f"the key {self.key}" if self.key else f"{self.identity} ({self.issuer})"
+
+
 class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The whole of ``release.toml``.
 
@@ -118,6 +138,7 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
       licence_file: text of the licence, where it is not one that Parapet knows by name.
       allow_problems: kinds of faults in the data that are published, counted, as they are.
       shard_mb: JSON megabytes that go into one Parquet file.
+      signing: who will sign it with ``release sign``, or with Sigstore's client.
       hub: OWNER/NAME, the dataset repository of the Hugging Face Hub that ``release push`` uploads to.
     """
 
@@ -137,6 +158,7 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     allow_problems: list[str] = []
     shard_mb: int = 64
     hub: str = ""
+    signing: Signing | None = None
     sources: list[Source] = []
     audits: list[Audit] = []
     tables: list[TableInput] = []
@@ -177,6 +199,12 @@ def _problems(config: ReleaseConfig) -> Any:
         yield "shard_mb", "must be 1 or more"
     if config.hub and not HUB.fullmatch(config.hub):
         yield "hub", f"{config.hub!r} is not OWNER/NAME, a dataset repository of the Hugging Face Hub"
+    if (signing := config.signing) is not None:
+        by_key, by_identity = bool(signing.key), bool(signing.identity and signing.issuer)
+        if by_key == by_identity or (by_key and (signing.identity or signing.issuer)):
+            yield "signing", "name a 'key', or an 'identity' with its 'issuer'"
+        elif by_key and not KEY.fullmatch(signing.key):
+            yield "signing.key", "is not sha256: and 64 hexadecimal digits, the SHA-256 of the public key's DER form"
     for i, corpus in enumerate(config.corpora):
         if corpus.name and (not CONFIG_NAME.fullmatch(corpus.name) or corpus.name in RESERVED):
             yield f"corpora[{i}].name", _bad_name(corpus.name)

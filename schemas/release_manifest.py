@@ -6,15 +6,17 @@ from typing import Any
 
 import msgspec
 import orjson
+from msgspec import UNSET, UnsetType
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import parse_json
-from parapet.schemas.release_config import Author, Source
+from parapet.schemas.release_config import Author, Signing, Source
 
 FORMAT = "parapet-release/1"
 
 MANIFEST = "MANIFEST.json"
 SUMS = "SHA256SUMS"
+SIGNATURE = f"{MANIFEST}.sigstore.json"  # of the manifest; neither it nor SHA256SUMS lists it
 CARD = "README.md"
 CROISSANT = "croissant.json"
 CITATION = "CITATION.cff"
@@ -150,6 +152,7 @@ class Manifest(msgspec.Struct):
       known_problems: kind of fault -> n, published as they are.
       code: ``parapet``'s version, and ``sha256`` over its source files.
       created: the date of publication, or nothing.
+      signing: who signs the manifest, if anybody; the signature stands beside it, in ``MANIFEST.json.sigstore.json``.
     """
 
     format: str
@@ -178,6 +181,7 @@ class Manifest(msgspec.Struct):
     rejections: dict[str, int]
     known_problems: dict[str, int]
     files: list[File]
+    signing: Signing | UnsetType = UNSET
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:

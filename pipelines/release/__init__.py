@@ -10,6 +10,7 @@ from parapet.pipelines.dispatch import hand_over
 ACTIONS = {
     "build": "build a release from a release.toml: card, manifest, checksums",
     "verify": "check a release against its checksums, manifest and schemas",
+    "sign": "sign a release with a key of yours",
     "diff": "compare two releases row by row, and suggest a version number",
     "show": "what a release contains",
     "push": "upload a release to the Hugging Face Hub",

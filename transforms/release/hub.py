@@ -23,9 +23,10 @@ import msgspec
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.release_config import VERSION
-from parapet.schemas.release_manifest import SUMS
+from parapet.schemas.release_manifest import SIGNATURE, SUMS
 from parapet.transforms.release.diff.differences import printable
 from parapet.transforms.release.opening import Release
+from parapet.transforms.release.signing import read_signature
 from parapet.transforms.release.versions import parse
 
 if TYPE_CHECKING:
@@ -119,10 +120,12 @@ def find_token() -> str:
 
 
 def sums_of(release: Release) -> dict[str, str]:
-    """The release's files, path to SHA-256: those that SHA256SUMS lists, and itself."""
+    """The release's files, path to SHA-256: those that SHA256SUMS lists, itself, and the signature if there is one."""
     data = release.read(SUMS)
     sums = {path: digest for digest, _, path in (line.partition("  ") for line in data.decode().splitlines())}
-    return {**sums, SUMS: hashlib.sha256(data).hexdigest()}
+    signature = read_signature(release.root)
+    signed = {} if signature is None else {SIGNATURE: hashlib.sha256(signature).hexdigest()}
+    return {**sums, SUMS: hashlib.sha256(data).hexdigest(), **signed}
 
 
 class Hub:

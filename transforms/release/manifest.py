@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import orjson
+from msgspec import UNSET
 
 from parapet.schemas.distribution import code_sha256, parapet_version
 from parapet.schemas.errors import InputError
@@ -64,6 +65,7 @@ def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistic
         rejections=summary.totals("rejection"),
         known_problems=summary.totals("fault"),
         files=summary.files,
+        signing=config.signing or UNSET,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import MANIFEST, SUMS
+from parapet.schemas.release_manifest import MANIFEST, SIGNATURE, SUMS
 from parapet.transforms.release.opening import Release
 from parapet.transforms.release.verify.files import digest_of, is_inside, read_sums, standing_files
 from parapet.transforms.release.verify.findings import Findings
@@ -47,7 +47,7 @@ def standing(release: Release, quick: bool = False) -> Standing:
                 problems[path] = f"its SHA-256 is not that of {SUMS if path == MANIFEST else MANIFEST}"
     if not (release.root / SUMS).is_file():
         problems[SUMS] = "is missing"
-    listed = {*digests, *problems, MANIFEST, SUMS}
+    listed = {*digests, *problems, MANIFEST, SIGNATURE, SUMS}
     for path in sorted(standing_files(release.root, Findings()) - listed):
         problems[path] = f"is not listed in {MANIFEST}"
     digests.pop(MANIFEST, None)  # that two releases have different manifests is no difference of theirs

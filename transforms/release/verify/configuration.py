@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import SINGLE
@@ -52,6 +53,8 @@ def check_configuration(root: Path, manifest: Manifest, found: Findings) -> None
         stated = msgspec.to_builtins(getattr(manifest, field))
         for place in differing(expected, stated, _SHOWN):
             add(place.below(field), f"is {place.new}, but {place.old} by 'configuration'")
+    if (config.signing or UNSET) != manifest.signing:
+        add("signing", "is not that of 'configuration'")
     if config.date is not None and manifest.created != config.date.isoformat():
         add("created", f"is {manifest.created!r}, but {config.date} by 'configuration'")
     if config.date is None and manifest.created and release_date(manifest) != manifest.created:

@@ -14,8 +14,9 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.release_manifest import MANIFEST, SUMS, Manifest
+from parapet.schemas.release_manifest import MANIFEST, SIGNATURE, SUMS, Manifest
 from parapet.transforms.release.opening import Release, latest_version, read_manifest
+from parapet.transforms.release.signing import Trust, problems, read_signature
 from parapet.transforms.release.verify.configuration import check_configuration
 from parapet.transforms.release.verify.documents import check_documents
 from parapet.transforms.release.verify.files import check_files
@@ -48,18 +49,24 @@ def verify(release: Release) -> list[Finding]:
     return _examine(release.root, release.manifest, Findings(), None).findings
 
 
-def examine(root: Path, processes: int | None = None) -> Verification:
+def examine(root: Path, processes: int | None = None, trust: Trust | None = None) -> Verification:
     """Checks the folder of a release, whose manifest may be damaged too.
 
     Args:
       root: as :func:`find_release` gives it.
       processes: how many read side by side; None: one for each core, where the release is large.
+      trust: who must have signed it; None: a signature that is there must be of this manifest.
     """
     found = Findings()
     manifest = None
     if (root / MANIFEST).is_file():  # where it is missing, SHA256SUMS says so
         with found.guard("manifest", MANIFEST):
             manifest = read_manifest(root)
+            with found.guard("signature", SIGNATURE):
+                for reason in problems(
+                    (root / MANIFEST).read_bytes(), read_signature(root), manifest, trust or Trust()
+                ):
+                    found.add("signature", SIGNATURE, "", reason)
     return _examine(root, manifest, found, processes)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from parapet.schemas.release_manifest import MANIFEST, SUMS, File, Manifest
+from parapet.schemas.release_manifest import MANIFEST, SIGNATURE, SUMS, File, Manifest
 from parapet.transforms.release.verify.findings import Findings
 
 Digest = tuple[str, int]  # SHA-256 and size
@@ -42,7 +42,7 @@ def check_files(root: Path, manifest: Manifest | None, found: Findings, digests:
         found.add("checksums", path, "", "is missing")
     # Without checksums the manifest says what belongs here; where neither can be read, nothing does.
     known = expected if sums is not None else {*expected, MANIFEST}
-    for path in sorted(standing - known - {SUMS}):
+    for path in sorted(standing - known - {SUMS, SIGNATURE}):
         if sums is not None or listed is not None:
             found.add("checksums", path, "", f"is not listed in {SUMS if sums is not None else MANIFEST}")
     for path in sorted(standing & expected):

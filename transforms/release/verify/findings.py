@@ -19,7 +19,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     Attributes:
       check: which check found it: ``checksums``, ``manifest``, ``parquet``, ``order``, ``keys``, ``restore``,
-        ``faults``, ``counts``, ``documents``, ``private``.
+        ``faults``, ``counts``, ``documents``, ``private``, ``signature``.
       path: the file at fault, below the release.
       where: the place inside it: ``row 7``, ``dialogue 1_00000``.
       reason: what is wrong.

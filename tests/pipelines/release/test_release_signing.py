@@ -1,0 +1,216 @@
+"""``release sign`` and ``release verify --key``: by whom a release is, in Sigstore's bundle format."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import release_folder as folder
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+from parapet.pipelines.main import main
+from parapet.schemas.release_config import Signing
+from parapet.transforms.release.signing import Trust, fingerprint, problems, sign
+
+SIGNATURE = "MANIFEST.json.sigstore.json"
+PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+
+
+def write_key(path: Path, key: Any, password: bytes = b"") -> Path:
+    encryption: Any = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    path.touch(0o600)
+    path.write_bytes(key.private_bytes(PEM, PKCS8, encryption))
+    public = key.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    path.with_suffix(".pub").write_bytes(public)
+    return path
+
+
+@pytest.fixture(scope="module")
+def key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folder.write_release(tmp_path_factory.mktemp("unsigned"), folder.sample_corpora(1))
+
+
+@pytest.fixture
+def root(pristine: Path, key: ec.EllipticCurvePrivateKey, tmp_path: Path) -> Path:
+    """A release whose manifest names the key, not signed yet; the key is in ``tmp_path``."""
+    shutil.copytree(pristine.parent, tmp_path / "little")
+    name_signer(tmp_path / "little" / "1.0.0", Signing(fingerprint(key.public_key())))
+    write_key(tmp_path / "own.key", key)
+    write_key(tmp_path / "foreign.key", ec.generate_private_key(ec.SECP256R1()))
+    return tmp_path / "little" / "1.0.0"
+
+
+def name_signer(root: Path, signing: Signing) -> None:
+    def change(manifest: Any) -> None:
+        manifest.signing = signing
+        manifest.configuration["signing"] = {k: v for k, v in vars_of(signing).items() if v}
+        text = json.dumps(manifest.configuration, sort_keys=True, separators=(",", ":"))
+        manifest.configuration_sha256 = hashlib.sha256(text.encode()).hexdigest()
+
+    folder.edit_manifest(root, change)
+
+
+def vars_of(signing: Signing) -> dict[str, str]:
+    return {name: getattr(signing, name) for name in ("key", "identity", "issuer")}
+
+
+def test_a_signed_release_is_verified_and_whatever_happens_to_it_is_found(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, foreign = tmp_path / "own.key", tmp_path / "foreign.key"
+    assert main(["release", "verify", str(root)]) == 1
+    assert f"{SIGNATURE}: is missing: MANIFEST.json says that the release is signed by the key sha256:" in (
+        capsys.readouterr().out
+    )
+    assert main(["release", "sign", str(root), "--key", str(foreign)]) == 2
+    assert not (root / SIGNATURE).exists()
+    assert main(["release", "sign", str(root), "--key", str(own)]) == 0
+    signature = (root / SIGNATURE).read_bytes()
+    assert main(["release", "sign", str(root), "--key", str(own)]) == 0
+    assert (root / SIGNATURE).read_bytes() == signature  # the same bytes again
+    text = capsys.readouterr()
+    assert "PRIVATE" not in text.out + text.err
+    assert main(["release", "verify", str(root)]) == 0
+    assert "nobody asked by whom it is" in capsys.readouterr().out
+    assert main(["release", "verify", str(root), "--key", str(own.with_suffix(".pub"))]) == 0
+    assert main(["release", "verify", str(root), "--key", str(foreign.with_suffix(".pub"))]) == 1
+    assert f"{SIGNATURE}: is not by the key sha256:" in capsys.readouterr().out
+
+    # Somebody rewrites the release as a whole, all checksums with it, and signs it with a key of theirs.
+    folder.edit_manifest(root, lambda manifest: manifest.code.update(sha256="0" * 64))
+    assert main(["release", "verify", str(root), "--key", str(own.with_suffix(".pub"))]) == 1
+    assert f"{SIGNATURE}: is of another MANIFEST.json" in capsys.readouterr().out
+    forged = serialization.load_pem_private_key(foreign.read_bytes(), None)
+    assert isinstance(forged, ec.EllipticCurvePrivateKey)
+    (root / SIGNATURE).write_bytes(sign((root / "MANIFEST.json").read_bytes(), forged))
+    assert main(["release", "verify", str(root), "--key", str(own.with_suffix(".pub"))]) == 1
+    assert main(["release", "verify", str(root), "--key", str(foreign.with_suffix(".pub"))]) == 1
+    assert "but MANIFEST.json names the key sha256:" in capsys.readouterr().out
+    # Or takes the signature away, and the manifest's word for it.
+    (root / SIGNATURE).unlink()
+    assert main(["release", "verify", str(root)]) == 1
+    shutil.rmtree(root.parent)
+
+
+def test_an_unsigned_release_is_not_taken_where_a_signature_is_asked_for(
+    pristine: Path, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["release", "verify", str(pristine), "--key", str(tmp_path / "own.pub")]) == 1
+    assert f"{SIGNATURE}: is missing: the release is not signed" in capsys.readouterr().out
+    argv = ["release", "verify", str(pristine), "--identity", "ada@example.org", "--issuer", "https://example.org"]
+    assert main(argv) == 1
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="another program that checks signatures")
+def test_openssl_verifies_what_is_signed(key: ec.EllipticCurvePrivateKey, tmp_path: Path) -> None:
+    write_key(tmp_path / "own.key", key)
+    bundle = json.loads(sign(b"{}\n", key))
+    assert bundle["mediaType"] == "application/vnd.dev.sigstore.bundle.v0.3+json"
+    (tmp_path / "signature").write_bytes(base64.b64decode(bundle["messageSignature"]["signature"]))
+    (tmp_path / "data").write_bytes(b"{}\n")
+    argv = ["openssl", "dgst", "-sha256", "-verify", "own.pub", "-signature", "signature", "data"]
+    assert subprocess.run(argv, cwd=tmp_path, capture_output=True, check=True).stdout == b"Verified OK\n"
+    der = subprocess.run(
+        ["openssl", "pkey", "-pubin", "-in", "own.pub", "-outform", "DER"], cwd=tmp_path, capture_output=True
+    )
+    assert fingerprint(key.public_key()) == f"sha256:{hashlib.sha256(der.stdout).hexdigest()}"
+    assert base64.b64decode(bundle["verificationMaterial"]["publicKey"]["hint"]) == hashlib.sha256(der.stdout).digest()
+
+
+def test_keys_that_are_not_taken(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own.key"
+
+    def refused(action: str, path: Path) -> str:
+        assert main(["release", action, str(root), "--key", str(path)]) == 2
+        return capsys.readouterr().err
+
+    assert "there is no such file" in refused("sign", tmp_path / "none")
+    write_key(tmp_path / "x.key", ed25519.Ed25519PrivateKey.generate()).with_suffix(".pub").chmod(0o600)
+    assert "is no private key" in refused("sign", tmp_path / "x.pub")
+    assert "is a key of another kind" in refused("sign", tmp_path / "x.key")
+    assert "is a key of another kind" in refused(
+        "sign", write_key(tmp_path / "p384.key", ec.generate_private_key(ec.SECP384R1()))
+    )
+    assert "is a private key: give the public one" in refused("verify", own)
+    assert "is a key of another kind" in refused("verify", tmp_path / "p384.pub")
+    (tmp_path / "junk").touch(0o600)
+    assert "is no private key" in refused("sign", tmp_path / "junk")
+    assert "is no public key" in refused("verify", tmp_path / "junk")
+    own.chmod(0o640)
+    assert "others may read this private key" in refused("sign", own)
+    secret = write_key(tmp_path / "secret.key", ec.generate_private_key(ec.SECP256R1()), b"open sesame")
+    assert "is encrypted: set PARAPET_SIGNING_PASSWORD" in refused("sign", secret)
+    monkeypatch.setenv("PARAPET_SIGNING_PASSWORD", "wrong horse")
+    text = refused("sign", secret)
+    assert "its password is another one" in text
+    assert "horse" not in text
+    monkeypatch.setenv("PARAPET_SIGNING_PASSWORD", "open sesame")
+    assert "but the release is to be signed by the key sha256:" in refused("sign", secret)
+
+
+@pytest.mark.parametrize(
+    "bundle",
+    [b"", b"{}", b"[" * 5000, b'{"mediaType": 1}', b"\xff", b"null"],
+    ids=["empty", "object", "deep", "kind", "bytes", "null"],
+)
+def test_a_signature_that_is_none(pristine: Path, bundle: bytes) -> None:
+    data = (pristine / "MANIFEST.json").read_bytes()
+    assert list(problems(data, bundle, folder.manifest_of(pristine), Trust())) == [
+        "is no signature in Sigstore's bundle format"
+    ]
+
+
+def test_a_damaged_signature(pristine: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    data, manifest = (pristine / "MANIFEST.json").read_bytes(), folder.manifest_of(pristine)
+    public = key.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    bundle = json.loads(sign(data, key))
+    text = bundle["messageSignature"]["signature"]
+    for changed in (text[4:], "", text[:8] + ("A" if text[8] != "A" else "B") + text[9:]):
+        bundle["messageSignature"]["signature"] = changed
+        (reason,) = problems(data, json.dumps(bundle).encode(), manifest, Trust(public))
+        assert re.match("is not by the key sha256:|is no signature in Sigstore's", reason)
+
+
+@pytest.mark.thorough
+def test_a_key_is_no_identity(
+    pristine: Path, key: ec.EllipticCurvePrivateKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # Sigstore's client keeps its root of trust there
+    data, manifest = (pristine / "MANIFEST.json").read_bytes(), folder.manifest_of(pristine)
+    trust = Trust(identity="ada@example.org", issuer="https://accounts.example.org")
+    (reason,) = problems(data, sign(data, key), manifest, trust)
+    assert reason.startswith("is not by ada@example.org (https://accounts.example.org): ")
+    assert logging.getLogger("sigstore").level == logging.ERROR
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--identity", "a@b.c"], "--identity: goes with --issuer"),
+        (["--issuer", "https://x"], "--identity: goes with --issuer"),
+        (["--key", "own.pub", "--identity", "a@b.c", "--issuer", "x"], "--key: is one way to sign, --identity another"),
+        (["--trust_root", "x"], "--trust_root: goes with --identity"),
+        (["--identity", "a@b.c", "--issuer", "x", "--trust_root", "none"], "none: --trust_root: there is no such file"),
+    ],
+)
+def test_flags_that_do_not_go_together(
+    flags: list[str], reason: str, pristine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["release", "verify", str(pristine), *flags]) == 2
+    assert reason in capsys.readouterr().err

@@ -1,0 +1,100 @@
+"""requirements/: what is locked fits setup.py, is exact, has hashes, and is what ``make``, images and CI install."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import setuptools
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "requirements").glob("*.txt"))
+EXTRAS = {"core": [], "demo": ["models", "speech"], "docs": ["docs"], "gcp": ["gcp"], "test": ["test", "lint", "docs"]}
+HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}")
+
+
+def locked(path: Path) -> dict[str, list[Requirement]]:
+    """Canonical name to the requirements, several where markers tell them apart; each exact and with hashes."""
+    found: dict[str, list[Requirement]] = {}
+    lines = path.read_text().splitlines()
+    assert lines[0].endswith("Made by 'make lock' from setup.py; do not edit.")
+    text = "\n".join(lines[1:]).replace(" \\\n", "\n")
+    for package in re.findall(r"^\S.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL):
+        first, *hashes = package.rstrip().splitlines()
+        requirement = Requirement(first)
+        assert re.fullmatch(r"==[^,*]+", str(requirement.specifier)), first
+        assert hashes, first
+        assert all(HASH.fullmatch(line) for line in hashes), first
+        found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    return found
+
+
+@pytest.fixture(scope="module")
+def setup() -> dict[str, Any]:
+    """What setup.py tells setuptools."""
+    given: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setuptools, "setup", lambda **found: given.update(found))
+        patch.chdir(ROOT)
+        runpy.run_path(str(ROOT / "setup.py"))
+    return given
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_versions_are_exact_with_hashes_and_the_same_in_all_files(path: Path) -> None:
+    everything = locked(ROOT / "requirements" / "all.txt")
+    for name, requirements in locked(path).items():
+        for requirement in requirements if name in everything else ():
+            assert str(requirement.specifier) in {str(one.specifier) for one in everything[name]}, name
+
+
+def test_everything_that_setup_asks_for_is_locked_within_its_range(setup: dict[str, Any]) -> None:
+    wanted = {"all": sorted(setup["extras_require"]), **EXTRAS}
+    assert {path.stem for path in FILES} == {*wanted, "audit", "dist", "tools", "torch", "torch-cpu"}
+    for name, extras in wanted.items():
+        found = locked(ROOT / "requirements" / f"{name}.txt")
+        texts = [*setup["install_requires"], *(text for extra in extras for text in setup["extras_require"][extra])]
+        for requirement in map(Requirement, texts):
+            key = canonicalize_name(requirement.name)
+            if key == "torch" and name != "all":  # installed before the others, from a file of its own
+                assert key not in found
+                continue
+            assert key in found, f"{name}: {requirement}: make lock"
+            versions = [one.specifier for one in found[key]]
+            for version in versions:
+                text = str(version).removeprefix("==")
+                assert requirement.specifier.contains(text, prereleases=True), f"{name}: {requirement}: make lock"
+
+
+def test_torch_is_locked_in_both_builds(setup: dict[str, Any]) -> None:
+    (wanted,) = [Requirement(text) for text in setup["extras_require"]["models"] if text.startswith("torch")]
+    for name in ("torch", "torch-cpu"):
+        (requirement,) = locked(ROOT / "requirements" / f"{name}.txt")["torch"]
+        assert wanted.specifier.contains(str(requirement.specifier).removeprefix("=="))
+    assert [*locked(ROOT / "requirements" / "torch-cpu.txt")] == ["torch"]
+    assert not any(re.match("nvidia-|cuda-|triton", name) for name in locked(ROOT / "requirements" / "test.txt"))
+
+
+def test_images_and_workflows_install_nothing_else() -> None:
+    """Whatever pip or uv installs by name is locked with hashes, or is the project itself."""
+    places = [ROOT / "Dockerfile", ROOT / "docker" / "user.Dockerfile", ROOT / "Makefile"]
+    places += sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    for path in places:
+        text = path.read_text().replace("\\\n", " ")
+        for line in re.findall(r".*\bpip\S* install .*", text):
+            project = "--no-deps" in line and re.search(r"dist/\*|/parapet\b|-e \.", line)
+            assert "--require-hashes -r " in line or project, f"{path.name}: {line}"
+
+
+def test_actions_are_pinned_by_commit_and_jobs_may_read_alone() -> None:
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text()
+        for action in re.findall(r"uses: (\S+)", text):
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action), action
+        assert re.search(r"^permissions:\n  contents: read\n", text, re.MULTILINE)
+        assert text.count("actions/checkout@") == text.count("persist-credentials: false")
