@@ -216,6 +216,8 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
         if "://" not in path and not os.path.exists(path):
             what = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
             raise InputError(f"there is no such {what}", path, action.option_strings[0])
+        if action.metavar == "FILE" and os.path.isdir(path):
+            raise InputError("is a folder; give a file", path, action.option_strings[0])
         check_input(path, action.option_strings[0], getattr(args, "output", None))
 
 

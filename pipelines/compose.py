@@ -55,7 +55,7 @@ def parser() -> Parser:
     )
     parser = Parser("compose", what, EXAMPLE)
     add_schemas(parser)
-    add_answer_flags(parser, "batch results CSV of MTurk, or JSON lines of its API")
+    add_answer_flags(parser)
     add = parser.group("composition")
     add("--allow_partial", action="store_true", help="repeat answers where there are fewer than five good ones")
     add("--require_complete", action="store_true", help="exit with status 1 unless every element has five good answers")

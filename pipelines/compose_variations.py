@@ -13,7 +13,7 @@ import msgspec
 from parapet.pipelines.command import check_apart, counted, run_command, say
 from parapet.pipelines.crowd_answers import PublishedAnswers, add_answer_flags, answer_files, check_answers
 from parapet.pipelines.flags import INPUT, Parser, add_seed, add_sgd, add_split
-from parapet.schemas.layout import as_path, is_there, sample_root
+from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -61,7 +61,7 @@ def parser() -> Parser:
     parser = Parser("compose_variations", what, EXAMPLE)
     add_sgd(parser)
     add_split(parser)
-    add_answer_flags(parser, "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'")
+    add_answer_flags(parser)
     parser.group(INPUT)(
         "--hits",
         nargs="+",
@@ -85,15 +85,10 @@ def check(args: argparse.Namespace) -> Config:
     """Reads corpus and tasks. Raises InputError for what cannot work."""
     from parapet.transforms.corpora import read_corpus
     from parapet.transforms.crowd_variations.tasks import REWRITING_TASKS, read_tasks
-    from parapet.transforms.mturk.collected import FILE
 
     check_apart(args.output, sgd=args.sgd)
     sample = [str(sample_root() / "crowd" / "rewrites.csv")] if args.sgd is None else []
-    responses = [
-        str(as_path(path) / FILE) if is_there(path) and as_path(path).is_dir() else path
-        for path in args.responses or sample
-    ]
-    sources = check_answers(args, responses, REWRITING_TASKS)
+    sources = check_answers(args, args.responses or sample, REWRITING_TASKS)
     sgd = args.sgd or str(sample_root())
     files = read_corpus(sgd, [args.split]).files
     tasks = read_tasks(args.hits)

@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from parapet.transforms.crowd.ingest.files import Sources
 
 
-def add_answer_flags(parser: Parser, responses: str) -> None:
-    """Adds ``--responses``, ``--decisions``, ``--reviewers`` and ``--encoding``.
+_RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
 
-    Args:
-      parser: of the command.
-      responses: what ``--responses`` takes.
-    """
+
+def add_answer_flags(parser: Parser) -> None:
+    """Adds ``--responses``, ``--decisions``, ``--reviewers`` and ``--encoding``."""
     add = parser.group(INPUT)
-    add("--responses", nargs="+", metavar="FILE", reads=True, help=responses)
+    add("--responses", nargs="+", metavar="FILE|DIR", reads=True, help=_RESPONSES)
     add("--decisions", nargs="+", default=[], metavar="FILE", reads=True, help="decisions of reviewers, CSV")
     add(
         "--reviewers",
@@ -58,24 +56,27 @@ def add_judgements(parser: StrictParser, task: str, group: str = INPUT, required
     """
     add = parser.group(group)
     add("--hits", required=required, metavar="DIR", reads=True, help=f"output of 'parapet hits --task {task}'")
-    text = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
-    add("--responses", nargs="+", default=[], required=required, metavar="FILE|DIR", reads=True, help=text)
+    add("--responses", nargs="+", default=[], required=required, metavar="FILE|DIR", reads=True, help=_RESPONSES)
     _add_encoding(parser, group)
 
 
 def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
     """The files of ``--responses``; of a folder of ``parapet mturk`` its answers. Raises InputError for a wrong one."""
     from parapet.transforms.crowd.ingest.files import check_encoding, check_file
-    from parapet.transforms.mturk.collected import FILE
 
-    paths = [
-        str(layout.as_path(path) / FILE) if layout.is_there(path) and layout.as_path(path).is_dir() else path
-        for path in args.responses
-    ]
+    paths = _files_of(args.responses)
     for path in paths:
         check_file(path, "--responses")
     check_encoding(args.encoding, "--encoding")
     return tuple(paths)
+
+
+def _files_of(responses: Sequence[str]) -> list[str]:
+    """The files of ``--responses``: of a folder that ``parapet mturk`` wrote, the answers that it has collected."""
+    from parapet.transforms.mturk.collected import FILE
+
+    folders = [path for path in responses if layout.is_there(path) and layout.as_path(path).is_dir()]
+    return [str(layout.as_path(path) / FILE) if path in folders else path for path in responses]
 
 
 def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: TaskKind) -> Sources:
@@ -91,7 +92,7 @@ def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: Task
     """
     from parapet.transforms.crowd.ingest.files import Sources, check_encoding, check_file
 
-    sources = Sources(list(responses), args.decisions, args.reviewers, args.encoding, kind)
+    sources = Sources(_files_of(responses), args.decisions, args.reviewers, args.encoding, kind)
     if args.reviewers and layout.same_place(*args.reviewers):
         raise InputError("give two different sheets: this is one and the same", "--reviewers")
     if not responses:

@@ -183,7 +183,11 @@ def act(config: Config) -> int:
         average = board.average[name].value if board else None
         say(f"{pages.NO_RANK if rank is None else rank} {name}" + ("" if average is None else f": {average:.1f}"))
     say(f"{counted(len(config.folders), 'submission')}, {len(refused):,} refused: {config.output}/index.html")
-    return 0 if scored else EXIT_FAILURE
+    if scored:
+        return 0
+    first = refused[0]
+    logging.error("no submission is accepted; the first: %s: %s", first.folder, first.reason)
+    return EXIT_FAILURE
 
 
 def _write_template(config: Config) -> int:

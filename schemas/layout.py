@@ -14,7 +14,7 @@ import orjson
 
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
-from parapet.schemas.published import check_published
+from parapet.schemas.published import check_published, held_by
 from parapet.schemas.service import Service, parse_service
 
 SPLITS = ("train", "dev", "test")
@@ -130,7 +130,8 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     if not found:
         found = [(path, SINGLE) for path in (root, root / "schema.json") if path.is_file()][:1]
     if not found:
-        raise InputError("no schema here: expected train/schema.json, dev/schema.json or test/schema.json", root)
+        expected = "expected train/schema.json, dev/schema.json or test/schema.json"
+        raise InputError(f"no schema here: {expected}{held_by(root)}", root)
     return compared([_read_lenient(path, split) for path, split in found], leave_out_bad)
 
 

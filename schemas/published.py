@@ -38,6 +38,14 @@ _MANIFESTS = (MANIFEST, PREVIOUS, f"{STAGING}/{PREVIOUS}")
 _TRACES = (*_MANIFESTS, _RELEASE, _SUMS)
 _PARTS = re.compile(r"^(train|predict|evaluate)_")
 
+# Those that write dialogues under the schemas that they were given, or under schemas of their own.
+_CORPORA = (
+    *("language_variations", "speech_errors", "unseen_entities", "ood", "few_shot", "unseen_services"),
+    *("reminders", "restaurants", "babi_task6"),
+)
+_PERTURBATIONS = ("typos", "verbose", "simple", "paraphrase", "unseen_entities", "ood", "speech_errors")
+_NO_VARIANTS = {*_CORPORA, *(f"perturb {name}" for name in _PERTURBATIONS)}
+
 
 class Output(msgspec.Struct, frozen=True):
     """A folder with the trace of a run, and what is to be read of it.
@@ -69,6 +77,28 @@ def check_published(path: str | Path, flag: str = "") -> Output | None:
     if output is not None:
         _check(output, flag)
     return output
+
+
+def check_variants(folder: str | Path, flag: str) -> None:
+    """Raises InputError where a command wrote a folder that writes no variants of schemas, but dialogues."""
+    found = find_output(folder)
+    if found is not None and found.pipeline in _NO_VARIANTS:
+        written = f"holds what '{command_of(found.pipeline)}' wrote"
+        raise InputError(f"{written}; {flag} takes variants of the schemas, such as 'parapet compose' writes", folder)
+
+
+def held_by(folder: str | Path) -> str:
+    """What a folder without a schema holds, for messages: corpora below it, or the output of a command; or nothing."""
+    from parapet.schemas.layout import as_path, variant_roots
+
+    path = as_path(folder)
+    if not path.is_dir():
+        return ""
+    if below := list(variant_roots(path)):
+        more = ", ..." if len(below) > 5 else ""
+        return f"; there are in {', '.join(below[:5])}{more}: give one of these folders"
+    found = find_output(folder)
+    return f"; '{command_of(found.pipeline)}' wrote this folder" if found is not None and found.pipeline else ""
 
 
 def find_output(path: str | Path) -> Output | None:

@@ -27,6 +27,7 @@ from parapet.schemas.layout import (
     split_of_folder,
     variant_roots,
 )
+from parapet.schemas.published import check_variants
 from parapet.schemas.service import Service
 from parapet.transforms import table1
 
@@ -144,6 +145,7 @@ def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dic
     folder = as_path(folder)
     if not is_there(folder) or not folder.is_dir():
         raise InputError("there is no such folder", folder, "--variants")
+    check_variants(folder, "--variants")
     if is_root(folder):
         raise InputError("this is one corpus; give the folder that holds the variants' folders", folder, "--variants")
     found = variant_roots(folder)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from parapet.pipelines.command import run_checked
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines import compose
+from parapet.pipelines.command import check_there, run_checked
+from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.flags import StrictParser, is_input
+from parapet.pipelines.main import main
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError, MissingExtra
 
@@ -84,3 +89,97 @@ def test_a_missing_extra_is_the_user_s_whenever_it_is_found(
     assert str(error) in capsys.readouterr().err
     if isinstance(error, MissingExtra):
         assert str(error) == f"boto3 is not installed: {install_line('mturk')}"
+
+
+def test_a_folder_is_refused_where_a_file_is_read(tmp_path: Path) -> None:
+    """By every flag of every command whose value is a file: some ended with the system's own error."""
+    told = {}
+    for command in PIPELINES:
+        for action in actions_of(command) or {"": ""}:
+            parser = parser_of(command, action)
+            for option in parser._actions:
+                if is_input(option) and option.metavar == "FILE":
+                    with pytest.raises(InputError) as refused:
+                        check_there(parser, Namespace(**{option.dest: str(tmp_path)}))
+                    told[command, action, option.dest] = (refused.value.reason, refused.value.path)
+    assert len(told) > 30
+    assert set(told.values()) == {("is a folder; give a file", str(tmp_path))}
+
+
+@pytest.fixture(scope="module")
+def typos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("typos") / "out"
+    assert main(["perturb", "typos", "--output", str(out), "--workers", "1", "--quiet"]) == 0
+    return out
+
+
+@pytest.mark.parametrize("below", ["", "typos"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rewrite",
+        "augment --sets oracle",
+        "evaluate --task dst --model keywords",
+        "evaluate --task response --predictions reference",
+    ],
+)
+def test_sets_of_dialogues_are_no_schema_variants(
+    typos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], command: str, below: str
+) -> None:
+    """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
+    flag = "--oracle" if "oracle" in command else "--variants"
+    assert main([*command.split(), flag, str(typos / below), "--output", str(tmp_path / "out"), "--quiet"]) == 2
+    error = capfd.readouterr().err
+    assert f"{typos / below}: holds what 'parapet perturb typos' wrote" in error
+    assert f"{flag} takes variants of the schemas" in error
+
+
+def test_statistics_are_of_schema_variants(typos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["statistics", "--variants", str(typos), "--output", str(tmp_path / "out"), "--quiet"]) == 2
+    assert "holds what 'parapet perturb typos' wrote" in capfd.readouterr().err
+
+
+def test_compose_takes_the_folder_of_a_batch(tmp_path: Path, sample: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As compose_variations and evaluate do; it said that there is no such file."""
+    (tmp_path / "batch").mkdir()
+    batch = shutil.copy(sample / "crowd" / "assignments.jsonl", tmp_path / "batch")
+    args, _ = compose.parser().parse(
+        ["--responses", str(tmp_path / "batch"), "--schemas", str(sample), "--output", "out"]
+    )
+    assert compose.check(args).sources.responses == [str(batch)]
+    flags = ["--schemas", str(sample), "--responses", batch, "--decisions", str(tmp_path)]
+    assert main(["compose", *flags, "--output", str(tmp_path / "out"), "--quiet"]) == 2
+    assert "is a folder; give a file" in capfd.readouterr().err
+
+
+def test_what_does_not_match_is_said_in_a_few_lines(
+    tmp_path: Path, sample: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("v1", "v2"):
+        for split in ("train", "dev", "test"):
+            schema = json.loads((sample / split / "schema.json").read_text())
+            for i, service in enumerate(schema):
+                service["service_name"] = f"Other{split}{i}_1"
+            (tmp_path / name / split).mkdir(parents=True)
+            (tmp_path / name / split / "schema.json").write_text(json.dumps(schema))
+    assert main(["rewrite", "--variants", str(tmp_path), "--output", str(tmp_path / "out"), "--quiet"]) == 2
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 7
+    assert re.fullmatch("and [0-9]+ more", lines[-1])
+
+
+def test_a_file_without_dialogues_makes_no_tasks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "examples.json").write_text("[]")
+    flags = ["--task", "rewrites", "--dialogues", str(tmp_path / "examples.json"), "--workers", "1", "--quiet"]
+    assert main(["hits", *flags, "--output", str(tmp_path / "out")]) == 1
+    assert "--dialogues: has no user turns, so nothing was written" in capfd.readouterr().err
+    assert not (tmp_path / "out" / "run.json").exists()
+
+
+def test_a_folder_of_sets_says_what_is_in_it(typos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """One of its sets, or a corpus, is what is wanted; of other outputs it says which command wrote them."""
+    assert main(["ood", "--sgd", str(typos), "--output", str(tmp_path / "out"), "--quiet"]) == 2
+    assert "no schema here: " in (error := capfd.readouterr().err)
+    assert "; there are in typos: give one of these folders" in error
+    assert main(["ood", "--sgd", str(typos / "typos/turns"), "--output", str(tmp_path / "out"), "--quiet"]) == 2
+    assert "; 'parapet perturb typos' wrote this folder" in capfd.readouterr().err

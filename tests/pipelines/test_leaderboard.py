@@ -339,3 +339,15 @@ def test_submissions_that_are_not_read(place: Place, name: str, tmp_path: Path) 
     path.write_text(change(path.read_text()))
     with pytest.raises(InputError, match=reason):
         read_submission(tmp_path / "one", release, ["dst", "response"], Limits())
+
+
+def test_where_none_is_accepted_the_reason_is_an_error(
+    place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With --quiet, too: a folder of something else ended with 1 and without a word."""
+    (tmp_path / "submissions" / "train").mkdir(parents=True)
+    flags = ["--release", str(place.release), "--submissions", str(tmp_path / "submissions"), "--quiet"]
+    assert run([*flags, "--output", str(tmp_path / "board")]) == 1
+    assert capfd.readouterr().err == (
+        "error: no submission is accepted; the first: train: there is no submission.toml\n"
+    )

@@ -14,6 +14,7 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, parse_dialogues
 from parapet.schemas.elements import TASKS, elements_of
+from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms.counts import Balance, CountKey, Counts, Equals, Invariant
 from parapet.transforms.files import STAGING, read_bytes, read_written, write_staged
@@ -95,7 +96,16 @@ class MakeRewriteHits(beam.PTransform):
         )
         outputs = outputs.with_more("Scanned", counts=scans | "Count turns" >> beam.FlatMap(_scan_counts))
         every_turn = Balance("user_turns", ("pages", "not_asked", "not_drawn"))
-        return _finish(outputs, self.settings, self.info, [Equals(("files",), len(self.paths)), every_turn])
+        return _finish(
+            outputs, self.settings, self.info, [_some_turns, Equals(("files",), len(self.paths)), every_turn]
+        )
+
+
+def _some_turns(counts: Counts) -> Iterator[str]:
+    """Raises InputError where there is nothing to ask about."""
+    if not counts.sum("user_turns"):
+        raise InputError("has no user turns, so nothing was written", "--dialogues")
+    return iter(())
 
 
 class MakeJudgedHits(beam.PTransform):

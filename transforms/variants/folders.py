@@ -9,6 +9,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import SPLITS, as_path, is_root, is_there, parse_json, variant_roots
+from parapet.schemas.published import check_variants
 from parapet.transforms.variants.names import Names
 
 MAPPING = "mapping.json"
@@ -27,11 +28,12 @@ def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str
       flag: the flag that names the folder, for messages.
 
     Raises:
-      InputError: no such folder, no variant in it, or no variant of a requested name.
+      InputError: no such folder, no variant in it, none of a requested name, or sets of dialogues instead of variants.
     """
     folder = as_path(folder)
     if not is_there(folder):
         raise InputError("there is no such folder", folder, flag)
+    check_variants(folder, flag)
     alone = folder.is_file() or is_root(folder)
     variants = {_name_of(folder): folder} if alone else variant_roots(folder)
     if not variants:

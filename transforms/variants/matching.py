@@ -17,6 +17,8 @@ from parapet.transforms.table1 import name_suffix
 from parapet.transforms.variants.folders import Mapped
 from parapet.transforms.variants.names import Known, Names, by_mapping, by_position, known_names, marker_names
 
+_SHOWN = 5  # lines of what does not match, in an error
+
 
 class Variant(msgspec.Struct, frozen=True):
     """One variant of a split.
@@ -117,7 +119,8 @@ def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad:
     without = [name for name, n in matched.items() if not n]
     if without and (max_bad < 1 or len(without) == len(matched)):
         what = f"no service of the corpus has a match in {', '.join(without)}, so nothing was written"
-        raise InputError("\n".join([f"{what}; what does not match:", *problems]), "", "--variants")
+        more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+        raise InputError("\n".join([f"{what}; what does not match:", *problems[:_SHOWN], *more]), "", "--variants")
 
 
 def names_of(variant: str, mapped: Mapped | None) -> Mapping[str, Names] | None:

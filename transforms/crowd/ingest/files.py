@@ -45,8 +45,10 @@ def distinct(paths: Iterable[str]) -> list[str]:
 
 def check_file(path: str, place: str) -> None:
     """Raises InputError where there is no such file; ``place`` is the flag or argument that names it."""
-    if not is_there(path) or as_path(path).is_dir():
+    if not is_there(path):
         raise InputError("there is no such file", f"{place} {path}")
+    if as_path(path).is_dir():
+        raise InputError("is a folder; give a file", f"{place} {path}")
 
 
 def check_encoding(encoding: str, place: str) -> None:
