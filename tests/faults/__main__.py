@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from faults.operations import Machine, library
-from faults.points import Trial, failures, kills, table
+from faults.points import Trial, failures, kills, moments, table
 from faults.world import commands, make_world, readers
 
 MODULES = (
@@ -27,6 +27,7 @@ HEAD = "| command | at the operation | kind | points | status | output | wrong |
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100, help="points at which each command is killed")
+    parser.add_argument("--moments", type=int, default=30, help="random moments at which it is killed as well")
     parser.add_argument("--failures", type=int, default=12, help="points for each error, once and for good")
     parser.add_argument("--commands", nargs="+", default=["compose", "perturb", "release", "suite"])
     parser.add_argument("--before", nargs="+", choices=BEFORE, default=BEFORE, help="what is in the output's place")
@@ -51,7 +52,11 @@ def main() -> int:
                 for over in [before == BEFORE[1] for before in args.before if before == BEFORE[0] or known[name].other]:
                     trial = Trial(machine, known[name], root / name, over, reading[name])
                     results, end = [], time.monotonic() + 60 * args.minutes
-                    points = [*kills(trial, args.kills), *failures(trial, args.failures)]
+                    points = [
+                        *kills(trial, args.kills),
+                        *moments(trial, args.moments),
+                        *failures(trial, args.failures),
+                    ]
                     for point in points[::-1] if args.reverse else points:
                         if time.monotonic() > end:
                             break

@@ -6,23 +6,27 @@ workers and the steps of a suite share the count.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import json
 import mmap
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 KINDS = ("create", "write", "fsync", "rename", "unlink", "mkdir", "rmdir", "link", "truncate")
-COUNT, FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER = range(5)  # what is done at an operation; FAIL_ON: and at all after it
+# What is done at an operation; FAIL_ON: and at all after it; KILL_LATER: after so many milliseconds, wherever it is.
+COUNT, FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER, KILL_LATER = range(6)
 SOURCE = Path(__file__).parent / "operations.c"
 
 
@@ -133,7 +137,7 @@ class Machine:
           contents: files that are published as a pipeline does; into
           out: this folder.
           mode: what happens at the operation.
-          at: its number, from 1.
+          at: its number, from 1; of KILL_LATER the milliseconds.
           error: the errno that it fails with.
           kinds: those that count.
           traced: whether they are written down, for :meth:`trace`.
@@ -141,7 +145,8 @@ class Machine:
         state = self._state
         ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state))
         state.folder, state.trace = f"{folder}/".encode(), str(self.trace_file).encode()
-        state.mode, state.at, state.error, state.is_traced = mode, at, error, traced
+        state.mode, state.error, state.is_traced = COUNT if mode == KILL_LATER else mode, error, traced
+        state.at = 0 if mode == KILL_LATER else at
         state.kinds = sum(1 << KINDS.index(kind) for kind in kinds)
         self.trace_file.write_bytes(b"")
         order = {"state": str(self.state_file), "log": str(self.log), "environment": self.environment,
@@ -151,10 +156,19 @@ class Machine:
         assert self.process.stdout
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
+        timer = threading.Timer(at / 1000, self._kill)
+        if mode == KILL_LATER:
+            timer.start()
         status = json.loads(self.process.stdout.readline())
+        timer.cancel()
         counted = Counter({kind: n for kind, n in zip(KINDS, state.of_kind, strict=True) if n})
         where = (KINDS[state.fired_kind], state.fired_path.decode()) if state.fired else ("", "")
         return Ended(status, self.log.read_text(errors="replace"), counted, state.fired, where)
+
+    def _kill(self) -> None:
+        if self._state.leader > 1:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._state.leader, signal.SIGKILL)
 
     def trace(self) -> list[Operation]:
         """The operations of the last command that was traced, in order."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import random
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from faults.operations import COUNT, FAIL, FAIL_ON, KILL_AFTER, KILL_BEFORE, KINDS, Ended, Machine
+from faults.operations import COUNT, FAIL, FAIL_ON, KILL_AFTER, KILL_BEFORE, KILL_LATER, KINDS, Ended, Machine
 from faults.world import Command, Reader
 
 Files = dict[str, bytes]
@@ -35,8 +37,8 @@ class Point(NamedTuple):
     """What is done to a command.
 
     Attributes:
-      mode: FAIL, FAIL_ON, KILL_BEFORE or KILL_AFTER.
-      at: the number of the operation, from 1.
+      mode: FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER or KILL_LATER.
+      at: the number of the operation, from 1; the milliseconds of KILL_LATER.
       error: the name of the error.
       kinds: the operations that count.
     """
@@ -93,7 +95,9 @@ class Trial:
             self.old = self.visible()
             self._read_whole()
             shutil.copytree(out, self.kept)
+        began = time.monotonic()
         undisturbed = self._succeed(self.argv)
+        self.milliseconds = 1000 * (time.monotonic() - began)
         self.operations = undisturbed.operations
         self.new = self.visible()
         self._read_whole()
@@ -149,8 +153,10 @@ class Trial:
                 fcntl.flock(handle, fcntl.LOCK_EX)
 
     def _faults_of(self, ended: Ended, point: Point) -> Iterator[str]:
-        if not ended.fired:
+        if not ended.fired and point.mode != KILL_LATER:
             yield "the point was not reached"
+        if point.mode == KILL_LATER and ended.status in (0, -9):  # it may have ended before
+            return
         if point.mode in (KILL_BEFORE, KILL_AFTER):
             if ended.status != -9:
                 yield f"was not killed: {ended.status}"
@@ -228,6 +234,12 @@ def kills(trial: Trial, count: int) -> list[Point]:
     return [*points, Point(KILL_AFTER, last)]
 
 
+def moments(trial: Trial, count: int) -> list[Point]:
+    """Moments at which the command is killed, drawn."""
+    drawn = random.Random(count)
+    return [Point(KILL_LATER, round(drawn.random() * trial.milliseconds)) for _ in range(count)]
+
+
 def failures(trial: Trial, count: int, errors: Sequence[str] = tuple(ERRORS)) -> list[Point]:
     """Points at which the disk fails once, and from which on it stays full, for each error."""
     points = []
@@ -241,7 +253,8 @@ def failures(trial: Trial, count: int, errors: Sequence[str] = tuple(ERRORS)) ->
 
 def table(name: str, results: Sequence[Result]) -> Iterator[str]:
     """Rows of the table of what came of the points, by operation."""
-    ways = {FAIL: "once", FAIL_ON: "from then on", KILL_BEFORE: "killed before", KILL_AFTER: "killed after", COUNT: ""}
+    ways = {FAIL: "once", FAIL_ON: "from then on", KILL_BEFORE: "killed before", KILL_AFTER: "killed after",
+            KILL_LATER: "killed at a random moment", COUNT: ""}  # fmt: skip
     groups: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
         groups.setdefault((result.point.error, ways[result.point.mode], result.kind), []).append(result)
