@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import orjson
 from apache_beam.io.filesystem import BeamIOError
@@ -50,6 +51,9 @@ def prepare(output: str, config: ReleaseConfig) -> None:
       InputError: the version exists, its place is taken by something else, or nothing can be written.
     """
     folder, staging = folder_of(output, config), staging_of(output, config)
+    if not is_object_store(folder):
+        for left in Path(folder).parent.glob(f"{LATEST}.tmp-*"):
+            left.unlink(missing_ok=True)
     if (as_path(folder) / SUMS).is_file():
         update_latest(output, config.name)  # a run may have been killed just before it did so
         raise InputError("already exists, and a release never changes: raise 'version'", folder)
