@@ -185,8 +185,8 @@ def act(config: Config) -> int:
     say(f"{counted(len(config.folders), 'submission')}, {len(refused):,} refused: {config.output}/index.html")
     if scored:
         return 0
-    first = refused[0]
-    logging.error("no submission is accepted; the first: %s: %s", first.folder, first.reason)
+    first = "".join(f"; the first: {one.folder}: {one.reason}" for one in refused[:1])
+    logging.error("no submission is accepted%s", first or ": there is none")
     return EXIT_FAILURE
 
 
