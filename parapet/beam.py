@@ -26,11 +26,12 @@ from parapet.evaluation.dst.predictions import as_dialogues, check_known, predic
 from parapet.evaluation.dst.totals import Totals, add_up, means, merged
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile, read_each
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.service import parse_service
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.dead_letters import dead_dialogue, id_of
-from parapet.transforms.perturbation import Analysis, Perturbation, apply, checked_analysis, set_of
+from parapet.transforms.fence import bad_record
+from parapet.transforms.perturbation import REFUSED, Analysis, Perturbation, apply, checked_analysis, set_of
 from parapet.transforms.perturbations import options_named, perturbation_of
 from parapet.transforms.variants.corpus import renamed_corpora
 from parapet.transforms.variants.dialogues import places_of, rename
@@ -118,8 +119,8 @@ class Perturb(beam.PTransform):
             return self._with_shared(dialogues, perturb)
         files = dialogues | "As files" >> _as_files(strict)
         analysis = files.files | "Analyze" >> _Analyze(self.perturbation)
-        perturbation, names = self.perturbation, tuple(analysis.shared)
-        shared = [beam.pvalue.AsDict(pairs) for pairs in analysis.shared.values()]
+        perturbation, names = self.perturbation, tuple(analysis.side_inputs())
+        shared = [beam.pvalue.AsDict(pairs) for pairs in analysis.side_inputs().values()]
         joined = (
             {"files": files.files | "By id" >> beam.Map(_keyed), "states": analysis.states}
             | "Join" >> beam.CoGroupByKey()
@@ -217,7 +218,10 @@ def _joined(
         raise InputError(f"{len(files)} dialogues have this id", f"dialogue {name}")
     state = states[0] if states else None
     of_all = dict(zip(shared_names, shared, strict=True))
-    return _dialogue(files[0]), perturbation.state_of((files[0].relative, 0), state, of_all)
+    place = (files[0].relative, 0)
+    if (error := of_all.pop(REFUSED, {}).get(place)) is not None:
+        return _dialogue(files[0]), error
+    return _dialogue(files[0]), perturbation.state_of(place, state, of_all)
 
 
 def _dialogue(file: DialogueFile) -> Dialogue:
@@ -245,7 +249,15 @@ class _Perturb(beam.DoFn):
         except RecursionError:
             yield _refused(dialogue, InputError("not_sgd: nested too deeply"), self.strict)
             return
-        item = apply(self.perturbation, Item(0, own, plain=False), self.set_name, state)
+        item = Item(0, own, plain=False, error=state if isinstance(state, InputError) else None)
+        try:
+            item = apply(self.perturbation, item, self.set_name, state)
+        except UserCodeError:
+            raise
+        except Exception as error:
+            if self.strict:
+                raise
+            item = item._replace(error=bad_record(error, self.perturbation))
         if item.error is not None:
             yield _refused(dialogue, item.error, self.strict)
             return

@@ -13,7 +13,6 @@ import re
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -272,22 +271,37 @@ def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], wha
     """Logs what a published run has left out: how many of how many, why, and where that is written."""
     from parapet.transforms.compressed import open_input
     from parapet.transforms.counts import Counts
-    from parapet.transforms.dead_letters import DEAD_LETTERS, FaultCounts, read_dead_letters, reason_of, warnings_of
+    from parapet.transforms.dead_letters import DEAD_LETTERS, read_dead_letters, reasons_of, warnings_of
     from parapet.transforms.files import MANIFEST, join, read_written
 
-    manifest = json.loads(read_written(output, MANIFEST))
-    reasons: Counter[str] = Counter()
-    faults = FaultCounts()
-    place = f"{output}/{DEAD_LETTERS}"
+    counts = Counts.of_json(json.loads(read_written(output, MANIFEST))["counts"])
     with open_input(join(output, DEAD_LETTERS)) as lines:
-        for letter in read_dead_letters(lines):
-            reasons[reason_of(letter)] += 1
-            faults.add(letter)
-    for line in warnings_of(tallies(Counts.of_json(manifest["counts"])), reasons, place, what):
+        reasons = reasons_of(read_dead_letters(lines))
+    for line in warnings_of(tallies(counts), reasons, f"{output}/{DEAD_LETTERS}", what):
         logging.warning("%s", line)
-    plugins = [f"{one['name']!r} ({one['distribution']} {one['version']})" for one in manifest.get("plugins", ())]
-    for line in faults.lines(place, f"the plug-in {', '.join(plugins)}" if plugins else ""):
-        logging.error("%s", line)  # --quiet or not
+    report_faults(output)
+
+
+def report_faults(output: str) -> int:
+    """Logs, ``--quiet`` or not, what a published run has lost to faults of Parapet or a plug-in; how many faults."""
+    from parapet.transforms.compressed import open_input
+    from parapet.transforms.dead_letters import DEAD_LETTERS, FaultCounts
+    from parapet.transforms.fence import INTERNAL, PLUGIN
+    from parapet.transforms.files import MANIFEST, join, read_written
+
+    faults = FaultCounts()
+    with open_input(join(output, DEAD_LETTERS)) as lines:
+        for line in lines:
+            if INTERNAL.encode() in line or PLUGIN.encode() in line:
+                letter = json.loads(line)
+                parts = ("key",) if "key" in letter else ("split", "file", "dialogue_id", "where")
+                faults.add(letter["reason"], tuple(letter[part] for part in parts))
+    used = json.loads(read_written(output, MANIFEST)).get("plugins", ())
+    plugins = ", ".join(f"{one['name']!r} ({one['distribution']} {one['version']})" for one in used)
+    lines_of_faults = list(faults.lines(f"{output}/{DEAD_LETTERS}", f"the plug-in {plugins}" if plugins else ""))
+    for told in lines_of_faults:
+        logging.error("%s", told)
+    return len(lines_of_faults)
 
 
 def run_pipeline(

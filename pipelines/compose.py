@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import counted, run_command
+from parapet.pipelines.command import counted, report_faults, run_command
 from parapet.pipelines.crowd_answers import PublishedAnswers, add_answer_flags, answer_files, check_answers
 from parapet.pipelines.flags import Parser, add_schemas, add_seed
 from parapet.transforms import plugins
@@ -156,7 +156,7 @@ def report(config: Config, counters: dict[str, int]) -> int:
     if bad:
         logging.warning("services were left out because their schemas are bad: see the dead letters of stage schemas")
     nothing = "" if complete or partial else "no service could be composed"
-    return published.status(nothing, short + bad, config.require_complete)
+    return published.status(nothing, short + bad + report_faults(config.output), config.require_complete)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, counted, run_command, say
+from parapet.pipelines.command import check_apart, counted, report_faults, run_command, say
 from parapet.pipelines.crowd_answers import PublishedAnswers, add_answer_flags, answer_files, check_answers
 from parapet.pipelines.flags import INPUT, Parser, add_seed, add_sgd, add_split
 from parapet.schemas.layout import sample_root
@@ -137,7 +137,7 @@ def report(config: Config, counters: dict[str, int]) -> int:
             "most mistyped answers belong to other sentences: were the tasks made from this --sgd and --split?"
         )
     nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
-    return published.status(nothing, short, config.require_complete)
+    return published.status(nothing, short + report_faults(config.output), config.require_complete)
 
 
 if __name__ == "__main__":

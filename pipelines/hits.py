@@ -362,6 +362,8 @@ def _info(config: Config) -> RunInfo:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the plan, and where to begin."""
+    from parapet.transforms.fence import INTERNAL, REPORT
+
     say_plan = print if config.dry_run else say
     plan = _plan_of_dry_run(config) if config.dry_run else _published_plan(config)
     say_plan(plan.table())
@@ -377,7 +379,10 @@ def report(config: Config, counters: dict[str, int]) -> None:
         by_reason = plan.not_asked_by_reason().items()
         warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
     for warning in warnings[:_MAX_WARNINGS]:
-        logging.warning("not asked: %s", warning)
+        if f": {INTERNAL}: " in warning:
+            logging.error("not asked: %s; %s", warning, REPORT)
+        else:
+            logging.warning("not asked: %s", warning)
     if len(warnings) > _MAX_WARNINGS:
         logging.warning("not asked: %d more, in plan.json", len(warnings) - _MAX_WARNINGS)
     say_plan("dry run: nothing was written" if config.dry_run else f"begin with {config.output}/index.html")

@@ -23,6 +23,7 @@ Counted = str | tuple[str, Value]  # the name of a count, or its name and value
 
 FAULTS = "faults"  # records that were lost to a fault of Parapet, or of a plug-in, see parapet.transforms.fence
 
+_OTHERS = "as many, but not the same"
 _IDS = ":ids"  # ends the name of the sum of identities beside a count
 
 
@@ -176,7 +177,7 @@ class Balance(msgspec.Struct, frozen=True):
             if not self._holds(counts.sum, name, split):
                 yield place
             elif with_ids and not self._holds(counts.ids, name, split):
-                yield f"{place} (as many, but not the same)"
+                yield f"{place} ({_OTHERS})"
 
     def _holds(self, summed: Callable[..., int], set_name: str, split: str) -> bool:
         in_split = {"split": split} if split else {}
@@ -193,15 +194,20 @@ class Equal(msgspec.Struct, frozen=True):
 
     Attributes:
       expected: key to the number that it must be.
+      ids: key to the sum of the identities, where they are known, too.
     """
 
     expected: Mapping[CountKey, int]
+    ids: Mapping[CountKey, int] = {}
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """``dialogues of typos in test``, where it is another number."""
+        """``dialogues of typos in test``, where it is another number, or other records are counted."""
         for key, n in self.expected.items():
+            place = _place(key.name, key.set, key.split)
             if counts[key] != n:
-                yield _place(key.name, key.set, key.split)
+                yield place
+            elif key in self.ids and counts[key._replace(name=key.name + _IDS)] != self.ids[key]:
+                yield f"{place} ({_OTHERS})"
 
 
 class Equals(msgspec.Struct, frozen=True):

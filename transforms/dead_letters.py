@@ -247,12 +247,12 @@ class FaultCounts:
         self._first: dict[str, str] = {}
         self._records: dict[str, set[int]] = {}
 
-    def add(self, letter: DeadLetter) -> None:
-        """Counts a dead letter, if its reason is a fault."""
-        if reason_of(letter) in (INTERNAL, PLUGIN):
-            place = letter.reason.rpartition(" (")[2]
-            self._first.setdefault(place, letter.reason)
-            self._records.setdefault(place, set()).add(hash(place_of(letter)[0]))
+    def add(self, reason: str, record: tuple[str, ...]) -> None:
+        """Counts the dead letter of a record, if its reason is a fault."""
+        if reason.partition(":")[0] in (INTERNAL, PLUGIN):
+            place = reason.rpartition(" (")[2]
+            self._first.setdefault(place, reason)
+            self._records.setdefault(place, set()).add(hash(record))
 
     def lines(self, place: str, plugins: str = "") -> Iterator[str]:
         """What is said of each fault.

@@ -10,7 +10,8 @@ from __future__ import annotations
 import linecache
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 
 from parapet.schemas.distribution import ISSUES
@@ -90,6 +91,26 @@ def fatal(error: InputError) -> InputError:
     kind, _, what = error.reason.partition(": ")
     text = f"a fault of Parapet: {what}; {REPORT}" if kind == INTERNAL else f"a fault of a plug-in: {what}"
     return InputError(text, error.path, error.where)
+
+
+@contextmanager
+def needed(path: object, where: str = "") -> Iterator[None]:
+    """Names a record that a run cannot do without in what is raised while it is handled.
+
+    Args:
+      path: the file, or what else the record is of.
+      where: its place there.
+
+    Raises:
+      InputError: see :func:`fatal`; one that says its place already is passed on as it is.
+    """
+    try:
+        yield
+    except Exception as error:
+        bad = bad_record(error)
+        if isinstance(bad, Fault):
+            raise InputError(fatal(bad).reason, path, where) from error
+        raise
 
 
 def _fault(reason: str, trace: str) -> Fault:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Place = tuple[str, int]  # of a dialogue: its file below the root, its position there
 States = Mapping[Place, Any]
 Shared = Mapping[str, Mapping[Any, Any]]  # what all dialogues share of an analysis, by name
+REFUSED = ".refused"  # among the side inputs of an analysis, beside the names of what is shared
 Texts = str | float | Sequence[str | float]  # an option of several values: a list, or comma-separated
 
 # The rows of a perturbation that declares no others: a row for each turn that it changed.
@@ -133,6 +134,8 @@ class Analysis(NamedTuple):
       dead_letters: PCollection of (key, list of DeadLetter), added to those of the run.
       files: PCollection of (path below the output, bytes), added to the files of the run.
       others: what :meth:`Perturbation.finish` needs, by name.
+      refused: PCollection of ((file.relative, position in the file), InputError): dialogues of which the analysis could
+        make nothing. No set has them; whoever writes the sets makes their dead letters.
     """
 
     states: beam.PCollection | None = None
@@ -142,6 +145,11 @@ class Analysis(NamedTuple):
     dead_letters: beam.PCollection | None = None
     files: beam.PCollection | None = None
     others: Mapping[str, beam.PCollection] = {}
+    refused: beam.PCollection | None = None
+
+    def side_inputs(self) -> dict[str, beam.PCollection]:
+        """What all workers get: what dialogues share, and under ``REFUSED`` the refused ones."""
+        return {**self.shared, **({} if self.refused is None else {REFUSED: self.refused})}
 
 
 class Perturbation:

@@ -7,7 +7,7 @@ import os
 import pickle
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pyarrow as pa
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, checked_items, inlined
-from parapet.transforms.perturbation import Perturbation, Place, Shared, States, apply, checked_analysis
+from parapet.transforms.perturbation import REFUSED, Perturbation, Place, Shared, States, apply, checked_analysis
 from parapet.transforms.perturbations import options_named
 
 
@@ -25,7 +25,8 @@ class Analyzed:
     """What a perturbation computed from a whole corpus: nothing, where it needs no analysis."""
 
     def __init__(self, perturbation: Perturbation, states: States, shared: Shared) -> None:
-        self.perturbation, self.states, self.shared = perturbation, states, shared
+        self.perturbation, self.states, self.shared = perturbation, states, dict(shared)
+        self.refused: Mapping[Place, InputError] = self.shared.pop(REFUSED, {})
 
     def of(self, place: Place) -> Any:
         """The state of a dialogue, as ``perturb`` takes it."""
@@ -69,7 +70,11 @@ class PerturbedCorpus(Corpus):
     def read(self, file: DialogueFile) -> Iterator[Item]:
         """The dialogues of one of the files, perturbed."""
         for item in self.original.read(file):
-            state = self.analyzed.of((file.relative, item.position))
+            place = (file.relative, item.position)
+            if item.error is None and place in self.analyzed.refused:
+                yield item._replace(error=self.analyzed.refused[place])
+                continue
+            state = self.analyzed.of(place)
             yield apply(self.perturbation, item, self.set_name, state)
 
     def provenance(self) -> dict[str, Any]:
@@ -130,13 +135,13 @@ def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, A
                     inlined(corpus) if perturbation.analyzes_dialogues else []
                 )
                 analysis = checked_analysis(perturbation, files)
-                kept = {**analysis.shared, "": analysis.states} if analysis.states else analysis.shared
+                kept = analysis.side_inputs() | ({"": analysis.states} if analysis.states else {})
                 for i, (name, pairs) in enumerate(kept.items()):
                     batches = pairs | f"Batch {i}" >> beam.BatchElements(64, 4096)
                     _ = batches | f"Keep {i}" >> beam.Map(_keep, name, folder)
         except InputError as error:
             raise InputError(error.reason.partition(" [while running")[0], error.path, error.where) from None
-        found: dict[str, dict[Any, Any]] = {name: {} for name in ("", *analysis.shared)}
+        found: dict[str, dict[Any, Any]] = {name: {} for name in ("", *analysis.side_inputs())}
         for path in Path(folder).iterdir():
             name, batch = pickle.loads(path.read_bytes())  # noqa: S301 (written just now)
             found[name].update(batch)

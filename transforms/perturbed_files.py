@@ -23,7 +23,7 @@ from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file
 from parapet.transforms.fence import Fault, bad_record
 from parapet.transforms.files import WriteFiles, Written, write_staged
 from parapet.transforms.parquet import parquet_bytes
-from parapet.transforms.perturbation import CHANGES, Analysis, Detailed, Perturbation, analysis_of, checked
+from parapet.transforms.perturbation import CHANGES, REFUSED, Analysis, Detailed, Perturbation, analysis_of, checked
 from parapet.transforms.perturbed_corpus import table_of_rows
 from parapet.transforms.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.report import report_files
@@ -75,8 +75,8 @@ class PerturbCorpus(beam.PTransform):
             joined = {"file": by_path, "states": states} | "Join" >> beam.CoGroupByKey()
             elements = joined | "Of file" >> beam.FlatMap(_joined) | "Spread" >> beam.Reshuffle()
         write = WriteEach(
-            partial(write_file, output=self.info.output, shared_names=tuple(analysis.shared)),
-            *(beam.pvalue.AsDict(pairs) for pairs in analysis.shared.values()),
+            partial(write_file, output=self.info.output, shared_names=tuple(analysis.side_inputs())),
+            *(beam.pvalue.AsDict(pairs) for pairs in analysis.side_inputs().values()),
             shown=self.perturbation.shown,
             others=self.perturbation.other_outputs,
             setup=partial(_Opened, self.perturbation),
@@ -135,11 +135,12 @@ def write_file(
 ) -> FileResult:
     """Writes one dialogue file for every set into staging; of one that cannot be read nothing."""
     file, states = element
-    refused: dict[int, InputError] = {}
+    sides = dict(zip(shared_names, shared, strict=True))
+    refused = {place[1]: error for place, error in sides.pop(REFUSED, {}).items() if place[0] == file.relative}
     while True:
         of = _FileOfSets(file, opened.perturbation, output, refused)
         try:
-            of.write(states, dict(zip(shared_names, shared, strict=True)))
+            of.write(states, sides)
         except _RowsRefused as error:  # what has rows that no table takes is left out, and the file written again
             refused |= error.by_position
         except Exception as error:
@@ -211,7 +212,7 @@ class _FileOfSets:
         self, item: Item, state: Any, shared: Mapping[str, Mapping[Any, Any]]
     ) -> list[tuple[str, _OfSet | InputError]]:
         """The dialogue as each set has it, or why that set cannot have it. All sets or none: nothing is written yet."""
-        error = item.error or self.refused.get(item.position) or (state if isinstance(state, InputError) else None)
+        error = item.error or self.refused.get(item.position)
         if error is not None:
             raise error
         place = (self.file.relative, item.position)

@@ -30,6 +30,7 @@ from parapet.schemas.layout import (
 from parapet.schemas.published import check_variants
 from parapet.schemas.service import Service
 from parapet.transforms import table1
+from parapet.transforms.fence import needed
 
 Read = Callable[[str | Path], list[SplitSchemas]]
 
@@ -163,7 +164,8 @@ def count_item(item: Item, names: table1.Names, tokenizer: str) -> table1.Counts
 
     from parapet.transforms.progress import advance
 
-    counts = table1.count(item.original, item.variants, names if item.unseen else None, tokenizer)
+    with needed("service", item.original.service_name):
+        counts = table1.count(item.original, item.variants, names if item.unseen else None, tokenizer)
     Metrics.counter("parapet", "services").inc()
     advance(1, "services")
     return counts

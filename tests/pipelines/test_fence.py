@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from parapet.pipelines.main import main
 from parapet.schemas.distribution import ISSUES
 from parapet.transforms import perturbed_files
 
-VICTIM = "1_00003"
+VICTIM, TRAINED = "1_victim", "1_trained"  # a dialogue of test, and one of train
 
 SOME = '''
 import parapet
@@ -98,34 +99,36 @@ def contents(output: Path) -> dict[str, bytes]:
     files = {name: content for name, content in files_of(output).items() if name != "dead_letters.jsonl"}
     counts = json.loads(files.pop("run.json"))["counts"]
     counts.pop("faults", None)
+    # A fault leaves a dialogue out of all sets at once.
+    counts["left_out"] = sum(counts.pop(name) for name in [*counts] if name.startswith("left_out"))
     return {**files, "counts": json.dumps(counts).encode()}
 
 
 @pytest.fixture(scope="module")
-def corpora(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The sample's test dialogues; and the same where the victim is bad of itself."""
+def corpora(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample's dialogues of train and test, and variants; and the same where a victim is bad of itself."""
     root = tmp_path_factory.mktemp("corpora")
-    for name in ("whole", "without"):
-        for split in ("train", "test"):
+    for split, victim in (("train", TRAINED), ("test", VICTIM)):
+        shutil.copytree(sample / split, root / "variants/v1" / split, ignore=shutil.ignore_patterns("dialogues*"))
+        for name in ("whole", VICTIM, TRAINED):
             shutil.copytree(sample / split, root / name / split)
-    path = root / "without/test/dialogues_001.json"
-    dialogues = json.loads(path.read_bytes())
-    assert VICTIM in [dialogue["dialogue_id"] for dialogue in dialogues]
-    bad = [{"dialogue_id": VICTIM} if dialogue["dialogue_id"] == VICTIM else dialogue for dialogue in dialogues]
-    path.write_text(json.dumps(bad))
-    return root / "whole", root / "without"
+            path = root / name / split / "dialogues_001.json"
+            dialogues = json.loads(path.read_bytes())
+            dialogues[3] = {"dialogue_id": victim} if name == victim else {**dialogues[3], "dialogue_id": victim}
+            path.write_text(json.dumps(dialogues))
+    return root
 
 
 @pytest.fixture(scope="module")
-def without(corpora: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[str]], Path]:
-    """The output of a command line on the corpus in which the victim is bad; each is run once."""
+def without(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[str], str], Path]:
+    """The output of a command line on the corpus in which a victim is bad; each is run once."""
     folder, outputs = tmp_path_factory.mktemp("without"), dict[tuple[str, ...], Path]()
 
-    def output_of(argv: list[str]) -> Path:
+    def output_of(argv: list[str], victim: str) -> Path:
         key = tuple(argv)
         if key not in outputs:
             output = folder / str(len(outputs))
-            assert run(argv, corpora[1], output) == 0
+            assert run(argv, corpora / victim, output) == 0
             outputs[key] = output
         return outputs[key]
 
@@ -140,7 +143,7 @@ def run(argv: list[str], corpus: Path, output: Path, max_bad: str = "50%", quiet
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_plugin_that_raises_on_one_dialogue(
     failure: str,
-    corpora: tuple[Path, Path],
+    corpora: Path,
     site: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -153,7 +156,7 @@ def test_a_plugin_that_raises_on_one_dialogue(
     argv = ["perturb", "some", "--sgd", "{corpus}"]
     output = tmp_path / "out"
     workers = TWO_WORKERS if failure == "raises" else []
-    assert run([*argv, *workers], corpora[0], output, quiet=False) == 0
+    assert run([*argv, *workers], corpora / "whole", output, quiet=False) == 0
     (letter,) = letters_of(output)
     assert (letter["dialogue_id"], letter["file"], letter["variant"]) == (VICTIM, "dialogues_001.json", "")
     assert letter["reason"].startswith(reason)
@@ -162,9 +165,9 @@ def test_a_plugin_that_raises_on_one_dialogue(
         (line,) = errors
         assert line.startswith("error: 1 record was lost to a fault of the plug-in 'some' (broken_some 0.3): ")
         assert reason.partition(": ")[2] in line
-    assert run(argv, corpora[1], tmp_path / "without") == 0
+    assert run(argv, corpora / VICTIM, tmp_path / "without") == 0
     assert contents(output) == contents(tmp_path / "without")
-    assert run([*argv, *workers], corpora[0], tmp_path / "none", "0%") == 1
+    assert run([*argv, *workers], corpora / "whole", tmp_path / "none", "0%") == 1
     message = capsys.readouterr().err
     assert "1 of 8 dialogues could not be perturbed, and --max_bad allows none" in message
     assert message.count("Traceback") == (failure not in ("none", "row"))
@@ -182,6 +185,36 @@ KeyError: 'a key'
 # Each: a command line, and a function of Parapet through which every dialogue goes.
 FAULTS = {
     "typos": (["perturb", "typos", "--sgd", "{corpus}"], "parapet.transforms.variations.perturbations.user_turns"),
+    "planned": (
+        ["language_variations", "--kinds", "simple", "--env", "0.5", "--sgd", "{corpus}", "--split", "test"],
+        "parapet.transforms.variations.envs.user_turns",
+    ),
+    "ood": (["ood", "--rates", "0.2", "--sgd", "{corpus}"], "parapet.transforms.ood.reading.places_of"),
+    "unseen_entities": (["unseen_entities", "--sgd", "{corpus}"], "parapet.transforms.entities.perturbation.replaced"),
+    "studied": (["unseen_entities", "--sgd", "{corpus}"], "parapet.transforms.entities.study.values_of"),
+    "spoken": (
+        [
+            *("speech_errors", "--wer", "0.8", "--snr", "0,30", "--language_model", "own", "--longest", "25"),
+            *("--sgd", "{corpus}", "--split", "test"),
+        ],
+        "parapet.transforms.speech.turns.voice_of",
+    ),
+    "rewrite": (
+        ["rewrite", "--sgd", "{corpus}", "--variants", "{corpus}/../variants"],
+        "parapet.transforms.variants.perturbation.places_of",
+    ),
+    "augment": (
+        ["augment", "--sets", "none", "--sgd", "{corpus}"],
+        "parapet.transforms.augment.augmenting.row_of",
+    ),
+    "few_shot": (
+        ["few_shot", "--sizes", "2", "--test", "2", "--sgd", "{corpus}"],
+        "parapet.transforms.splits.few_shot.candidates_of",
+    ),
+    "unseen_services": (
+        ["unseen_services", "--sgd", "{corpus}"],
+        "parapet.transforms.splits.unseen_services.dialogue_text",
+    ),
 }
 
 
@@ -191,40 +224,41 @@ FAULTS = {
 def test_a_fault_costs_the_record(
     name: str,
     error: Exception,
-    corpora: tuple[Path, Path],
-    without: Callable[[list[str]], Path],
+    corpora: Path,
+    without: Callable[[list[str], str], Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     argv, target = FAULTS[name]
+    victim = TRAINED if name == "augment" else VICTIM
     with monkeypatch.context() as patch:
-        raised = poison(patch, target, error)
-        assert run([*argv, *TWO_THREADS], corpora[0], tmp_path / "out") == 0
+        raised = poison(patch, target, error, victim)
+        assert run([*argv, *TWO_THREADS], corpora / "whole", tmp_path / "out") == 0
         assert raised
         said = capsys.readouterr().err
-        assert run(argv, corpora[0], tmp_path / "none", "0%") == 1
+        assert run(argv, corpora / "whole", tmp_path / "none", "0%") == 1
         message = capsys.readouterr().err
     (letter,) = letters_of(tmp_path / "out")
-    assert letter["dialogue_id"] == VICTIM
+    assert letter["dialogue_id"] == victim
     assert letter["reason"].startswith(f"internal_error: {type(error).__name__}: ")
     assert letter["reason"].partition(" (")[2].startswith("transforms/")
     assert letter["trace"].startswith("Traceback (most recent call last):\n")
     assert said.startswith("error: 1 record was lost to a fault of Parapet: ")
     assert said.endswith(f"/out/dead_letters.jsonl; please report it at {ISSUES}\n")
-    assert contents(tmp_path / "out") == contents(without(argv))
-    assert "1 of 8 dialogues could not be " in message
-    assert f"this is a fault of Parapet: please report it at {ISSUES}, or --max_bad 12.5% goes on" in message
+    assert contents(tmp_path / "out") == contents(without(argv, victim))
+    assert re.search(r"1 of \d+ dialogues( of v1| of original)? could not be \w+, and --max_bad allows none", message)
+    assert f"this is a fault of Parapet: please report it at {ISSUES}, or --max_bad " in message
     assert "Traceback" not in message
     assert not (tmp_path / "none/run.json").exists()
 
 
 def test_a_dialogue_that_was_planned_and_then_lost(
-    corpora: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No set has it, not even the first, whose dialogue was there already; all others are as they were."""
     argv = ["perturb", "ood", "--rates", "0.1,0.2", "--sgd", "{corpus}"]
-    assert run(argv, corpora[0], tmp_path / "clean") == 0
+    assert run(argv, corpora / "whole", tmp_path / "clean") == 0
     original, called = perturbed_files.dialogue_text, list[str]()
 
     def second(dialogue: dict[str, Any], plain: bool) -> bytes:
@@ -234,7 +268,7 @@ def test_a_dialogue_that_was_planned_and_then_lost(
         return original(dialogue, plain)
 
     monkeypatch.setattr(perturbed_files, "dialogue_text", second)
-    assert run(argv, corpora[0], tmp_path / "out") == 0
+    assert run(argv, corpora / "whole", tmp_path / "out") == 0
     assert len(called) == 2
     (letter,) = letters_of(tmp_path / "out")
     assert (letter["dialogue_id"], letter["variant"]) == (VICTIM, "")
@@ -264,7 +298,7 @@ LOSSES = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_one_lost_and_another_twice(
     name: str,
-    corpora: tuple[Path, Path],
+    corpora: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -280,7 +314,7 @@ def test_one_lost_and_another_twice(
         return original(self, *before[0 if len(before) == 2 else -1])
 
     monkeypatch.setattr(owner, method, replaced)
-    assert run(argv, corpora[0], tmp_path / "out") == 1
+    assert run(argv, corpora / "whole", tmp_path / "out") == 1
     assert len(before) > 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out/run.json").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
@@ -18,8 +18,9 @@ from parapet.transforms.anonymise.mentions import KINDS
 from parapet.transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
 from parapet.transforms.anonymise.second_look import Suspect, suspects_in
 from parapet.transforms.babi_format import SILENCE, Exchange, Line, Unanswered, dialogue_text
-from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
+from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Identities, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally, of_files
+from parapet.transforms.fence import Fault, bad_record, trace_of
 from parapet.transforms.files import HashingWriter, staged
 from parapet.transforms.progress import expect, tracked
 from parapet.transforms.report import Report, Table, Text, Tile, report_files
@@ -106,7 +107,11 @@ def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
         for _, chat in tracked(read_chats(file, config.bots), "chats", "names"):
             expect(1, "chats")
             if isinstance(chat, Chat):
-                new = anonymiser.of(chat).names - seen
+                try:
+                    new = anonymiser.of(chat).names - seen
+                except Exception as error:
+                    bad_record(error, is_private=True)  # whoever writes the chats meets it, too
+                    continue
                 seen |= new
                 yield from sorted(new)
     except InputError:
@@ -128,8 +133,10 @@ def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResu
         with ExitStack() as stack:
             writers = [HashingWriter(stack.enter_context(staged(config.output, path))) for path in paths]
             _write_chats(file, frozenset(names), config, result, *writers)
-    except InputError as error:
-        return result.failed(_dead_letter(file, error.where, f"broken_file: {error.reason}"))
+    except Exception as error:
+        bad = bad_record(error, is_private=True)
+        reason = bad.reason if isinstance(bad, Fault) else f"broken_file: {bad.reason}"
+        return result.failed(_dead_letter(file, bad.where, reason, trace_of(bad)))
     result.written = [writer.written(path) for writer, path in zip(writers, paths, strict=True)]
     return result
 
@@ -143,44 +150,76 @@ def _write_chats(
     babi: HashingWriter,
     suspects: HashingWriter,
 ) -> None:
-    anonymiser = Anonymiser(config.rules)
+    anonymiser, ids = Anonymiser(config.rules), Identities(file.name)
     for number, (where, chat) in enumerate(tracked(read_chats(file, config.bots), "chats"), 1):
-        result.counts.add("chats")
-        if isinstance(chat, InputError):
-            place = ": ".join(part for part in (where, chat.where) if part)
-            result.dead_letters.append(_dead_letter(file, place, chat.reason))
-            result.counts.add("left_out")
+        identity = ids.of(number)
+        result.counts.add("chats", id=identity)
+        try:
+            if isinstance(chat, InputError):
+                raise chat
+            written = _written(chat, number, file, names, config, anonymiser)
+        except Exception as error:
+            bad = bad_record(error, is_private=True)
+            place = ": ".join(part for part in (where, bad.where) if part)
+            result.dead_letters.append(_dead_letter(file, place, bad.reason, trace_of(bad)))
+            result.counts.add("left_out", id=identity)
             continue
-        replaced = anonymiser.of(chat)
-        suspected = [
-            suspect for t, text in enumerate(replaced.texts) for suspect in suspects_in(t, text, replaced.parts, names)
-        ]
-        _count(result.counts, chat, replaced, suspected)
-        utterances = [
-            (turn.speaker, normalised(text) if turn.speaker == BOT and config.normalise else text)
-            for turn, text in zip(chat.turns, replaced.texts, strict=True)
-        ]
-        chat_id = chat.chat_id if config.keep_ids else f"{file.name}-{number:06}"
-        turns = [{"speaker": speaker, "text": text} for speaker, text in utterances]
-        chats.write(orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n")
-        babi.write(dialogue_text(lines_of(utterances)).encode())
-        if config.splits:
-            lines = tuple(lines_of([(speaker, normalised(text)) for speaker, text in utterances]))
-            if any(isinstance(line, Exchange) for line in lines):
-                result.others.setdefault(SET, []).append(SetDialogue(file.number, number, lines))
-            else:
-                result.counts.add("without_answer")
-        for suspect in suspected:
-            suspects.write(orjson.dumps({"chat_id": chat_id, **msgspec.structs.asdict(suspect)}) + b"\n")
+        chats.write(written.chat)
+        babi.write(written.babi)
+        suspects.write(written.suspects)
+        result.counts.add("written", id=identity)
+        result.counts.update(written.counts)
+        if written.of_set:
+            result.others.setdefault(SET, []).append(written.of_set)
 
 
-def _dead_letter(file: ChatFile, where: str, reason: str) -> DeadLetter:
+class _Written(NamedTuple):
+    """What is written of a chat."""
+
+    chat: bytes
+    babi: bytes
+    suspects: bytes
+    counts: Counts
+    of_set: SetDialogue | None
+
+
+def _written(
+    chat: Chat, number: int, file: ChatFile, names: frozenset[str], config: Config, anonymiser: Anonymiser
+) -> _Written:
+    replaced = anonymiser.of(chat)
+    suspected = [
+        suspect for t, text in enumerate(replaced.texts) for suspect in suspects_in(t, text, replaced.parts, names)
+    ]
+    counts = Counts()
+    _count(counts, chat, replaced, suspected)
+    utterances = [
+        (turn.speaker, normalised(text) if turn.speaker == BOT and config.normalise else text)
+        for turn, text in zip(chat.turns, replaced.texts, strict=True)
+    ]
+    chat_id = chat.chat_id if config.keep_ids else f"{file.name}-{number:06}"
+    turns = [{"speaker": speaker, "text": text} for speaker, text in utterances]
+    of_set = None
+    if config.splits:
+        lines = tuple(lines_of([(speaker, normalised(text)) for speaker, text in utterances]))
+        if any(isinstance(line, Exchange) for line in lines):
+            of_set = SetDialogue(file.number, number, lines)
+        else:
+            counts.add("without_answer")
+    return _Written(
+        orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n",
+        dialogue_text(lines_of(utterances)).encode(),
+        b"".join(orjson.dumps({"chat_id": chat_id, **msgspec.structs.asdict(one)}) + b"\n" for one in suspected),
+        counts,
+        of_set,
+    )
+
+
+def _dead_letter(file: ChatFile, where: str, reason: str, trace: str = "") -> DeadLetter:
     """The dead letter of a chat, or of a file; it has no word of a chat."""
-    return DeadLetter("", "", file.name, "", storable(where), storable(reason))
+    return DeadLetter("", "", file.name, "", storable(where), storable(reason), trace)
 
 
 def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Suspect]) -> None:
-    counts.add("written")
     counts.add("turns", len(chat.turns))
     counts.add("written_turns", len(replaced.texts))
     counts.add("facts_left_out", chat.facts)

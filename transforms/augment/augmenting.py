@@ -19,9 +19,10 @@ from parapet.transforms.augment.corrupting import counts_of
 from parapet.transforms.augment.plan import ORIGINAL, Augmentation, Plan
 from parapet.transforms.augment.tables import WriteShards, batch_of, row_of, write_parts
 from parapet.transforms.corpora import read_file
-from parapet.transforms.counts import Balance, Counts, Invariant
-from parapet.transforms.dead_letters import Tally, dead_dialogue, dead_file, id_of, of_variants
+from parapet.transforms.counts import Balance, Counts, Identities, Invariant
+from parapet.transforms.dead_letters import Tally, dead_dialogue, id_of, of_variants
 from parapet.transforms.digests import DigestFile, count_distinct, digest_of, write_digests
+from parapet.transforms.fence import bad_record
 from parapet.transforms.files import STAGING, read_written, write_staged
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import Report, Table, Tile, card, page
@@ -34,6 +35,8 @@ from parapet.transforms.variants.matching import Variant
 
 CORRUPTIONS = "corruptions"
 CHANGES = "changes.jsonl"
+
+_LABELS = Identities("versions")  # what is added to the identity of a dialogue in a set of several versions
 
 
 class Augment(beam.PTransform):
@@ -87,20 +90,20 @@ class _Complete(msgspec.Struct, frozen=True):
     versions: Sequence[str]
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        expected = sum(counts.sum("versions", set=label) for label in self.versions)
+        numbers = {label: counts.sum("versions", set=label) for label in self.versions}
         for name in ("dialogues", "rows"):
-            if counts.sum(name, set=self.set) != expected:
+            if counts.sum(name, set=self.set) != sum(numbers.values()):
                 yield f"{name} of {self.set}"
+        ids = sum(counts.ids("versions", set=label) + n * _LABELS.of(label) for label, n in numbers.items())
+        if counts.has_ids("versions") and counts.ids("dialogues", set=self.set) != ids:
+            yield f"dialogues of {self.set} (not those that were made)"
 
 
 def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) -> FileResult:
     """Writes one file of every set, into staging; none of a file that cannot be read, nor a file without dialogues."""
     result = FileResult(file.relative)
-    try:
-        with ExitStack() as stack:
-            _augment(file, augmentation, output, result, stack)
-    except InputError as error:
-        return result.failed(dead_file(file, error))
+    with ExitStack() as stack:
+        _augment(file, augmentation, output, result, stack)
     return result
 
 
@@ -110,27 +113,28 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
     relative = f"{augmentation.split}/{file.name}"
     files = SetFiles(output, [of.name for of in augmentation.sets], relative, stack)
     sets_of = {label: [of.name for of in augmentation.sets if label in of.versions] for label in augmentation.labels}
-    batches, ids, dialogues = [], [], 0
+    batches, ids, identities = [], [], Identities(file.relative)
+    counts.add("dialogues", 0)
     for i, (dialogue, plain) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues")):
-        dialogues += 1
+        identity = identities.of(i)
+        counts.add("dialogues", id=identity)
         name = id_of(dialogue, i)  # before the dialogue is given those of its versions
         versions, refused = make_versions(dialogue, plain, file.name, augmentation)
         for label, error in refused.items():
             result.dead_letters.append(dead_dialogue(file, name, error, label))
-            counts.add("left_out", set=label)
+            counts.add("left_out", set=label, id=identity)
         if not versions:
             continue
         ids.append(versions.source)
         counts.add("unknown_intents", versions.unknown_intents)
         batches.append(versions.batch)
         for label, text in versions.texts.items():
-            counts.add("versions", set=label)
+            counts.add("versions", set=label, id=identity)
             for set_name in sets_of[label]:
-                files.add(set_name, text)
-    counts.add("dialogues", dialogues)
-    files.close(keep_empty=not dialogues)
+                files.add(set_name, text, identity + _LABELS.of(label))
+    files.close(keep_empty=not counts.sum("dialogues"))
     for set_name, n in files.dialogues.items():
-        counts.add("dialogues", n, set=set_name)
+        counts.add("dialogues", n, set=set_name, id=files.ids[set_name])
     result.written = files.written()
     result.others["rows"] = write_parts(batches, augmentation.sets, output, file.relative) if batches else []
     result.others["ids"] = [write_ids(output, file.relative, ids, augmentation.labels)]
@@ -173,11 +177,12 @@ def make_versions(
             try:
                 texts[variant.name], row = _version(variant, places, plain, source, file)
                 rows.append(row)
-            except InputError as error:
-                refused[variant.name] = error
+            except Exception as error:
+                refused[variant.name] = bad_record(error)
         return Versions(source, texts, batch_of(rows), places.unknown_intents) if rows else None, refused
-    except InputError as error:
-        return None, {variant.name: error for variant in augmentation.versions}
+    except Exception as error:
+        bad = bad_record(error)
+        return None, {variant.name: bad for variant in augmentation.versions}
 
 
 def _version(variant: Variant, places: Places, plain: bool, source: str, file: str) -> tuple[bytes, dict[str, Any]]:

@@ -19,6 +19,7 @@ from parapet.transforms import table1
 from parapet.transforms.back_translate.composing import ENGLISH, Legs, back_translated, texts_of
 from parapet.transforms.back_translate.report import back_translate_report
 from parapet.transforms.dead_letters import DEAD_LETTERS, Tally, check_bad
+from parapet.transforms.fence import needed
 from parapet.transforms.naming import Conventions
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.report import page
@@ -80,7 +81,8 @@ def make_files(
     audit: list[BackTranslation] = []
     for pivot in corpus.pivots:
         for name, raw in corpus.raw.items():
-            variant, rows = back_translated(raw, pivot, legs[pivot], corpus.conventions)
+            with needed(f"{pivot} variant", name):
+                variant, rows = back_translated(raw, pivot, legs[pivot], corpus.conventions)
             variants.setdefault(pivot, {})[name] = variant
             audit += rows
         for path, names in corpus.files.items():

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from parapet.schemas.decisions import Decision
+from parapet.schemas.elements import response_id
+from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.counts import Counts
 from parapet.transforms.crowd.ingest.fields import payload
+from parapet.transforms.fence import bad_record
+
+_TRIED_SINGLY = 200  # assignments among which those are sought with which all of them cannot be settled
+
+Outcome = TypeVar("Outcome")
 
 
 class Merged(msgspec.Struct):
@@ -48,6 +56,93 @@ def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
         decisions=sum(map(len, known.values())),
     )
     return Merged(assignments, known, [*conflicts, *without, *contradictions, *unknown], counts)
+
+
+def merge_fenced(read: Sequence[Assignment], decisions: Sequence[Decision]) -> Merged:
+    """As :func:`merge`; where that raises, each assignment is merged alone: one that raises is a dead letter."""
+    try:
+        return merge(read, decisions)
+    except Exception as error:
+        bad_record(error, is_private=True)
+    versions: dict[str, tuple[list[Assignment], list[Decision]]] = {}
+    for assignment in read:
+        versions.setdefault(assignment.assignment_id, ([], []))[0].append(assignment)
+    for decision in decisions:
+        versions.setdefault(decision.response_id.rpartition(":")[0], ([], []))[1].append(decision)
+    every = Merged([], {}, [], Counts())
+    for _, (of_assignment, on_it) in sorted(versions.items()):
+        try:
+            merged = merge(of_assignment, on_it)
+        except Exception as error:
+            bad = bad_record(error, is_private=True)
+            dead = [letter for one in of_assignment for letter in lost(one, bad, "settle")]
+            dead += [unusable_decision(decision, bad.reason) for decision in on_it]
+            merged = Merged([], {}, dead, Counts.named(assignments_merged=len(of_assignment)))
+        every.assignments += merged.assignments
+        every.decisions |= merged.decisions
+        every.dead += merged.dead
+        every.counts.update(merged.counts)
+    return every
+
+
+def settle_fenced(
+    settle: Callable[[Sequence[Assignment]], Outcome], assignments: Sequence[Assignment]
+) -> tuple[Outcome, dict[str, InputError]]:
+    """Settles those assignments that can be.
+
+    Args:
+      settle: settles some assignments; must change nothing.
+      assignments: of one service or dialogue.
+
+    Returns:
+      What ``settle`` gave, and the errors of the assignments with which it raised, by id.
+
+    Raises:
+      Exception: it raises without any assignment, too.
+    """
+    try:
+        return settle(assignments), {}
+    except Exception as error:
+        bad = bad_record(error, is_private=True)
+    if len(assignments) > _TRIED_SINGLY:
+        return settle([]), {assignment.assignment_id: bad for assignment in assignments}
+    kept: list[Assignment] = []
+    errors: dict[str, InputError] = {}
+    for assignment in assignments:
+        try:
+            settle([*kept, assignment])
+        except Exception as error:
+            errors[assignment.assignment_id] = bad_record(error, is_private=True)
+        else:
+            kept.append(assignment)
+    return settle(kept), errors
+
+
+def lost(assignment: Assignment, error: InputError, stage: str = "compose") -> list[DeadLetter]:
+    """The dead letters of an assignment that cannot be used: one for each answer, so that none of them is lost."""
+    texts = {field: text.strip() for field, text in sorted(assignment.answers.items()) if text.strip()}
+    return [
+        DeadLetter(stage, response_id(assignment.assignment_id, field), error.reason, payload(text), assignment.source)
+        for field, text in texts.items()
+    ] or [DeadLetter(stage, assignment.assignment_id, error.reason, "", assignment.source)]
+
+
+def lost_ones(
+    assignments: Iterable[Assignment],
+    decisions: Mapping[str, Mapping[str, Decision]],
+    errors: Mapping[str, InputError],
+) -> tuple[list[DeadLetter], Counts]:
+    """The dead letters of assignments that cannot be settled and of the decisions on them, and their counts."""
+    dead, counts = [], Counts()
+    for assignment in assignments:
+        if (error := errors.get(assignment.assignment_id)) is not None:
+            on_it = decisions.get(assignment.assignment_id, {}).values()
+            dead += lost(assignment, error)
+            dead += [unusable_decision(decision, error.reason) for decision in on_it]
+            counts.update(
+                Counts.named(assignments_settled=1, answers_dead=answer_count(assignment), decisions_settled=len(on_it))
+            )
+    return dead, counts
 
 
 def answer_count(assignment: Assignment) -> int:

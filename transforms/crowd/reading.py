@@ -20,7 +20,7 @@ from parapet.transforms.crowd.agreement import adjudicate_csv, merge_reviewers
 from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd.ingest.files import Sources, distinct, read_response_part, read_sheet
 from parapet.transforms.crowd.ingest.parts import Part, count_lines, parts_of
-from parapet.transforms.crowd.merge import merge
+from parapet.transforms.crowd.merge import merge_fenced
 from parapet.transforms.crowd.redaction import without_ids
 from parapet.transforms.sorted_runs import (
     GatheredRuns,
@@ -271,7 +271,7 @@ class MergeBucket(RunWritingDoFn):
         """Merges one bucket: each assignment once, each decision with its response."""
         gathered = GatheredRuns(self.runs)
         for read, decisions in _batches(element[1]):
-            merged = merge(read, decisions)
+            merged = merge_fenced(read, decisions)
             yield from tag_counts(merged.counts)
             for letter in merged.dead:
                 yield from _outputs(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))

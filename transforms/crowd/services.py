@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import orjson
@@ -14,7 +14,8 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.elements import VARIANTS
 from parapet.schemas.layout import SplitSchemas, raw_by_name, schema_bytes
-from parapet.schemas.responses import RESPONSES
+from parapet.schemas.responses import RESPONSES, Assignment, DeadLetter
+from parapet.transforms.counts import Counts
 from parapet.transforms.crowd import audit
 from parapet.transforms.crowd.composing import (
     AUDIT,
@@ -28,6 +29,7 @@ from parapet.transforms.crowd.composing import (
     packed_reviews,
 )
 from parapet.transforms.crowd.composition import bad_names, bad_services
+from parapet.transforms.crowd.merge import lost_ones, settle_fenced
 from parapet.transforms.crowd.options import Options
 from parapet.transforms.crowd.reading import (
     COUNTS,
@@ -41,9 +43,10 @@ from parapet.transforms.crowd.reading import (
     unpack_merged,
 )
 from parapet.transforms.crowd.report import compose_report
-from parapet.transforms.crowd.settle import Settings, settle
+from parapet.transforms.crowd.settle import Settings, Settled, settle
 from parapet.transforms.crowd.summary import ServiceSummary, shortfall_csv, statistics, summarise, top_up_plan
 from parapet.transforms.crowd.vet import explanations
+from parapet.transforms.fence import bad_record
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.runs import RunInfo
 from parapet.transforms.sorted_runs import GatheredRuns, RunWritingDoFn, joined, shard_of, sort_key
@@ -167,23 +170,59 @@ class _SettleServices(RunWritingDoFn):
     def _service(
         self, name: str, raw: Mapping[str, Any] | None, answers: MergedAnswers, gathered: GatheredRuns
     ) -> Iterator[TaggedOutput]:
-        settled = settle(name, raw, answers.assignments, answers.decisions, self.settings, self.left_out)
+        def settle_all(assignments: Sequence[Assignment]) -> tuple[Settled, _OfService | None]:
+            decisions = {one.assignment_id: answers.decisions.get(one.assignment_id, {}) for one in assignments}
+            settled = settle(name, raw, assignments, decisions, self.settings, self.left_out)
+            return settled, self._of_service(name, raw, settled)
+
+        try:
+            (settled, of_service), errors = settle_fenced(settle_all, answers.assignments)
+        except Exception as error:  # of the service, whatever was answered
+            bad = bad_record(error, is_private=True)
+            errors = {assignment.assignment_id: bad for assignment in answers.assignments}
+            of_service = None
+            settled = Settled(None, [DeadLetter("compose", name, bad.reason, "", self._source_of(name))], Counts())
+        dead, counts = lost_ones(answers.assignments, answers.decisions, errors)
         yield from tag_counts(settled.counts)
-        for letter in settled.dead:
+        yield from tag_counts(counts)
+        for letter in (*settled.dead, *dead):
             yield from tagged(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))
-        outcome = settled.outcome
-        if raw is None or outcome is None:
+        if of_service is None:
             return
         advance(1, "services")
-        for k, variant in zip(VARIANTS, outcome.variants, strict=False):
-            for path, position in self.places[name]:
-                yield TaggedOutput(_VARIANTS, (f"v{k}/{path}", (position, orjson.dumps(variant))))
-        summary = summarise(raw, outcome)
-        yield TaggedOutput(SUMMARY, summary)
-        show_progress({**summary.answers, "services_composed": summary.composed})
-        for element, items in packed_reviews(outcome.reviews):
+        yield from (TaggedOutput(_VARIANTS, variant) for variant in of_service.variants)
+        yield TaggedOutput(SUMMARY, of_service.summary)
+        show_progress({**of_service.summary.answers, "services_composed": of_service.summary.composed})
+        for element, items in of_service.reviews:
             yield from tagged(gathered.add(REVIEWS, element, items))
-        yield from tagged(gathered.add(AUDIT, sort_key(name), audit.pack(outcome.audit)))
+        yield from tagged(gathered.add(AUDIT, sort_key(name), of_service.audit))
+
+    def _of_service(self, name: str, raw: Mapping[str, Any] | None, settled: Settled) -> _OfService | None:
+        outcome = settled.outcome
+        if raw is None or outcome is None:
+            return None
+        return _OfService(
+            [
+                (f"v{k}/{path}", (position, orjson.dumps(variant)))
+                for k, variant in zip(VARIANTS, outcome.variants, strict=False)
+                for path, position in self.places[name]
+            ],
+            summarise(raw, outcome),
+            list(packed_reviews(outcome.reviews)),
+            audit.pack(outcome.audit),
+        )
+
+    def _source_of(self, name: str) -> str:
+        return ", ".join(path for path, _ in self.places.get(name, ()))
+
+
+class _OfService(NamedTuple):
+    """What is written of a service that a schema has."""
+
+    variants: list[tuple[str, tuple[int, bytes]]]
+    summary: ServiceSummary
+    reviews: list[tuple[bytes, bytes]]
+    audit: bytes
 
 
 def _places_of(splits: Iterable[SplitSchemas]) -> dict[str, list[tuple[str, int]]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
@@ -37,7 +37,7 @@ from parapet.transforms.crowd.composing import (
     packed_reviews,
 )
 from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.crowd.merge import answer_count, unusable_decision
+from parapet.transforms.crowd.merge import answer_count, lost_ones, settle_fenced, unusable_decision
 from parapet.transforms.crowd.reading import (
     COUNTS,
     DEAD_LETTERS,
@@ -73,6 +73,7 @@ from parapet.transforms.crowd_variations.vet import (
     written_by,
 )
 from parapet.transforms.dead_letters import id_of
+from parapet.transforms.fence import Fault, bad_record
 from parapet.transforms.progress import expect_dialogues, tracked
 from parapet.transforms.runs import RunInfo
 from parapet.transforms.sorted_runs import GatheredRuns, Run, RunWritingDoFn, joined, shard_of, sort_key
@@ -187,10 +188,16 @@ class _ReadDialogues(RunWritingDoFn):
                     continue  # has no HITs: no RequesterAnnotation carries it
                 if isinstance(dialogue, InputError):
                     yield name, (file.relative, position, b"", f"{dialogue.where}: {dialogue.reason}")
-                else:
-                    yield name, (file.relative, position, _packed(raw, plain), "")
-        except InputError as error:
-            yield "", DeadLetter("dialogues", file.relative, f"broken_file: {error}", "", file.relative)
+                    continue
+                try:
+                    packed, problem = _packed(raw, plain), ""
+                except Exception as error:
+                    packed, problem = b"", bad_record(error).reason
+                yield name, (file.relative, position, packed, problem)
+        except Exception as error:
+            bad = bad_record(error)
+            reason = bad.reason if isinstance(bad, Fault) else f"broken_file: {bad}"
+            yield "", DeadLetter("dialogues", file.relative, reason, "", file.relative)
 
 
 def _packed(raw: Any, plain: bool) -> bytes:
@@ -300,8 +307,11 @@ class _Source:
     def turn(self, position: int) -> SourceTurn | str:
         """A turn that was to be rewritten, or why it cannot have been."""
         if position not in self._turns:
-            dialogue = self._dialogue = self._read() if self._dialogue is None else self._dialogue
-            self._turns[position] = dialogue if isinstance(dialogue, str) else source_turn(dialogue, position)
+            try:
+                dialogue = self._dialogue = self._read() if self._dialogue is None else self._dialogue
+                self._turns[position] = dialogue if isinstance(dialogue, str) else source_turn(dialogue, position)
+            except Exception as error:
+                self._turns[position] = bad_record(error).reason
         return self._turns[position]
 
     def _read(self) -> Dialogue | str:
@@ -338,17 +348,24 @@ class _SettleDialogues(RunWritingDoFn):
         summaries, counts = [sum_up([])], Counts()
         for name, (packed,) in joined(groups["dialogues"]):
             for part in map(_unpack, packed):
-                outcome = self._settled(part, repeats)
-                summaries.append(summarise(outcome, len(part.turns)))
-                counts.update(
-                    Counts.named(
-                        decisions_settled=sum(map(len, part.decisions.values())),
-                        answers_audited=sum(bool(row["text"].strip()) for row in outcome.audit),
-                        used=sum(row["disposition"] == "used" for row in outcome.audit),
-                        rewritten=len(outcome.rewritten),
-                    )
-                )
-                for output, key, content in _records(name, outcome):
+                settle_all = partial(self._of_dialogue, name, part, repeats)
+                try:
+                    of_dialogue, errors = settle_fenced(settle_all, part.assignments)
+                except Exception as error:  # of the dialogue, whatever was answered
+                    of_dialogue, bad = None, bad_record(error, is_private=True)
+                    errors = {assignment.assignment_id: bad for assignment in part.assignments}
+                    letter = DeadLetter("compose", name, bad.reason, "", "")
+                    yield from _tagged(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))
+                dead, of_lost = lost_ones(part.assignments, part.decisions, errors)
+                counts.update(of_lost - Counts.named(assignments_settled=len(errors)))  # they were joined
+                for letter in dead:
+                    yield from _tagged(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))
+                if of_dialogue is None:
+                    continue
+                summaries.append(of_dialogue.summary)
+                counts.update(of_dialogue.counts)
+                show_progress(of_dialogue.dispositions)
+                for output, key, content in of_dialogue.records:
                     yield from _tagged(gathered.add(output, key, content))
             if len(summaries) >= _SUMMARIES:
                 summaries = [sum_up(summaries)]
@@ -356,19 +373,37 @@ class _SettleDialogues(RunWritingDoFn):
         yield from tag_counts(counts)
         yield TaggedOutput(SUMMARY, sum_up(summaries))
 
-    def _settled(self, joined: _Joined, repeats: Set[str]) -> Outcome:
-        assignments: dict[int, list[Assignment]] = defaultdict(list)
-        for assignment in joined.assignments:
-            assignments[place_of(assignment.service_name)[1]].append(assignment)
+    def _of_dialogue(
+        self, name: str, joined: _Joined, repeats: Set[str], assignments: Sequence[Assignment]
+    ) -> _OfDialogue:
+        by_turn: dict[int, list[Assignment]] = defaultdict(list)
+        for assignment in assignments:
+            by_turn[place_of(assignment.service_name)[1]].append(assignment)
+        decisions = {one.assignment_id: joined.decisions.get(one.assignment_id, {}) for one in assignments}
         outcome = settle_turns(
-            joined.turns,
-            assignments,
-            joined.decisions,
-            self.seed,
-            lambda worker, answer: is_repeated(worker, answer, repeats),
+            joined.turns, by_turn, decisions, self.seed, lambda worker, answer: is_repeated(worker, answer, repeats)
         )
-        show_progress(Counter(row["disposition"] for row in outcome.audit))
-        return outcome
+        counts = Counts.named(
+            decisions_settled=sum(map(len, decisions.values())),
+            answers_audited=sum(bool(row["text"].strip()) for row in outcome.audit),
+            used=sum(row["disposition"] == "used" for row in outcome.audit),
+            rewritten=len(outcome.rewritten),
+        )
+        return _OfDialogue(
+            summarise(outcome, len(joined.turns)),
+            counts,
+            Counter(row["disposition"] for row in outcome.audit),
+            list(_records(name, outcome)),
+        )
+
+
+class _OfDialogue(NamedTuple):
+    """What is written of a dialogue."""
+
+    summary: Any
+    counts: Counts
+    dispositions: Mapping[str, int]
+    records: list[tuple[str, bytes, bytes]]
 
 
 def _records(name: str, outcome: Outcome) -> Iterator[tuple[str, bytes, bytes]]:

@@ -16,12 +16,13 @@ from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.babi_format import SILENCE, SPLITS, Exchange, Fact, Line, candidates_text, labelled_lines
 from parapet.transforms.babi_format import dialogue_text as babi_text
-from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
+from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Identities, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally
 from parapet.transforms.dstc2.calls import ASR, Batch, Call, Logs, Ontology, read_call
 from parapet.transforms.dstc2.knowledge import Knowledge, Statement, facts_about, gathered, statements_of
 from parapet.transforms.dstc2.sgd import dialogue_of, schema_of, slots_of
 from parapet.transforms.dstc2.task6 import NO_RESULT, Round, Words, lines_of, offers_of, rounds
+from parapet.transforms.fence import bad_record, trace_of
 from parapet.transforms.progress import expect, tracked
 from parapet.transforms.report import Examples, Report, Table, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
@@ -88,7 +89,14 @@ class Config(msgspec.Struct, frozen=True):
     def invariants(self) -> list[Invariant]:
         """Every listed call is a dialogue of its split, or left out."""
         calls = {CountKey("calls", split=split): len(names) for split, names in self.logs.splits.items()}
-        return [Equal(calls), Balance("calls", ["dialogues", "left_out"], splits=list(self.logs.splits))]
+        ids = {key: sum_of_ids(key.split, self.logs.splits[key.split]) for key in calls}
+        return [Equal(calls, ids), Balance("calls", ["dialogues", "left_out"], splits=list(self.logs.splits))]
+
+
+def sum_of_ids(split: str, names: Iterable[str]) -> int:
+    """The sum of the identities of some calls."""
+    of = Identities(split).of
+    return sum(of(storable(name)) for name in names)
 
 
 class CallBatch(msgspec.Struct, frozen=True):
@@ -102,21 +110,24 @@ class CallBatch(msgspec.Struct, frozen=True):
 def read_batch(batch: Batch, config: Config) -> Iterator[CallBatch | TaggedOutput]:
     """Reads calls; with what they say about restaurants, (Statement, n), unless there is a knowledge base."""
     calls, dead_letters = [], []
+    statements: Counter[Statement] = Counter()
     for name in tracked(batch.names, "calls", "reading"):
         try:
-            calls.append(read_call(config.logs.folder, name, config.user == ASR))
-        except InputError as error:
-            dead_letters.append(_dead_letter(batch, name, error))
+            call = read_call(config.logs.folder, name, config.user == ASR)
+            of_call = list(statements_of(call)) if config.knowledge is None else []
+        except Exception as error:
+            dead_letters.append(_dead_letter(batch, name, bad_record(error)))
+        else:
+            calls.append(call)
+            statements.update(of_call)
     expect(len(calls), "calls")
     yield CallBatch(batch, tuple(calls), tuple(dead_letters))
-    if config.knowledge is None:
-        for pair in Counter(statement for call in calls for statement in statements_of(call)).items():
-            yield TaggedOutput(STATEMENTS, pair)
+    yield from (TaggedOutput(STATEMENTS, pair) for pair in statements.items())
 
 
 def _dead_letter(batch: Batch, name: str, error: InputError) -> DeadLetter:
     where = ": ".join(part for part in (error.path, error.where) if part)
-    return DeadLetter("", batch.split, storable(name), "", storable(where), storable(error.reason))
+    return DeadLetter("", batch.split, storable(name), "", storable(where), storable(error.reason), trace_of(error))
 
 
 class Converter:
@@ -145,30 +156,36 @@ class Converter:
         batch, (knowledge, words) = read.batch, self.learned(statements)
         result = FileResult(f"{batch.split}/{batch.index:06}")
         result.dead_letters += read.dead_letters
-        counts: Counter[str] = Counter(calls=len(batch.names))
+        ids, counts = Identities(batch.split), Counter[str]()
+        left_out = [ids.of(letter.file) for letter in read.dead_letters]
         texts: list[str] = []
         seen: set[tuple[str, str]] = set()
         examples = result.examples[batch.split] = []
         with ExitStack() as stack:
             files = SetFiles(self.config.output, [SET], batch.relative, stack)
             for call in tracked(read.calls, "calls"):
-                of_call = rounds(call, knowledge, self.config.seed)
                 try:
-                    dialogue = dialogue_of(call, of_call, self.slots)
-                except InputError as error:
-                    result.dead_letters.append(_dead_letter(batch, call.name, error))
+                    of_call = rounds(call, knowledge, self.config.seed)
+                    text = dialogue_text(dialogue_of(call, of_call, self.slots))
+                    lines = lines_of(call, of_call, words)
+                    shown = [(storable(call.name), labelled_lines(lines))] if len(texts) < SHOWN else []
+                    babi, texts_of_call, of_lines = babi_text(lines), list(_texts_of(lines)), _counts_of(of_call, lines)
+                except Exception as error:
+                    result.dead_letters.append(_dead_letter(batch, call.name, bad_record(error)))
+                    left_out.append(ids.of(storable(call.name)))
                     continue
-                files.add(SET, dialogue_text(dialogue))
-                lines = lines_of(call, of_call, words)
-                if len(texts) < SHOWN:
-                    draw = batch.index.to_bytes(4) + len(texts).to_bytes(4)
-                    examples.append((draw, (storable(call.name), labelled_lines(lines))))
-                texts.append(babi_text(lines))
-                _count(counts, of_call, lines)
-                seen.update(_texts_of(lines))
+                files.add(SET, text, ids.of(storable(call.name)))
+                draw = batch.index.to_bytes(4) + len(texts).to_bytes(4)
+                examples.extend((draw, example) for example in shown)
+                texts.append(babi)
+                counts.update(of_lines)
+                seen.update(texts_of_call)
             files.close()
         result.written = files.written()
-        counts["left_out"] = len(result.dead_letters)
+        of_split = {"split": batch.split}
+        result.counts.add("calls", len(batch.names), **of_split, id=sum_of_ids(batch.split, batch.names))
+        result.counts.add("dialogues", files.dialogues[SET], **of_split, id=files.ids[SET])
+        result.counts.add("left_out", len(left_out), **of_split, id=sum(left_out))
         for name, n in counts.items():
             result.counts.add(name, n, split=batch.split)
         result.others = {BABI: [(batch.split, batch.index, "".join(texts))], TEXTS: sorted(seen)}
@@ -180,11 +197,11 @@ def write_batch(read: CallBatch, converter: Converter, statements: Sequence[tupl
     return converter.write(read, statements)
 
 
-def _count(counts: Counter[str], of_call: Sequence[Round], lines: Sequence[Line]) -> None:
+def _counts_of(of_call: Sequence[Round], lines: Sequence[Line]) -> Counter[str]:
+    counts: Counter[str] = Counter()
     exchanges = [line for line in lines if isinstance(line, Exchange)]
     facts = [line for line in lines if isinstance(line, Fact)]
     offers = [is_result for _, is_result in offers_of(of_call)]
-    counts["dialogues"] += 1
     counts["user_turns"] += sum(not isinstance(line, Fact) and line.user != SILENCE for line in lines)
     counts["bot_turns"] += len(exchanges)
     counts["api_calls"] += sum(round_.search is not None for round_ in of_call)
@@ -192,6 +209,7 @@ def _count(counts: Counter[str], of_call: Sequence[Round], lines: Sequence[Line]
     counts["facts"] += len(facts) - facts.count(NO_RESULT)
     counts["offers"] += len(offers)
     counts["offers_found"] += sum(offers)
+    return counts
 
 
 def _texts_of(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:

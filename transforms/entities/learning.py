@@ -11,11 +11,13 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.pvalue import TaggedOutput
 
 from parapet.transforms.entities.replacing import Replacer
 from parapet.transforms.entities.sources import CORPUS, GENERATED, Sources, held_out, pools_of
 from parapet.transforms.entities.study import (
     Inputs,
+    Refused,
     StudiedFile,
     Study,
     Values,
@@ -27,6 +29,8 @@ from parapet.transforms.entities.study import (
     texts_and_values,
 )
 from parapet.transforms.entities.vocabulary import Hashes, Training, grams_in, hashes_of
+from parapet.transforms.fence import Fault
+from parapet.transforms.perturbation import REFUSED
 from parapet.transforms.progress import ANALYSIS, expect_dialogues
 
 _TEXT_SHARDS = 16  # texts are counted, and no worker needs the hashes of all
@@ -52,35 +56,34 @@ class StudyCorpus(beam.PTransform):
         super().__init__()
         self.inputs = inputs
 
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        """Pipeline to one element, a Study."""
+    def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
+        """Pipeline to one element, a Study; and to (place, error) of each dialogue of which nothing was learned."""
         inputs, config = self.inputs, self.inputs.config
         expect_dialogues([studied.file for studied in inputs.files], ANALYSIS)
         files = pipeline | "Files" >> beam.Create(inputs.files)
+        read = files | "Read" >> beam.FlatMap(found_in).with_outputs(REFUSED, main="found")
+        refused = [read[REFUSED]]
         vocabularies = (
-            files
-            | "Read" >> beam.FlatMap(found_in)
-            | "Different" >> beam.CombinePerKey(Union())
-            | "Count texts" >> beam.MapTuple(_counted)
+            read["found"] | "Different" >> beam.CombinePerKey(Union()) | "Count texts" >> beam.MapTuple(_counted)
         )
         once = pipeline | "Once" >> beam.Create([inputs], reshuffle=False)
         study: beam.PCollection = once | "Study" >> beam.Map(study_of, beam.pvalue.AsIter(vocabularies))
         if config.values == GENERATED:
-            return study
+            return study, read[REFUSED]
         if config.values == CORPUS:
-            names = (
-                files
-                | "Names" >> beam.FlatMap(_names_in, beam.pvalue.AsSingleton(study))
-                | "Different names" >> beam.CombinePerKey(Union())
+            found = files | "Names" >> beam.FlatMap(_names_in, beam.pvalue.AsSingleton(study)).with_outputs(
+                REFUSED, main="names"
             )
+            refused.append(found[REFUSED])
+            names = found["names"] | "Different names" >> beam.CombinePerKey(Union())
             study = study | "Hold out" >> beam.Map(_held_out, beam.pvalue.AsIter(names), config.seed)
-        needs = (
-            files
-            | "Needs" >> beam.FlatMap(_needs_of, beam.pvalue.AsSingleton(study))
-            | "Most" >> beam.CombinePerKey(max)
+        needed = files | "Needs" >> beam.FlatMap(_needs_of, beam.pvalue.AsSingleton(study)).with_outputs(
+            REFUSED, main="needs"
         )
+        refused.append(needed[REFUSED])
+        needs = needed["needs"] | "Most" >> beam.CombinePerKey(max)
         study = study | "Check" >> beam.Map(checked, beam.pvalue.AsDict(needs), config)
-        return study
+        return study, refused | "Refused" >> beam.Flatten()
 
 
 class Union(beam.CombineFn):
@@ -120,9 +123,10 @@ def _parts(key: Key) -> list[str]:
     return key.decode("utf-8", "surrogatepass").split("\0")
 
 
-def found_in(studied: StudiedFile) -> Iterator[tuple[Key, Any]]:
+def found_in(studied: StudiedFile) -> Iterator[tuple[Key, Any] | TaggedOutput]:
     """What a file has: hashes of words, of pairs of words and of texts, and the values of its slots."""
-    texts, values = texts_and_values(studied)
+    texts, values, refused = texts_and_values(studied)
+    yield from _tagged(refused)
     if studied.in_training:
         yield _key(_GRAMS), grams_in(texts)
         hashes = hashes_of(texts)
@@ -133,6 +137,11 @@ def found_in(studied: StudiedFile) -> Iterator[tuple[Key, Any]]:
             if has_role:
                 yield _key(role, service, slot, ""), Different(said)
                 yield _key(role, service, slot, "canonical"), Different(canonical)
+
+
+def _tagged(refused: Refused) -> Iterator[TaggedOutput]:
+    """Those that are refused by a fault: of others whoever writes them finds out what is wrong."""
+    yield from (TaggedOutput(REFUSED, pair) for pair in refused.items() if isinstance(pair[1], Fault))
 
 
 def _counted(key: Key, found: Any) -> tuple[Key, Any]:
@@ -162,9 +171,11 @@ def study_of(inputs: Inputs, vocabularies: Vocabularies) -> Study:
     return Study(Replacer(kinds, Sources("file", config.seed, pools), training), leaking=leaking)
 
 
-def _names_in(studied: StudiedFile, study: Study) -> Iterator[tuple[str, Different]]:
+def _names_in(studied: StudiedFile, study: Study) -> Iterator[tuple[str, Different] | TaggedOutput]:
     if studied.is_source:
-        yield "", Different(names_in(studied.file, study.source_kinds))
+        refused: Refused = {}
+        yield "", Different(names_in(studied, study.source_kinds, refused))
+        yield from _tagged(refused)
 
 
 def _held_out(study: Study, names: Iterable[tuple[str, Different]], seed: str) -> Study:
@@ -174,6 +185,8 @@ def _held_out(study: Study, names: Iterable[tuple[str, Different]], seed: str) -
     return Study(Replacer(kinds, Sources(CORPUS, seed, held_out(of_source, training, seed)), training), leaking=leaking)
 
 
-def _needs_of(studied: StudiedFile, study: Study) -> Iterator[tuple[str, int]]:
+def _needs_of(studied: StudiedFile, study: Study) -> Iterator[tuple[str, int] | TaggedOutput]:
     if studied.is_perturbed:
-        yield from needs_of(studied.file, study.replacer.kinds, study.replacer.sources).items()
+        refused: Refused = {}
+        yield from needs_of(studied, study.replacer.kinds, study.replacer.sources, refused).items()
+        yield from _tagged(refused)

@@ -97,10 +97,10 @@ class UnseenEntities(Perturbation):
 
         from parapet.transforms.entities.learning import StudyCorpus
 
-        study = files.pipeline | "Corpus" >> StudyCorpus(self.inputs)
+        study, refused = files.pipeline | "Corpus" >> StudyCorpus(self.inputs)
         numbers = study | "Numbers" >> beam.Map(Study.numbers)
         shared = study | "Shared" >> beam.Map(lambda study: ("", study.replacer))
-        return Analysis(shared={_REPLACER: shared}, reported={_STUDY: numbers})
+        return Analysis(shared={_REPLACER: shared}, reported={_STUDY: numbers}, refused=refused)
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> Replacer:
         """What replaces values: of all dialogues the same."""

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, typed
+from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.corpora import Corpus, inlined, read_file, selected, train_files
 from parapet.transforms.entities.forms import step_of
-from parapet.transforms.entities.groups import Kinds, Slot, find_values, values_of
+from parapet.transforms.entities.groups import Group, Kinds, Slot, find_values, values_of
 from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
 from parapet.transforms.entities.replacing import Replacer
 from parapet.transforms.entities.sources import CORPUS, GENERATED, Row, Sources, check_enough, read_gazetteer
 from parapet.transforms.entities.vocabulary import strings_of
+from parapet.transforms.fence import Fault, bad_record, fatal, needed
 from parapet.transforms.progress import ANALYSIS, tracked
 
 Values = dict[Slot, tuple[set[str], set[str]]]  # of slots: as they are said, and those known to be canonical
+Refused = dict[tuple[str, int], InputError]  # by file and position: dialogues that cannot be used
 
 
 class Config(NamedTuple):
@@ -146,44 +149,59 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     )
 
 
-def texts_and_values(studied: StudiedFile) -> tuple[set[str], Values]:
-    """The texts of a file that training has, and the values of slots of one that is perturbed or a source.
+def texts_and_values(studied: StudiedFile) -> tuple[set[str], Values, Refused]:
+    """The texts of a file that training has, the values of slots of one that is perturbed or a source, and what was
+    refused of that.
 
     Raises:
       InputError: a file of training cannot be read: nobody knows what it has. Another's values are those up to there.
     """
     texts: set[str] = set()
     values: Values = {}
+    refused: Refused = {}
     wants_values = studied.is_perturbed or studied.is_source
+    file = studied.file
     try:
-        for raw, _ in tracked(read_each(read_file(studied.file), studied.file.path), "dialogues", ANALYSIS):
+        for position, (raw, _) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues", ANALYSIS)):
             if studied.in_training:
-                texts.update(strings_of(raw))
-            dialogue = _typed(raw) if wants_values else None
-            for slot, value, is_canonical in values_of(dialogue) if dialogue else ():
-                values.setdefault(slot, (set(), set()))[is_canonical].add(value)
+                with needed(file.path, f"[{position}]"):
+                    texts.update(strings_of(raw))
+            with _refusing(studied, position, refused):
+                of_dialogue = list(values_of(typed(raw))) if wants_values else ()
+                for slot, value, is_canonical in of_dialogue:
+                    values.setdefault(slot, (set(), set()))[is_canonical].add(value)
     except InputError:
         if studied.in_training:
             raise
         # Whoever writes the set reports it.
-    return texts, values
+    return texts, values, refused
 
 
-def _typed(raw: Any) -> Dialogue | None:
+@contextmanager
+def _refusing(studied: StudiedFile, position: int, refused: Refused) -> Iterator[None]:
+    """Passes over a dialogue that cannot be used: whoever writes the set reports it, and must know why.
+
+    Raises:
+      InputError: of a dialogue that nobody writes, which no fault of its own keeps from being used.
+    """
     try:
-        return typed(raw)
-    except InputError:
-        return None
+        yield
+    except Exception as error:
+        bad = bad_record(error)
+        if isinstance(bad, Fault) and not studied.is_perturbed:
+            raise InputError(fatal(bad).reason, studied.file.path, f"[{position}]") from error
+        refused[studied.file.relative, position] = bad
 
 
-def _dialogues(file: DialogueFile) -> Iterator[Dialogue]:
-    """The dialogues that can be read; whoever writes the set reports the others."""
-    try:
-        for raw, _ in read_each(read_file(file), file.path):
-            if dialogue := _typed(raw):
-                yield dialogue
-    except InputError:
-        return
+def _groups(studied: StudiedFile, kinds: Kinds, refused: Refused) -> Iterator[list[Group]]:
+    """The values of open slots of each dialogue that can be read; whoever writes the set reports the others."""
+    with suppress(InputError):
+        for position, (raw, _) in enumerate(read_each(read_file(studied.file), studied.file.path)):
+            groups = None
+            with _refusing(studied, position, refused):
+                groups = find_values(typed(raw), kinds).groups
+            if groups is not None:
+                yield groups
 
 
 def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: bool) -> dict[Slot, SlotKind]:
@@ -212,22 +230,22 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: b
     return kinds
 
 
-def names_in(file: DialogueFile, kinds: Kinds) -> Iterator[tuple[str, str]]:
+def names_in(studied: StudiedFile, kinds: Kinds, refused: Refused) -> Iterator[tuple[str, str]]:
     """(kind, canonical form) of every value of open slots."""
-    for dialogue in _dialogues(file):
-        for group in find_values(dialogue, kinds).groups:
+    for groups in _groups(studied, kinds, refused):
+        for group in groups:
             yield group.kind, group.canonical
 
 
-def needs_of(file: DialogueFile, kinds: Kinds, sources: Sources) -> dict[str, int]:
+def needs_of(studied: StudiedFile, kinds: Kinds, sources: Sources, refused: Refused) -> dict[str, int]:
     """How many values the dialogue that needs most of them needs, of each pool.
 
     A dialogue's own values cannot stand for others of it: those that a pool has count as well.
     """
     needs: dict[str, int] = {}
-    for dialogue in _dialogues(file):
+    for groups in _groups(studied, kinds, refused):
         of: dict[str, int] = {}
-        for group in find_values(dialogue, kinds).groups:
+        for group in groups:
             name = sources.pool_of(group)
             if group.kind == CHOICE or group.reason or sources.makes(group) or name is None:
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from parapet.schemas.dialogue import Dialogue
+from parapet.transforms.fence import bad_record
 from parapet.transforms.hits.kept_values import speakable
 from parapet.transforms.hits.markup import page_name
 from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line
@@ -14,7 +15,7 @@ from parapet.transforms.hits.rewriting import (
     FIELDS,
     Choice,
     Rewriting,
-    rewriting_of,
+    fenced_rewriting,
     services_of,
     turn_task_id,
     user_turns,
@@ -48,14 +49,19 @@ def render_dialogues(
         history: list[str] = []
         for turn in user_turns(dialogue):
             task_id = turn_task_id(dialogue.dialogue_id, turn)
-            rewriting = DUPLICATE_ID.format(here=name, there=there) if there else rewriting_of(dialogue, turn)
+            rewriting = DUPLICATE_ID.format(here=name, there=there) if there else fenced_rewriting(dialogue, turn)
             if isinstance(rewriting, str):
                 not_asked.append(NotAsked(task_id, "", rewriting))
             elif not choice.draws(settings.seed, task_id):
                 not_drawn += 1
             else:
-                history += [turn_html(*_shown(dialogue, t)) for t in range(len(history), turn)]
-                if page := _page(dialogue, turn, rewriting, history, name, settings):
+                try:
+                    history += [turn_html(*_shown(dialogue, t)) for t in range(len(history), turn)]
+                    page = _page(dialogue, turn, rewriting, history, name, settings)
+                except Exception as error:
+                    not_asked.append(NotAsked(task_id, "", bad_record(error).reason))
+                    continue
+                if page:
                     pages.append(page)
                 else:
                     not_asked.append(NotAsked(task_id, "", TOO_LARGE))

@@ -18,6 +18,7 @@ from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
 from parapet.transforms.digests import as_array, digest_of
+from parapet.transforms.fence import bad_record
 from parapet.transforms.hits.kept_values import Mark, bold_pieces, marks, speakable
 from parapet.transforms.hits.markup import page_name, shown
 from parapet.transforms.hits.terms import MAX_ANNOTATION, REWRITES
@@ -132,6 +133,14 @@ class Choice(msgspec.Struct, frozen=True):
         return self.last is None or stable_digest(str(seed), task_id) <= self.last
 
 
+def fenced_rewriting(dialogue: Dialogue, turn: int) -> Rewriting | str:
+    """As :func:`rewriting_of`; where that raises, the error is the reason."""
+    try:
+        return rewriting_of(dialogue, turn)
+    except Exception as error:
+        return bad_record(error).reason
+
+
 def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | None, seed: int) -> Scan:
     """Looks through a dialogue file; only where ``turns`` of them are to be drawn, at the turns as well."""
     names, keys = bytearray(), bytearray()
@@ -144,7 +153,7 @@ def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | N
         drawn = [
             stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, turn))
             for turn in (positions if turns is not None else ())
-            if isinstance(rewriting_of(dialogue, turn), Rewriting)
+            if isinstance(fenced_rewriting(dialogue, turn), Rewriting)
         ]
         numbers.append(len(drawn))
         keys += b"".join(bytes.fromhex(key[:_DIGITS])[::-1] for key in drawn)

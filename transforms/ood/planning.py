@@ -45,7 +45,7 @@ from parapet.transforms.ood.reading import (
 )
 from parapet.transforms.ood.sources import SourceFile
 from parapet.transforms.ood.texts import Domains, Vocabulary, WordCounts
-from parapet.transforms.perturbation import Analysis
+from parapet.transforms.perturbation import REFUSED, Analysis
 from parapet.transforms.seeding import stable_hash
 
 NEAR, WORDS, SERVED = "near", "words", "served"
@@ -230,7 +230,7 @@ class PlanInjections(beam.PTransform):
         counts = (corpus[COUNTS], source[COUNTS], of_pool) | "Counts" >> beam.Flatten()
         states = (corpus[PLACES], pool, counts) | "Plan" >> _Plan(self.config, self.cell_turns)
         dead_letters = (corpus[DEAD_LETTERS], source[DEAD_LETTERS]) | "Dead letters" >> beam.Flatten()
-        return Analysis(states, counts=counts, dead_letters=dead_letters)
+        return Analysis(states, counts=counts, dead_letters=dead_letters, refused=corpus[REFUSED])
 
 
 class Cells(NamedTuple):

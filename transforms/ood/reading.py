@@ -26,12 +26,14 @@ from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.corpora import read_file as file_bytes
 from parapet.transforms.counts import CountKey, Counts
 from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of
+from parapet.transforms.fence import Fault, bad_record
 from parapet.transforms.ood.injecting import check_unicode
 from parapet.transforms.ood.language import TurnContent, content_of_turn
 from parapet.transforms.ood.plan import Config, FilePlaces, places_of, user_turns_of
 from parapet.transforms.ood.pool import Utterance, merged
 from parapet.transforms.ood.sources import SourceFile, read_source, source_id
 from parapet.transforms.ood.texts import Domains, key_of
+from parapet.transforms.perturbation import REFUSED
 from parapet.transforms.progress import ANALYSIS, tracked
 from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
@@ -165,12 +167,12 @@ class ReadCorpus(beam.PTransform):
 
     def expand(self, files: beam.PCollection) -> Any:
         """DialogueFile to (shard, packed Texts) (main), packed FilePlaces (PLACES), (file, dead letters)
-        (DEAD_LETTERS), (count key, n) (COUNTS).
+        (DEAD_LETTERS), (count key, n) (COUNTS), ((file, position), error) of what raised (REFUSED).
 
         What cannot be read of splits that are written is reported by who writes them.
         """
         read = beam.FlatMap(read_file, self.config, self.shards).with_outputs(
-            PLACES, DEAD_LETTERS, COUNTS, main="texts"
+            PLACES, DEAD_LETTERS, COUNTS, REFUSED, main="texts"
         )
         return files | "Spread" >> beam.Reshuffle() | "Read file" >> read
 
@@ -180,6 +182,7 @@ def read_file(file: DialogueFile, config: Config, shards: int = 1) -> Iterator[A
     """The turns and places of one file; nothing of a file that cannot be read to its end."""
     is_written = config.writes(file.split)
     dead_letters: list[DeadLetter] = []
+    refused: list[tuple[tuple[str, int], InputError]] = []
     texts, places = Texts(), FilePlaces(file.split, file.relative, [])
     counts, elsewhere, rows = Counts(), Counts(), 0
     elsewhere.add("files_elsewhere")
@@ -190,15 +193,25 @@ def read_file(file: DialogueFile, config: Config, shards: int = 1) -> Iterator[A
                 elsewhere.add("left_out_elsewhere")
                 dead_letters.append(dead_dialogue(file, id_of(raw, position), dialogue))
                 continue
-            users = user_turns_of(dialogue)
-            domains = domains_of(dialogue)
-            _read_turns(file, dialogue, users, domains, config, is_written, texts)
+            try:
+                users, domains = user_turns_of(dialogue), domains_of(dialogue)
+                of_turns = _read_turns(file, dialogue, users, domains, config, is_written)
+                of_dialogue = places_of(dialogue, file, position, domains, config) if is_written else None
+            except Exception as error:
+                bad = bad_record(error)
+                elsewhere.add("left_out_elsewhere")
+                dead_letters.append(dead_dialogue(file, dialogue.dialogue_id, bad))
+                refused.append(((file.relative, position), bad))
+                continue
+            for text in of_turns:
+                texts.add(text)
             counts.add("planned_turns", len(users), split=file.split)
             rows += len(users) if config.own else 0
-            if is_written:
-                places.dialogues.append(places_of(dialogue, file, position, domains, config))
-    except InputError as error:
-        dead_letters, texts, counts, elsewhere = [dead_file(file, error)], Texts(), Counts(), Counts()
+            if of_dialogue is not None:
+                places.dialogues.append(of_dialogue)
+    except Exception as error:
+        dead_letters, refused = [dead_file(file, bad_record(error))], []
+        texts, counts, elsewhere = Texts(), Counts(), Counts()
         places.dialogues.clear()
         rows = 0
         elsewhere.add("files_elsewhere")
@@ -211,7 +224,9 @@ def read_file(file: DialogueFile, config: Config, shards: int = 1) -> Iterator[A
         of_file.add("source_rows", rows)
     for key, n in of_file.items():
         yield TaggedOutput(COUNTS, (tuple(key), n))
-    if dead_letters and not is_written:
+    if is_written:
+        yield from (TaggedOutput(REFUSED, pair) for pair in refused)
+    elif dead_letters:
         yield TaggedOutput(DEAD_LETTERS, (file.relative, dead_letters))
 
 
@@ -222,8 +237,9 @@ def _read_turns(
     domains: Domains,
     config: Config,
     is_written: bool,
-    texts: Texts,
-) -> None:
+) -> list[Text]:
+    """What the user turns of a dialogue are among all texts."""
+    texts = []
     contents: dict[int, TurnContent] = {}
     if config.own:
         contents = {turn.position: content_of_turn(turn) for turn in user_turns(dialogue)}
@@ -231,11 +247,13 @@ def _read_turns(
         text = dialogue.turns[turn].utterance
         key = key_of(text)
         content = contents.get(turn)
-        texts.add_turn(key, (domains,), (content.domains,) if content else ())
+        utterance = None
         if content:
             source = source_id(file.relative, dialogue.dialogue_id, turn)
             splits = (file.split,) if is_written else ()
-            texts.add_utterance(Utterance(key, source, " ".join(text.split()), domains, splits, content=content))
+            utterance = Utterance(key, source, " ".join(text.split()), domains, splits, content=content)
+        texts.append(Text(key, (domains,), (content.domains,) if content else (), utterance))
+    return texts
 
 
 class ReadSource(beam.PTransform):
@@ -269,8 +287,10 @@ def read_source_file(file: SourceFile, shards: int = 1) -> Iterator[Any]:
             if rows % _ROWS_AT_ONCE == 0:
                 yield from texts.by_shard(shards)
                 texts = Texts()
-    except InputError as error:
-        dead_letters.append(_dead_row(file, error.where, f"broken_file: {error.reason}"))
+    except Exception as error:
+        bad = bad_record(error)
+        reason = bad.reason if isinstance(bad, Fault) else f"broken_file: {bad.reason}"
+        dead_letters.append(_dead_row(file, bad.where, reason))
     yield from texts.by_shard(shards)
     if rows:
         yield TaggedOutput(COUNTS, (CountKey("source_rows"), rows))

@@ -18,6 +18,7 @@ from parapet.schemas.layout import schema_bytes
 from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.digests import SIZE, DigestFile, as_array, count_distinct, write_digests
 from parapet.transforms.digests import digest_of as text_digest
+from parapet.transforms.fence import needed
 from parapet.transforms.progress import tracked
 from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
 from parapet.transforms.reminders.goals import Goal
@@ -142,9 +143,11 @@ def write_shard(shard: Shard, attempts: Mapping[Place, int], config: Config) -> 
         file = SetFiles(config.output, [shard.split], shard.name, stack)
         for split, number in tracked(shard.places(), "dialogues"):
             attempt = attempts.get((split, number), 0)
-            dialogue, goal = simulate(config.seed, split, number, attempt)
-            check_dialogue(dialogue, goal)
-            file.add(split, dialogue_text(dialogue))
+            with needed(f"{split}/{shard.name}", f"dialogue {number}"):
+                dialogue, goal = simulate(config.seed, split, number, attempt)
+                check_dialogue(dialogue, goal)
+                text = dialogue_text(dialogue)
+            file.add(split, text)
             count(counts, dialogue, goal)
             counts["made_again", ""] += attempt > 0
             utterances.update(text_digest(turn["utterance"]) for turn in dialogue["turns"])

@@ -21,6 +21,7 @@ from parapet.transforms.babi_format import (
     parse_dialogues,
 )
 from parapet.transforms.counts import Counts
+from parapet.transforms.fence import needed
 from parapet.transforms.files import HashingWriter, staged
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import report_files
@@ -90,20 +91,21 @@ class _Shard:
             corpora = [shard.corpus(plus) for plus in sets] if "sgd" in config.formats else []
             files = SetFiles(config.output, corpora, shard.sgd_name, stack)
             for number in tracked(range(shard.first, shard.first + shard.dialogues), "dialogues"):
-                simulated = simulate(self.world, shard.task, shard.split, number)
-                self._note(number, simulated)
-                for plus in sets:
-                    dialogue = self._disfluent(simulated) if plus else simulated
-                    text = dialogue_text(lines_of(self.world, dialogue)).encode()
-                    self._solve(text, dialogue, plus)
-                    if not plus:
-                        signatures += blake2b(text, digest_size=8).digest()
-                    if plus in texts:
-                        texts[plus].write(text)
-                        self.written["babi", shard.corpus(plus)] += 1
-                    if corpora:
-                        files.add(shard.corpus(plus), sgd_text(sgd_dialogue(self.world, dialogue)))
-                        self.written["sgd", shard.corpus(plus)] += 1
+                with needed(result.key, f"dialogue {number}"):
+                    simulated = simulate(self.world, shard.task, shard.split, number)
+                    self._note(number, simulated)
+                    for plus in sets:
+                        dialogue = self._disfluent(simulated) if plus else simulated
+                        text = dialogue_text(lines_of(self.world, dialogue)).encode()
+                        self._solve(text, dialogue, plus)
+                        if not plus:
+                            signatures += blake2b(text, digest_size=8).digest()
+                        if plus in texts:
+                            texts[plus].write(text)
+                            self.written["babi", shard.corpus(plus)] += 1
+                        if corpora:
+                            files.add(shard.corpus(plus), sgd_text(sgd_dialogue(self.world, dialogue)))
+                            self.written["sgd", shard.corpus(plus)] += 1
             files.close()
         result.written = [writer.written(shard.text_name(plus)) for plus, writer in texts.items()] + files.written()
         result.others = {

@@ -192,6 +192,7 @@ class SpeechErrors(Perturbation):
             reported={"calibration": transcribed.calibration, "curve": transcribed.curve},
             counts=transcribed.turns | "Count" >> beam.FlatMap(_counts),
             dead_letters=transcribed.turns | "Failures" >> beam.FlatMap(_dead_letters),
+            refused=transcribed.refused,
         )
 
     def state_of(self, place: Place, state: Mapping[int, Sequence[Outcome]] | None, shared: Shared) -> State:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 
+from parapet.transforms.fence import bad_record
 from parapet.transforms.files import join, read_written, whole
 from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.seeding import stable_hash
@@ -213,7 +214,10 @@ class Transcriber:
         speech = speeches[utterance] if utterance in speeches else self._speech_or_failure(utterance)
         if isinstance(speech, Failure):
             return speech
-        mixer = self._mixer(utterance, speech)
+        try:
+            mixer = self._mixer(utterance, speech)
+        except Exception as error:
+            return Failure(bad_record(error).reason)
         self._last = utterance, mixer
         return mixer
 
@@ -229,6 +233,8 @@ class Transcriber:
                 results[utterance, snr] = self._transcript(words, samples)
             except Refused as error:
                 results[utterance, snr] = Failure(error.reason)
+            except Exception as error:
+                results[utterance, snr] = Failure(bad_record(error).reason)
         return results
 
     def _call(self, engine: Synthesiser | Recogniser, call: Callable[[], Answer]) -> Answer:
@@ -240,6 +246,10 @@ class Transcriber:
         except Stopped as error:
             self.stopped[engine.name] = error.reason
             raise Refused(error.reason) from None
+        except Refused:
+            raise
+        except Exception as error:
+            raise Refused(bad_record(error, engine).reason) from None
 
     def _transcript(self, words: str, samples: Samples) -> Transcript:
         normalised = joined(spoken_words(words, self.channel.rules))

@@ -13,6 +13,8 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
+from parapet.transforms.fence import Fault, bad_record
+from parapet.transforms.perturbation import REFUSED
 from parapet.transforms.progress import advance, expect, tracked
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech.alignment import align
@@ -35,11 +37,13 @@ class Transcribed(NamedTuple):
       curve: (ratio, (errors, words)) of the sample; empty where the calibration is another run's.
       turns: TurnOutcomes.
       calibration: one Calibration, with the levels of all sets.
+      refused: ((file, position), error) of the dialogues that raised.
     """
 
     curve: beam.PCollection
     turns: beam.PCollection
     calibration: beam.PCollection
+    refused: beam.PCollection
 
 
 class Transcribe(beam.PTransform):
@@ -56,7 +60,9 @@ class Transcribe(beam.PTransform):
     def expand(self, files: beam.PCollection) -> Transcribed:
         """PCollection of DialogueFile to the transcripts of its turns."""
         pipeline, setup, config = files.pipeline, self.setup, self.setup.config
-        uses = files | "Spread files" >> beam.Reshuffle() | "Texts" >> beam.FlatMap(_uses_of, setup.speakers)
+        read = beam.FlatMap(_uses_of, setup.speakers).with_outputs(REFUSED, main="uses")
+        texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
+        uses = texts["uses"]
         if setup.calibrated is None:
             curve, failed = uses | "Sample" >> Sample(setup.channel, config.targets, config.ratios, config.sample)
             first = (
@@ -69,13 +75,15 @@ class Transcribe(beam.PTransform):
             first = pipeline | "Calibration" >> beam.Create([setup.calibrated], reshuffle=False)
         outcomes = uses | "Transcribe" >> TranscribeTurns(setup.channel, first)
         final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(sum_bins(outcomes[BINS])))
-        return Transcribed(curve, outcomes.turns, final)
+        return Transcribed(curve, outcomes.turns, final, texts[REFUSED])
 
 
-def _uses_of(file: DialogueFile, speakers: Speakers) -> list[tuple[Utterance, Occurrence]]:
-    uses = list(occurrences_of(file, speakers))
+def _uses_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Occurrence] | TaggedOutput]:
+    refused: dict[tuple[str, int], InputError] = {}
+    uses = list(occurrences_of(file, speakers, refused))
     expect(len(uses), "turns", _STAGE)
-    return uses
+    yield from uses
+    yield from (TaggedOutput(REFUSED, pair) for pair in refused.items() if isinstance(pair[1], Fault))
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -302,10 +310,14 @@ def transcribe_as_needed(
                 if isinstance(result, Failure):
                     outcomes.append(Outcome(snr, 0, result))
                     continue
-                errors, words = errors_of(utterance, result)
+                try:
+                    errors, words = errors_of(utterance, result)
+                    by_ratio = {**{outcome.snr: outcome.errors for outcome in outcomes}, snr: errors}
+                    next_ratio = calibration.next_ratio(by_ratio, words, [use.draw for use in uses[utterance]])
+                except Exception as error:
+                    outcomes.append(Outcome(snr, 0, Failure(bad_record(error).reason)))
+                    continue
                 outcomes.append(Outcome(snr, errors, result))
-                by_ratio = {outcome.snr: outcome.errors for outcome in outcomes}
-                next_ratio = calibration.next_ratio(by_ratio, words, [use.draw for use in uses[utterance]])
                 if next_ratio is not None:
                     again.append((utterance, [next_ratio]))
             pending = again

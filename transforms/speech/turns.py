@@ -11,6 +11,7 @@ from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError, storable
 from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.fence import bad_record
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech.spoken import Normalisation, Word, spoken_words, unspeakable
 
@@ -103,26 +104,43 @@ def shard_of(utterance: Utterance) -> str:
     return hashlib.sha256(f"{utterance.voice}\0{utterance.text}".encode()).hexdigest()[:_SHARDS]
 
 
-def occurrences_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Occurrence]]:
-    """The utterances of a file, and where they occur. Bad dialogues have none; they are reported with the sets."""
+def occurrences_of(
+    file: DialogueFile, speakers: Speakers, refused: dict[tuple[str, int], InputError] | None = None
+) -> Iterator[tuple[Utterance, Occurrence]]:
+    """The utterances of a file, and where they occur. Bad dialogues have none; they are reported with the sets.
+
+    Args:
+      file: the file.
+      speakers: the voices, and what they can speak.
+      refused: gets those dialogues that raise, by file and position.
+    """
     try:
         dialogues = list(dialogues_of(file))
-    except InputError:
+    except Exception as error:
+        bad_record(error)
         return
     for position, _, _, dialogue in dialogues:
         if isinstance(dialogue, InputError):
             continue
         name = dialogue.dialogue_id
-        voice = voice_of(name, speakers)
         try:
-            turns = list(user_turns(dialogue, speakers))
-        except InputError:
+            voice = voice_of(name, speakers)
+            found = [
+                (
+                    Utterance(voice, joined(turn.words)),
+                    Occurrence(
+                        file.relative, position, turn.position, draw_of(name, turn.position, speakers), storable(name)
+                    ),
+                )
+                for turn in user_turns(dialogue, speakers)
+                if turn.words
+            ]
+        except Exception as error:
+            bad = bad_record(error)
+            if refused is not None:
+                refused[file.relative, position] = bad
             continue
-        for turn in turns:
-            if turn.words:
-                draw = draw_of(name, turn.position, speakers)
-                occurrence = Occurrence(file.relative, position, turn.position, draw, storable(name))
-                yield Utterance(voice, joined(turn.words)), occurrence
+        yield from found
 
 
 def joined(words: Sequence[Word]) -> str:

@@ -15,9 +15,10 @@ import msgspec
 from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, domain_of
-from parapet.transforms.counts import Balance, CountKey, Counts, Invariant, Zero
+from parapet.transforms.counts import Balance, Counts, Identities, Invariant, Zero
 from parapet.transforms.dead_letter_parts import DeadPart, SetAside, check_parts
 from parapet.transforms.dead_letters import of_dialogues
+from parapet.transforms.fence import needed
 from parapet.transforms.files import WriteFiles
 from parapet.transforms.report import Report, Table, Text, Tile
 from parapet.transforms.runs import FileResult, Outputs, RunInfo, WriteEach
@@ -31,7 +32,7 @@ from parapet.transforms.splits.few_shot_candidates import (
     write_parts,
 )
 from parapet.transforms.splits.few_shot_choosing import Chosen, Rule, choose
-from parapet.transforms.splits.split import Schema, SetOfDialogues, Split, SplitDialogue, broken, take_each
+from parapet.transforms.splits.split import Schema, SetOfDialogues, Split, SplitDialogue, take_each
 from parapet.transforms.text import number
 
 FILE = "dialogues_001.json"
@@ -80,7 +81,7 @@ class FewShot(Split, frozen=True, kw_only=True):
         written = texts | "Set files" >> beam.MapTuple(file_of) | "Write sets" >> WriteFiles(run.output)
         counts = (
             chosen | "Count chosen" >> beam.FlatMap(counts_of, self.rule),
-            texts | "Count written" >> beam.MapTuple(lambda _, found: (tuple(CountKey("written")), len(list(found)))),
+            texts | "Count written" >> beam.FlatMap(counts_of_file),
         ) | "Counts of sets" >> beam.Flatten()
         return outputs.with_more("Sets", written=written, counts=counts), beam.pvalue.AsSingleton(chosen)
 
@@ -174,14 +175,11 @@ def read_candidates(file: DialogueFile, split: FewShot, output: str) -> FileResu
 
     def take(item: SplitDialogue) -> None:
         candidates = candidates_of(item.dialogue, item.used, rule.domains, rule.seed, file.relative, item.position)
-        result.counts.add(_kind_of(candidates, rule))
+        result.counts.add(_kind_of(candidates, rule), id=item.identity)
         for domain, candidate in candidates:
             found.setdefault(domain, []).append((part, candidate))
 
-    try:
-        take_each(file, split.corpus.schemas[file.split].services, result, take)
-    except InputError as error:
-        return broken(file, result, error)
+    take_each(file, split.corpus.schemas[file.split].services, result, take)
     result.others["candidates"] = write_parts(output, file.relative, found)
     return result
 
@@ -239,8 +237,12 @@ def uses_of(result: Result, rule: Rule) -> Iterator[tuple[str, tuple[int, str, i
                 yield candidate.file, (candidate.position, f"{folder}/{FILE}", rank)
 
 
-def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str, tuple[int, bytes]]]:
-    """(path of a set's file, (position there, text)) of every chosen dialogue of a file."""
+def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str, tuple[int, bytes, int]]]:
+    """(path of a set's file, (position there, text, identity in the set)) of every chosen dialogue of a file.
+
+    Raises:
+      InputError: one cannot be written, which was chosen among all: no other can take its place now.
+    """
     _, groups = joined
     uses: dict[int, list[tuple[str, int]]] = {}
     for position, path, rank in groups["uses"]:
@@ -250,23 +252,40 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
     (file,) = groups["file"]
     for position, raw, plain, _ in dialogues_of(file):
         if position in uses:
-            text = dialogue_text(raw, plain)
+            with needed(file.path, f"[{position}]"):
+                text = dialogue_text(raw, plain)
             for path, rank in uses[position]:
-                yield path, (rank, text)
+                yield path, (rank, text, identity_in(path, file.relative, position))
 
 
-def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
+def identity_in(path: str, file: str, position: int) -> int:
+    """The identity of a dialogue in a set's file."""
+    return Identities(path).of(f"{file}\0{position}")
+
+
+def counts_of_file(texts: tuple[str, Iterable[tuple[int, bytes, int]]]) -> Iterator[tuple[tuple[object, ...], int]]:
+    """How many dialogues a set's file has, and which."""
+    counts, ids = Counts(), [identity for _, _, identity in texts[1]]
+    counts.add("written", len(ids), id=sum(ids))
+    yield from ((tuple(key), n) for key, n in counts.items())
+
+
+def file_of(path: str, texts: Iterable[tuple[int, bytes, int]]) -> tuple[str, bytes]:
     """(path, bytes) of a set's dialogue file."""
-    in_order = [text for _, text in sorted(texts)]
+    in_order = [text for _, text, _ in sorted(texts)]
     return path, OPENING + BETWEEN.join(in_order) + CLOSING if in_order else EMPTY
 
 
 def counts_of(result: Result, rule: Rule) -> Iterator[tuple[tuple[object, ...], int]]:
     """Counts of the chosen dialogues, to be compared with those written; and of what training and test share."""
+    counts = Counts()
     for domain, chosen in result.items():
-        yield tuple(CountKey("chosen")), sum(len(dialogues) for _, dialogues in sets_of(domain, chosen, rule))
-        yield tuple(CountKey("shared_ids")), _shared(chosen, lambda one: one.dialogue_id)
-        yield tuple(CountKey("shared_texts")), _shared(chosen, lambda one: one.digest)
+        for folder, dialogues in sets_of(domain, chosen, rule):
+            for one in dialogues:
+                counts.add("chosen", id=identity_in(f"{folder}/{FILE}", one.file, one.position))
+        counts.add("shared_ids", _shared(chosen, lambda one: one.dialogue_id))
+        counts.add("shared_texts", _shared(chosen, lambda one: one.digest))
+    yield from ((tuple(key), n) for key, n in counts.items())
 
 
 def _shared(chosen: Chosen, key: Any) -> int:

@@ -16,8 +16,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, as_path, read_root, schema_bytes
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.counts import Counts, Invariant
-from parapet.transforms.dead_letters import dead_dialogue, dead_file, id_of, of_dialogues
+from parapet.transforms.counts import Counts, Identities, Invariant
+from parapet.transforms.dead_letters import dead_dialogue, id_of, of_dialogues
+from parapet.transforms.fence import bad_record
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import Report, card, page
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo
@@ -172,13 +173,16 @@ def _metadata_files(counts: Counts, _: object, result: Any, split: Split) -> dic
 
 
 class SplitDialogue(NamedTuple):
-    """A dialogue of a file: its position there, as the file has it, whether that is plain JSON, typed; its services."""
+    """A dialogue of a file: its position there, as the file has it, whether that is plain JSON, typed; its services;
+    and its identity, see :class:`parapet.transforms.counts.Identities`.
+    """
 
     position: int
     raw: dict[str, Any]
     plain: bool
     dialogue: Dialogue
     used: Used
+    identity: int
 
 
 def take_each(
@@ -190,23 +194,20 @@ def take_each(
       file: the dialogue file.
       services: of its split, by name.
       result: where dead letters and counts are added.
-      take: raises InputError where it cannot use a dialogue, before it does anything with it.
+      take: raises where it cannot use a dialogue, before it does anything with it.
 
     Raises:
       InputError: the file cannot be read to its end; possibly after some dialogues.
     """
+    ids = Identities(file.relative)
     result.counts.add("files")
     for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
-        result.counts.add("dialogues")
+        identity = ids.of(position)
+        result.counts.add("dialogues", id=identity)
         try:
             if isinstance(dialogue, InputError):
                 raise dialogue
-            take(SplitDialogue(position, raw, plain, dialogue, used_by(dialogue, services)))
-        except InputError as error:
-            result.dead_letters.append(dead_dialogue(file, id_of(raw, position), error))
-            result.counts.add("left_out")
-
-
-def broken(file: DialogueFile, result: FileResult, error: InputError) -> FileResult:
-    """The result of a file that cannot be read to its end: nothing of it is used."""
-    return result.failed(dead_file(file, error))
+            take(SplitDialogue(position, raw, plain, dialogue, used_by(dialogue, services), identity))
+        except Exception as error:
+            result.dead_letters.append(dead_dialogue(file, id_of(raw, position), bad_record(error)))
+            result.counts.add("left_out", id=identity)

@@ -20,7 +20,7 @@ from parapet.transforms.counts import Balance, Counts, Invariant
 from parapet.transforms.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.runs import FileResult, Outputs, RunInfo, WriteEach
 from parapet.transforms.set_files import SetFiles
-from parapet.transforms.splits.split import SetOfDialogues, Split, SplitDialogue, broken, take_each
+from parapet.transforms.splits.split import SetOfDialogues, Split, SplitDialogue, take_each
 from parapet.transforms.table1 import count_seen, names_of
 from parapet.transforms.text import number, percent
 from parapet.transforms.touching import Used, without
@@ -310,23 +310,29 @@ def write_file(file: DialogueFile, split: UnseenServices, run: RunInfo) -> FileR
     def take(item: SplitDialogue) -> None:
         text = dialogue_text(item.raw, item.plain)
         combination = (file.split, item.used.touched, item.used.idle)
-        combinations[*combination, "dialogues"] += 1
-        combinations[*combination, "turns"] += sum(turn.speaker == "USER" for turn in item.dialogue.turns)
+        user_turns = sum(turn.speaker == "USER" for turn in item.dialogue.turns)
+        texts = {}
         for group in split.groups:
             destination = split.destination(group, file.split, item.used)
-            result.counts.add(destination, set=group)
+            dropped = split.dropped(group, destination, item.used) if destination in SETS else ()
+            shown = dialogue_text(without(item.raw, dropped), item.plain) if dropped else text
+            texts[group] = destination, shown
+        # Nothing raises from here on.
+        combinations[*combination, "dialogues"] += 1
+        combinations[*combination, "turns"] += user_turns
+        for group, (destination, shown) in texts.items():
             if destination in SETS:
-                dropped = split.dropped(group, destination, item.used)
-                shown = dialogue_text(without(item.raw, dropped), item.plain) if dropped else text
-                files.add(f"{group}/{destination}", shown)
+                files.add(f"{group}/{destination}", shown, item.identity)
+            else:
+                result.counts.add(destination, set=group, id=item.identity)
 
-    try:
-        with ExitStack() as stack:
-            files = SetFiles(run.output, names, file.name, stack)
-            take_each(file, split.services(file.split), result, take)
-            files.close(keep_empty=False)
-    except InputError as error:
-        return broken(file, result, error)
+    with ExitStack() as stack:
+        files = SetFiles(run.output, names, file.name, stack)
+        take_each(file, split.services(file.split), result, take)
+        files.close(keep_empty=False)
+    for name, n in files.dialogues.items():
+        group, _, destination = name.rpartition("/")
+        result.counts.add(destination, n, set=group, id=files.ids[name])
     result.written = files.written()
     result.others["combinations"] = list(combinations.items())
     return result

@@ -16,6 +16,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.translation import Translation
+from parapet.transforms.fence import bad_record
 from parapet.transforms.files import join, read_written, whole
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.refusals import Refused, Stopped
@@ -138,6 +139,8 @@ class _Translate(beam.DoFn):
                     yield from self._requests(Batch(batch.source, batch.target, texts))
             else:
                 yield _dead(batch, error.reason), 0
+        except Exception as error:
+            yield _dead(batch, bad_record(error, self.engine).reason), 0
         else:
             size = sum(map(len, batch.texts))
             if len(answers) != len(batch.texts):

@@ -22,6 +22,7 @@ from parapet.transforms.corpora import Item, domain_of, listed
 from parapet.transforms.counts import Balance, Counted, Counts, Exact, Invariant, Least
 from parapet.transforms.exact_rates import level_of, size_of, thresholds_of
 from parapet.transforms.perturbation import (
+    REFUSED,
     Analysis,
     Detailed,
     Perturbation,
@@ -150,19 +151,21 @@ class LanguageVariations(Perturbation):
             shared["rewritten"] = lines | "By turn" >> beam.MapTuple(lambda key, line: (key, line[-2:]))
             analysis = analysis._replace(others={"lines": lines})
         if self.translating is not None:
-            shared["answers"], memory = files | "Translate" >> self.translating.transform(self.config)
-            analysis = analysis._replace(files=memory)
+            shared["answers"], memory, refused = files | "Translate" >> self.translating.transform(self.config)
+            analysis = analysis._replace(files=memory, refused=refused)
         if self.envs:
             others = [(name, beam.pvalue.AsDict(pairs)) for name, pairs in shared.items()]
             names = tuple(name for name, _ in others)
             places = partial(places_of_file, kinds=self.kinds, config=self.config, given=self.given, names=names)
-            keys = (
-                files
-                | "Spread files" >> beam.Reshuffle()
-                # A lambda has no types: those of *others Beam would take for those of each side input.
-                | "Places" >> beam.FlatMap(lambda file, *sides: places(file, *sides), *(side for _, side in others))
-            )
-            shared["thresholds"] = thresholds_of(keys, self.envs)
+            # A lambda has no types: those of *others Beam would take for those of each side input.
+            read = beam.FlatMap(lambda file, *sides: places(file, *sides), *(side for _, side in others))
+            read.label = "Places"
+            found = files | "Spread files" >> beam.Reshuffle() | read.with_outputs(REFUSED, main="keys")
+            shared["thresholds"] = thresholds_of(found["keys"], self.envs)
+            refused = found[REFUSED]
+            if analysis.refused is not None:
+                refused = (refused, analysis.refused) | "Refused" >> beam.Flatten()
+            analysis = analysis._replace(refused=refused)
         return analysis
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> State:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import apache_beam as beam
 import msgspec
+from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
@@ -16,6 +17,8 @@ from parapet.schemas.translation import Translation
 from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.back_translate.legs import BackTranslate, Known
 from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.fence import bad_record
+from parapet.transforms.perturbation import REFUSED
 from parapet.transforms.translation.engine import Engine
 from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated
@@ -58,33 +61,32 @@ class TranslateTurns(beam.PTransform):
         super().__init__()
         self.config, self.translating = config, translating
 
-    def expand(self, files: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """DialogueFile to PCollections of (Leg, Answer), each once, and of (path, bytes) of the memory."""
-        answers, translations = self._answers(files)
-        memory = MakeMemory(self.translating.memory, bool(self.config.pivots))
-        return answers, translations | "Memory" >> memory
+    def expand(self, files: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection | None]:
+        """DialogueFile to PCollections of (Leg, Answer), each once, and of (path, bytes) of the memory.
 
-    def _answers(self, files: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        And, where texts are translated, of ((file, position), error) of the dialogues that raised.
+        """
+        answers, translations, refused = self._answers(files)
+        memory = MakeMemory(self.translating.memory, bool(self.config.pivots))
+        return answers, translations | "Memory" >> memory, refused
+
+    def _answers(self, files: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection | None]:
         known, engine, paid = self.translating.known, self.translating.engine, self.translating.paid
         if engine is None:
             answers = known_answers(known, self.config.pivots)
             pipeline = files.pipeline
-            return pipeline | "Known" >> beam.Create(answers), pipeline | "Nothing new" >> beam.Create([])
-        plain, lost = (
-            files
-            | "Texts" >> beam.FlatMap(plain_texts, self.config)
-            | "As they are" >> BackTranslate(known, engine, paid)
-        )
+            return pipeline | "Known" >> beam.Create(answers), pipeline | "Nothing new" >> beam.Create([]), None
+        read = beam.FlatMap(plain_texts, self.config).with_outputs(REFUSED, main="texts")
+        texts = files | "Texts" >> read
+        plain, lost = texts["texts"] | "As they are" >> BackTranslate(known, engine, paid)
         first = (plain, lost) | "First answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
-        hidden, lost_too = (
-            files
-            | "Texts without values"
-            >> beam.FlatMap(hidden_texts, self.config, beam.pvalue.AsDict(_once(first, "First")))
-            | "Without values" >> BackTranslate(known, engine, paid)
-        )
+        read_again = beam.FlatMap(hidden_texts, self.config, beam.pvalue.AsDict(_once(first, "First")))
+        without = files | "Texts without values" >> read_again.with_outputs(REFUSED, main="texts")
+        hidden, lost_too = without["texts"] | "Without values" >> BackTranslate(known, engine, paid)
         second = (hidden, lost_too) | "Second answers" >> beam.Flatten() | "As answers too" >> beam.Map(answer_of)
         answers = _once((first, second) | "All answers" >> beam.Flatten(), "All")
-        return answers, (plain, hidden) | "Translations" >> beam.Flatten()
+        refused = (texts[REFUSED], without[REFUSED]) | "Refused" >> beam.Flatten()
+        return answers, (plain, hidden) | "Translations" >> beam.Flatten(), refused
 
 
 def _once(answers: beam.PCollection, name: str) -> beam.PCollection:
@@ -104,26 +106,36 @@ def known_answers(known: Known, pivots: Sequence[str]) -> list[tuple[Leg, Answer
     return [((*leg, text), (answer, "")) for leg in legs for text, answer in known.of(*leg).items()]
 
 
-def plain_texts(file: DialogueFile, config: Config) -> Iterator[tuple[str, str]]:
-    """(pivot, text) of the turns of a file, as they are; of one that cannot be read nothing."""
+def plain_texts(file: DialogueFile, config: Config) -> Iterator[tuple[str, str] | TaggedOutput]:
+    """(pivot, text) of the turns of a file, as they are; of one that cannot be read nothing.
+
+    And (place, error) of each dialogue that raises (REFUSED).
+    """
     return _texts(file, config, lambda user_turn, _: plain_text(user_turn))
 
 
-def hidden_texts(file: DialogueFile, config: Config, answers: Answers) -> Iterator[tuple[str, str]]:
-    """(pivot, text) of the turns that have lost a value on the way."""
+def hidden_texts(file: DialogueFile, config: Config, answers: Answers) -> Iterator[tuple[str, str] | TaggedOutput]:
+    """(pivot, text) of the turns that have lost a value on the way; and what raises, as of :func:`plain_texts`."""
     return _texts(file, config, lambda user_turn, pivot: hidden_text(user_turn, pivot, answers))
 
 
-def _texts(file: DialogueFile, config: Config, text_of: TextOf) -> Iterator[tuple[str, str]]:
+def _texts(file: DialogueFile, config: Config, text_of: TextOf) -> Iterator[tuple[str, str] | TaggedOutput]:
     try:
-        for _, _, _, dialogue in dialogues_of(file):
+        for position, _, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
                 continue
-            for user_turn in user_turns(dialogue):
-                pivot = pivot_of(user_turn, config.pivots, config.seed)
-                if text := text_of(user_turn, pivot):
-                    yield pivot, text
-    except InputError:
+            texts = []
+            try:
+                for user_turn in user_turns(dialogue):
+                    pivot = pivot_of(user_turn, config.pivots, config.seed)
+                    if text := text_of(user_turn, pivot):
+                        texts.append((pivot, text))
+            except Exception as error:
+                yield TaggedOutput(REFUSED, ((file.relative, position), bad_record(error)))
+                continue
+            yield from texts
+    except Exception as error:
+        bad_record(error)
         return  # who writes the sets says so
 
 

@@ -16,6 +16,7 @@ from parapet.transforms.crowd.ingest import fields
 from parapet.transforms.crowd.ingest.fields import Form, take
 from parapet.transforms.crowd.ingest.records import Line, read_lines
 from parapet.transforms.crowd.redaction import redact, withheld
+from parapet.transforms.fence import bad_record
 
 # The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
@@ -41,11 +42,13 @@ def assignments_of(
         try:
             item = _object(line)
             assignment_id = _text(item, "AssignmentId").strip() or source
-            yield from take(_form(item, source, kind), key, kind)
+            yield from list(take(_form(item, source, kind), key, kind))
         except fields.Unusable as reason:
             own = str(item.pop("WorkerId", ""))
             shown = fields.payload(orjson.dumps(item).decode(), own) if item else withheld(key, line.shown)
             yield DeadLetter("ingest", redact(assignment_id, own), redact(str(reason), own), shown, source)
+        except Exception as error:
+            yield DeadLetter("ingest", source, bad_record(error, is_private=True).reason, "", source)
 
 
 def _object(line: Line) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from parapet.transforms.crowd.ingest import fields
 from parapet.transforms.crowd.ingest.fields import Form, take
 from parapet.transforms.crowd.ingest.records import Record, read_lines, read_records
 from parapet.transforms.crowd.redaction import redact, withheld
+from parapet.transforms.fence import bad_record
 
 REQUIRED = ("AssignmentId", "WorkerId")
 
@@ -45,13 +46,15 @@ def assignments_of(
             continue
         row = dict(zip(columns, record.cells, strict=True))
         try:
-            yield from take(_form(row, source, kind), key, kind)
+            yield from list(take(_form(row, source, kind), key, kind))
         except fields.Unusable as reason:
             key_of_row = row.get("AssignmentId", "").strip() or source
             own = row.pop("WorkerId", "")
             shown = ", ".join(f"{name}={text}" for name, text in row.items() if text)
             why = redact(str(reason), own)
             yield DeadLetter("ingest", redact(key_of_row, own), why, fields.payload(shown, own), source)
+        except Exception as error:
+            yield DeadLetter("ingest", source, bad_record(error, is_private=True).reason, "", source)
 
 
 def header_of(records: Iterator[Record], path: str) -> list[str]:
