@@ -44,6 +44,11 @@ class Identities:
         return int.from_bytes(found.digest())
 
 
+def ids_of(name: str) -> str:
+    """The name under which the sum of the identities stands beside a count, see :meth:`Counts.add`."""
+    return name + _IDS
+
+
 class CountKey(NamedTuple):
     """What is counted.
 
@@ -160,6 +165,7 @@ class Balance(msgspec.Struct, frozen=True):
       shared: parts that are counted once for all sets, or in one of them.
       by_set: whether the total is counted in each set, too; else once for all.
       splits: for each of these splits; none: over all.
+      is_early: whether the total is counted before records may be lost to faults: where some are, nothing is compared.
     """
 
     total: str
@@ -168,9 +174,12 @@ class Balance(msgspec.Struct, frozen=True):
     shared: Sequence[str] = ()
     by_set: bool = False
     splits: Sequence[str] = ()
+    is_early: bool = False
 
     def __call__(self, counts: Counts) -> Iterator[str]:
         """``dialogues of typos in test``, where they do not balance."""
+        if self.is_early and counts.sum(FAULTS):
+            return
         with_ids = counts.has_ids(self.total)
         for name, split in product(self.sets or [""], self.splits or [""]):
             place = _place(self.total, name, split)

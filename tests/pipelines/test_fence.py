@@ -23,6 +23,7 @@ from two_workers import TWO_THREADS, TWO_WORKERS
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import ISSUES
 from parapet.transforms import perturbed_files
+from parapet.transforms.splits import few_shot
 
 VICTIM, TRAINED = "1_victim", "1_trained"  # a dialogue of test, and one of train
 
@@ -83,7 +84,7 @@ def poison(
     def poisoned(*given: Any, **named: Any) -> Any:
         if victim in repr((given, named)) and (times is None or len(raised) < times):
             raised.append(target)
-            raise error
+            raise type(error)(*error.args)
         return original(*given, **named)
 
     patch.setattr(owner, name, poisoned)
@@ -285,14 +286,26 @@ def test_a_dialogue_that_was_planned_and_then_lost(
         assert rows == [row for row in clean_rows if row["dialogue_id"] != VICTIM]
 
 
-# Each: a command line, the method through which every record of an output goes, which argument the record is in, and
-# what does not balance where one of them is lost and another is there twice.
+# Each: a command line, and what does not balance where a dialogue is lost and another one there twice.
 LOSSES = {
-    "typos": (
-        ["perturb", "typos", "--sgd", "{corpus}"],
-        *("parapet.transforms.set_files.SetFiles.add", "dialogues of typos (as many, but not the same)"),
-    ),
+    "typos": (["perturb", "typos", "--sgd", "{corpus}"], "dialogues of typos"),
+    "rewrite": (["rewrite", "--sgd", "{corpus}", "--variants", "{corpus}/../variants"], "dialogues of v1"),
+    "augment": (["augment", "--sets", "none", "--sgd", "{corpus}"], "dialogues of none"),
 }
+
+
+def doubled(patch: pytest.MonkeyPatch, target: str) -> list[Any]:
+    """Makes a function do what it did the first time when it is called the second time; gives its calls."""
+    owner, name = found(target)
+    original = getattr(owner, name)
+    calls: list[Any] = []
+
+    def replaced(*given: Any) -> Any:
+        calls.append(given)
+        return original(*calls[0 if len(calls) == 2 else -1])
+
+    patch.setattr(owner, name, replaced)
+    return calls
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -303,18 +316,25 @@ def test_one_lost_and_another_twice(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    argv, target, message = LOSSES[name]
-    owner, method = found(target)
-    original = getattr(owner, method)
-    before: list[Any] = []
-
-    def replaced(self: Any, *given: Any) -> Any:
-        """The one before takes the place of the second, whatever else was done for it."""
-        before.append(given)
-        return original(self, *before[0 if len(before) == 2 else -1])
-
-    monkeypatch.setattr(owner, method, replaced)
+    argv, place = LOSSES[name]
+    calls = doubled(monkeypatch, "parapet.transforms.set_files.SetFiles.add")
     assert run(argv, corpora / "whole", tmp_path / "out") == 1
-    assert len(before) > 2
-    assert message in capsys.readouterr().err
+    assert len(calls) > 2
+    message = capsys.readouterr().err
+    assert re.search(rf"counts do not balance for {place}.*\((as many, but not the same|not those that)", message)
     assert not (tmp_path / "out/run.json").exists()
+
+
+def test_a_chosen_dialogue_lost_and_another_twice(
+    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = few_shot.texts_of
+
+    def texts_of(joined: Any) -> Any:
+        first, _, *others = original(joined)
+        return [first, first, *others] if joined[0].startswith("train/") else [first, _, *others]
+
+    monkeypatch.setattr(few_shot, "texts_of", texts_of)
+    argv = ["few_shot", "--sizes", "2", "--test", "2", "--sgd", "{corpus}"]
+    assert run(argv, corpora / "whole", tmp_path / "out") == 1
+    assert "the counts do not balance for chosen (as many, but not the same)" in capsys.readouterr().err

@@ -12,10 +12,11 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment, DeadLetter
-from parapet.transforms.counts import Counts
+from parapet.transforms.counts import Counts, Identities
 from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.fence import bad_record
+from parapet.transforms.fence import Fault, bad_record
 
+_IDENTITIES = Identities("crowd")
 _TRIED_SINGLY = 200  # assignments among which those are sought with which all of them cannot be settled
 
 Outcome = TypeVar("Outcome")
@@ -49,12 +50,11 @@ def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
     without = [no_answer(assignment) for assignment in assignments if not assignment.answers]
     assignments = [assignment for assignment in assignments if assignment.answers]
     known, unknown = unknown_decisions(settled, assignments, conflicts)
-    counts = Counts.named(
-        assignments_merged=len(read),
-        assignments=len(assignments),
-        answers_given=sum(map(answer_count, assignments)),
-        decisions=sum(map(len, known.values())),
-    )
+    counts = Counts()
+    add_records(counts, "assignments_merged", (assignment.assignment_id for assignment in read))
+    add_records(counts, "assignments", (assignment.assignment_id for assignment in assignments))
+    add_records(counts, "answers_given", (name for assignment in assignments for name in answers_of(assignment)))
+    add_records(counts, "decisions", decided(known))
     return Merged(assignments, known, [*conflicts, *without, *contradictions, *unknown], counts)
 
 
@@ -77,7 +77,8 @@ def merge_fenced(read: Sequence[Assignment], decisions: Sequence[Decision]) -> M
             bad = bad_record(error, is_private=True)
             dead = [letter for one in of_assignment for letter in lost(one, bad, "settle")]
             dead += [unusable_decision(decision, bad.reason) for decision in on_it]
-            merged = Merged([], {}, dead, Counts.named(assignments_merged=len(of_assignment)))
+            merged = Merged([], {}, dead, Counts())
+            add_records(merged.counts, "assignments_merged", (one.assignment_id for one in of_assignment))
         every.assignments += merged.assignments
         every.decisions |= merged.decisions
         every.dead += merged.dead
@@ -98,12 +99,15 @@ def settle_fenced(
       What ``settle`` gave, and the errors of the assignments with which it raised, by id.
 
     Raises:
+      InputError: it raises one: of a vetting rule that fails, which would fail on other answers, too.
       Exception: it raises without any assignment, too.
     """
     try:
         return settle(assignments), {}
     except Exception as error:
         bad = bad_record(error, is_private=True)
+        if not isinstance(bad, Fault):
+            raise
     if len(assignments) > _TRIED_SINGLY:
         return settle([]), {assignment.assignment_id: bad for assignment in assignments}
     kept: list[Assignment] = []
@@ -136,18 +140,31 @@ def lost_ones(
     dead, counts = [], Counts()
     for assignment in assignments:
         if (error := errors.get(assignment.assignment_id)) is not None:
-            on_it = decisions.get(assignment.assignment_id, {}).values()
+            on_it = decisions.get(assignment.assignment_id, {})
             dead += lost(assignment, error)
-            dead += [unusable_decision(decision, error.reason) for decision in on_it]
-            counts.update(
-                Counts.named(assignments_settled=1, answers_dead=answer_count(assignment), decisions_settled=len(on_it))
-            )
+            dead += [unusable_decision(decision, error.reason) for decision in on_it.values()]
+            add_records(counts, "assignments_settled", [assignment.assignment_id])
+            add_records(counts, "answers_dead", answers_of(assignment))
+            add_records(counts, "decisions_settled", decided({assignment.assignment_id: on_it}))
     return dead, counts
 
 
-def answer_count(assignment: Assignment) -> int:
-    """The number of answers that are not blank; blank cells may be fields that the form did not have."""
-    return sum(bool(text.strip()) for text in assignment.answers.values())
+def answers_of(assignment: Assignment) -> list[str]:
+    """The ids of the answers that are not blank; blank cells may be fields that the form did not have."""
+    return [response_id(assignment.assignment_id, field) for field, text in assignment.answers.items() if text.strip()]
+
+
+def decided(decisions: Mapping[str, Mapping[str, Decision]]) -> list[str]:
+    """The ids of the responses that decisions are on."""
+    return [response_id(assignment_id, field) for assignment_id, fields in decisions.items() for field in fields]
+
+
+def add_records(counts: Counts, name: str, ids: Iterable[str]) -> None:
+    """Counts assignments or answers, with their identities."""
+    n = total = 0
+    for one in ids:
+        n, total = n + 1, total + _IDENTITIES.of(one)
+    counts.add(name, n, id=total)
 
 
 def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignment], list[DeadLetter]]:

@@ -20,7 +20,7 @@ from parapet.transforms.crowd.agreement import adjudicate_csv, merge_reviewers
 from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd.ingest.files import Sources, distinct, read_response_part, read_sheet
 from parapet.transforms.crowd.ingest.parts import Part, count_lines, parts_of
-from parapet.transforms.crowd.merge import merge_fenced
+from parapet.transforms.crowd.merge import add_records, merge_fenced
 from parapet.transforms.crowd.redaction import without_ids
 from parapet.transforms.sorted_runs import (
     GatheredRuns,
@@ -228,7 +228,8 @@ class ReadResponses(_Reader):
 
         def counted(records: Iterable[Assignment | DeadLetter]) -> Iterator[Assignment | DeadLetter]:
             for record in records:
-                counts.add("assignments_read", isinstance(record, Assignment))
+                if isinstance(record, Assignment):
+                    add_records(counts, "assignments_read", [record.assignment_id])
                 yield record
 
         yield from self.bucketed(counted(read_response_part(part, before, self.key, self.encoding, self.kind)))

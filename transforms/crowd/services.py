@@ -46,7 +46,7 @@ from parapet.transforms.crowd.report import compose_report
 from parapet.transforms.crowd.settle import Settings, Settled, settle
 from parapet.transforms.crowd.summary import ServiceSummary, shortfall_csv, statistics, summarise, top_up_plan
 from parapet.transforms.crowd.vet import explanations
-from parapet.transforms.fence import bad_record
+from parapet.transforms.fence import Fault, bad_record
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.runs import RunInfo
 from parapet.transforms.sorted_runs import GatheredRuns, RunWritingDoFn, joined, shard_of, sort_key
@@ -179,6 +179,8 @@ class _SettleServices(RunWritingDoFn):
             (settled, of_service), errors = settle_fenced(settle_all, answers.assignments)
         except Exception as error:  # of the service, whatever was answered
             bad = bad_record(error, is_private=True)
+            if not isinstance(bad, Fault):
+                raise
             errors = {assignment.assignment_id: bad for assignment in answers.assignments}
             of_service = None
             settled = Settled(None, [DeadLetter("compose", name, bad.reason, "", self._source_of(name))], Counts())

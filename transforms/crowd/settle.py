@@ -21,7 +21,7 @@ from parapet.transforms.counts import Counts
 from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.answers import Entry, better_spelled, by_words, read_answers, settle_cluster
 from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.crowd.merge import answer_count, unusable_decision
+from parapet.transforms.crowd.merge import add_records, answers_of, decided, unusable_decision
 from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
 from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order
 from parapet.transforms.crowd.vet import rules_of
@@ -115,21 +115,18 @@ def settle(
       settings: of the run.
       left_out: names of services whose schemas are bad.
     """
-    counts = Counts.named(decisions_settled=sum(map(len, decisions.values())))
+    counts = Counts()
+    add_records(counts, "decisions_settled", decided(decisions))
     if raw is None:
         dead = unknown_service(name, assignments, decisions, left_out)
-        counts.update(
-            Counts.named(assignments_settled=len(assignments), answers_dead=sum(map(answer_count, assignments)))
-        )
+        add_records(counts, "assignments_settled", (assignment.assignment_id for assignment in assignments))
+        add_records(counts, "answers_dead", (name for assignment in assignments for name in answers_of(assignment)))
         return Settled(None, dead, counts)
     outcome = settle_service(raw, assignments, decisions, settings)
-    counts.update(
-        Counts.named(
-            answers_audited=sum(bool(row.text.strip()) for row in outcome.audit),
-            answers_dead=sum(letter.stage == "compose" and bool(letter.payload) for letter in outcome.dead),
-            assignments_settled=len(accounted_for(assignments, outcome)),
-        )
-    )
+    unusable = (letter.key for letter in outcome.dead if letter.stage == "compose" and letter.payload)
+    add_records(counts, "answers_audited", (row.response_id for row in outcome.audit if row.text.strip()))
+    add_records(counts, "answers_dead", unusable)
+    add_records(counts, "assignments_settled", accounted_for(assignments, outcome))
     return Settled(outcome, outcome.dead, counts)
 
 

@@ -37,7 +37,7 @@ from parapet.transforms.crowd.composing import (
     packed_reviews,
 )
 from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.crowd.merge import answer_count, lost_ones, settle_fenced, unusable_decision
+from parapet.transforms.crowd.merge import add_records, answers_of, decided, lost_ones, settle_fenced, unusable_decision
 from parapet.transforms.crowd.reading import (
     COUNTS,
     DEAD_LETTERS,
@@ -246,7 +246,8 @@ class _JoinDialogues(RunWritingDoFn):
             check_same(task, source.turn(task.turn))
         positions = {task.turn for task in tasks}
         usable: list[Assignment] = []
-        counts = Counts.named(assignments_settled=len(answers.assignments))
+        counts = Counts()
+        add_records(counts, "assignments_settled", (assignment.assignment_id for assignment in answers.assignments))
         for assignment in answers.assignments:
             turn = source.turn(place_of(assignment.service_name)[1])
             if isinstance(turn, SourceTurn):
@@ -254,7 +255,8 @@ class _JoinDialogues(RunWritingDoFn):
                 positions.add(turn.turn)
                 continue
             decisions = answers.decisions.pop(assignment.assignment_id, {})
-            counts.update(Counts.named(decisions_settled=len(decisions), answers_dead=answer_count(assignment)))
+            add_records(counts, "decisions_settled", decided({assignment.assignment_id: decisions}))
+            add_records(counts, "answers_dead", answers_of(assignment))
             for letter in _unusable(assignment, decisions.values(), turn):
                 yield from _outputs(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))
         yield from tag_counts(counts)
@@ -353,11 +355,14 @@ class _SettleDialogues(RunWritingDoFn):
                     of_dialogue, errors = settle_fenced(settle_all, part.assignments)
                 except Exception as error:  # of the dialogue, whatever was answered
                     of_dialogue, bad = None, bad_record(error, is_private=True)
+                    if not isinstance(bad, Fault):
+                        raise
                     errors = {assignment.assignment_id: bad for assignment in part.assignments}
                     letter = DeadLetter("compose", name, bad.reason, "", "")
                     yield from _tagged(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))
                 dead, of_lost = lost_ones(part.assignments, part.decisions, errors)
-                counts.update(of_lost - Counts.named(assignments_settled=len(errors)))  # they were joined
+                # They were counted as settled when they were joined.
+                counts.update({key: n for key, n in of_lost.items() if not key.name.startswith("assignments")})
                 for letter in dead:
                     yield from _tagged(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))
                 if of_dialogue is None:
@@ -383,12 +388,12 @@ class _SettleDialogues(RunWritingDoFn):
         outcome = settle_turns(
             joined.turns, by_turn, decisions, self.seed, lambda worker, answer: is_repeated(worker, answer, repeats)
         )
-        counts = Counts.named(
-            decisions_settled=sum(map(len, decisions.values())),
-            answers_audited=sum(bool(row["text"].strip()) for row in outcome.audit),
-            used=sum(row["disposition"] == "used" for row in outcome.audit),
-            rewritten=len(outcome.rewritten),
-        )
+        counts = Counts()
+        used = (row["response_id"] for row in outcome.audit if row["disposition"] == "used")
+        add_records(counts, "decisions_settled", decided(decisions))
+        add_records(counts, "answers_audited", (row["response_id"] for row in outcome.audit if row["text"].strip()))
+        add_records(counts, "used", used)
+        add_records(counts, "rewritten", (turn.source for turn in outcome.rewritten))
         return _OfDialogue(
             summarise(outcome, len(joined.turns)),
             counts,

@@ -15,7 +15,7 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.transforms.counts import Counts
+from parapet.transforms.counts import Counts, Identities
 from parapet.transforms.exact_rates import Keys, level_of, size_of, thresholds_of
 from parapet.transforms.ood import near
 from parapet.transforms.ood.language import DomainCounts, Languages, Schemas
@@ -47,6 +47,8 @@ from parapet.transforms.ood.sources import SourceFile
 from parapet.transforms.ood.texts import Domains, Vocabulary, WordCounts
 from parapet.transforms.perturbation import REFUSED, Analysis
 from parapet.transforms.seeding import stable_hash
+
+_UTTERANCES = Identities("utterances")
 
 NEAR, WORDS, SERVED = "near", "words", "served"
 
@@ -149,14 +151,15 @@ class _Judge(beam.DoFn):
         for same in unpack(blob, list[list[Text]]):
             asked: list[tuple[int, Domains]] = []
             for utterance in (text.utterance for text in same if text.utterance is not None):
-                counts.add("texts")
+                identity = _UTTERANCES.of(utterance.key)
+                counts.add("texts", id=identity)
                 judgement = judged(utterance, self.vocabulary, self.languages)
                 if judgement.unless_near:
                     domains = utterance.domains if self.languages is not None else ()
                     asked.append((number << 32 | len(judgements), domains))
                     judgements.append(judgement)
                 else:
-                    counts.add("pool", value=judgement.status)
+                    counts.add("pool", value=judgement.status, id=identity)
             spoken_in = tuple(sorted({domains for text in same for domains in text.spoken_in}))
             text = near.Text(near.tokens_of(same[0].key.split(), self.vocabulary.ranks), spoken_in, tuple(asked))
             if asked or spoken_in:
@@ -186,10 +189,11 @@ def _kept(shard: tuple[int, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
     counts = Counts()
     for blob in found["utterances"]:
         for position, judgement in enumerate(unpack(blob, list[Judgement])):
+            identity = _UTTERANCES.of(judgement.utterance.key)
             if position in duplicates:
-                counts.add("pool", value="near_duplicate")
+                counts.add("pool", value="near_duplicate", id=identity)
                 continue
-            counts.add("pool", value=judgement.status)
+            counts.add("pool", value=judgement.status, id=identity)
             if judgement.status == KEPT:
                 kept.append(judgement.utterance)
                 counts.add("familiar", int(judgement.is_familiar))

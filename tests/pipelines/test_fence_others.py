@@ -1,0 +1,229 @@
+"""The fence around records that are no dialogues of a corpus: answers, assignments, services, chats, calls, turns."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from dstc2_calls import asian_oriental, cheap_chinese, write_lists
+from test_fence import doubled, letters_of, poison
+
+from parapet.pipelines.main import main
+from parapet.schemas.distribution import ISSUES
+
+ERROR = KeyError("A2RB7XC0WJHN5S")  # which may be a worker's id
+REPORTED = f"please report it at {ISSUES}\n"
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as handle:
+        return list(csv.DictReader(handle))
+
+
+def compose(sample: Path, output: Path) -> int:
+    crowd = [str(sample / "crowd" / name) for name in ("names.csv", "descriptions.csv")]
+    return main(["compose", "--schemas", str(sample), "--responses", *crowd, "--output", str(output), "--quiet"])
+
+
+@pytest.fixture(scope="module")
+def composed(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("composed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+        assert compose(sample, output) == 0
+    return output
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "parapet.transforms.crowd.answers._entry",
+        "parapet.transforms.crowd.settle._audit_row",
+        "parapet.transforms.crowd.merge._merge",
+        "parapet.transforms.crowd.ingest.batch_csv.take",
+    ],
+)
+def test_one_assignment_costs_itself(
+    target: str,
+    composed: Path,
+    sample: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = rows_of(sample / "crowd/names.csv")[0]
+    victim = row["AssignmentId"]
+    assert poison(monkeypatch, target, ERROR, victim) == []
+    assert compose(sample, tmp_path / "out") == 0
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert "lost to a fault of Parapet: KeyError (transforms/crowd/" in message
+    assert message.endswith(REPORTED)
+    everything = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert str(ERROR.args[0]).encode() not in everything
+    clean, audit = (
+        {one["response_id"]: one["text"] for one in pq.read_table(of / "responses.parquet").to_pylist()}
+        for of in (composed, tmp_path / "out")
+    )
+    lost = {name: text for name, text in clean.items() if name.startswith(victim)}
+    assert lost
+    assert audit == {name: text for name, text in clean.items() if name not in lost}
+    letters = [one for one in letters_of(tmp_path / "out") if one["reason"].startswith("internal_error: KeyError")]
+    if target.endswith("take"):
+        assert [one["key"].endswith("names.csv: row 2") for one in letters] == [True]
+    else:
+        assert {one["key"] for one in letters} == {name for name, text in lost.items() if text.strip()}
+
+
+def test_an_answer_lost_and_another_twice(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doubled(monkeypatch, "parapet.transforms.crowd.settle._audit_row")
+    assert compose(sample, tmp_path / "out") == 1
+    assert "the counts do not balance for answers_given (as many, but not the same)" in capsys.readouterr().err
+    assert not (tmp_path / "out/run.json").exists()
+
+
+def test_a_service_that_raises_whatever_was_answered(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    poison(monkeypatch, "parapet.transforms.crowd.settle.parse_service", ERROR, "'Gyms_1'")
+    assert compose(sample, tmp_path / "out") == 0
+    assert "lost to a fault of Parapet: KeyError (transforms/crowd/settle.py:" in capsys.readouterr().err
+    schema = json.loads((tmp_path / "out/v1/train/schema.json").read_bytes())
+    assert "Gyms_11" not in [service["service_name"] for service in schema]
+    assert "Ferries_11" in [service["service_name"] for service in schema]
+    keys = [one["key"] for one in letters_of(tmp_path / "out") if one["reason"].startswith("internal_error")]
+    assert "Gyms_1" in keys
+    assert len(keys) > 50
+
+
+def test_a_rewriting_that_raises(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = sample / "crowd/rewrites.csv"
+    victim = rows_of(path)[0]["AssignmentId"]
+    poison(monkeypatch, "parapet.transforms.crowd_variations.settle._audit_row", ERROR, victim)
+    argv = ["compose_variations", "--sgd", str(sample), "--split", "test", "--responses", str(path)]
+    assert main([*argv, "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    assert capsys.readouterr().err.endswith(REPORTED)
+    letters = [one for one in letters_of(tmp_path / "out") if one["reason"].startswith("internal_error")]
+    assert {one["key"].partition(":")[0] for one in letters} == {victim}
+    audit = pq.read_table(tmp_path / "out/responses.parquet").to_pylist()
+    assert audit
+    assert not [one for one in audit if one["response_id"].startswith(victim)]
+
+
+@pytest.mark.parametrize("target", ["suspects_in", "_written"])
+def test_a_chat_that_raises(
+    target: str, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victim = "415-555-0132" if target == "_written" else "under which number did you book"
+    poison(monkeypatch, f"parapet.transforms.anonymise.writing.{target}", KeyError("Ann Lee"), victim)
+    argv = ["anonymise", "--chats", str(sample / "chats.jsonl"), "--output", str(tmp_path / "out"), "--quiet"]
+    assert main([*argv, "--max_bad", "30%"]) == 0
+    assert capsys.readouterr().err.endswith(REPORTED)
+    (letter,) = letters_of(tmp_path / "out")
+    assert letter["reason"].startswith("internal_error: KeyError (transforms/anonymise/writing.py:")
+    assert letter["where"].startswith("line 1")
+    assert "Ann Lee" not in (tmp_path / "out/dead_letters.jsonl").read_text()
+    (chats,) = (tmp_path / "out/chats").iterdir()
+    assert len(chats.read_text().splitlines()) == 4
+    assert main(argv) == 1
+    message = capsys.readouterr().err
+    assert "1 of 5 chats could not be anonymised" in message
+    assert "Ann Lee" not in message
+
+
+@pytest.mark.parametrize("target", ["read_call", "rounds", "statements_of"])
+def test_a_call_that_raises(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["Mar13_S0A0/voip-1", "Mar13_S0A0/voip-2"]
+    cheap_chinese(tmp_path / "dstc2", names[0])
+    asian_oriental(tmp_path / "dstc2", names[1])
+    write_lists(tmp_path / "dstc2", train=names)
+    poison(monkeypatch, f"parapet.transforms.dstc2.conversion.{target}", ERROR, names[1])
+    argv = ["babi_task6", "--logs", str(tmp_path / "dstc2"), "--output", str(tmp_path / "out"), "--quiet"]
+    assert main([*argv, "--max_bad", "50%"]) == 0
+    assert capsys.readouterr().err.endswith(REPORTED)
+    (letter,) = letters_of(tmp_path / "out")
+    assert letter["file"] == names[1]
+    assert letter["reason"].startswith("internal_error: KeyError: ")
+    counts = json.loads((tmp_path / "out/run.json").read_bytes())["counts"]
+    assert (counts["calls//train"], counts["dialogues//train"], counts["left_out//train"]) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("target", ["rewriting.rewriting_of", "render_dialogues._page"])
+def test_a_turn_without_a_page(
+    target: str, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    poison(monkeypatch, f"parapet.transforms.hits.{target}", ERROR, "1_00003")
+    argv = ["hits", "--task", "rewrites", "--dialogues", str(sample), "--split", "test"]
+    assert main([*argv, "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    message = capsys.readouterr().err
+    assert message.startswith("error: not asked: ")
+    assert message.endswith(REPORTED)
+    assert [*(tmp_path / "out/pages").glob("1_00004*")]
+    assert not [*(tmp_path / "out/pages").glob("1_00003*")]
+
+
+NEEDED: dict[str, tuple[list[str], str, str, str]] = {
+    "reminders": (["reminders", "--dialogues", "3,0,2"], "reminders.corpus.check_dialogue", "", "dialogue 0"),
+    "restaurants": (["restaurants", "--tasks", "1", "--sizes", "2"], "restaurants.corpus.lines_of", "", "dialogue 0"),
+    "statistics": (
+        ["statistics", "--sgd", "{sample}", "--variants", "{composed}"],
+        *("table1.count", "Gyms_1", "service: Gyms_1"),
+    ),
+    "back_translate": (
+        ["back_translate", "--schemas", "{sample}", "--memory", "{sample}/translations.csv"],
+        *("back_translate.making.back_translated", "Gyms_1", "zh variant: Gyms_1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_record_that_a_run_cannot_do_without_is_named(
+    name: str,
+    sample: Path,
+    composed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    argv, target, victim, place = NEEDED[name]
+    poison(monkeypatch, f"parapet.transforms.{target}", ERROR, victim)
+    given = [flag.format(sample=sample, composed=composed) for flag in argv]
+    assert main([*given, "--output", str(tmp_path / "out"), "--quiet"]) == 1
+    message = capsys.readouterr().err
+    assert f"{place}: a fault of Parapet: KeyError: 'A2RB7XC0WJHN5S' (transforms/" in message
+    assert message.endswith(REPORTED)
+    assert "Traceback" not in message
+    assert not (tmp_path / "out/run.json").exists()
+
+
+class Broken:
+    """A translation engine that knows no Japanese."""
+
+    provider, model, parallel = "broken", "1", 1
+    dollars_per_million = 0.0
+
+    def translate(self, texts: list[str], source: str, target: str) -> list[str]:
+        return [{"zh": "x", "en": "y"}[target] + text for text in texts]
+
+
+def test_an_engine_that_raises_costs_its_texts() -> None:
+    from parapet.transforms.translation.engine import Batch
+    from parapet.transforms.translation.translate import Untranslated, _Translate
+
+    translate: Any = _Translate(Broken(), "")  # type: ignore[arg-type]
+    ((outcomes, sent),) = translate._requests(Batch("en", "ja", ("a", "b")))
+    assert sent == 0
+    assert [type(one) for one in outcomes] == [Untranslated, Untranslated]
+    assert outcomes[0].reason.startswith("plugin_error: KeyError: 'ja' (test_fence_others.py:")
+    ((outcomes, _),) = translate._requests(Batch("en", "zh", ("a", "b")))
+    assert [one.translation for one in outcomes] == ["xa", "xb"]
