@@ -23,7 +23,7 @@ from parapet.pipelines import lean_imports, progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, read_root, same_place
-from parapet.schemas.published import check_published, find_output
+from parapet.schemas.published import check_output, find_output
 from parapet.transforms.locks import reading, writing
 from parapet.transforms.text import counted as counted
 
@@ -245,9 +245,11 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
     found = find_output(path)
     if found is None or (output and same_place(found.folder, output)):
         return
-    if (locks := _locks.get()) is not None:
+    locks = _locks.get()
+    if locks is not None and "://" not in path:
         locks.enter_context(reading(found.folder))
-    check_published(path, flag)
+        found = find_output(path) or found  # as it is now, with the lock
+    check_output(found, flag)
 
 
 def check_apart(output: str, **inputs: str | None) -> None:

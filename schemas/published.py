@@ -75,7 +75,7 @@ def check_published(path: str | Path, flag: str = "") -> Output | None:
     """
     output = find_output(path)
     if output is not None:
-        _check(output, flag)
+        check_output(output, flag)
     return output
 
 
@@ -204,8 +204,8 @@ def _json(data: bytes | None) -> Any:
     return None
 
 
-def _check(output: Output, flag: str) -> None:
-    """Raises InputError where an output is not whole, as far as it is read."""
+def check_output(output: Output, flag: str = "") -> None:
+    """Raises InputError where an output is not whole, as far as it is read; ``flag`` names the input, for messages."""
     folder, below, command = output.folder, output.below, command_of(output.pipeline)
     if output.manifest is None:
         run = f"a run of '{command}'" if output.pipeline else "a run of Parapet"
@@ -329,14 +329,20 @@ class _Bucket:
     def __init__(self, place: str) -> None:
         from parapet.schemas.layout import as_path
 
+        self.place = place
         self.storage: Any = as_path(place).fs  # type: ignore[attr-defined]
-        self.known: dict[str, bytes] = {}
-        ancestors = [place]
+
+    @functools.cached_property
+    def known(self) -> dict[str, bytes]:
+        """The traces in the folder and in those above it, by their paths in the bucket."""
+        ancestors = [place := self.place]
         while place.count("/") > 3 and len(ancestors) < _ANCESTORS:  # gs://bucket/folder
             place = place.rpartition("/")[0]
             ancestors.append(place)
         traces = [f"{folder}/{name}" for folder in ancestors for name in _TRACES]
-        self.known = {self._key(path): data for path, data in self.storage.cat(traces, on_error="omit").items()}
+        with suppress(Exception):  # every storage has its own
+            return {self._key(path): data for path, data in self.storage.cat(traces, on_error="omit").items()}
+        return {}
 
     def _key(self, path: str) -> str:
         return str(self.storage._strip_protocol(path))
@@ -371,7 +377,10 @@ class _Bucket:
     def _listed(self, folder: str, below: str) -> dict[str, int]:
         """The files that may be read, with their sizes."""
         place = os.path.dirname(below) if below.endswith(".json") else below
-        found = self.storage.find(f"{folder}/{place}".rstrip("/"), detail=True)
+        try:
+            found = self.storage.find(f"{folder}/{place}".rstrip("/"), detail=True)
+        except Exception as error:  # every storage has its own
+            raise InputError(f"cannot be listed: {error}", folder) from None
         start = len(self._key(folder)) + 1
         return {self._key(path)[start:]: info["size"] for path, info in found.items()}
 
