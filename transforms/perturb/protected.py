@@ -3,9 +3,48 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 Range = tuple[int, int]
+
+
+class Ranges:
+    """Ranges of characters that others may overlap: asking takes the logarithm of their number.
+
+    Args:
+      ranges: in any order; they may overlap each other.
+    """
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        ordered = sorted(ranges)
+        self._starts = [start for start, _ in ordered]
+        self._ends = list(accumulate((end for _, end in ordered), max))  # the last end so far
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def overlap(self, start: int, end: int) -> bool:
+        """Whether one of them has characters between ``start`` and ``end``; of a place, whether it lies inside one."""
+        before = bisect_left(self._starts, end)
+        return before > 0 and self._ends[before - 1] > start
+
+    def touch(self, start: int, end: int) -> bool:
+        """Whether one of them overlaps characters ``start`` to ``end`` or lies directly beside them."""
+        before = bisect_right(self._starts, end)
+        return before > 0 and self._ends[before - 1] >= start
+
+    def add(self, start: int, end: int) -> None:
+        """Adds one; quick where it reaches over none of the others."""
+        place = bisect_left(self._starts, start)
+        self._starts.insert(place, start)
+        self._ends.insert(place, max(end, self._ends[place - 1]) if place else end)
+        for i in range(place + 1, len(self._ends)):
+            if self._ends[i] >= end:
+                break
+            self._ends[i] = end
+
 
 # Of a dialogue state, yet never said.
 _UNSAID = frozenset({"dontcare", "true", "false"})
@@ -91,9 +130,5 @@ def protected_ranges(
     if not perturb_values:
         ranges += spans
         return ranges
-    return [one for one in ranges if not any(start < one[1] and one[0] < end for start, end in spans)]
-
-
-def touches(start: int, end: int, ranges: Iterable[Range]) -> bool:
-    """Whether characters ``start`` to ``end`` overlap one of the ranges or lie directly beside it."""
-    return any(first <= end and start <= last for first, last in ranges)
+    touched = Ranges(spans)
+    return [one for one in ranges if not touched.overlap(*one)]

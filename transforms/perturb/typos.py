@@ -16,7 +16,7 @@ import msgspec
 
 from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.perturb.keyboard import NEIGHBOURS
-from parapet.transforms.perturb.protected import DECISIVE, Range, is_decisive, protected_ranges, touches
+from parapet.transforms.perturb.protected import DECISIVE, Range, Ranges, is_decisive, protected_ranges
 from parapet.transforms.seeding import DRAW_LIMIT, draws
 
 SHORTEST = 3  # letters of a word that may have a typo
@@ -105,7 +105,7 @@ def typo_operations(
     drawn = [(i, number) for i, number in zip(range(len(words)), numbers) if number < either]  # noqa: B905
     if not drawn and not rates.at_least:
         return []
-    kept = protected_ranges(utterance, spans, values, perturb_values)
+    kept = Ranges(protected_ranges(utterance, spans, values, perturb_values))
     orders = _orders(rates.mix)
     found: dict[int, Operation] = {}
     for i, number in drawn:
@@ -147,20 +147,18 @@ def _inside(operation: Operation, spans: Sequence[Range]) -> bool:
     return not any(start < first < end or start < last < end for first, last in spans)
 
 
-def _abbreviation(utterance: str, word: Range, kept: Sequence[Range]) -> Operation | None:
+def _abbreviation(utterance: str, word: Range, kept: Ranges) -> Operation | None:
     start, end = word
     before = utterance[start:end]
     short = abbreviations().get(before.lower().replace("’", "'"))
-    if short is None or _WORD.match(utterance, start) is None or touches(start, end, kept):
+    if short is None or _WORD.match(utterance, start) is None or kept.touch(start, end):
         return None
     if before[0].isupper():
         short = short[0].upper() + short[1:]
     return Operation(start, end, short, "abbreviation", before)
 
 
-def _typo(
-    utterance: str, words: Sequence[Range], i: int, orders: Orders, kept: Sequence[Range], draw: Draw
-) -> Operation | None:
+def _typo(utterance: str, words: Sequence[Range], i: int, orders: Orders, kept: Ranges, draw: Draw) -> Operation | None:
     start, end = words[i]
     if not _may_change(utterance, start, end, kept):
         return None
@@ -182,7 +180,7 @@ def _drawn_kinds(orders: Orders, number: int) -> tuple[str, ...]:
     return orders[-1][1]
 
 
-def _may_change(utterance: str, start: int, end: int, kept: Sequence[Range]) -> bool:
+def _may_change(utterance: str, start: int, end: int, kept: Ranges) -> bool:
     # Capitals after the first letter are those of names and acronyms. With an apostrophe it is no word of letters.
     rest = utterance[start + 1 : end]
     return (
@@ -191,11 +189,11 @@ def _may_change(utterance: str, start: int, end: int, kept: Sequence[Range]) -> 
         and rest.islower()
         and _WORD.match(utterance, start) is not None
         and utterance[start:end].lower() not in DECISIVE
-        and not (kept and touches(start, end, kept))
+        and not kept.touch(start, end)
     )
 
 
-def _lost_space(utterance: str, words: Sequence[Range], i: int, kept: Sequence[Range]) -> Operation | None:
+def _lost_space(utterance: str, words: Sequence[Range], i: int, kept: Ranges) -> Operation | None:
     start, end = words[i]
     if i + 1 == len(words) or words[i + 1][0] != end + 1 or utterance[end] != " ":
         return None
@@ -203,7 +201,7 @@ def _lost_space(utterance: str, words: Sequence[Range], i: int, kept: Sequence[R
     if _WORD.match(utterance, after[0]) is None:
         return None
     joined = utterance[start:end] + utterance[slice(*after)]
-    if touches(*after, kept) or is_decisive(utterance[slice(*after)]) or joined.lower() in DECISIVE:
+    if kept.touch(*after) or is_decisive(utterance[slice(*after)]) or joined.lower() in DECISIVE:
         return None
     return Operation(end, end + 1, "", "lost_space", " ")
 

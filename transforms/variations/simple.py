@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from parapet.transforms.perturb.edits import edited
-from parapet.transforms.perturb.protected import Range, touches
+from parapet.transforms.perturb.protected import Range, Ranges
 from parapet.transforms.perturb.typos import Operation
 from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations import simple_rules as rules
@@ -80,14 +80,10 @@ def _pleasant(text: str, more: str) -> list[Operation]:
     return _whole(text, f"{word}{more}.") if found else []
 
 
-def _sentences(text: str, kept: Sequence[Range]) -> list[Range]:
-    ends = [found.start() for found in _BETWEEN.finditer(text) if not _within(found.start(), kept)]
+def _sentences(text: str, kept: Ranges) -> list[Range]:
+    ends = [found.start() for found in _BETWEEN.finditer(text) if not kept.overlap(found.start(), found.start())]
     starts = [0, *(_after_blanks(text, end) for end in ends)]
     return list(zip(starts, [*ends, len(text.rstrip())], strict=True))
-
-
-def _within(place: int, kept: Sequence[Range]) -> bool:
-    return any(start < place < end for start, end in kept)
 
 
 def _after_blanks(text: str, at: int) -> int:
@@ -97,11 +93,10 @@ def _after_blanks(text: str, at: int) -> int:
 
 
 def _by_sentences(user_turn: UserTurn) -> list[Operation]:
-    text, kept = user_turn.utterance, user_turn.protected()
+    text, kept = user_turn.utterance, Ranges(user_turn.protected())
     sentences = _sentences(text, kept)
-    dropped = [one for one in sentences if _may_drop(user_turn, *one, kept)]
-    if len(dropped) == len(sentences):
-        dropped = dropped[1:]
+    droppable = [one for one in sentences if _may_drop(user_turn, *one, kept)]
+    dropped = set(droppable[1:] if len(droppable) == len(sentences) else droppable)
     operations: list[Operation] = []
     for i, (start, end) in enumerate(sentences):
         if (start, end) in dropped:
@@ -124,17 +119,17 @@ def _apart(operations: Sequence[Operation]) -> list[Operation]:
     return found
 
 
-def _may_drop(user_turn: UserTurn, start: int, end: int, kept: Sequence[Range]) -> bool:
-    if touches(start, end, kept):
+def _may_drop(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> bool:
+    if kept.touch(start, end):
         return False
     sentence = user_turn.utterance[start:end]
     thanks = not user_turn.acts & _END_ACTS and rules.THANKING.match(sentence)
     return bool(thanks) or any(pattern.match(sentence) for _, pattern in rules.DROPPED)
 
 
-def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Sequence[Range]) -> Iterator[Operation]:
+def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> Iterator[Operation]:
     text = user_turn.utterance
-    if user_turn.acts & _YES_ACTS and not touches(start, end, kept) and end < len(text.rstrip()):
+    if user_turn.acts & _YES_ACTS and not kept.touch(start, end) and end < len(text.rstrip()):
         yes = rules.YES.match(text, start, end)
         rest = text[yes.end() : end].lstrip(" ,") if yes else ""
         if yes and rules.PLEASANT.match(rest) and not rules.OBJECTING.search(rest) and not rules.NEGATED.search(rest):
@@ -143,7 +138,7 @@ def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Sequence[Range
     first, asked, kind = _led(text, start, end, kept)
     if first > start:
         yield Operation(start, first, "", kind, text[start:first])
-        if text[start].isupper() and "a" <= text[first] <= "z" and not touches(first, first + 1, kept):
+        if text[start].isupper() and "a" <= text[first] <= "z" and not kept.touch(first, first + 1):
             yield Operation(first, first + 1, text[first].upper(), "capital", text[first])
     else:
         first = start
@@ -153,12 +148,12 @@ def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Sequence[Range
         yield Operation(end - 1, end, ".", "full_stop", "?")
 
 
-def _led(text: str, start: int, end: int, kept: Sequence[Range]) -> tuple[int, bool, str]:
+def _led(text: str, start: int, end: int, kept: Ranges) -> tuple[int, bool, str]:
     """Where a sentence can begin; whether a question is none then; the kind of the last rule that was applied."""
     at, asked, last = start, False, ""
     for kind, pattern in rules.LEADING:
         found = pattern.match(text, at, end)
-        if found is None or any(first < found.end() and found.start() < stop for first, stop in kept):
+        if found is None or kept.overlap(*found.span()):
             continue
         rest = text[found.end() : end]
         if kind == "name" and not (rules.PHRASE.match(f" {rest}") and not rules.LOOSE_END.search(rest)):
@@ -173,15 +168,15 @@ def _led(text: str, start: int, end: int, kept: Sequence[Range]) -> tuple[int, b
     return at, asked, last
 
 
-def _inner(text: str, start: int, end: int, kept: Sequence[Range]) -> list[Operation]:
+def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
     found: list[Operation] = []
+    taken = Ranges()
 
     def add(match: re.Match[str], new: str, kind: str) -> None:
         # A blank beside a value may go with what follows it; the value itself may not be reached.
-        if any(a < match.end() and match.start() < b for a, b in kept) or any(
-            one.start < match.end() and match.start() < one.end for one in found
-        ):
+        if kept.overlap(*match.span()) or taken.overlap(*match.span()):
             return
+        taken.add(*match.span())
         found.append(Operation(match.start(), match.end(), new, kind, match[0]))
 
     for kind, pattern in rules.INNER:

@@ -15,7 +15,7 @@ from importlib import resources
 
 import msgspec
 
-from parapet.transforms.perturb.protected import Range, touches, value_ranges
+from parapet.transforms.perturb.protected import Ranges, value_ranges
 from parapet.transforms.perturb.typos import Draw, Operation
 from parapet.transforms.seeding import DRAW_LIMIT, draws
 from parapet.transforms.user_turns import UserTurn
@@ -102,7 +102,7 @@ def verbose_operations(user_turn: UserTurn, key: bytes) -> tuple[list[Operation]
         return [], "no_word"
     draw = draws(key).__next__
     sides = draw() * 4 // DRAW_LIMIT  # both of two turns in four, else one of them
-    kept = user_turn.protected()
+    kept = Ranges(user_turn.protected())
     before, after = (
         _opener(user_turn, _filler("opener", user_turn, draw), kept),
         _closer(user_turn, _filler("closer", user_turn, draw)),
@@ -123,14 +123,14 @@ def _filler(side: str, user_turn: UserTurn, draw: Draw) -> str:
     return ""
 
 
-def _opener(user_turn: UserTurn, text: str, kept: Sequence[Range]) -> Operation | None:
+def _opener(user_turn: UserTurn, text: str, kept: Ranges) -> Operation | None:
     """Before the turn, or between its greeting and what follows."""
     utterance = user_turn.utterance
     # An accent of its own, or what joins emoji, would fasten on to the sentence before it.
     if not text or utterance[0].isspace() or not (utterance[0].isascii() or utterance[0].isalnum()):
         return None
     greeting = _GREETING.match(utterance)
-    if greeting is None or touches(*greeting.span(), kept):
+    if greeting is None or kept.touch(*greeting.span()):
         return Operation(0, 0, f"{text} ", "opener", "")
     at = greeting.end()
     rest = utterance[at : at + 1]
@@ -153,18 +153,20 @@ def _closer(user_turn: UserTurn, text: str) -> Operation | None:
     return Operation(end, end, f"{stop} {text}", "closer", "")
 
 
-def _inside(user_turn: UserTurn, kept: Sequence[Range], opener: Operation | None) -> list[Operation]:
-    taken = [*kept, *([(opener.start, opener.end)] if opener and opener.end else [])]
+def _inside(user_turn: UserTurn, kept: Ranges, opener: Operation | None) -> list[Operation]:
+    taken = kept
+    if opener and opener.end:
+        taken.add(opener.start, opener.end)
     found: list[Operation] = []
     for pattern, text in _FULL_FORMS:
         for match in pattern.finditer(user_turn.utterance):
             start, end = match.span()
-            if start == end or touches(start, end, taken):
+            if start == end or taken.touch(start, end):
                 continue
             before = match[0]
             after = text or f"{before[: match.start(1) - start]} are"
             found.append(Operation(start, end, _cased(before, after), "full_form", before))
-            taken.append((start, end))
+            taken.add(start, end)
     return found
 
 

@@ -1,0 +1,234 @@
+"""What is done to one record takes time in proportion to its text, whatever the text is.
+
+Patterns are linear one by one (test_patterns.py); here are the functions that use them, that look for words or compare
+ranges of characters: twice the text, twice the time. An answer may have 20,000 characters, a turn has no limit.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parapet
+from parapet.schemas.decisions import neutralise
+from parapet.transforms import distance, markdown, naming, text
+from parapet.transforms.anonymise import names, numbers, second_look
+from parapet.transforms.crowd import answers, lexicon, redaction, vet
+from parapet.transforms.crowd.ingest import api_assignments, fields
+from parapet.transforms.crowd_variations import wording
+from parapet.transforms.perturb.protected import Ranges
+from parapet.transforms.speech import normalisation, spoken
+from parapet.transforms.variations import english
+
+LENGTH = 20_000
+QUICK = 0.03  # seconds of CPU: what takes no longer is not looked at again
+MOST = 2.7  # times as long for twice the text; a quadratic function takes four times as long
+ROUNDS = 4
+
+SOME = ["a", "A1", "@", "a A", "_A", "the ", "é", "1,", "I'm ", "<a", "%41", "not "]
+ALL = [
+    *SOME,
+    *("A", "1", " ", ".", "'", '"', "中", "&", "-", "a.", "a@", "aA", "a_", "1:", "1.", "Ab ", "one ", "Mr. ", "&#1;"),
+    *(
+        "\n",
+        "\r\n",
+        "\u200b",
+        "e\u0301",
+        "=",
+        "qwerty ",
+        "twenty ",
+        "$1 ",
+        "12:30 ",
+        "http://a.b ",
+        "a@b.c ",
+        "can you ",
+    ),
+    *("please ", "London ", "👍", "(", "|", "\\", "**", "`", "...", "?! ", "[worker id]", "\0", "A2ZX81QWERT3KV "),
+]
+
+
+def vetted(task: Any) -> Callable[[str], object]:
+    def run(written: str) -> object:
+        words = naming.name_words.__wrapped__(written) if task == "names" else text.words(written)
+        answer = vet.Answer(text.clean(written), words, task, "alarm_name", "Name of the alarm")
+        return vet.vet_answer.__wrapped__(answer), list(vet.flags(answer))
+
+    return run
+
+
+def xml(written: str) -> object:
+    answer = f"<Q><Answer><QuestionIdentifier>a</QuestionIdentifier><FreeText>{written}</FreeText></Answer></Q>"
+    try:
+        return api_assignments.parse_answer_xml(answer)
+    except fields.Unusable as reason:
+        return redaction.redact(str(reason))
+
+
+def canonical(task: Any) -> Callable[[str], object]:
+    convention = naming.Convention.SNAKE
+    return lambda written: answers.canonical_form.__wrapped__(written, task, convention, "Name of the alarm")
+
+
+RULES = normalisation.load_normalisation()
+
+FUNCTIONS: dict[str, Callable[[str], object]] = {
+    "vet names": vetted("names"),
+    "vet descriptions": vetted("descriptions"),
+    "canonical names": canonical("names"),
+    "canonical descriptions": canonical("descriptions"),
+    "redact": lambda written: redaction.redact(written, "A2ZX81QWERT3KV"),
+    "redact answers": lambda written: redaction.redact(written, "A2ZX81QWERT3KV", is_answer=True),
+    "payload": fields.payload,
+    "answer XML": xml,
+    "time": fields.parse_time.__wrapped__,
+    "convention": lambda written: naming.find_convention([written]),
+    "spelling": lambda written: lexicon.spelling_rank(written, text.words(written), written),
+    "clean": text.clean,
+    "escape cells": neutralise,
+    "escape markdown": lambda written: (markdown.text(written), markdown.code(written), markdown.prose(written, 2)),
+    "canonical wording": lambda written: wording.canonical_text(written, "I want a table."),
+    "other numbers": lambda written: wording.other_numbers(written, written[::-1]),
+    "turns on": lambda written: wording.turns_on(wording.words_of(written), wording.words_of(written[::-1])),
+    "spoken": lambda written: spoken.spoken_words(written, RULES),
+    "unspeakable": lambda written: spoken.unspeakable(written, RULES, 10**9),
+    "clauses": lambda written: [english.clauses(sentence) for sentence, *_ in english.sentences(written)],
+    "numbers": lambda written: list(numbers.numbers_in(written, ["US"])),
+    "all numbers": lambda written: list(numbers.all_numbers_in(written)),
+    "names of people": lambda written: list(names.names_in(written)),
+    "second look": lambda written: list(second_look.suspects_in(0, written, frozenset(), frozenset())),
+    "tokens": lambda written: [token.text for token in distance._tokenizer()(written)],
+}
+
+
+def seconds(run: Callable[[str], object], written: str) -> float:
+    began = time.process_time()
+    run(written)
+    return time.process_time() - began
+
+
+def grows(run: Callable[[], float], twice: Callable[[], float]) -> bool:
+    """Whether twice the text takes clearly more than twice the time, in every one of several tries."""
+    return all(twice() > max(QUICK, MOST * run()) for _ in range(ROUNDS))
+
+
+@pytest.mark.parametrize("parts", [SOME, pytest.param(ALL, marks=pytest.mark.thorough)], ids=["some", "all"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_take_time_in_proportion_to_the_text(name: str, parts: list[str]) -> None:
+    run = FUNCTIONS[name]
+    run("warm up, please")
+
+    def of(part: str, length: int) -> Callable[[], float]:
+        return lambda: seconds(run, (part * (length // len(part) + 1))[:length] + "!")
+
+    for part in parts:
+        once, twice = of(part, LENGTH), of(part, 2 * LENGTH)
+        assert once() < QUICK or not grows(once, twice), part
+
+
+TURNS = [
+    *(
+        "a",
+        "A ",
+        ". ",
+        "the ",
+        "one ",
+        "not ",
+        "I'm ",
+        "can you ",
+        "I want to ",
+        "please ",
+        "and ",
+        "12:30 ",
+        "?! ",
+        "is it ",
+    ),
+    *("it is good ", "very ", "don't ", "é ", "Alamo Square Seafood Grill ", "I would like a table. ", "a, "),
+]
+
+
+def corpus(folder: Path, sample: Path, parts: list[str], length: int) -> Any:
+    """A corpus of dialogues whose first turn of the user begins with so much of each part."""
+    (folder / "test").mkdir(parents=True)
+    (folder / "test" / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
+    dialogue = json.loads(min((sample / "test").glob("dialogues_*.json")).read_bytes())[0]
+    made = []
+    for n, part in enumerate(parts):
+        one = copy.deepcopy(dialogue)
+        one["dialogue_id"] = f"1_{n:05d}"
+        turn = next(turn for turn in one["turns"] if turn["speaker"] == "USER")
+        before = (part * (length // len(part) + 1))[:length].strip() + " "
+        turn["utterance"] = before + turn["utterance"]
+        for frame in turn["frames"]:
+            for span in frame["slots"]:
+                span["start"] += len(before)
+                span["exclusive_end"] += len(before)
+            # A value that the turn says a thousand times.
+            frame["state"]["slot_values"] |= {frame["service"] and "city": [part.strip() or "x"]} if n % 2 else {}
+        made.append(one)
+    (folder / "test" / "dialogues_001.json").write_text(json.dumps(made))
+    return parapet.load_corpus(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [
+        ("verbose", 5_000),
+        ("simple", 20_000),
+        pytest.param("typos", 5_000, marks=pytest.mark.thorough),
+        pytest.param("paraphrase", 5_000, marks=pytest.mark.thorough),
+    ],
+)
+def test_perturbations_take_time_in_proportion_to_the_turn(
+    name: str, length: int, sample: Path, tmp_path: Path
+) -> None:
+    once, twice = (corpus(tmp_path / str(n), sample, TURNS, n * length) for n in (1, 2))
+
+    def of(given_corpus: Any) -> Callable[[], float]:
+        def run() -> float:
+            began = time.process_time()
+            assert list(parapet.perturb(given_corpus, name, seed=1).dialogues("test"))
+            return time.process_time() - began
+
+        return run
+
+    of(corpus(tmp_path / "warm", sample, ["a "], 10))()
+    assert not grows(of(once), of(twice))
+
+
+RANGES = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pair: (min(pair), max(pair))), max_size=8
+)
+
+
+@given(RANGES, RANGES, st.integers(0, 30), st.integers(0, 30))
+def test_ranges_know_what_overlaps_and_touches_as_looking_at_each_does(
+    first: list[tuple[int, int]], added: list[tuple[int, int]], a: int, b: int
+) -> None:
+    start, end = min(a, b), max(a, b)
+    ranges = Ranges(first)
+    for one in added:
+        ranges.add(*one)
+    every = [*first, *added]
+    assert len(ranges) == len(every)
+    assert ranges.overlap(start, end) == any(s < end and start < e for s, e in every)
+    assert ranges.touch(start, end) == any(s <= end and start <= e for s, e in every)
+
+
+def test_what_is_not_linear_is_found() -> None:
+    chosen = random.Random(1)
+
+    def quadratic(written: str) -> object:
+        ranges = [(i, i + 1) for i in range(0, len(written), 8)]
+        return sum(any(s == i for s, _ in ranges) for i in range(0, len(written), 8) if chosen.random() <= 1)
+
+    once, twice = (lambda n=n: seconds(quadratic, "a" * n * 12_000) for n in (1, 2))
+    assert grows(once, twice)
