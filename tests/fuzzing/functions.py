@@ -164,7 +164,7 @@ def round_of(function: Function, workshop: Workshop, rng: Random, known: set[str
     """Calls a function on some hundred mutated records: how many, and what is new of what was found."""
     seeds = function.seeds()
     of_texts = isinstance(seeds[0], str)
-    calls = CALLS if of_texts else 20
+    calls = int((CALLS if of_texts else 20) * workshop.part)
     found = []
     for _ in range(calls):
         record = rng.choice(seeds)

@@ -628,14 +628,15 @@ def round_of(reader: Reader, workshop: Workshop, rng: Random, known: set[str]) -
     """Calls a reader on a few hundred damaged files: how many, and what is new of what was found."""
     whole = reader.seed(workshop.shared)
     found = []
-    for _ in range(CALLS):
+    calls = int(CALLS * workshop.part)
+    for _ in range(calls):
         data = damaged(reader.file, whole, rng)
         for finding in again(reader, workshop, data):
             key = f"{reader.name.split()[0]}: {finding.kind}"
             if key not in known:
                 known.add(key)
                 found.append(Found(reader.name, finding, [], _small(reader, workshop, finding, data)))
-    return CALLS, found
+    return calls, found
 
 
 def _small(reader: Reader, workshop: Workshop, finding: Finding, data: bytes) -> bytes:

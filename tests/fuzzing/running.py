@@ -46,6 +46,7 @@ class Workshop:
         self.number = itertools.count()
         self.statuses: Counter[tuple[str, int]] = Counter()
         self.last_errors: dict[str, str] = {}
+        self.part = 1.0  # of the records of a round
         self.patience = 60.0  # seconds in which the smallest record of a finding is looked for
 
     def close(self) -> None:
@@ -97,7 +98,7 @@ def round_of(workshop: Workshop, case: Case, rng: Random, known: set[str], batch
       The number of records, and what is new of what was found.
     """
     seeds = case.seeds(workshop.shared)
-    batch = batch or case.batch
+    batch = max(2, int((batch or case.batch) * workshop.part)) if case.batch > 1 else 1
     if case.damaged and rng.random() < 0.1:
         whole = workshop.content(case, [json_text(with_id(rng.choice(seeds), i)) for i in range(min(batch, 5))])
         data = mutated_bytes(whole, rng, [whole])

@@ -68,6 +68,7 @@ def test_mutated_records_end_in_an_output_a_dead_letter_or_an_error(
     known: set[str] = set()
     found = []
     monkeypatch.setattr(workshop, "patience", 0.0)
+    monkeypatch.setattr(workshop, "part", 0.2)
     end = time.process_time() + 6
     for i in range(len(chosen)):
         target = chosen[(i + day * 7) % len(chosen)]
