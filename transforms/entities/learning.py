@@ -112,7 +112,8 @@ class Union(beam.CombineFn):
 def _united(found: list[Any]) -> list[Any]:
     if len(found) < 2:
         return found
-    return [Different().union(*found) if isinstance(found[0], set) else np.unique(np.concatenate(found))]
+    # A union of sets of this class is a plain one.
+    return [Different(set().union(*found)) if isinstance(found[0], set) else np.unique(np.concatenate(found))]
 
 
 def _key(*parts: str) -> Key:
