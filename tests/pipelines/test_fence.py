@@ -10,7 +10,7 @@ import importlib
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,11 @@ FAILURES = {
 }
 
 ERRORS = [KeyError("port alder"), RecursionError("deep"), UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")]
+
+
+def some(names: Iterable[str], *quick: str) -> list[Any]:
+    """Names as parameters; all but the quick ones are for ``make test-all``."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.thorough) for name in names]
 
 
 def found(target: str) -> tuple[Any, str]:
@@ -141,7 +146,7 @@ def run(argv: list[str], corpus: Path, output: Path, max_bad: str = "50%", quiet
     return main([*given, "--output", str(output), "--max_bad", max_bad, *(["--quiet"] if quiet else [])])
 
 
-@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("failure", some(FAILURES, "raises", "row"))
 def test_a_plugin_that_raises_on_one_dialogue(
     failure: str,
     corpora: Path,
@@ -219,8 +224,9 @@ FAULTS = {
 }
 
 
+@pytest.mark.parametrize("name", some(FAULTS, "typos", "unseen_entities", "rewrite", "few_shot", "augment"))
 @pytest.mark.parametrize(
-    ("name", "error"), [*(("typos", error) for error in ERRORS), *((name, ERRORS[0]) for name in list(FAULTS)[1:])]
+    "error", [ERRORS[0], *(pytest.param(error, marks=pytest.mark.thorough) for error in ERRORS[1:])]
 )
 def test_a_fault_costs_the_record(
     name: str,
@@ -308,7 +314,7 @@ def doubled(patch: pytest.MonkeyPatch, target: str) -> list[Any]:
     return calls
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", some(LOSSES, "typos"))
 def test_one_lost_and_another_twice(
     name: str,
     corpora: Path,
