@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--commands", nargs="+", default=["compose", "perturb", "release", "suite"])
     parser.add_argument("--before", nargs="+", choices=BEFORE, default=BEFORE, help="what is in the output's place")
     parser.add_argument("--minutes", type=float, default=600, help="time for each command")
-    parser.add_argument("--reverse", action="store_true", help="the last point first")
+    parser.add_argument("--part", default="1/1", help="which of the points, for several processes side by side: 2/3")
     args = parser.parse_args()
     place = library()
     if place is None:
@@ -57,7 +57,8 @@ def main() -> int:
                         *moments(trial, args.moments),
                         *failures(trial, args.failures),
                     ]
-                    for point in points[::-1] if args.reverse else points:
+                    part, parts = map(int, args.part.split("/"))
+                    for point in points[part - 1 :: parts]:
                         if time.monotonic() > end:
                             break
                         result = trial.run(point)
