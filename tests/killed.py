@@ -58,14 +58,17 @@ def at_rename(renames: int, argv: list[str]) -> int | None:
 
 
 def _command_until(renames: int, argv: list[str]) -> None:
-    left, rename = renames, os.rename
+    left = renames
 
-    def rename_or_die(source: str | Path, target: str | Path) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        rename(source, target)
+    def or_die(rename: Callable[..., None]) -> Callable[..., None]:
+        def renamed(source: str | Path, target: str | Path) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            rename(source, target)
 
-    os.rename = rename_or_die
+        return renamed
+
+    os.rename, os.replace = or_die(os.rename), or_die(os.replace)
     command(argv)
