@@ -20,12 +20,11 @@ from parapet.schemas.errors import InputError
 from parapet.transforms import files, locks
 
 HOLDS = """
-import os, sys, time
+import os, sys
 from parapet.transforms import locks
 with getattr(locks, sys.argv[1])(sys.argv[2]):
-    if "fork" in sys.argv[3:] and not os.fork():
-        time.sleep(600)
-    print("held", flush=True)
+    if "fork" not in sys.argv[3:] or os.fork():
+        print("held", flush=True)
     sys.stdin.read()
 """
 
