@@ -227,6 +227,8 @@ def _joined(
 def _dialogue(file: DialogueFile) -> Dialogue:
     dialogue: Dialogue
     ((dialogue, _),) = read_each(file.content or b"", file.path)
+    if isinstance(dialogue, InputError):
+        raise dialogue
     return dialogue
 
 

@@ -9,8 +9,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from parapet.schemas import limits
 from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
-from parapet.schemas.layout import as_path, parse_json
+from parapet.schemas.json_text import parse_json
+from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_whole
 from parapet.schemas.service import Service
 
 _HALF = "not_unicode: half a surrogate pair"
@@ -107,6 +110,8 @@ def typed(raw: Any) -> Dialogue:
     Raises:
       InputError: it is none; ``where`` is the place inside.
     """
+    if isinstance(raw, InputError):  # see read_each
+        raise raw
     try:
         dialogue = msgspec.convert(raw, Dialogue)
     except msgspec.ValidationError as error:
@@ -123,16 +128,29 @@ def typed(raw: Any) -> Dialogue:
     return dialogue
 
 
+def over_limit(dialogue_id: object, turns: object) -> str:
+    """Why a dialogue is too large to be used; ``""`` where it is not."""
+    if isinstance(turns, list) and len(turns) > limits.MAX_TURNS:
+        return f"too_large: the dialogue has {len(turns):,} turns, over the limit of {limits.MAX_TURNS:,}"
+    if isinstance(dialogue_id, str) and len(dialogue_id) > limits.MAX_ID:
+        return f"too_large: the dialogue_id has {len(dialogue_id):,} characters, over the limit of {limits.MAX_ID:,}"
+    return ""
+
+
 def read_dialogues(path: str | Path) -> list[Dialogue]:
     """Reads one dialogue file. Raises InputError with file, position and reason."""
-    return parse_dialogues(as_path(path).read_bytes(), path)
+    return parse_dialogues(read_whole(as_path(path), limits.MAX_DIALOGUE_FILE), path)
 
 
 def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
     """The dialogues of a file's bytes. Raises InputError with file, position and reason."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        return _decoder.decode(data)
+        dialogues = _decoder.decode(data)
+        for i, dialogue in enumerate(dialogues):
+            if reason := over_limit(dialogue.dialogue_id, dialogue.turns):
+                raise InputError(reason, path, f"[{i}]")
+        return dialogues
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None

@@ -12,8 +12,21 @@ from typing import Any
 import msgspec
 import orjson
 
+from parapet.schemas import limits
+from parapet.schemas.dialogue import over_limit
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, dialogue_files, parse_json
+from parapet.schemas.json_text import (
+    deep_place,
+    has_key_twice,
+    items_in,
+    parse_as_python,
+    parse_exactly,
+    parse_json,
+    without_mark,
+    written_if_flat,
+)
+from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, dialogue_files
+from parapet.schemas.limits import in_bytes
 
 # What stands before the first dialogue of a file, between two, and after the last.
 OPENING, BETWEEN, CLOSING = b"[\n", b",\n", b"\n]\n"
@@ -81,26 +94,47 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
     """The items of a dialogue file, one at a time: besides the bytes only one is in memory.
 
     Yields:
-      (item, whether it is plain JSON; Python's own module also takes NaN, infinity and half surrogates).
+      (item, whether it is plain JSON; Python's own module also takes NaN, infinity and half surrogates). An item that
+      is beyond a limit, or has what cannot be kept as it stands, is the ``InputError`` that says so.
 
     Raises:
       InputError: not JSON or not a list; possibly after some items.
     """
-    data = data.removeprefix(b"\xef\xbb\xbf")
+    data = without_mark(data, path)
+    items: Sequence[Any] | None
     try:
         items = _split(data)
     except (msgspec.MsgspecError, RecursionError):
-        for item in _parsed(data, path):
-            yield item, False
-        return
-    for raw in items:
+        items = items_in(data)
+    for raw in _parsed(data, path) if items is None else items:
+        try:
+            yield read_item(bytes(raw))
+        except ValueError:
+            # The whole file, so that the error has its line and column.
+            _parsed(data, path)
+            raise InputError("not JSON", path) from None
+
+
+def read_item(raw: bytes) -> tuple[Any, bool]:
+    """One item, and whether it is plain. Raises ValueError for what is not JSON."""
+    if len(raw) > limits.MAX_DIALOGUE:
+        reason = f"too_large: the dialogue has {len(raw):,} bytes, over the limit of {in_bytes(limits.MAX_DIALOGUE)}"
+        return InputError(reason), False
+    try:
         try:
             item, plain = _decode(raw), True
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            # The whole file, so that an error has its line and column.
-            _parsed(data, path)
-            item, plain = json.loads(bytes(raw)), False
-        yield item, plain
+            item, plain = parse_as_python(raw), False
+        written = written_if_flat(item)
+        if not written and (place := deep_place(item)):
+            raise InputError(f"nested more than {limits.MAX_DEPTH} levels deep", "", place)
+        if not written or has_key_twice(raw, written):
+            parse_exactly(raw, fractions=False)
+    except InputError as error:
+        return InputError(f"not_sgd: {error.reason}", "", error.where.removeprefix(".")), False
+    if isinstance(item, dict) and (reason := over_limit(item.get("dialogue_id"), item.get("turns"))):
+        return InputError(reason), False
+    return item, plain
 
 
 def _parsed(data: bytes, path: object) -> list[Any]:

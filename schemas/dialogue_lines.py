@@ -22,7 +22,7 @@ from msgspec import UNSET
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.dialogue_files import as_ascii
 from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row, layout_of
-from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
+from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place, storable, surrogate_in
 from parapet.schemas.layout import dialogue_bytes, parse_json
 
 _BLOCK = 64 * 2**20  # bytes of lines that Arrow parses at once
@@ -139,8 +139,22 @@ def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
         raise InputError(reason, path, at) from None
     except InputError as error:
         raise InputError(error.reason, path, error.where) from None
-    except (TypeError, UnicodeEncodeError, pa.ArrowException) as error:
-        raise InputError(f"holds what Parquet cannot: {error}", path) from None
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        where, error = _first_unfit(data, file) or ("", error)
+        raise InputError(f"holds what Parquet cannot: {error}", path, where) from None
+
+
+def _first_unfit(data: bytes, file: str) -> tuple[str, Exception] | None:
+    """The place of the first dialogue that Parquet cannot hold, and why."""
+    for i, item in enumerate(parse_json(data, file)):
+        where = f"[{i}] (dialogue {storable(str(item.get('dialogue_id')))})"
+        if (half := surrogate_in(item)) is not None:
+            return f"{where}.{half}", ValueError("half a surrogate pair")
+        try:
+            _long_way([item], [0], file, "other")
+        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+            return where, error
+    return None
 
 
 def lines_of_any(data: bytes, file: str, path: object) -> tuple[FileLines, list[Malformed]]:

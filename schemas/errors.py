@@ -66,19 +66,19 @@ def surrogate_in(value: object, place: str = "") -> str | None:
 
     JSON can write half a surrogate pair, ``"\\ud800"``. Of a key that has one the place is the key itself, escaped.
     """
-    if isinstance(value, str):
-        return None if value.isascii() or is_unicode(value) else place
-    if isinstance(value, list):
-        inside = (surrogate_in(one, f"{place}[{i}]") for i, one in enumerate(value))
-        return next((found for found in inside if found is not None), None)
-    if isinstance(value, dict):
-        for key, one in value.items():
-            name = str(key).encode("utf-8", "backslashreplace").decode()
-            below = f"{place}.{name}" if place else name
-            found = surrogate_in(key, below)
-            found = surrogate_in(one, below) if found is None else found
-            if found is not None:
-                return found
+    waiting: list[tuple[str, object]] = [(place, value)]  # the next is the last
+    while waiting:
+        place, item = waiting.pop()
+        if isinstance(item, str):
+            if not is_unicode(item):
+                return place
+        elif isinstance(item, list):
+            waiting += [(f"{place}[{i}]", one) for i, one in reversed(list(enumerate(item)))]
+        elif isinstance(item, dict):
+            for key, one in reversed(item.items()):
+                name = storable(str(key))
+                below = f"{place}.{name}" if place else name
+                waiting += [(below, one), (below, key)]
     return None
 
 
@@ -100,6 +100,8 @@ def not_finite_in(value: object, place: str = "") -> str | None:
 
 def is_unicode(text: str) -> bool:
     """Whether a text can be written as UTF-8: one with half a surrogate pair cannot."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -14,20 +14,18 @@ import orjson
 
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
+from parapet.schemas.json_text import items_in, parse_exactly, too_deep, without_mark
+from parapet.schemas.json_text import parse_json as parse_json
+from parapet.schemas.json_text import parse_json_line as parse_json_line
+from parapet.schemas.limits import MAX_DEPTH, MAX_SCHEMA_FILE, MAX_SERVICES, read_whole
 from parapet.schemas.published import check_published, held_by
 from parapet.schemas.service import Service, parse_service
 
 SPLITS = ("train", "dev", "test")
 DIALOGUE_FILE = re.compile(r"dialogues_[0-9]+\.json")
+_NAME = re.compile(rb'"service_name"\s*+:\s*+"([^"\\]*+)"')
 SINGLE = "schema"  # the split name under which a single schema file is read
 TRAIN, TEST = "train", "test"  # whose dialogues, where no flag says it: of training sets, and of all others
-
-# Above this, a "schema file" is something else; reading it would only exhaust memory.
-MAX_SCHEMA_BYTES = 64 * 2**20
-
-# Lists and objects within each other. A corpus has a dozen; what is deeper can be read, but not always written again.
-MAX_DEPTH = 64
-_WRITTEN = 254  # levels that orjson writes
 
 
 class BadService(msgspec.Struct):
@@ -123,12 +121,14 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     if not is_there(root):
         raise InputError("there is no such file or folder", root)
     output = check_published(root)
+    # What stands there and is no file is refused by whoever opens it.
     found = [(root / split / "schema.json", split) for split in SPLITS]
-    found = [(path, split) for path, split in found if path.is_file()]
+    found = [(path, split) for path, split in found if path.exists()]
     for path, _ in found if output is None else ():
         check_published(path.parent)
     if not found:
-        found = [(path, SINGLE) for path in (root, root / "schema.json") if path.is_file()][:1]
+        path = root / "schema.json" if root.is_dir() else root
+        found = [(path, SINGLE)] if path.exists() else []
     if not found:
         expected = "expected train/schema.json, dev/schema.json or test/schema.json"
         raise InputError(f"no schema here: {expected}{held_by(root)}", root)
@@ -153,9 +153,30 @@ def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
 
 
 def _read_lenient(path: Path, split: str) -> SplitSchemas:
-    if path.stat().st_size > MAX_SCHEMA_BYTES:
-        raise InputError(f"over {MAX_SCHEMA_BYTES // 2**20} MB: this is no schema file", path)
-    return parse_services(_parse_json(path.read_bytes(), path), path, split)
+    return parse_services(parse_schema_items(read_whole(path, MAX_SCHEMA_FILE), path), path, split)
+
+
+def parse_schema_items(data: bytes, path: object) -> Any:
+    """What a schema file has, each service as it stands; one that cannot be kept so is a ``BadService``.
+
+    Raises:
+      InputError: not JSON.
+    """
+    data = without_mark(data, path)
+    items = items_in(data)
+    if items is None:
+        return parse_json(data, path)  # says what is wrong
+    services: list[Any] = []
+    for i, item in enumerate(items[: MAX_SERVICES + 1]):
+        try:
+            services.append(parse_exactly(item))
+        except InputError as error:
+            name = _NAME.search(item)
+            raw = {"service_name": name[1].decode("utf-8", "replace")} if name else None
+            services.append(BadService(InputError(error.reason, path, f"[{i}]{error.where}"), raw))
+        except ValueError:
+            return parse_json(data, path)
+    return services
 
 
 def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
@@ -173,10 +194,18 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
         raise InputError(f"expected a list of services, found {type(items).__name__}", path)
     if not items:
         raise InputError("the list of services is empty", path)
+    if len(items) > MAX_SERVICES:
+        raise InputError(f"has more than {MAX_SERVICES:,} services", path)
     schemas = SplitSchemas(split, str(path), [], [])
     # Compared without case: on some file systems the pages of two such services would be one.
-    names = [str(item.get("service_name")).casefold() if isinstance(item, dict) else "" for item in items]
+    places: dict[str, list[int]] = {}
     for i, item in enumerate(items):
+        if isinstance(item, dict):
+            places.setdefault(str(item.get("service_name")).casefold(), []).append(i)
+    for i, item in enumerate(items):
+        if isinstance(item, BadService):
+            schemas.bad.append(item)
+            continue
         if place := too_deep(item):
             # It cannot be written down either: the name has to do.
             error = InputError(f"nested more than {MAX_DEPTH} levels deep", path, f"[{i}]{place}")
@@ -185,8 +214,9 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
             continue
         try:
             service = parse_service(item, path, f"[{i}]")
-            if names.count(names[i]) > 1:
-                others = ", ".join(f"[{j}]" for j, name in enumerate(names) if name == names[i] and j != i)
+            same = places[service.service_name.casefold()]
+            if len(same) > 1:
+                others = ", ".join(f"[{j}]" for j in same[:4] if j != i)
                 reason = f"service {service.service_name!r} stands twice (see {others})"
                 raise InputError(reason, path, f"[{i}].service_name")
         except InputError as error:
@@ -229,70 +259,6 @@ def counterpart(schemas: SplitSchemas, others: Sequence[SplitSchemas]) -> SplitS
         return sum(any(name.startswith(one.service_name) for name in names) for one in schemas.services)
 
     return max(others, key=shared)
-
-
-def parse_json(data: bytes, path: object) -> Any:
-    """Parses UTF-8 JSON (a byte order mark is forgiven).
-
-    Raises:
-      InputError: it is none, with line and column; or it is nested more than ``MAX_DEPTH`` levels deep, with the place.
-    """
-    found = _parse_json(data, path)
-    if place := too_deep(found):
-        raise InputError(f"nested more than {MAX_DEPTH} levels deep", path, place)
-    return found
-
-
-def parse_json_line(text: bytes | str) -> Any:
-    """Parses one JSON value, of one line of a file or one cell of it.
-
-    Raises:
-      ValueError: not JSON, or nested more than ``MAX_DEPTH`` levels deep.
-    """
-    found = orjson.loads(text)
-    if too_deep(found):
-        raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-    return found
-
-
-def too_deep(value: Any) -> str:
-    """The place of a list or object that lies more than ``MAX_DEPTH`` levels deep in ``value``; ``""``: none does."""
-    wrapped = value
-    for _ in range(_WRITTEN - MAX_DEPTH):
-        wrapped = [wrapped]
-    try:
-        orjson.dumps(wrapped)  # a fifteenth of the time of parsing
-        return ""
-    except TypeError:  # too deep, a half surrogate, or a whole number beyond 64 bits
-        pass
-    waiting = [("", value, 0)]
-    while waiting:
-        place, item, depth = waiting.pop()
-        if isinstance(item, dict | list) and depth == MAX_DEPTH:
-            return place if len(place) <= 80 else f"{place[:80]}\u2026"
-        if isinstance(item, dict):
-            waiting += [(f"{place}.{key}", child, depth + 1) for key, child in item.items()]
-        elif isinstance(item, list):
-            waiting += [(f"{place}[{i}]", child, depth + 1) for i, child in enumerate(item)]
-    return ""
-
-
-def _parse_json(data: bytes, path: object) -> Any:
-    if not data.strip():
-        raise InputError("the file is empty", path)
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return json.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path) from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"not JSON: {error.msg}", path, f"line {error.lineno} column {error.colno}") from None
-    except RecursionError:
-        raise InputError("JSON nested too deeply", path) from None
 
 
 def services_by_name(splits: list[SplitSchemas]) -> dict[str, Service]:

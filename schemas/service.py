@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
+from parapet.schemas.limits import MAX_ELEMENTS
 
 # A service name becomes part of file names, task ids and element ids.
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
@@ -75,6 +76,8 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
         )
     kinds: tuple[tuple[str, Sequence[Slot | Intent]], ...] = (("slots", service.slots), ("intents", service.intents))
     for kind, elements in kinds:
+        if len(elements) > MAX_ELEMENTS:
+            yield kind, f"has {len(elements):,} {kind}, over the limit of {MAX_ELEMENTS:,}"
         counts = Counter(element.name for element in elements)
         for i, element in enumerate(elements):
             if not element.name.strip():

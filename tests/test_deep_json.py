@@ -50,7 +50,7 @@ def in_a_file(name: str, read: Callable[[Path], Any]) -> Callable[[Path, bytes],
 
 def rewritten_bytes(_: Path, data: bytes) -> list[bytes]:
     """A dialogue file read and written as ``rewrite`` does."""
-    return [dialogue_text(item, plain) for item, plain in read_each(data, "a.json")]
+    return [dialogue_text(raw, plain) for raw, plain in read_each(data, "a.json") if not isinstance(raw, InputError)]
 
 
 READERS: dict[str, tuple[bytes, Callable[[Path, bytes], Any]]] = {

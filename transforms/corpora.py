@@ -34,6 +34,7 @@ from parapet.schemas.layout import (
     schema_bytes,
     split_of_folder,
 )
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, check_size, read_whole
 from parapet.transforms.progress import READING, tracked
 
 _SUFFIX = re.compile(r"_\d+$")
@@ -221,7 +222,7 @@ def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
 
 
 def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
-    return {of.relative_path: as_path(of.path).read_bytes() for of in folders.values()}
+    return {of.relative_path: read_whole(as_path(of.path), MAX_SCHEMA_FILE) for of in folders.values()}
 
 
 def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Sequence[Any]]) -> Corpus:
@@ -266,9 +267,10 @@ def read_file(file: DialogueFile) -> bytes:
         return file.content
     try:
         if "://" not in file.path:
-            return Path(file.path).read_bytes()
+            return read_whole(file.path, MAX_DIALOGUE_FILE)
         from parapet.transforms.files import read_bytes
 
+        check_size(file.size, MAX_DIALOGUE_FILE, file.path)
         return read_bytes(file.path)
     except OSError as error:
         if error.strerror is None:  # of the network: the runner tries again

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parapet.schemas import limits
+from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import BETWEEN, CLOSING, OPENING, dialogue_text, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, dialogue_files
@@ -47,7 +49,7 @@ def test_large_numbers_stay_as_they_are(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", ['[{"a": NaN}]', '[1, {"a": -Infinity}]', '[{"a": "\\ud800"}]', '[{"b": 1, "a": 1e999}, 2]']
+    "data", ['[{"a": NaN}]', '[1, {"a": -Infinity}]', '[{"a": "\\ud800"}]', '[{"b": 1, "a": Infinity}, 2]']
 )
 def test_what_only_python_takes_comes_out_as_python_writes_it(data: str) -> None:
     items = list(read_each(data.encode(), "x"))
@@ -55,9 +57,49 @@ def test_what_only_python_takes_comes_out_as_python_writes_it(data: str) -> None
 
 
 def test_infinity_is_not_taken_for_null() -> None:
-    ((found, plain),) = read_each(b"[1e999]", "x")
+    ((found, plain),) = read_each(b"[Infinity]", "x")
     assert math.isinf(found)
     assert not plain
+
+
+@pytest.mark.parametrize(
+    ("item", "where", "reason"),
+    [
+        (b'{"a": 1e999}', "", "not_sgd: the number 1e999 is out of range"),
+        (b'{"a": [{"b": 1, "b": 2}]}', "a[0].b", "not_sgd: the key stands twice"),
+        (b'{"a": "\\u003a\\u003A", "b": 1, "b": 1}', "b", "not_sgd: the key stands twice"),
+        (b'{"a": "\\ud800", "a": 1}', "a", "not_sgd: the key stands twice"),
+        (b'{"a" : ' + b"1" * 5_000 + b"}", "", "not_sgd: the number 1111"),
+        (b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}", "a[0][0]", "not_sgd: nested more than 64 levels deep"),
+        (b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}", "a[0][0]", "not_sgd: nested more than 64 levels deep"),
+        (b"[" * 100_000 + b"]" * 100_000, "", "not_sgd: nested more than 64 levels deep"),
+        (b'{"turns": [' + b"0," * limits.MAX_TURNS + b"0]}", "", "too_large: the dialogue has 10,001 turns"),
+        (b'{"dialogue_id": "' + b"x" * 1_001 + b'"}', "", "too_large: the dialogue_id has 1,001 characters, over"),
+        (b'"' + b"x" * limits.MAX_DIALOGUE + b'"', "", "too_large: the dialogue has 16,777,2"),
+    ],
+)
+def test_an_item_that_cannot_be_kept_is_refused_by_itself(item: bytes, where: str, reason: str) -> None:
+    first, (found, plain), last = read_each(b'[{"a": "\\":"},' + item + b',{"b" : 1}]', "x")
+    assert (first, last) == (({"a": '":'}, True), ({"b": 1}, True))
+    assert isinstance(found, InputError)
+    assert not plain
+    assert found.where.startswith(where)
+    assert found.reason.startswith(reason)
+    with pytest.raises(InputError):
+        typed(found)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        b"[" * 64 + b"]" * 64,
+        b'{"turns": [' + b"0," * (limits.MAX_TURNS - 1) + b'0], "dialogue_id": "' + b"x" * limits.MAX_ID + b'"}',
+        b'"' + b"x" * (limits.MAX_DIALOGUE - 2) + b'"',
+        b'{"a": {"x": 1}, "b": {"x": "\\u003a\\u003A"}}',
+    ],
+)
+def test_an_item_at_the_limit_is_read(item: bytes) -> None:
+    assert list(read_each(b"[" + item + b"]", "x")) == [(json.loads(item), True)]
 
 
 def test_a_byte_order_mark_and_an_empty_list() -> None:
@@ -74,7 +116,7 @@ def test_a_byte_order_mark_and_an_empty_list() -> None:
         (b"[1] [2]", "line 1 column 5", "not JSON: Extra data"),
         (b'{"a": 1}', "", "expected a list of dialogues, found dict"),
         (b'[1, "\xff"]', "", "not UTF-8 at byte 5"),
-        (b"[" * 100_000, "", "JSON nested too deeply"),
+        (b"[" * 100_000, "", "nested more than 64 levels deep"),
     ],
 )
 def test_bad_files_are_told_with_their_place(data: bytes, where: str, reason: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.schemas import layout
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
 
 
@@ -97,7 +97,7 @@ def test_a_byte_order_mark_is_forgiven(tmp_path):
         (b"service_name,slots\n", "line 1 column 1", "not JSON: Expecting value"),
         ('[{"service_name": "Café"}]'.encode("latin-1"), "", "not UTF-8 at byte 22: save the file as UTF-8"),
         ('[{"service_name": "A_1"}]'.encode("utf-16"), "", "not UTF-8 at byte 0: save the file as UTF-8"),
-        (b"[" * 200_000, "", "JSON nested too deeply"),
+        (b"[" * 200_000, "", "nested more than 64 levels deep"),
         (b"[3]", "[0]", "Expected `object`, got `int`"),
         (json.dumps([service(), service("../../x")]).encode(), "[1].service_name", "service '../../x': a service "),
     ],
@@ -139,8 +139,8 @@ def test_nothing_there(tmp_path):
 def test_a_file_too_large_to_be_a_schema_is_not_read(tmp_path):
     path = tmp_path / "schema.json"
     with path.open("wb") as handle:
-        handle.truncate(layout.MAX_SCHEMA_BYTES + 1)  # sparse: no disk is used
-    assert str(refusal(path)) == f"{path}: over 64 MB: this is no schema file"
+        handle.truncate(limits.MAX_SCHEMA_FILE + 1)  # sparse: no disk is used
+    assert str(refusal(path)) == f"{path}: has 67,108,865 bytes, over the limit of 64 MiB"
 
 
 def test_read_schema_file_refuses_a_bad_service(tmp_path):

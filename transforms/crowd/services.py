@@ -9,7 +9,6 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-import orjson
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.elements import VARIANTS
@@ -109,7 +108,7 @@ class SettleServices(SettleAnswers):
     def expand(self, merged: beam.PCollection) -> dict[str, beam.PCollection]:
         """The outputs by name."""
         raws = [
-            (shard_of(sort_key(name), SHARDS), (name, orjson.dumps(service)))
+            (shard_of(sort_key(name), SHARDS), (name, _packed(service)))
             for name, service in raw_by_name(list(self.splits)).items()
         ]
         expect(len(raws), "services")
@@ -160,7 +159,7 @@ class _SettleServices(RunWritingDoFn):
     def process(self, element: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[TaggedOutput]:
         _, groups = element
         gathered = GatheredRuns(self.runs)
-        schemas = {name: orjson.loads(schema) for name, schema in groups["schemas"]}
+        schemas = {name: json.loads(schema) for name, schema in groups["schemas"]}
         for name, (packed,) in joined(groups["answers"]):
             yield from self._service(name, schemas.pop(name, None), unpack_merged(packed), gathered)
         for name, raw in schemas.items():
@@ -205,7 +204,7 @@ class _SettleServices(RunWritingDoFn):
             return None
         return _OfService(
             [
-                (f"v{k}/{path}", (position, orjson.dumps(variant)))
+                (f"v{k}/{path}", (position, _packed(variant)))
                 for k, variant in zip(VARIANTS, outcome.variants, strict=False)
                 for path, position in self.places[name]
             ],
@@ -236,6 +235,11 @@ def _places_of(splits: Iterable[SplitSchemas]) -> dict[str, list[tuple[str, int]
     return places
 
 
+def _packed(service: Mapping[str, Any]) -> bytes:
+    """A service as JSON that Python reads as it was: with whole numbers of any size, and NaN."""
+    return json.dumps(service).encode("ascii")
+
+
 def _schema_file(path: str, services: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
     """(schema file, its services with their positions) to (schema file, bytes)."""
-    return path, schema_bytes([orjson.loads(service) for _, service in sorted(services)])
+    return path, schema_bytes([json.loads(service) for _, service in sorted(services)])

@@ -164,6 +164,8 @@ def texts_and_values(studied: StudiedFile) -> tuple[set[str], Values, Refused]:
     try:
         for position, (raw, _) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues", ANALYSIS)):
             if studied.in_training:
+                if isinstance(raw, InputError):
+                    raise raw
                 with needed(file.path, f"[{position}]"):
                     texts.update(strings_of(raw))
             with _refusing(studied, position, refused):

@@ -18,10 +18,12 @@ import msgspec
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import Dialogue, over_limit
+from parapet.schemas.dialogue_files import DialogueFile, read_item
 from parapet.schemas.dialogue_lines import collection_paused
 from parapet.schemas.errors import InputError, storable
+from parapet.schemas.json_text import has_key_twice
+from parapet.schemas.limits import MAX_DIALOGUE
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.corpora import read_file as file_bytes
 from parapet.transforms.counts import CountKey, Counts
@@ -40,6 +42,7 @@ from parapet.transforms.user_turns import user_turns
 
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _typed = msgspec.json.Decoder(Dialogue).decode
+_encode = msgspec.json.Encoder().encode
 
 PLACES, DEAD_LETTERS, COUNTS = "places", "dead_letters", "counts"
 
@@ -144,13 +147,24 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | I
         if not data.isascii():
             data.decode()  # what is not decoded below is not checked there
         for raw in _split(data):
-            yield position, None, _typed(raw)
+            found = _typed(raw)
+            if _is_refused(bytes(raw), found):
+                break
+            yield position, None, found
             position += 1
-        return
+        else:
+            return
     # From the first dialogue that is none, or is not plain JSON.
     for at, item, plain, dialogue in islice(dialogues_of(file), position, None):
         error = check_unicode(item) if isinstance(dialogue, Dialogue) and not plain else None
         yield at, item, error or dialogue
+
+
+def _is_refused(raw: bytes, dialogue: Dialogue) -> bool:
+    """Whether who writes the dialogue refuses it. Keys of other programs are parsed only where it has any."""
+    if len(raw) > MAX_DIALOGUE or over_limit(dialogue.dialogue_id, dialogue.turns):
+        return True
+    return has_key_twice(raw, _encode(dialogue)) and isinstance(read_item(raw)[0], InputError)
 
 
 class ReadCorpus(beam.PTransform):

@@ -231,7 +231,9 @@ def _renamed(record: Mapping[str, Any], slots: Mapping[str, str]) -> dict[str, A
 
 
 def places_of(dialogue: Any, known: Known) -> Places | InputError:
-    """The places of a dialogue, or why it cannot be renamed."""
+    """The places of a dialogue, or why it cannot be renamed; one that cannot be read is the error itself."""
+    if isinstance(dialogue, InputError):
+        return dialogue
     try:
         return Places(dialogue, known)
     except InputError as error:

@@ -1,0 +1,265 @@
+"""JSON from elsewhere: parsed as it stands, or refused with the place of what could not be kept.
+
+Whole numbers of any size stay whole numbers. What Python's own module takes besides JSON (NaN, infinity, half surrogate
+pairs) is taken, for its files have that. A number beyond the range of 64-bit floats would become infinity, and of a key
+that stands twice only one value would be left: these are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import orjson
+
+from parapet.schemas.errors import InputError
+from parapet.schemas.limits import MAX_DEPTH
+
+_WRITTEN = 254  # levels that orjson writes
+_MAX_DIGITS = 4_300  # of a whole number, as Python has it
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
+# Strings as a whole, so that the brackets and commas in them do not count; a quote by itself is never closed.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)
+_decode = msgspec.json.Decoder().decode
+_brackets = threading.local()  # lists inside each other, around a value whose depth is checked
+
+
+class _Wrong:
+    """Stands in parsed JSON for a value that cannot be kept."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+def parse_json(data: bytes, path: object) -> Any:
+    """Parses UTF-8 JSON (a byte order mark is forgiven).
+
+    Raises:
+      InputError: it is none, with line and column; or it is nested more than ``MAX_DEPTH`` levels deep, with the place.
+    """
+    data = without_mark(data, path)
+    try:
+        found = _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        found = _parse_as_python(data, path)
+    if place := too_deep(found):
+        raise InputError(_TOO_DEEP, path, place)
+    return found
+
+
+def parse_json_line(text: bytes | str) -> Any:
+    """Parses one JSON value, of one line of a file or one cell of it.
+
+    Raises:
+      ValueError: not JSON, or nested more than ``MAX_DEPTH`` levels deep.
+    """
+    try:
+        found = _decode(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    except msgspec.MsgspecError as error:  # a ValueError
+        raise ValueError(str(error).removeprefix("JSON is malformed: ")) from None
+    if too_deep(found):
+        raise ValueError(_TOO_DEEP)
+    return found
+
+
+def parse_exactly(data: bytes, fractions: bool = True) -> Any:
+    """Parses JSON of which every key and number is kept as it stands, or the value is refused.
+
+    Args:
+      data: the JSON.
+      fractions: whether a fraction that is none of 64-bit floats is refused; else it becomes the nearest.
+
+    Raises:
+      InputError: a value cannot be kept, with its place; the JSON is nested too deeply.
+      ValueError: not JSON.
+    """
+    wrong: list[_Wrong] = []
+
+    def unkept(reason: str) -> _Wrong:
+        wrong.append(_Wrong(reason))
+        return wrong[-1]
+
+    def exact(text: str) -> float | _Wrong:
+        if fractions and not _is_exact(text):
+            return unkept(f"the number {_short(text)} has more digits than can be kept")
+        return float(text)
+
+    def whole(text: str) -> int | _Wrong:
+        return int(text) if len(text) <= _MAX_DIGITS else unkept(_too_long(text))
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            for key, n in Counter(key for key, _ in pairs).items():
+                if n > 1:
+                    found[key] = unkept("the key stands twice")
+        return found
+
+    try:
+        found = json.loads(data.decode("utf-8"), object_pairs_hook=once, parse_float=exact, parse_int=whole)
+    except RecursionError:
+        raise InputError(_TOO_DEEP) from None
+    if place := too_deep(found):
+        raise InputError(_TOO_DEEP, "", place)
+    if wrong:
+        # Of a value inside another that is dropped itself there is no place.
+        place = next((place for place, value in _values(found) if isinstance(value, _Wrong)), "")
+        raise InputError(wrong[-1].reason, "", place)
+    return found
+
+
+def has_key_twice(data: bytes, written: bytes) -> bool:
+    """Whether some object in JSON may have a key twice, of which only one was read.
+
+    Args:
+      data: the JSON.
+      written: what was read of it, written again: with as many colons, but for escaped ones.
+    """
+    return data.count(b":") != written.count(b":") or (b"\\" in data and b"\\u003" in data)
+
+
+def without_mark(data: bytes, path: object) -> bytes:
+    """JSON without a byte order mark. Raises InputError for an empty file."""
+    if not data.strip():
+        raise InputError("the file is empty", path)
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def items_in(data: bytes) -> list[bytes] | None:
+    """The JSON of each item of a list, found without parsing the items: they may be of any depth.
+
+    Returns:
+      The items, spaces around them included; None where ``data`` is no list, or its brackets do not close.
+    """
+    items, depth, start = [], 0, 0
+    for token in _TOKEN.finditer(data):
+        match token[0][:1]:
+            case b"[" | b"{":
+                depth += 1
+                if depth == 1:
+                    if token[0] == b"{" or data[: token.start()].strip():
+                        return None
+                    start = token.end()
+            case b"]" | b"}":
+                depth -= 1
+                if not depth:
+                    items.append(data[start : token.start()])
+                    return None if token[0] == b"}" or data[token.end() :].strip() else _unless_empty(items)
+            case b"," if depth == 1:
+                items.append(data[start : token.start()])
+                start = token.end()
+            case b'"' if len(token[0]) == 1:
+                return None
+    return None
+
+
+def too_deep(value: Any) -> str:
+    """The place of a list or object that lies more than ``MAX_DEPTH`` levels deep in ``value``; ``""``: none does."""
+    return "" if written_if_flat(value) else deep_place(value)
+
+
+def written_if_flat(value: Any) -> bytes:
+    """A value as JSON, among brackets; nothing where it is too deep, or has what orjson does not write."""
+    if not hasattr(_brackets, "outer"):
+        _brackets.inner = _brackets.outer = [None]
+        for _ in range(_WRITTEN - MAX_DEPTH - 1):
+            _brackets.outer = [_brackets.outer]
+    _brackets.inner[0] = value
+    try:
+        return orjson.dumps(_brackets.outer)  # a tenth of the time of parsing
+    except TypeError:  # too deep, a half surrogate, or a whole number beyond 64 bits
+        return b""
+    finally:
+        _brackets.inner[0] = None
+
+
+def deep_place(value: Any) -> str:
+    """The same, for what is likely to be so."""
+    waiting = [("", value, 0)]
+    while waiting:
+        place, item, depth = waiting.pop()
+        if isinstance(item, dict | list) and depth == MAX_DEPTH:
+            return place if len(place) <= 80 else f"{place[:80]}\u2026"
+        waiting += [(f"{place}{name}", child, depth + 1) for name, child in _children(item)]
+    return ""
+
+
+def _values(value: Any) -> Iterator[tuple[str, Any]]:
+    """(place, value) of everything in parsed JSON, in no order."""
+    waiting = [("", value)]
+    while waiting:
+        place, item = waiting.pop()
+        yield place, item
+        waiting += [(f"{place}{name}", child) for name, child in _children(item)]
+
+
+def _children(item: Any) -> list[tuple[str, Any]]:
+    if isinstance(item, dict):
+        return [(f".{key}", child) for key, child in item.items()]
+    if isinstance(item, list):
+        return [(f"[{i}]", child) for i, child in enumerate(item)]
+    return []
+
+
+def _unless_empty(items: list[bytes]) -> list[bytes]:
+    return [] if len(items) == 1 and not items[0].strip() else items
+
+
+def parse_as_python(data: bytes) -> Any:
+    """Parses one JSON value that msgspec does not take: NaN, half surrogate pairs.
+
+    Raises:
+      InputError: nested too deeply, or a number that is out of range.
+      ValueError: not JSON.
+    """
+    try:
+        return json.loads(data.decode("utf-8"), parse_float=_finite, parse_int=_of_digits)
+    except RecursionError:
+        raise InputError(_TOO_DEEP) from None
+
+
+def _parse_as_python(data: bytes, path: object) -> Any:
+    try:
+        return parse_as_python(data)
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path) from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON: {error.msg}", path, f"line {error.lineno} column {error.colno}") from None
+    except InputError as error:
+        raise InputError(error.reason, path) from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number - number != 0:  # infinity
+        raise InputError(f"the number {_short(text)} is out of range")
+    return number
+
+
+def _of_digits(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise InputError(_too_long(text))
+    return int(text)
+
+
+def _is_exact(text: str) -> bool:
+    try:
+        return Decimal(repr(float(text))) == Decimal(text)
+    except ArithmeticError:  # an exponent of many digits
+        return False
+
+
+def _too_long(text: str) -> str:
+    return f"the number {_short(text)} has {len(text):,} digits, over the limit of {_MAX_DIGITS:,}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}\u2026"
