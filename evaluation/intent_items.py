@@ -13,6 +13,7 @@ from parapet.evaluation.lines import Key, Keyed, check_same, key_of, named, read
 from parapet.evaluation.sets import ORIGINAL, Placed, SetRoot, Sources, find_sets, read_dialogues, read_rows
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, as_path, is_there, read_root
+from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
 
 
@@ -215,10 +216,7 @@ def read_intents(path: str) -> frozenset[str]:
     place = as_path(path)
     if not is_there(path) or not place.is_file():
         raise InputError("there is no such file", path)
-    try:
-        lines = place.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}", path) from None
+    lines = read_text(place).splitlines()
     intents = frozenset(line.strip() for line in lines if line.strip())
     if not intents:
         raise InputError("there are no intents in it", path)

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.limits import MAX_LINE, in_bytes, lines_of, open_path
 
 # Set, dialogue id, turn. What is no turn of a dialogue has its own id, and turn 0.
 Key = tuple[str, str, int]
@@ -48,8 +49,11 @@ def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
     if not is_there(path) or not place.is_file():
         raise InputError("there is no such file", path)
     decoder = msgspec.json.Decoder(kind)
-    with place.open("rb") as handle:
-        for number, line in enumerate(handle, 1):
+    with open_path(place) as handle:
+        for number, read in lines_of(handle):
+            if read is None:
+                raise InputError(f"has more than {in_bytes(MAX_LINE)}", path, f"line {number}")
+            line = read
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if not line.strip():
                 continue

@@ -12,6 +12,7 @@ from parapet.evaluation.lines import read_lines
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.published import check_published
 from parapet.transforms.babi_format import Exchange, parse_candidates, parse_dialogues
 
@@ -207,7 +208,7 @@ def read_candidates(path: str) -> frozenset[str]:
 def _bytes(path: str) -> bytes:
     if not is_there(path) or not as_path(path).is_file():
         raise InputError("there is no such file", path)
-    return as_path(path).read_bytes()
+    return read_whole(as_path(path), MAX_DIALOGUE_FILE)
 
 
 # Dialogue and turn to its answers, the best first.

@@ -69,6 +69,7 @@ def check(args: argparse.Namespace) -> Config:
     """Reads flags and ontology. Raises InputError where they cannot work."""
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import as_path
+    from parapet.schemas.limits import read_whole
     from parapet.transforms.restaurants import config
     from parapet.transforms.restaurants.disfluencies import parse_rates
     from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
@@ -77,11 +78,7 @@ def check(args: argparse.Namespace) -> Config:
     if args.ontology is None:
         ontology = default_ontology()
     else:
-        try:
-            data = as_path(args.ontology).read_bytes()
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror or error}", args.ontology) from None
-        ontology = read_ontology(data, args.ontology)
+        ontology = read_ontology(read_whole(as_path(args.ontology)), args.ontology)
     config.check_numbers(args.dialogues_per_file, args.least_options, args.solve, ontology.ratings)
     rates = parse_rates(args.babi_plus_rates)
     if args.babi_plus_rates and not args.babi_plus:

@@ -12,6 +12,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 # Configurations and splits are folders, Parquet file names and names of datasets' builders.
@@ -171,8 +172,8 @@ def read_config(path: str | Path) -> ReleaseConfig:
     if not place.is_file():
         raise InputError("there is no such file; docs/release.md shows one", path)
     try:
-        raw = tomllib.loads(place.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raw = tomllib.loads(read_text(place))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", path) from None
     try:
         config = msgspec.convert(raw, ReleaseConfig)

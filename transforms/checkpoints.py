@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import parse_json
+from parapet.schemas.limits import read_whole
 from parapet.schemas.published import check_published
 
 CONFIG = "config.json"
@@ -134,10 +135,12 @@ def has_files(path: str, files: Iterable[Sequence[str]]) -> bool:
 def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
     """Empty where there is no such file. Raises InputError where it is no JSON object."""
     try:
-        found = json.loads((folder / name).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
+        if not (folder / name).exists():
+            return {}
+        found = parse_json(read_whole(folder / name), name)
+    except InputError as error:
+        raise InputError(f"cannot be read: {error.reason}", folder / name, flag) from None
+    except OSError as error:
         raise InputError(f"cannot be read: {error}", folder / name, flag) from None
     if not isinstance(found, dict):
         raise InputError("is no JSON object", folder / name, flag)

@@ -13,9 +13,21 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, cast
 
-from parapet.schemas.errors import DamagedFile
+from parapet.schemas.errors import DamagedFile, InputError
+from parapet.schemas.limits import (
+    MAX_CONTENT,
+    MAX_FILE,
+    check_plain,
+    check_size,
+    compression_of,
+    in_bytes,
+    open_file,
+    read_whole,
+)
 
-_CHUNK = 1 << 16  # bytes; of a file that is all zeros 64 MiB come out of them
+_CHUNK = 1 << 16  # bytes
+_ZSTD_CHUNK = 1 << 11  # zstd gives no pieces: of zeros 64 MiB come out of so many bytes
+_PIECE = 1 << 20
 
 
 def _zstd() -> Any:
@@ -28,7 +40,8 @@ _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     "gzip": lambda: zlib.decompressobj(zlib.MAX_WBITS | 16),
     "deflate": zlib.decompressobj,
     "bzip2": bz2.BZ2Decompressor,
-    "lzma": lzma.LZMADecompressor,
+    "lzma": lambda: lzma.LZMADecompressor(memlimit=1 << 30),
+    "xz": lambda: lzma.LZMADecompressor(memlimit=1 << 30),
     "zstd": _zstd,
 }
 _SUFFIXES = {  # as Beam has them
@@ -36,26 +49,55 @@ _SUFFIXES = {  # as Beam has them
     ".deflate": "deflate",
     ".gz": "gzip",
     ".lzma": "lzma",
-    ".xz": "lzma",
+    ".xz": "xz",
     ".zst": "zstd",
     ".zstd": "zstd",
 }
 
 
 def open_plain(path: str) -> BinaryIO:
-    """Opens a file for reading as it is, local or of a bucket."""
+    """Opens a file for reading as it is, local or of a bucket. Raises InputError for a local pipe or device."""
     if "://" not in path:
-        return open(path, "rb")
+        return open_file(path)
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
     return cast(BinaryIO, FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
 
 
-def read_bytes(path: str) -> bytes:
-    """A file, local or of a bucket, as it is. Workers read with this: it needs no more than Beam has."""
+def read_bytes(path: str, limit: int = 0) -> bytes:
+    """A file, local or of a bucket, as it is. Workers read with this: it needs no more than Beam has.
+
+    Args:
+      path: of the file.
+      limit: of its size, in bytes; 0: there is none.
+
+    Raises:
+      InputError: a local pipe or device, or a file beyond the limit.
+    """
     with open_plain(path) as handle:
-        return handle.read()
+        data = handle.read(limit + 1 if limit else -1)
+    if limit:
+        check_size(len(data), limit, path)
+    return data
+
+
+def read_input(path: str, limit: int = MAX_FILE, where: str = "") -> bytes:
+    """A file that somebody gives, as :func:`read_bytes` has it: of at most ``limit`` bytes, and not compressed.
+
+    Raises:
+      InputError: it is no file, cannot be read, is larger, or is compressed.
+    """
+    if "://" not in path:
+        return read_whole(path, limit, where)
+    try:
+        data = read_bytes(path, limit)
+    except OSError as error:
+        if error.strerror is None:  # of the network: the runner tries again
+            raise
+        raise InputError(f"cannot be read: {error.strerror}", path, where) from None
+    check_plain(data[:8], path, where)
+    return data
 
 
 def is_compressed(path: str) -> bool:
@@ -67,27 +109,48 @@ def open_input(path: str) -> io.BufferedReader:
     """Opens a file for reading, local or of a bucket; names in .gz, .bz2, .zst, .xz and .deflate are decompressed.
 
     Raises:
+      InputError: it is no file, or is compressed and named as if it were not.
       DamagedFile: while it is read: it ends too early, is damaged, or is not compressed as its name says.
     """
     handle = open_plain(path)
     kind = next((kind for suffix, kind in _SUFFIXES.items() if path.lower().endswith(suffix)), "")
-    if not kind:
-        return io.BufferedReader(_Chunks(handle, iter(lambda: handle.read(_CHUNK), b"")), _CHUNK)
-    return io.BufferedReader(_Chunks(handle, _decompressed(handle, path, kind)), _CHUNK)
+    if kind:
+        return io.BufferedReader(_Chunks(handle, _decompressed(handle, path, kind)), _CHUNK)
+    plain: io.BufferedReader = io.BufferedReader(_Chunks(handle, iter(lambda: handle.read(_CHUNK), b"")), _CHUNK)
+    if name := compression_of(plain.peek(8)[:8]):
+        plain.close()
+        reason = f"is a {name} file, not text"
+        if suffix := next((suffix for suffix, kind in _SUFFIXES.items() if kind == name), ""):
+            reason = f"is a {name} file: give it a name in {suffix}, and it is decompressed"
+        raise InputError(reason, path)
+    return plain
+
+
+def check_input(path: str) -> None:
+    """Reads the beginning of a file. Raises InputError where :func:`open_input` cannot read it."""
+    with open_input(path) as handle:
+        handle.peek(1)
 
 
 def _decompressed(handle: BinaryIO, path: str, kind: str) -> Iterator[bytes]:
     new = _DECOMPRESSORS[kind]
-    parser, size = None, 0
-    while data := handle.read(_CHUNK):
+    parser, size, head = None, 0, b""
+    while data := handle.read(_CHUNK if kind != "zstd" else _ZSTD_CHUNK):
+        head = head or data[:8]
+        if parser is None and size:
+            data = data.lstrip(b"\0")  # as below
         while data:
             parser = parser or new()
             try:
-                plain = parser.decompress(data)
+                for plain in _pieces(parser, data, kind):
+                    size += len(plain)
+                    yield plain
+            except GeneratorExit:
+                raise
             except Exception as error:  # each format has its own
-                raise _damaged(path, kind, size, error) from None
-            size += len(plain)
-            yield plain
+                raise _damaged(path, kind, size, size > 0 or compression_of(head) == kind, error) from None
+            if size > MAX_CONTENT:
+                raise DamagedFile(f"has more than {in_bytes(MAX_CONTENT)} of content, which is the limit", path)
             if not parser.eof:
                 break
             # Another stream may follow, as after `cat a.gz b.gz`; tapes are padded with zeros.
@@ -97,8 +160,21 @@ def _decompressed(handle: BinaryIO, path: str, kind: str) -> Iterator[bytes]:
         raise DamagedFile(reason, path)
 
 
-def _damaged(path: str, kind: str, size: int, error: Exception) -> DamagedFile:
-    if size:
+def _pieces(parser: Any, data: bytes, kind: str) -> Iterator[bytes]:
+    """What data decompress to, in pieces: a small file may hold gigabytes of zeros."""
+    if kind == "zstd":
+        yield parser.decompress(data)
+        return
+    while True:
+        plain = parser.decompress(data, _PIECE)
+        yield plain
+        if parser.eof or len(plain) < _PIECE:
+            return
+        data = getattr(parser, "unconsumed_tail", b"")  # zlib's; the others keep theirs
+
+
+def _damaged(path: str, kind: str, size: int, is_of_kind: bool, error: Exception) -> DamagedFile:
+    if is_of_kind:
         return DamagedFile(f"the {kind} file is damaged after {size:,} bytes of its content: {error}", path)
     reason = f"is named like a {kind} file and is none ({error}): give it the name that its content has"
     return DamagedFile(reason, path)

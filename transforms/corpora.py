@@ -34,7 +34,8 @@ from parapet.schemas.layout import (
     schema_bytes,
     split_of_folder,
 )
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, check_size, read_whole
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, read_whole
+from parapet.transforms.compressed import read_input
 from parapet.transforms.progress import READING, tracked
 
 _SUFFIX = re.compile(r"_\d+$")
@@ -266,12 +267,7 @@ def read_file(file: DialogueFile) -> bytes:
     if file.content is not None:
         return file.content
     try:
-        if "://" not in file.path:
-            return read_whole(file.path, MAX_DIALOGUE_FILE)
-        from parapet.transforms.files import read_bytes
-
-        check_size(file.size, MAX_DIALOGUE_FILE, file.path)
-        return read_bytes(file.path)
+        return read_input(file.path, MAX_DIALOGUE_FILE)
     except OSError as error:
         if error.strerror is None:  # of the network: the runner tries again
             raise

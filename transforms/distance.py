@@ -19,6 +19,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
 from parapet.transforms import plugins
 
 Metric = Callable[[str, str], float]
@@ -126,9 +127,10 @@ def load_stopwords(choice: str) -> frozenset[str]:
 
         return frozenset(STOP_WORDS)
     try:
-        lines = as_path(choice).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"neither 'articles', 'spacy' or 'none' nor a readable file: {error}", "--stopwords") from None
+        lines = read_text(as_path(choice)).splitlines()
+    except InputError as error:
+        reason = f"neither 'articles', 'spacy' or 'none' nor a readable file: {error}"
+        raise InputError(reason, "--stopwords") from None
     return frozenset(line.strip().lower() for line in lines if line.strip() and not line.startswith("#"))
 
 

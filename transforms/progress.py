@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from parapet.schemas.errors import InputError
+from parapet.schemas.limits import open_file
+
 if TYPE_CHECKING:
     from parapet.schemas.dialogue_files import DialogueFile
 
@@ -78,7 +81,7 @@ def expect_dialogues(files: Iterable[DialogueFile | str], stage: str = "") -> No
 def _count_ids(path: str) -> int:
     """A hundredth of the time that it takes to do anything with the dialogues."""
     total, end = 0, b""
-    with suppress(OSError), open(path, "rb") as file:  # whoever reads its dialogues will report it
+    with suppress(OSError, InputError), open_file(path) as file:  # whoever reads its dialogues will report it
         while chunk := file.read(2**18):
             total += (end + chunk).count(_ID)
             end = chunk[1 - len(_ID) :]

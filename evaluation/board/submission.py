@@ -19,6 +19,7 @@ from parapet.evaluation.lines import read_lines
 from parapet.evaluation.sets import SetRoot, prediction_files, read_dialogues
 from parapet.evaluation.writing import sha256_of
 from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.transforms.markdown import is_url
 
 FILE = "submission.toml"
@@ -159,9 +160,9 @@ def _read(folder: Path) -> Submission:
     path = folder / FILE
     if not path.is_file():
         raise InputError(f"there is no {FILE}")
-    data = path.read_bytes()
-    if len(data) > _MOST_BYTES:
+    if path.stat().st_size > _MOST_BYTES:
         raise InputError(f"{FILE} has more than {_MOST_BYTES // 1024} KB")
+    data = read_whole(path, _MOST_BYTES)
     try:
         submission = msgspec.convert(tomllib.loads(data.decode()), Submission)
     except msgspec.ValidationError as error:
@@ -259,7 +260,7 @@ def _ids_in(path: str) -> Iterator[str]:
         rows: Iterable[_Identified] = (row for _, row in read_lines(path, _Identified))
     else:
         try:
-            rows = msgspec.json.decode(Path(path).read_bytes(), type=list[_Identified])
+            rows = msgspec.json.decode(read_whole(path, MAX_DIALOGUE_FILE), type=list[_Identified])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"this is no JSON of dialogues: {error}", path) from None
     yield from (str(row.dialogue_id) for row in rows)

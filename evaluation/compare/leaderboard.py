@@ -32,6 +32,7 @@ from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.task import Result, Stage, Task
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_whole
 
 AVERAGE = "average"
 Sets = Literal["common", "all", "strict"]
@@ -416,6 +417,6 @@ def read_board(path: str) -> Board:
     if not place.is_file():
         raise InputError("there is no such file", path)
     try:
-        return msgspec.json.decode(place.read_bytes(), type=Board)
+        return msgspec.json.decode(read_whole(place), type=Board)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is no leaderboard.json: {error}", path) from None

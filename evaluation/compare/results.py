@@ -17,6 +17,7 @@ from parapet.evaluation.response.domains import METRICS, SetScores
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there, parse_json
+from parapet.schemas.limits import read_whole
 from parapet.schemas.published import check_published
 
 JGA, SENSITIVITY = "joint_goal_accuracy", "schema_sensitivity"
@@ -170,7 +171,7 @@ def read_outcome(path: str) -> Outcome:
 def _json(path: Path) -> Any:
     if not path.is_file():
         raise InputError("there is no such file", path)
-    return parse_json(path.read_bytes(), path)
+    return parse_json(read_whole(path), path)
 
 
 def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
@@ -271,7 +272,7 @@ def _examples(path: Path) -> tuple[HurtFrame, ...]:
     if not path.is_file():
         return ()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=tuple[HurtFrame, ...])
+        return msgspec.json.decode(read_whole(path), type=tuple[HurtFrame, ...])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"these are no examples of 'parapet evaluate --task dst': {error}", path) from None
 

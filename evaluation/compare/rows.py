@@ -19,6 +19,7 @@ from parapet.evaluation.lines import ALL
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import open_path
 
 # Of each dialogue the sum of a metric over its rows, and how many rows have it.
 Sums = dict[str, tuple[float, int]]
@@ -115,7 +116,7 @@ def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
     tables = []
     for path in paths:
         try:
-            with path.open("rb") as handle:
+            with open_path(path) as handle:
                 file = pq.ParquetFile(handle)
                 table = file.read([name for name in file.schema_arrow.names if name in wanted])
             table.validate(full=True)  # a text may be no UTF-8

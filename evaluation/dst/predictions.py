@@ -11,7 +11,8 @@ from msgspec import UNSET, UnsetType
 from parapet.evaluation.dst.files import Dialogue, Frame, Span, Turn, dialogues_in_memory, json_of, parse_dialogues
 from parapet.evaluation.dst.frames import State
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.transforms.compressed import read_bytes
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
+from parapet.transforms.compressed import read_input
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=False):
@@ -37,7 +38,7 @@ _line = msgspec.json.Decoder(Line)
 
 def read_predictions(path: str) -> Iterator[Predicted]:
     """What a file has. Raises InputError with file, line or place, and reason."""
-    data = read_bytes(path)
+    data = read_input(path, MAX_DIALOGUE_FILE)
     if not path.endswith(".jsonl"):
         yield from parse_dialogues(data, path)
         return

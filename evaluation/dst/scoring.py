@@ -21,8 +21,10 @@ from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.dst.sets import Config, Job, Set
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
+from parapet.transforms.compressed import read_input
 from parapet.transforms.counts import Balance
-from parapet.transforms.files import Written, prepare, read_bytes, write_staged
+from parapet.transforms.files import Written, prepare, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.plugins import recorded
 from parapet.transforms.progress import expect_dialogues, tracked
@@ -62,7 +64,7 @@ class ScoreFile:
         sums: list[tuple[str, totals.Totals]] = []
         for member in job.members:
             name, of, passed_over = member.set, config.plan.sets[member.set], PassedOver()
-            references = parse_dialogues(read_bytes(member.reference), member.reference)
+            references = parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
             predictions, path = self._predictions(model, name, references, member.predictions, loose.get(name, ()))
             if not config.scoring.official:
                 check_known(references, predictions, path)
@@ -205,7 +207,7 @@ def places_of(job: Job, sets: frozenset[str]) -> Iterator[tuple[str, str]]:
     """For every dialogue of a file, in sets with loose predictions, the name of the file."""
     for member in job.members:
         if member.set in sets:
-            for dialogue in parse_dialogues(read_bytes(member.reference), member.reference):
+            for dialogue in parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference):
                 yield f"{member.set}\t{dialogue.dialogue_id}", job.name
 
 

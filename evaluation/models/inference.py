@@ -15,7 +15,9 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from parapet.evaluation.dst.files import Dialogue, parse_dialogues
 from parapet.evaluation.dst.sets import Set
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms import files
+from parapet.transforms.compressed import read_input
 from parapet.transforms.progress import advance, expect
 
 File = TypeVar("File")
@@ -220,6 +222,6 @@ class DialoguesJob(Job[DialogueFile, Dialogues, Model], frozen=True, kw_only=Tru
         Raises:
           InputError: it cannot be read.
         """
-        found = parse_dialogues(files.read_bytes(file.path), file.path)
+        found = parse_dialogues(read_input(file.path, MAX_DIALOGUE_FILE), file.path)
         for first in range(0, max(len(found), 1), self.chunk_size):
             yield Dialogues(file, first // self.chunk_size, tuple(found[first : first + self.chunk_size]))

@@ -20,9 +20,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parapet.schemas.dialogue import typed
+from parapet.schemas.dialogue_files import read_each
 from parapet.schemas.errors import InputError
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
+from parapet.transforms.compressed import read_input
 from parapet.transforms.corpora import listed, read_corpus
-from parapet.transforms.files import read_bytes
 from parapet.transforms.perturbation import Perturbation, checked
 from parapet.transforms.perturbations import perturbation_of
 from parapet.transforms.seeding import key_of
@@ -95,7 +98,8 @@ def readable(root: str, split: str, read: Callable[[Raw], list[Row]]) -> Iterato
       InputError: a file or a dialogue cannot be read.
     """
     for path in sorted(file.path for file in read_corpus(root, [split]).files):
-        for raw in msgspec.json.decode(read_bytes(path)):
+        for raw, _ in read_each(read_input(path, MAX_DIALOGUE_FILE), path):
+            typed(raw)
             if rows := read(raw):
                 yield Readable(msgspec.json.encode(raw), rows, read)
 

@@ -14,6 +14,7 @@ from parapet.evaluation.lines import Key, Keyed, check_complete, key_of, named, 
 from parapet.evaluation.sets import ORIGINAL, Placed, Sources, find_sets, read_dialogues, read_rows
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_root, is_there
+from parapet.schemas.limits import open_path
 from parapet.schemas.ood_turns import OOD_TURNS
 from parapet.transforms.ood.injecting import FALLBACKS
 
@@ -249,7 +250,7 @@ def _has_labels(root: Path) -> bool:
     if path is None:
         return False
     try:
-        with path.open("rb") as handle:
+        with open_path(path) as handle:
             return "label" in pq.read_schema(handle).names
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"cannot be read as Parquet: {error}", path) from None
@@ -280,7 +281,7 @@ def _rows_of(path: Path, name: str) -> Iterator[tuple[Key, Truth]]:
 
     columns = ["dialogue_id", "turn", "label", "utterance", "fallback"]
     try:
-        with path.open("rb") as handle:
+        with open_path(path) as handle:
             table = pq.read_table(handle, columns=columns)
         table.validate(full=True)  # a text may be no UTF-8
     except (pa.ArrowException, OSError) as error:

@@ -15,6 +15,7 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.responses import RATINGS as RATINGS_SCHEMA
 from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
 from parapet.transforms.crowd.ingest.fields import TaskKind, payload
@@ -124,9 +125,9 @@ def read_validity_hits(folder: str) -> Hits[VariedItem]:
 def _read_hits(folder: str, task: CrowdTask, items_of: Callable[[PageRecord], list[Item] | None]) -> Hits[Item]:
     path = as_path(folder) / "manifest.jsonl"
     try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise InputError(f"no folder of 'parapet hits': {error.strerror or error}", path, "--hits") from None
+        lines = read_whole(path, MAX_DIALOGUE_FILE).splitlines()
+    except InputError as error:
+        raise InputError(f"no folder of 'parapet hits': {error.reason}", path, "--hits") from None
     pages: dict[str, Page] = {}
     items: dict[Place, Item] = {}
     raters, naturalness = 0, False

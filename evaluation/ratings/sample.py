@@ -19,6 +19,7 @@ from parapet.evaluation.lines import ORIGINAL, named
 from parapet.evaluation.writing import ROWS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, parse_json
+from parapet.schemas.limits import open_path, read_whole
 from parapet.transforms.hits.records import PlainAct, RatedItem, Stratum
 from parapet.transforms.seeding import stable_digest
 
@@ -92,7 +93,7 @@ def read_scores(folder: str) -> Scores:
       InputError: not such a folder, or scored without validation.
     """
     run = as_path(folder) / "run.json"
-    header = parse_json(run.read_bytes(), run) if run.is_file() else {}
+    header = parse_json(read_whole(run), run) if run.is_file() else {}
     if not isinstance(header, dict) or header.get("pipeline") != "evaluate_generation":
         raise InputError("no finished folder of 'parapet evaluate --task generation'", folder, "--scores")
     options = header.get("options")
@@ -123,7 +124,7 @@ def _read_rows(folder: str) -> list[dict[str, Any]]:
     texts = [(name, pa.string()) for name in _TEXTS]
     columns = pa.schema([*texts, ("turn", pa.int32()), ("sgsacc_all", pa.float64())])
     try:
-        with path.open("rb") as handle:
+        with open_path(path) as handle:
             table = pq.read_table(handle, columns=[field.name for field in columns]).cast(columns)
         table.validate(full=True)  # a text may be no UTF-8
         if table["turn"].null_count:

@@ -13,6 +13,7 @@ from parapet.evaluation.response.knowledge import Knowledge, plain_name
 from parapet.evaluation.response.sgd import Reference
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json
+from parapet.schemas.limits import read_whole
 
 NAMING = ("name", "trainid", "id")
 
@@ -117,7 +118,7 @@ def _read(path: str, kind: Any) -> Any:
     if not is_there(path) or not as_path(path).is_file():
         raise InputError("there is no such file", path)
     try:
-        return msgspec.convert(parse_json(as_path(path).read_bytes(), path), kind)
+        return msgspec.convert(parse_json(read_whole(as_path(path)), path), kind)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None

@@ -11,6 +11,7 @@ from parapet.pipelines.models.babi import Babi
 from parapet.pipelines.models.family import Inputs, Training
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.limits import read_whole
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.babi.saving import Card
@@ -98,4 +99,4 @@ def _ontology(path: str) -> str:
 def _bytes(path: str) -> bytes:
     if not is_there(path) or not as_path(path).is_file():
         raise InputError("there is no such file", path)
-    return as_path(path).read_bytes()
+    return read_whole(as_path(path))

@@ -13,12 +13,15 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, dialogue_bytes
+from parapet.schemas.limits import open_file, read_whole
 
 _MOST_READ = 200_000_000  # bytes of the dialogue files of a folder; the others are taken to be like those
 _PARSED = 1_000_000  # bytes of a file that are parsed
@@ -163,7 +166,7 @@ def _of_dialogues(paths: list[str]) -> dict[str, float]:
 
 def _occurrences(path: str, *texts: bytes) -> list[int]:
     found, ends = [0] * len(texts), [b""] * len(texts)
-    with suppress(OSError), open(path, "rb") as file:  # the step will say that it cannot be read
+    with suppress(OSError, InputError), open_file(path) as file:  # the step will say that it cannot be read
         while chunk := file.read(2**20):
             for i, text in enumerate(texts):
                 data = ends[i] + chunk
@@ -174,8 +177,8 @@ def _occurrences(path: str, *texts: bytes) -> list[int]:
 
 def _of_beginning(path: str) -> tuple[float, float]:
     """Of the first dialogues of a file: how many services they have; how many times as long they are when indented."""
-    with suppress(OSError, ValueError, TypeError, AttributeError):
-        with open(path, encoding="utf-8") as file:
+    with suppress(OSError, InputError, ValueError, TypeError, AttributeError, RecursionError):
+        with TextIOWrapper(open_file(path), encoding="utf-8") as file:
             text = file.read(_PARSED)
         decoder, dialogues, place = json.JSONDecoder(), list[Any](), text.index("[") + 1
         with suppress(ValueError):  # the last one is cut off
@@ -190,9 +193,8 @@ def _of_beginning(path: str) -> tuple[float, float]:
 
 
 def _of_schema(path: str) -> dict[str, float]:
-    with suppress(OSError, msgspec.DecodeError, TypeError, KeyError):
-        with open(path, "rb") as file:
-            services: list[dict[str, Any]] = msgspec.json.decode(file.read())
+    with suppress(InputError, ValueError, TypeError, KeyError, AttributeError, RecursionError, msgspec.MsgspecError):
+        services: list[dict[str, Any]] = msgspec.json.decode(read_whole(path))
         names = {str(one["service_name"]) for one in services}
         elements = sum(len(one.get("slots", [])) + len(one.get("intents", [])) for one in services)
         return {
@@ -209,7 +211,10 @@ def _answers(path: str) -> float:
         return _occurrences(path, _ANSWER)[0]
     if not path.endswith(".csv"):
         return 0.0
-    with suppress(OSError, csv.Error), open(path, encoding="utf-8", errors="replace", newline="") as file:
+    with (
+        suppress(OSError, InputError, csv.Error),
+        TextIOWrapper(open_file(path), encoding="utf-8", errors="replace", newline="") as file,
+    ):
         text = file.read(_PARSED)
         rows = list(csv.reader(io.StringIO(text)))
         columns = [i for i, name in enumerate(rows[0]) if name.startswith("Answer.")] if rows else []

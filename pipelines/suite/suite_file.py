@@ -14,6 +14,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import SPLITS
+from parapet.schemas.limits import read_text
 
 SUITES = Path(__file__).parent / "suites"
 SAMPLE = "@sample"  # the bundled sample, wherever a path is expected
@@ -205,11 +206,11 @@ def read_suite(given: str, settings: Sequence[str] = ()) -> SuiteFile:
     path, folder = _find(given)
     shown = given if path.parent != SUITES else f"suite {path.stem}"
     try:
-        raw = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raw = tomllib.loads(read_text(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", shown) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", shown) from None
+    except InputError as error:
+        raise InputError(error.reason, shown) from None
     for setting in settings:
         _set(raw, setting)
     try:
@@ -358,7 +359,7 @@ def _value(text: str, many: bool) -> Value:
     """A value of ``--set``: TOML where it is (numbers, true, lists), else text. Paths start where the command runs."""
     try:
         value: Value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = [_path(part) for part in text.split(",")] if many else _path(text)
     return value if not many or isinstance(value, list) else [value]
 

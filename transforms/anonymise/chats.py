@@ -15,8 +15,9 @@ from apache_beam.io.filesystems import FileSystems
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json_line
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, open_path
 from parapet.transforms.babi_format import SILENCE, Exchange, Fact, parse_dialogues
-from parapet.transforms.files import read_bytes
+from parapet.transforms.compressed import read_input
 from parapet.transforms.seeding import stable_hash
 
 JSON_LINES, CSV, BABI = "JSON lines", "CSV", "dialog bAbI"
@@ -78,7 +79,7 @@ def _kind_of(path: Path) -> str:
     if not is_there(path):
         raise InputError("there is no such file", path, "--chats")
     try:
-        with path.open("rb") as handle:
+        with open_path(path) as handle:
             head = handle.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path, "--chats") from None
@@ -211,7 +212,7 @@ def _of_rows(
 
 def _babi(file: ChatFile, _: frozenset[str]) -> Iterator[Row]:
     # Errors of the reader have line numbers, and never text.
-    for dialogue in parse_dialogues(read_bytes(file.path), file.name):
+    for dialogue in parse_dialogues(read_input(file.path, MAX_DIALOGUE_FILE), file.name):
         turns = []
         for line in dialogue.lines:
             if not isinstance(line, Fact):

@@ -9,6 +9,7 @@ from typing import Any
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
 from parapet.transforms.anonymise.mentions import KINDS, Mention
 
 _TOKEN = re.compile(r"\w+")
@@ -30,13 +31,7 @@ Entry = tuple[str, str]  # kind, text
 
 def read_entities(path: str) -> list[Entry]:
     """Reads entities, one per line, ``Blue Door`` or ``ORGANIZATION<TAB>Blue Door``. Raises InputError."""
-    place = as_path(path)
-    try:
-        lines = place.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path, "--entities") from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path, "--entities") from None
+    lines = read_text(as_path(path), where="--entities").splitlines()
     entries = []
     for number, line in enumerate(lines, 1):
         kind, _, text = line.partition("\t") if "\t" in line else ("ENTITY", "", line)

@@ -11,6 +11,7 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rewritings import Kind
 from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd_variations.values import Unit, units_of
@@ -161,7 +162,7 @@ def read_tasks(folders: Iterable[str]) -> dict[str, list[Task]]:
 def _of_folder(folder: str) -> list[Task]:
     path = join(folder, MANIFEST)
     try:
-        lines = read_bytes(path).splitlines()
+        lines = read_bytes(path, MAX_DIALOGUE_FILE).splitlines()
     except OSError:
         raise InputError(f"there is no {MANIFEST}: give the output of 'parapet hits'", folder, "--hits") from None
     tasks = []

@@ -11,6 +11,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import SPLITS, as_path, is_there, parse_json
+from parapet.schemas.limits import MAX_FILE, read_text, read_whole
 from parapet.transforms.files import join, read_bytes
 
 DONTCARE = "dontcare"
@@ -137,7 +138,7 @@ def read_call(folder: str, name: str, recognised: bool = False) -> Call:
 
 def _parsed(place: str, file: str) -> Any:
     try:
-        data = read_bytes(f"{place}/{file}")
+        data = read_bytes(f"{place}/{file}", MAX_FILE)
     except FileNotFoundError:
         raise InputError(f"missing: there is no {file}", file) from None
     except OSError as error:
@@ -275,13 +276,7 @@ def _found(root: str, name: str) -> Path | None:
 
 
 def _names(path: Path) -> list[str]:
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}", path) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path) from None
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in read_text(path).splitlines() if line.strip()]
 
 
 def read_ontology(root: str, given: str | None) -> Ontology:
@@ -290,7 +285,7 @@ def read_ontology(root: str, given: str | None) -> Ontology:
     if path is None or not is_there(path):
         reason = "no ontology here: expected scripts/config/ontology_dstc2.json, or give --ontology FILE"
         raise InputError(reason, given or root, "--ontology")
-    read: Any = parse_json(path.read_bytes(), path)
+    read: Any = parse_json(read_whole(path), path)
     try:
         ontology = msgspec.convert(read, Ontology)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:

@@ -10,6 +10,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, parse_json
+from parapet.schemas.limits import read_whole
 from parapet.transforms import babi_format as babi
 from parapet.transforms.dstc2.calls import DONTCARE, Act, Call, Slots, one_line
 from parapet.transforms.seeding import stable_hash
@@ -141,10 +142,7 @@ def read_knowledge(path: str) -> Knowledge:
       InputError: it cannot be read, or is none, with the line.
     """
     place = as_path(path)
-    try:
-        data = place.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path, "--kb") from None
+    data = read_whole(place, where="--kb").removeprefix(b"\xef\xbb\xbf")
     rows = _of_json(data, place) if data.lstrip().startswith(b"[") else _of_lines(data, place)
     if not rows:
         raise InputError("no restaurants here", path, "--kb")

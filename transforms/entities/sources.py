@@ -12,6 +12,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
 from parapet.transforms.dead_letters import percent
 from parapet.transforms.entities.forms import amount_of, day_of, digits_of, minutes_of
 from parapet.transforms.entities.groups import Group
@@ -99,12 +100,7 @@ def read_gazetteer(path: str) -> list[Row]:
     Raises:
       InputError: it cannot be read, or values are none: the message has the first ten rows.
     """
-    try:
-        text = as_path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path, "--values") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path, "--values") from None
+    text = read_text(as_path(path), where="--values")
     found: list[Row] = []
     problems = []
     rows = csv.reader(io.StringIO(text, newline=""))

@@ -9,6 +9,7 @@ text get the same bytes. What a person has written is checked against the hidden
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from parapet.schemas.elements import Task, elements_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
 from parapet.transforms.hits.markup import shown
 from parapet.transforms.hits.questions import AUTO, GENERIC, NONE, service_title
@@ -65,7 +67,7 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
         more columns than the first row, or a cue that has the name of an element or of the service; names file and row.
     """
     try:
-        with as_path(path).open("r", newline="", encoding="utf-8-sig") as handle:
+        with io.StringIO(read_text(as_path(path)), newline="") as handle:
             reader = csv.DictReader(handle, strict=True)
             if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
                 raise InputError(f"lacks the column {' and '.join(missing)}: expected service_name,cue", path, "row 1")
@@ -75,9 +77,7 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
                     reason = "has more columns than the first: put quotes around a cue with a comma"
                     raise InputError(reason, path, f"row {reader.line_num}")
                 rows.append((reader.line_num, row["service_name"] or "", row["cue"] or ""))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path) from None
-    except (UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         raise InputError(f"cannot be read: {error}", path) from None
     cues: dict[str, str] = {}
     for number, name, text in rows:

@@ -15,9 +15,11 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, parse_dialogues
 from parapet.schemas.elements import TASKS, elements_of
 from parapet.schemas.errors import InputError
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
+from parapet.transforms.compressed import read_input
 from parapet.transforms.counts import Balance, CountKey, Counts, Equals, Invariant
-from parapet.transforms.files import STAGING, read_bytes, read_written, write_staged
+from parapet.transforms.files import STAGING, read_written, write_staged
 from parapet.transforms.hits.judged import render_judged
 from parapet.transforms.hits.page import requester_html
 from parapet.transforms.hits.plan import Plan, make_plan
@@ -153,7 +155,7 @@ def render_file(path: DialoguePath, settings: Settings, choice: Choice) -> Hits:
 
 
 def _read(path: DialoguePath) -> list[Dialogue]:
-    return parse_dialogues(read_bytes(path.path), path.path)
+    return parse_dialogues(read_input(path.path, MAX_DIALOGUE_FILE), path.path)
 
 
 def _write_service(service: tuple[int, Service], settings: Settings, output: str) -> FileResult:

@@ -6,6 +6,7 @@ All money is Decimal.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from math import ceil
@@ -16,6 +17,7 @@ import msgspec
 from parapet.schemas.elements import TASKS, elements_of, task_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
 from parapet.transforms.hits.questions import NotAsked
 from parapet.transforms.hits.records import PageRecord
@@ -160,7 +162,7 @@ def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, 
       InputError: not a shortfall file, or a row names what the schemas lack; with the row.
     """
     try:
-        with as_path(path).open("r", newline="", encoding="utf-8-sig") as handle:
+        with io.StringIO(read_text(as_path(path)), newline="") as handle:
             reader = csv.DictReader(handle)
             missing = {"service_name", "task", "field", "have", "need"} - set(reader.fieldnames or ())
             if missing:
@@ -168,7 +170,7 @@ def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, 
                     f"not a shortfall.csv of 'parapet compose': lacks {', '.join(sorted(missing))}", path, "row 1"
                 )
             rows = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         raise InputError(f"cannot be read: {error}", path) from None
     fields, most = set(), 0
     for number, row in rows:

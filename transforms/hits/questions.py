@@ -15,6 +15,7 @@ import msgspec
 from parapet.schemas.elements import Element, Kind, Task, elements_of, task_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
 from parapet.transforms.hits.markup import shown
 from parapet.transforms.naming import name_words
@@ -165,12 +166,7 @@ def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
     Raises:
       InputError: the file cannot be read, or a line is no element of the schemas; names file and line.
     """
-    try:
-        text = as_path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path) from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path) from None
+    text = read_text(as_path(path))
     ids, found = frozenset(known), set()
     for number, line in enumerate(text.splitlines(), 1):
         element_id = _uncommented(line, ids)

@@ -13,6 +13,7 @@ import msgspec
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError, is_unicode
 from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, check_size, open_path
 from parapet.transforms import plugins
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.files import read_bytes
@@ -86,7 +87,7 @@ def _walk(folder: Path) -> list[Path]:
 def kind_of(path: Path) -> str:
     """The kind of a file, by its content. Raises InputError where it is JSON of no kind we know."""
     try:
-        with path.open("rb") as handle:
+        with open_path(path) as handle:
             head = handle.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
             if not head:
                 raise InputError("the file is empty", path)
@@ -97,7 +98,8 @@ def kind_of(path: Path) -> str:
             first = head.partition(b"\n")[0]
             if head.startswith(b"{") and (kind := _kind_of_line(first, path)):
                 return kind
-            data = head + handle.read()
+            check_size(len(head) + len(rest := handle.read(MAX_DIALOGUE_FILE)), MAX_DIALOGUE_FILE, path)
+            data = head + rest
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path, "--source") from None
     try:
@@ -146,7 +148,7 @@ def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
 def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iterator[Utterance | InputError]:
     """The utterances of a file that is read at once."""
     try:
-        data = read_bytes(file.path).removeprefix(b"\xef\xbb\xbf")
+        data = read_bytes(file.path, MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         if error.strerror is None:  # of the network: the runner tries again
             raise
@@ -208,7 +210,8 @@ def _dstc2(file: SourceFile, data: bytes) -> Rows:
     labels: list[Any] = []
     label = os.path.join(os.path.dirname(file.path), "label.json")
     if os.path.basename(file.path) == "log.json" and is_there(label):
-        labels = _turns(parse_json(read_bytes(label), label), file.name.replace("log.json", "label.json"))
+        data = read_bytes(label, MAX_DIALOGUE_FILE)
+        labels = _turns(parse_json(data, label), file.name.replace("log.json", "label.json"))
     for t, turn in enumerate(log):
         where = f"turns[{t}]"
         said = labels[t].get("transcription") if t < len(labels) and isinstance(labels[t], dict) else None

@@ -11,7 +11,6 @@ errors in the set of a higher rate.
 
 from __future__ import annotations
 
-import json
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,8 @@ from itertools import pairwise
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
+from parapet.schemas.layout import as_path, parse_json
+from parapet.schemas.limits import read_whole
 from parapet.transforms.speech.turns import DRAWS
 
 CLOSE = 0.01  # a set that misses its target by more is an error
@@ -229,13 +229,14 @@ def read_calibration(
     Raises:
       InputError: no such file, or one without one of the targets.
     """
+    data = read_whole(as_path(path), where="--calibration")
     try:
-        decoded = json.loads(as_path(path).read_bytes())
+        decoded = parse_json(data, path)
         found = msgspec.convert(decoded, Calibration)
         before = dict(decoded["made_with"])
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path, "--calibration") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except InputError as error:
+        raise InputError(f"is no calibration.json of speech_errors: {error.reason}", path, "--calibration") from None
+    except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"is no calibration.json of speech_errors: {error}", path, "--calibration") from None
     if not found.ratios or found.start not in found.ratios or not all(map(is_ratio, found.ratios)):  # NaN is read too
         raise InputError("is no calibration.json of speech_errors: ratios that cannot be used", path, "--calibration")

@@ -13,6 +13,7 @@ import msgspec
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
 from parapet.transforms.speech import ngram
 from parapet.transforms.speech.embedded import SETTINGS, acoustic_model
 from parapet.transforms.speech.espeak import library
@@ -145,10 +146,8 @@ def given_model(path: str) -> Model:
     """Reads a model in the ARPA format, its words in lower case. Raises InputError where it is none."""
     known = read_dictionary(acoustic_model().with_name("cmudict-en-us.dict"))
     try:
-        text = as_path(path).read_text(encoding="utf-8")
+        text = read_text(as_path(path), where="--language_model").replace("\r\n", "\n").replace("\r", "\n")
         words, unknown = dictionary(ngram.words_of(text), known)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path, "--language_model") from None
     except ValueError as error:
         raise InputError(f"is no language model in the ARPA format: {error}", path, "--language_model") from None
     return Model(text, words, unknown)

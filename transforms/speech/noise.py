@@ -12,6 +12,7 @@ import numpy as np
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import MAX_FILE
 from parapet.transforms.files import read_bytes
 from parapet.transforms.speech.audio import active_power, decoded, to_samples
 from parapet.transforms.speech.engine import RATE
@@ -164,7 +165,7 @@ def _babble(texts: tuple[str, ...]) -> Sound:
 @lru_cache(maxsize=32)
 def _recording(path: str) -> Sound:
     try:
-        data = read_bytes(path)
+        data = read_bytes(path, MAX_FILE)
     except OSError as error:
         if error.strerror is None:  # of the network: the runner tries again
             raise

@@ -14,6 +14,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
 
 WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
 
@@ -90,13 +91,10 @@ def load_normalisation(path: str | Path | None = None) -> Normalisation:
         place = as_path(path)
         if not place.is_file():
             raise InputError("there is no such file", path)
-        try:
-            text = place.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(f"not TOML: {error}", path) from None
+        text = read_text(place)
     try:
         rules = msgspec.convert(tomllib.loads(text), Normalisation)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", path) from None
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, open_path, read_text
 from parapet.schemas.translation import MEMORY, Translation
 from parapet.transforms.parquet import parquet_bytes
 
@@ -48,7 +49,7 @@ def read_memory(path: str | Path) -> list[Translation]:
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        with path.open("rb") as handle:
+        with open_path(path) as handle:
             table = pq.read_table(handle)
         table.validate(full=True)  # a text may be no UTF-8
     except (OSError, pa.ArrowException) as error:
@@ -59,12 +60,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        text = path.read_bytes().decode("utf-8-sig")  # with the line ends that a text has
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path) from None
+    text = read_text(path, MAX_DIALOGUE_FILE)  # with the line ends that a text has
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         _check_columns(reader.fieldnames or [], path)

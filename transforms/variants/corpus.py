@@ -10,6 +10,7 @@ from typing import Any
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_services, read_root, schema_bytes
+from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.variants.dialogues import places_of, rename
 from parapet.transforms.variants.folders import Mapped, find_mapping, find_variants
@@ -55,7 +56,7 @@ class RenamedCorpus(Corpus):
 
 def _bytes_of(schemas: SplitSchemas) -> bytes:
     path = as_path(schemas.path)
-    return path.read_bytes() if path.is_file() else schema_bytes(schemas.raw)
+    return read_whole(path, MAX_SCHEMA_FILE) if path.is_file() else schema_bytes(schemas.raw)
 
 
 def renamed_corpora(

@@ -9,6 +9,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import SPLITS, as_path, is_root, is_there, parse_json, variant_roots
+from parapet.schemas.limits import read_whole
 from parapet.schemas.published import check_variants
 from parapet.transforms.variants.names import Names
 
@@ -68,7 +69,7 @@ def find_mapping(folder: str | Path, source: str) -> Mapped | None:
         if source == "auto":
             return None
         raise InputError("there is no such file", path, "--mapping")
-    return read_mapping(path.read_bytes(), path)
+    return read_mapping(read_whole(path), path)
 
 
 def read_mapping(data: bytes, path: object) -> Mapped:

@@ -8,6 +8,7 @@ from typing import Any
 from parapet.schemas.dialogue_files import DialogueFile, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.transforms.corpora import Corpus, Item, read_file
 from parapet.transforms.counts import Counted, Counts
 from parapet.transforms.dead_letters import Tally, of_variants
@@ -70,7 +71,7 @@ class ApplyVariants(Perturbation):
     def schema_files(self, corpus: Corpus) -> list[tuple[str, bytes]]:
         """The schemas of the variants, byte for byte."""
         # Read here, not by the workers: the variants may be on this machine while the dialogues are on gs://.
-        return [(path, as_path(source).read_bytes()) for path, source in self.schemas]
+        return [(path, read_whole(as_path(source), MAX_SCHEMA_FILE)) for path, source in self.schemas]
 
     def tallies(self, counts: Counts) -> list[Tally]:
         """The dialogues of each variant that may be left out."""

@@ -10,11 +10,12 @@ import apache_beam as beam
 import msgspec
 from msgspec import Meta
 
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.errors import reason_and_place
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rewritings import KINDS
+from parapet.transforms.compressed import read_input
 from parapet.transforms.counts import CountKey
 from parapet.transforms.dead_letters import DeadLetter, Tally, check_bad, places_of, reasons_of
-from parapet.transforms.files import read_bytes
 
 REWRITTEN = "rewritten"  # the source of a line that names none
 
@@ -68,10 +69,7 @@ def read_lines(path: str) -> Iterator[tuple[int, Line | str]]:
     Raises:
       InputError: the file cannot be read.
     """
-    try:
-        data = read_bytes(path)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path, "--rewritten") from None
+    data = read_input(path, MAX_DIALOGUE_FILE, "--rewritten")
     for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if line.strip():
             yield number, _read(line)

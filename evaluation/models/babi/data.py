@@ -11,6 +11,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.transforms.babi_format import BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
 
 _TASK = re.compile(r"task([0-9]+)")
@@ -158,4 +159,4 @@ def numbers_of(texts: Iterable[str]) -> Mapping[str, int]:
 def _bytes(path: str) -> bytes:
     if not is_there(path) or not as_path(path).is_file():
         raise InputError("there is no such file", path)
-    return as_path(path).read_bytes()
+    return read_whole(as_path(path), MAX_DIALOGUE_FILE)

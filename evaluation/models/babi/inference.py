@@ -14,8 +14,9 @@ from parapet.evaluation.models.babi.encoding import histories
 from parapet.evaluation.models.babi.saving import Answerer, load
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.babi_format import BabiDialogue
-from parapet.transforms.files import read_bytes
+from parapet.transforms.compressed import read_input
 
 CHUNK = 64  # dialogues
 
@@ -63,7 +64,7 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
 
     def chunks(self, file: BabiFile) -> Iterator[BabiChunk]:
         """The dialogues of a file, some at a time. Raises InputError where it cannot be read."""
-        dialogues = dialogues_in(read_bytes(file.path), file.path)
+        dialogues = dialogues_in(read_input(file.path, MAX_DIALOGUE_FILE), file.path)
         for first in range(0, len(dialogues), CHUNK):
             yield BabiChunk(file, first, tuple(dialogues[first : first + CHUNK]))
 

@@ -15,8 +15,9 @@ from parapet.evaluation.sets import Sources
 from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms import corpora
-from parapet.transforms.files import read_bytes
+from parapet.transforms.compressed import read_input
 
 INTENT, ACTS = "intent", "acts"
 
@@ -111,7 +112,7 @@ def turns_of_corpus(path: str, name: str, renamed: Renamed, task: str) -> Iterat
       renamed: how its intents are to be called.
       task: ``acts``; of any other the label is the intent.
     """
-    for dialogue in parse_dialogues(read_bytes(path), path):
+    for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path):
         for turn in user_turns(dialogue, renamed):
             label = turn.acts if task == ACTS else turn.intent
             yield Turn((name, dialogue.dialogue_id, turn.turn), turn.utterance, label)

@@ -14,9 +14,10 @@ from parapet.evaluation.dst.model import Example, examples
 from parapet.evaluation.models.examples import Examples
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, read_root
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
+from parapet.transforms.compressed import read_input
 from parapet.transforms.corpora import read_corpus
-from parapet.transforms.files import read_bytes
 
 
 class Labelled(msgspec.Struct, frozen=True):
@@ -66,7 +67,7 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     frames = [
         one
         for path in paths
-        for dialogue in parse_dialogues(read_bytes(path), path)
+        for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)
         for one in labelled(dialogue, services, path)
     ]
     if not frames:

@@ -15,6 +15,7 @@ from parapet.evaluation.generation.references import Act, ServiceWords, act_name
 from parapet.schemas.dialogue import is_marker
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
 
 Templates = Mapping[str, Mapping[str, str]]  # service to key to sentence
 NONE: Templates = {}
@@ -49,12 +50,7 @@ def read_templates(folder: str) -> tuple[Templates, list[Path]]:
 
 
 def _read(path: Path) -> dict[str, str]:
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").split("\n")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path) from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path) from None
+    lines = read_text(path).split("\n")
     found = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():

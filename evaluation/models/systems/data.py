@@ -18,8 +18,9 @@ from parapet.evaluation.response.sgd import reference_of
 from parapet.schemas.dialogue import Action, Dialogue, Frame, Turn, parse_dialogues, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
+from parapet.transforms.compressed import read_input
 from parapet.transforms.corpora import read_corpus
-from parapet.transforms.files import read_bytes
 from parapet.transforms.touching import touched_in_turns
 
 
@@ -280,7 +281,7 @@ def read_source(root: str, split: str, knowledge_base: str | None = None) -> Sou
     here = [one for one in read_root(root, leave_out_bad=True) if one.split in (split, "schema")]
     if not any(service.slots for one in here for service in one.services):
         raise InputError("no service of the schema has a slot: there is nothing to learn", root)
-    dialogues = [dialogue for path in paths for dialogue in parse_dialogues(read_bytes(path), path)]
+    dialogues = [dialogue for path in paths for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)]
     entities = read_entities(knowledge_base) if knowledge_base else None
     try:
         knowledge = reference_of(dialogues, services_by_name(here), entities).knowledge

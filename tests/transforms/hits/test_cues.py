@@ -99,7 +99,7 @@ def test_files_that_are_no_cues(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="row 1: lacks the column cue: expected service_name,cue"):
         read_cues(file_of(tmp_path, head="service_name,like"), SERVICES)
     (tmp_path / "cues.csv").write_bytes(b"service_name,cue\nPayment_1,\xff")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="not UTF-8 at byte"):
         read_cues(tmp_path / "cues.csv", SERVICES)
     with pytest.raises(InputError, match=r"cannot be read: No such file or directory$"):
         read_cues(tmp_path / "nowhere.csv", SERVICES)

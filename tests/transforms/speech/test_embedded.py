@@ -155,7 +155,7 @@ def test_a_model_of_ours_may_be_given(model: Model, tmp_path: Path) -> None:
         (b"", "is no language model in the ARPA format: there are no 1-grams"),
         (b"hello there\n", "is no language model in the ARPA format: there are no 1-grams"),
         (SMALL.encode()[:60], "is no language model in the ARPA format: '-0.' is no 1-gram"),
-        (SMALL.encode().replace(b"hello", b"h\xe9llo"), "is no language model in the ARPA format: 'utf-8' codec"),
+        (SMALL.encode().replace(b"hello", b"h\xe9llo"), "not UTF-8 at byte"),
         (None, "cannot be read: No such file or directory"),
     ],
 )

@@ -291,5 +291,5 @@ def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         load_normalisation(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
-    with pytest.raises(InputError, match="not TOML"):
+    with pytest.raises(InputError, match="not UTF-8 at byte 0"):
         load_normalisation(tmp_path / "bytes.toml")

@@ -13,7 +13,7 @@ from parapet.schemas.decisions import Decision, parse_decisions
 from parapet.schemas.errors import DamagedFile, InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.responses import Assignment, DeadLetter
-from parapet.transforms.compressed import open_input
+from parapet.transforms.compressed import check_input, open_input
 from parapet.transforms.crowd.ingest.api_assignments import read_assignments
 from parapet.transforms.crowd.ingest.batch_csv import read_batch
 from parapet.transforms.crowd.ingest.fields import SCHEMA_TASKS, TaskKind, payload
@@ -44,11 +44,18 @@ def distinct(paths: Iterable[str]) -> list[str]:
 
 
 def check_file(path: str, place: str) -> None:
-    """Raises InputError where there is no such file; ``place`` is the flag or argument that names it."""
+    """Raises InputError where there is no such file, or none that can be read.
+
+    Args:
+      path: of the file.
+      place: the flag or argument that names it.
+    """
     if not is_there(path):
         raise InputError("there is no such file", f"{place} {path}")
     if as_path(path).is_dir():
         raise InputError("is a folder; give a file", f"{place} {path}")
+    if "://" not in path:
+        check_input(path)
 
 
 def check_encoding(encoding: str, place: str) -> None:

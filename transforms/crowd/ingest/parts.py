@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import BinaryIO, NamedTuple
 
+from parapet.schemas.limits import MAX_LINE
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.compressed import is_compressed, open_plain
 from parapet.transforms.crowd.ingest import api_assignments, batch_csv, records
@@ -60,8 +61,9 @@ def count_lines(part: Part) -> int:
     with open_plain(part.path) as handle:
         if not part.start:
             # Lines of old Macs count as such in the first line, see ``read_lines``.
-            head = handle.read(4) + handle.readline()
-            lines += len(head[encoding_of(head[:4], "utf-8")[1] :].splitlines()) - head.count(b"\n")
+            head = handle.read(4) + handle.readline(MAX_LINE)
+            if len(head) < MAX_LINE:
+                lines += len(head[encoding_of(head[:4], "utf-8")[1] :].splitlines()) - head.count(b"\n")
         handle.seek(part.start)
         while rest and (block := handle.read(min(rest, _BLOCK))):
             lines += block.count(b"\n")

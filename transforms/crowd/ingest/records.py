@@ -7,13 +7,18 @@ import csv
 import io
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import msgspec
 
+from parapet.schemas import limits
+from parapet.schemas.limits import in_bytes
+
 # More lines than this in one record mean a quote that was never closed.
 MAX_LINES_OF_A_RECORD = 500
+
+_SHOWN = 2_000  # bytes of a long line
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -25,15 +30,21 @@ _BOMS = (
 
 
 class Line(msgspec.Struct):
-    """A physical line: its number from 1, and its text, or None where its bytes are not of the file's encoding.
+    """A physical line.
 
-    ``offset`` is where it begins in the file, in bytes; 0 where the file was decoded as a whole, or in the first line.
+    Attributes:
+      number: from 1.
+      text: None where its bytes are not of the file's encoding, or more than one line may have.
+      raw: its bytes, where there is no text; of a long line the first.
+      offset: where it begins in the file, in bytes; 0 where the file was decoded as a whole, or in the first line.
+      problem: why there is no text.
     """
 
     number: int
     text: str | None
     raw: bytes = b""
     offset: int = 0
+    problem: str = "encoding: the row is not UTF-8; save the file as UTF-8"
 
     @property
     def shown(self) -> str:
@@ -57,16 +68,26 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
     """
     encoding, mark = encoding_of(head := handle.read(4), encoding)
     if is_wide(encoding):
-        yield from _wide_lines(head + handle.read(), encoding)
+        data = head + handle.read(limits.MAX_FILE)
+        if len(data) > limits.MAX_FILE:
+            size = in_bytes(limits.MAX_FILE)
+            yield Line(1, None, data[:_SHOWN], 0, f"too_large: over {size} of {encoding.upper()}: save it as UTF-8")
+            return
+        yield from _wide_lines(data, encoding)
         return
-    head += handle.readline()
+    head += handle.readline(limits.MAX_LINE)
     first = head[mark:].splitlines(keepends=True)  # of old Macs, all lines of the file
+    if len(head) >= limits.MAX_LINE:
+        length = len(head) + _skip_line(handle, head)
+        yield Line(1, None, head[:_SHOWN], 0, _too_long())
+        yield from lines_at(handle, length, 2, encoding)
+        return
     for number, raw in enumerate(first, 1):
         yield _decoded(number, raw, encoding, 0)
     yield from lines_at(handle, len(head), len(first) + 1, encoding)
 
 
-def lines_at(handle: Iterable[bytes], offset: int, number: int, encoding: str) -> Iterator[Line]:
+def lines_at(handle: BinaryIO, offset: int, number: int, encoding: str) -> Iterator[Line]:
     """The lines of a file from one on that is not the first.
 
     Args:
@@ -75,10 +96,16 @@ def lines_at(handle: Iterable[bytes], offset: int, number: int, encoding: str) -
       number: of the line.
       encoding: of the file, none of several bytes a character at least.
     """
-    for raw in handle:
-        yield _decoded(number, raw, encoding, offset)
+    limit = limits.MAX_LINE
+    while raw := handle.readline(limit + 1):
+        length = len(raw)
+        if length > limit:
+            length += _skip_line(handle, raw)
+            yield Line(number, None, raw[:_SHOWN], offset, _too_long())
+        else:
+            yield _decoded(number, raw, encoding, offset)
         number += 1
-        offset += len(raw)
+        offset += length
 
 
 def encoding_of(head: bytes, encoding: str) -> tuple[str, int]:
@@ -97,6 +124,19 @@ def encoding_of(head: bytes, encoding: str) -> tuple[str, int]:
 def is_wide(encoding: str) -> bool:
     """Whether an encoding, as :func:`encoding_of` spells it, has two bytes or four for each character."""
     return encoding.startswith(("utf-16", "utf-32"))
+
+
+def _too_long() -> str:
+    return f"too_large: the line has more than {in_bytes(limits.MAX_LINE)}"
+
+
+def _skip_line(handle: BinaryIO, raw: bytes) -> int:
+    """Reads the rest of a line that begins with ``raw``; the number of its bytes."""
+    length = 0
+    while raw and not raw.endswith(b"\n"):
+        raw = handle.readline(limits.MAX_LINE)
+        length += len(raw)
+    return length
 
 
 def _decoded(number: int, raw: bytes, encoding: str, offset: int) -> Line:
@@ -130,9 +170,7 @@ def read_records(lines: Iterator[Line], width: int | None = None, stop: int = sy
 
     while (first := following()) is not None and first.offset < stop:
         if first.text is None:
-            yield Record(
-                first.number, problem="encoding: the row is not UTF-8; save the file as UTF-8", raw=first.shown
-            )
+            yield Record(first.number, problem=first.problem, raw=first.shown)
             continue
         if not first.text.strip():
             continue
@@ -156,21 +194,24 @@ def lines_of_record(first: Line, following: Callable[[], Line | None], width: in
 def _record(first: Line, following: Callable[[], Line | None], width: int | None) -> tuple[list[Line], list[str], str]:
     """The lines of a record until its quotes close, and its cells, or why it is broken."""
     record = [first]
-    quotes = (first.text or "").count('"')
-    while quotes % 2 and len(record) < MAX_LINES_OF_A_RECORD:
+    quotes, size = (first.text or "").count('"'), len(first.text or "")
+    while quotes % 2 and len(record) < MAX_LINES_OF_A_RECORD and size <= limits.MAX_LINE:
         line = following()
         if line is None:
             break
         record.append(line)
+        size += len(line.text or "")
         quotes += (line.text or "").count('"')
     return record, *_cells(record, quotes, width)
 
 
 def _cells(record: list[Line], quotes: int, width: int | None) -> tuple[list[str], str]:
+    if quotes % 2 and sum(len(line.text or "") for line in record) > limits.MAX_LINE:
+        return [], f"too_large: the row has more than {in_bytes(limits.MAX_LINE)}"
     if quotes % 2:
         return [], "broken_row: a quote is opened and never closed"
-    if any(line.text is None for line in record):
-        return [], "encoding: the row is not UTF-8; save the file as UTF-8"
+    if wrong := next((line for line in record if line.text is None), None):
+        return [], wrong.problem
     text = "".join(line.text or "" for line in record)
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))

@@ -1,0 +1,275 @@
+"""What is no file, too large or compressed is refused in one line; nothing waits for a pipe."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from parapet.pipelines.main import main
+from parapet.schemas import layout, limits
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import parse_service
+from parapet.transforms.compressed import check_input, open_input, read_input
+from parapet.transforms.crowd.ingest.records import read_lines, read_records
+
+READERS: dict[str, Callable[[str], object]] = {
+    "whole": limits.read_whole,
+    "text": limits.read_text,
+    "input": read_input,
+    "lines": check_input,
+    "schema": layout.read_root,
+}
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(path))
+
+
+def a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def unreadable(path: Path) -> None:
+    path.symlink_to(path)  # root reads what others may not; nobody reads a circle
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (a_pipe, "is a named pipe, not a file: write its content to a file first"),
+        (a_socket, "is a socket, not a file"),
+        (a_device, "is a device, not a file"),
+    ],
+)
+def test_what_is_no_file(make: Callable[[Path], None], reason: str, reader: str, tmp_path: Path) -> None:
+    os.chdir(tmp_path)  # the path of a socket must be short
+    make(path := Path("schema.json"))
+    with pytest.raises(InputError) as caught:
+        READERS[reader](str(path))
+    assert (caught.value.path, caught.value.reason) == (str(path), reason)
+
+
+@pytest.mark.parametrize("make", [a_folder, unreadable])
+@pytest.mark.parametrize("reader", ["whole", "text", "input"])
+def test_what_cannot_be_read(make: Callable[[Path], None], reader: str, tmp_path: Path) -> None:
+    make(path := tmp_path / "schema.json")
+    with pytest.raises(InputError, match="cannot be read: "):
+        READERS[reader](str(path))
+
+
+@pytest.mark.parametrize("make", [a_pipe, a_folder, a_device])
+def test_a_schema_that_is_no_file_is_not_passed_over(
+    make: Callable[[Path], None], sample: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test/schema.json").write_bytes((sample / "test/schema.json").read_bytes())
+    (tmp_path / "train").mkdir()
+    make(tmp_path / "train/schema.json")
+    with pytest.raises(InputError) as caught:
+        layout.read_root(tmp_path)
+    assert caught.value.path == str(tmp_path / "train/schema.json")
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        (["compose", "--responses", "{}"], "a.csv"),
+        (["compose", "--decisions", "{}"], "a.csv"),
+        (["hits", "--schemas", "{}"], "schema.json"),
+        (["compose", "--stopwords", "{}"], "words"),
+        (["hits", "--cues", "{}"], "a.csv"),
+        (["unseen_entities", "--values", "{}"], "a.csv"),
+        (["restaurants", "--ontology", "{}"], "a.json"),
+        (["anonymise", "--chats", "{}"], "a.jsonl"),
+        (["language_variations", "--rewritten", "{}"], "a.jsonl"),
+        (["suite", "{}"], "a.toml"),
+        (["release", "build", "--config", "{}"], "a.toml"),
+    ],
+)
+def test_no_command_waits_for_a_pipe(
+    flags: list[str], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_pipe(path := tmp_path / name)
+    assert main([*(flag.format(path) for flag in flags), "--output", str(tmp_path / "out")]) == 2
+    assert name in capsys.readouterr().err
+
+
+def test_a_dialogue_file_that_is_a_pipe_is_a_bad_file(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for split in ("train", "test"):
+        (tmp_path / split).mkdir()
+        for path in (sample / split).glob("*.json"):
+            (tmp_path / split / path.name).write_bytes(path.read_bytes())
+    a_pipe(tmp_path / "test/dialogues_999.json")
+    argv = ["unseen_services", "--sgd", str(tmp_path), "--output", str(tmp_path / "out"), "--quiet"]
+    assert main(argv) == 1
+    assert "is a named pipe" in capsys.readouterr().err
+    assert main([*argv, "--max_bad", "50%"]) == 0
+    letters = [json.loads(line) for line in (tmp_path / "out/dead_letters.jsonl").read_text().splitlines()]
+    assert [letter["file"] for letter in letters] == ["dialogues_999.json"]
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reader", [limits.read_whole, read_input])
+def test_the_size_of_a_file(reader: Callable[[str, int], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 100)
+    assert reader(str(path), 100) == b"x" * 100
+    with pytest.raises(InputError) as caught:
+        reader(str(path), 99)
+    assert str(caught.value) == f"{path}: has 100 bytes, over the limit of 99 bytes"
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("schema.json", limits.MAX_SCHEMA_FILE), ("dialogues_001.json", limits.MAX_DIALOGUE_FILE)]
+)
+def test_a_file_beyond_its_limit_is_not_read(name: str, limit: int, tmp_path: Path) -> None:
+    with (tmp_path / name).open("wb") as handle:
+        handle.truncate(limit + 1)  # sparse: no disk is used
+    with pytest.raises(InputError, match=f"over the limit of {limits.in_bytes(limit)}"):
+        read_input(str(tmp_path / name), limit)
+
+
+def test_a_file_that_is_cut_off_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b"x" * 100)
+
+    def cut_off(*_: object) -> None:
+        path.write_bytes(b"x" * 50)
+
+    monkeypatch.setattr(limits, "check_size", cut_off)
+    with pytest.raises(InputError, match="changed while it was read: it had 100 bytes"):
+        limits.read_whole(path)
+
+
+def service(slots: int = 0, **more: object) -> dict[str, object]:
+    named = [{"name": f"s{i}", "description": "", "is_categorical": False, "possible_values": []} for i in range(slots)]
+    return {"service_name": "A_1", "description": "", "slots": named, "intents": [], **more}
+
+
+def test_slots_and_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(parse_service(service(limits.MAX_ELEMENTS)).slots) == limits.MAX_ELEMENTS
+    with pytest.raises(InputError, match="has 1,001 slots, over the limit of 1,000"):
+        parse_service(service(limits.MAX_ELEMENTS + 1))
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps([service(service_name=f"A_{i}") for i in range(limits.MAX_SERVICES)]))
+    assert len(layout.read_root(path)[0].services) == limits.MAX_SERVICES
+    path.write_text("[" + "0," * limits.MAX_SERVICES + "0]")
+    with pytest.raises(InputError) as caught:
+        layout.read_root(path)
+    assert str(caught.value) == f"{path}: has more than 10,000 services"
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_line_beyond_the_limit_costs_itself(number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(limits, "MAX_LINE", 50)
+    lines = [b"one,two\n", b"1,2\n", b"3,4\n"]
+    for extra, problem in ((42, ""), (5_000, "too_large: the line has more than 50 bytes")):
+        long = [
+            line if i + 1 != number else line[: line.index(b",") + 1] + b"x" * extra + b"\n"
+            for i, line in enumerate(lines)
+        ]
+        (tmp_path / "a.csv").write_bytes(b"".join(long))
+        with open_input(str(tmp_path / "a.csv")) as handle:
+            records = list(read_records(read_lines(handle)))
+        assert [record.number for record in records] == [1, 2, 3]
+        assert [record.problem for record in records if record.number != number] == ["", ""]
+        assert records[number - 1].problem == problem
+        assert len(records[number - 1].raw) <= 2_000
+        with (tmp_path / "a.csv").open("rb") as handle:
+            found = list(limits.lines_of(handle))
+        assert [n for n, line in found if line is None] == ([number] if problem else [])
+
+
+def test_a_row_of_several_lines_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_LINE", 50)
+    for extra, problems in ((30, ["", ""]), (31, ["", "too_large: the row has more than 50 bytes"])):
+        data = b'one,two\n1,"' + b"x" * 15 + b"\n" + b"x" * extra + b'\nx"\n'
+        found = [record.problem for record in read_records(read_lines(io.BufferedReader(io.BytesIO(data))))]
+        assert found[:2] == problems
+
+
+def test_utf_16_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.csv").write_bytes("a,b\n1,2\n".encode("utf-16"))
+    for limit, texts in ((18, ["a,b\n", "1,2\n"]), (10, [None])):
+        monkeypatch.setattr(limits, "MAX_FILE", limit)
+        with open_input(str(tmp_path / "a.csv")) as handle:
+            assert [line.text for line in read_lines(handle)] == texts
+
+
+# --- compressed files ------------------------------------------------------------------------------------------------
+
+TEXT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(20_000))
+FORMATS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".lzma": lambda data: lzma.compress(data, lzma.FORMAT_ALONE),
+    ".zst": zstandard.compress,
+}
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_compressed_file_is_read_to_its_end_or_refused(suffix: str, tmp_path: Path) -> None:
+    data = FORMATS[suffix](TEXT)
+    path = tmp_path / f"a.csv{suffix}"
+    for content in (data, data + data, data + b"\0" * 512):
+        path.write_bytes(content)
+        check_input(str(path))
+        with open_input(str(path)) as handle:
+            assert handle.read() == TEXT * (2 if content == data + data else 1)
+    for cut in (0, 1, 5, 20, len(data) // 2, len(data) - 9, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises(InputError) as caught, open_input(str(path)) as handle:
+            handle.read()
+        assert "is cut off" in caught.value.reason
+        assert caught.value.path == str(path)
+    path.write_bytes(TEXT)
+    with pytest.raises(InputError, match="and is none"):
+        check_input(str(path))
+
+
+@pytest.mark.parametrize("suffix", [suffix for suffix in FORMATS if suffix != ".lzma"])
+def test_a_compressed_file_of_another_name(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(FORMATS[suffix](TEXT))
+    with pytest.raises(InputError, match=f"give it a name in {suffix[:3]}"):
+        check_input(str(path))
+    with pytest.raises(InputError, match="decompress it first"):
+        limits.read_text(path)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_bomb_is_read_in_pieces(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / f"a.csv{suffix}"
+    path.write_bytes(FORMATS[suffix](bytes(8 * 2**20)))
+    monkeypatch.setattr(limits, "MAX_LINE", 2**16)
+    with open_input(str(path)) as handle:
+        (line,) = read_lines(handle)
+    assert line.text is None
+    monkeypatch.setattr("parapet.transforms.compressed.MAX_CONTENT", 2**20)
+    with pytest.raises(InputError, match="has more than 1 MiB of content"), open_input(str(path)) as handle:
+        handle.read()
