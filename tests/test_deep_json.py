@@ -68,7 +68,7 @@ READERS: dict[str, tuple[bytes, Callable[[Path, bytes], Any]]] = {
     "mapping": (b'{"v1": %s}', lambda _, data: read_mapping(data, "mapping.json")),
     "manifest": (LINE, lambda _, data: parse_manifest(data, "MANIFEST.json")),
     "latest": (LINE, in_a_file("latest.json", latest_version)),
-    "run": (LINE, in_a_file("run.json", lambda folder: files._files_of(str(folder / "run.json")))),
+    "run": (LINE, in_a_file("run.json", lambda folder: files._files_of(str(folder / "run.json"), str(folder)))),
     "model": (LINE, in_a_file("config.json", lambda folder: read_json(folder, "config.json"))),
     "journal": (LINE + b"\n", in_a_file("journal.jsonl", lambda folder: Journal(folder, writable=False))),
     "collected": (LINE, in_a_file(collected.FILE, collected.load)),
