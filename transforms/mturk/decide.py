@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.crowd.ingest.fields import parse_time, worker_hash
 
 # Reasons that show careless work for certain. What only a later answer can tell (a duplicate, one not drawn), what
 # another program did and what a reviewer merely disliked is paid in any case.
@@ -93,7 +93,7 @@ def is_of(audit: Audit, line: Mapping[str, Any], key: bytes) -> bool:
     worker, submitted = audit.judged.get(line["AssignmentId"], ("", None))
     if worker and worker != worker_hash(key, line["WorkerId"]):
         return False
-    return submitted is None or submitted == datetime.fromisoformat(line["SubmitTime"])
+    return submitted is None or int(submitted.timestamp()) == parse_time(str(line.get("SubmitTime", "")))
 
 
 def decide(audit: Audit, reject: bool, named: Mapping[str, str]) -> dict[str, Payment]:

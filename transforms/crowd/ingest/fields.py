@@ -30,7 +30,7 @@ PLUMBING = frozenset(
 )
 
 _BATCH_TIME = re.compile(r"\w{3} (\w{3} \d{1,2} \d\d:\d\d:\d\d) ([A-Z]{3,4}) (\d{4})")
-_YEAR_10000 = 253_402_300_800  # seconds
+_YEAR_2262 = 9_223_372_036  # seconds: the last that 64 bits of nanoseconds can count, as pandas may
 _ZONES = {"PDT": "-0700", "PST": "-0800", "UTC": "+0000", "GMT": "+0000"}
 
 
@@ -81,7 +81,7 @@ def worker_hash(key: bytes, worker_id: str) -> str:
 def parse_time(text: str) -> int | None:
     """Seconds since 1970 of ``Tue Oct 31 14:05:22 PDT 2017`` or of an ISO time with an offset; None for others.
 
-    None, too, where that is before 1970 or after 9999 in UTC: no reader of a table has such times.
+    None, too, where that is before 1970 or after April 2262 in UTC: not every reader of a table has such times.
     """
     text = text.strip()
     try:
@@ -93,7 +93,7 @@ def parse_time(text: str) -> int | None:
         seconds = int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
         return None
-    return seconds if 0 <= seconds < _YEAR_10000 else None
+    return seconds if 0 <= seconds < _YEAR_2262 else None
 
 
 def work_seconds(accept: int | None, submit: int | None, stated: str = "") -> int | None:

@@ -1,0 +1,126 @@
+"""Odd submissions end to end: each assignment is in the audit or a dead letter, and ``pay`` settles all of them."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from mturk_bench import NAMES, worker
+
+from parapet.local_mturk import marketplace
+from parapet.pipelines.main import main
+
+# What workers post: nothing, blanks, fields of no form, and what no reader of JSON likes.
+POSTS = {
+    "nothing": [],
+    "blank": [("intent_0", ""), ("slot_0", "")],
+    "spaces": [("intent_0", " \n\t "), ("slot_0", "\u3000\u200b")],
+    "unknown": [("comment", "nice"), ("slot_999", "more"), ("intent_0x", "x")],
+    "plumbing": [("doNotRedirect", "true"), ("csrf_token", "x")],
+    "empty list": [("taskAnswers", "[]")],
+    "empty answers": [("taskAnswers", "[{}]")],
+    "not JSON": [("taskAnswers", "{")],
+    "nested": [("taskAnswers", "[" * 300 + "]" * 300)],
+    "nested inside": [("taskAnswers", '[{"slot_0": ' + "[" * 300 + "]" * 300 + "}]")],
+    "too large": [("slot_0", "a b" * 10_000)],
+    "an id": [("intent_0", worker(12)), ("slot_0", worker(1))],
+    "hostile": [("intent_0", "@" * 15_000), ("slot_0", "a" + "A" * 15_000 + "_")],
+    "good": [("intent_0", "some words of mine"), ("slot_0", "other words")],
+}
+TIMES = {
+    "9999": 253_402_300_799,
+    "2262": 9_223_372_037,
+    "1970": 0,
+    "leap second": 1_483_228_799,
+    "far behind": 1,
+}
+
+
+@pytest.fixture
+def composed(bench, sample, tmp_path):
+    """Composes what was collected; gives the audit's rows and the dead letters."""
+
+    def compose():
+        bench.ok("collect")
+        out = tmp_path / f"audit {len(list(tmp_path.iterdir()))}"
+        lines = bench.batch / "assignments.jsonl"
+        main(["compose", "--schemas", str(sample), "--responses", str(lines), "--output", str(out), "--quiet"])
+        table = pq.read_table(out / "responses.parquet")
+        assert len(table.to_pandas()) == table.num_rows
+        dead = [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
+        return out, table.to_pylist(), dead
+
+    return compose
+
+
+def test_every_odd_submission_is_somewhere_and_is_paid(bench, composed):
+    bench.ok("publish")
+    hit_id = bench.hit_id(NAMES)
+    with bench.server.store.transaction():
+        bench.server.store.do("UPDATE hits SET assignments = 99 WHERE id = ?", hit_id)
+    made = {}
+    for n, (name, post) in enumerate(POSTS.items()):
+        assignment_id = bench.accept(hit_id, worker(n))
+        submitted = [("assignmentId", assignment_id), *(post or [("slot_0", "x")])]
+        marketplace.submit(bench.server.store, assignment_id, submitted)
+        if not post:
+            bench.server.recycle(assignment_id, worker(n), "<Q/>")
+        made[name] = assignment_id
+    out, rows, dead = composed()
+    in_rows = {row["response_id"].partition(":")[0] for row in rows}
+    letters = {letter["key"].partition(":")[0] for letter in dead}
+    assert in_rows | letters == set(made.values())
+    for name in ("nothing", "plumbing", "empty list", "empty answers"):
+        assert made[name] not in in_rows
+        (reason,) = {letter["reason"].partition(":")[0] for letter in dead if letter["key"] == made[name]}
+        assert reason == "no_answer"
+    assert {row["disposition"] for row in rows if row["response_id"].startswith(made["blank"])} == {"rejected"}
+    assert not [row for row in rows if worker(12) in row["text"] or worker(1) in row["text"]]
+    bench.ok("pay", "--audit", out)
+    assert "not in the audit" not in bench.err
+    assert set(bench.statuses().values()) == {"Approved"}
+
+
+@pytest.mark.parametrize(
+    "name", ["9999", *(pytest.param(name, marks=pytest.mark.thorough) for name in TIMES if name != "9999")]
+)
+def test_a_time_of_any_year_is_read_again_and_paid(bench, composed, name):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2])
+
+    def odd(call):
+        if call.operation == "ListAssignmentsForHIT":
+            answer = json.loads(call.answer)
+            for each in answer["Assignments"]:
+                each["SubmitTime"] = TIMES[name]
+            call.answer = json.dumps(answer).encode()
+
+    bench.server.on_response(odd)
+    out, rows, _ = composed()
+    assert {row["response_id"].partition(":")[0] for row in rows} == set(made)
+    assert all(row["submit_time"] is None or row["submit_time"].year < 2263 for row in rows)
+    bench.ok("pay", "--audit", out)
+    assert set(bench.statuses().values()) == {"Approved"}
+    bench.ok("status")
+
+
+ODD_TIMES = ["0001-01-01T00:00:00+23:59", "2016-12-31T23:59:60Z", "2262-04-11T23:47:17Z", "soon", ""]
+
+
+@pytest.mark.parametrize(
+    "time", ["9999-12-31T23:59:59-23:59", *(pytest.param(time, marks=pytest.mark.thorough) for time in ODD_TIMES)]
+)
+def test_a_time_in_the_file_that_is_none_is_null_and_the_rest_is_paid(bench, composed, time):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2])
+    bench.ok("collect")
+    path = bench.batch / "assignments.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["SubmitTime"] = time
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    out = bench.batch.parent / "out"
+    main(["compose", "--responses", str(path), "--output", str(out), "--quiet"])
+    rows = pq.read_table(out / "responses.parquet").to_pylist()
+    assert {row["response_id"].partition(":")[0] for row in rows} == set(made)
+    bench.do("pay", "--audit", out)
+    assert "PARAPET_DEBUG" not in bench.err
+    assert list(bench.statuses().values()).count("Approved") >= 1
