@@ -186,7 +186,7 @@ def act(config: Config) -> int:
     if scored:
         return 0
     first = "".join(f"; the first: {one.folder}: {one.reason}" for one in refused[:1])
-    logging.error("no submission is accepted%s", first or ": there is none")
+    logging.error("--submissions: no submission is accepted%s", first or ": there is none")
     return EXIT_FAILURE
 
 

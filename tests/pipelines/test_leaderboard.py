@@ -348,8 +348,8 @@ def test_where_none_is_accepted_the_reason_is_an_error(
     (tmp_path / "submissions").mkdir()
     flags = ["--release", str(place.release), "--submissions", str(tmp_path / "submissions"), "--quiet"]
     assert run([*flags, "--output", str(tmp_path / "board")]) == 1
-    assert capfd.readouterr().err == "error: no submission is accepted: there is none\n"
+    assert capfd.readouterr().err == "error: --submissions: no submission is accepted: there is none\n"
     (tmp_path / "submissions" / "train").mkdir()
     assert run([*flags, "--output", str(tmp_path / "board")]) == 1
-    error = "error: no submission is accepted; the first: train: there is no submission.toml\n"
+    error = "error: --submissions: no submission is accepted; the first: train: there is no submission.toml\n"
     assert capfd.readouterr().err == error
