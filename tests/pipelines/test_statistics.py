@@ -91,8 +91,8 @@ def corpus(tmp_path: Path) -> Path:
         made = [variant_of(service, number, more) for service in (BANKS, HOTELS, TRAINS)]
         write(tmp_path / "variants" / f"v{number}", train=made[:1], test=made)
     (tmp_path / "variants" / "notes").mkdir()
-    (tmp_path / "variants" / ".incomplete" / "train").mkdir(parents=True)
-    (tmp_path / "variants" / ".incomplete" / "train" / "schema.json").write_text("half a fi")
+    (tmp_path / "variants" / ".hidden" / "train").mkdir(parents=True)
+    (tmp_path / "variants" / ".hidden" / "train" / "schema.json").write_text("half a fi")
     return tmp_path
 
 
