@@ -53,8 +53,10 @@ PAGES = {
 OTHER_FLAGS = {
     "--build",
     "--build-arg",
+    "--bundle",  # of cosign and Sigstore's client
     "--env",
     "--file",
+    "--insecure-ignore-tlog",  # of cosign
     "--rm",
     "--tag",
     "--tags",

@@ -330,7 +330,7 @@ def test_cut_off_anywhere_the_rerun_ends_the_same(
 
 def test_killed_while_it_works(built: Built, tmp_path: Path) -> None:
     command = ["release", "build", "--config", str(built.toml), "--output", str(tmp_path), "--quiet"]
-    assert killed.at_rename(22, command) == -signal.SIGKILL
+    assert killed.at_rename(18, command) == -signal.SIGKILL
     assert not (tmp_path / "small" / "1.0.0").exists()
     assert build(built.toml, tmp_path, "--quiet") == 0
     assert files_of(tmp_path / "small") == files_of(built.root.parent)
