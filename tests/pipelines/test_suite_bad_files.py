@@ -14,7 +14,7 @@ KEYWORDS = 'name = "a"\nmodel = "keywords"\n'
 BAD: dict[str, tuple[str, tuple[str, ...]]] = {
     # TOML
     "not TOML": ("[corpus\n", ("bad.toml", "not TOML", "line 1")),
-    "not UTF-8": ("title = '\udcff'\n", ("bad.toml", "not TOML")),
+    "not UTF-8": ("title = '\udcff'\n", ("bad.toml", "not UTF-8 at byte 9")),
     "a key twice": ('title = "a"\ntitle = "b"\n', ("not TOML", "line 2")),
     "empty": ("", ("bad.toml", "empty", "[[sets]]")),
     "a title alone": ('title = "A suite"\n', ("empty",)),
