@@ -39,7 +39,7 @@ TEXTS = [
     "USER", "SYSTEM", "INFORM", "REQUEST",
 ]  # fmt: skip
 
-DEPTHS = [5, 40]
+DEPTHS = [5, 60, 70, 250, 300]
 
 ATOMS: list[Json] = [
     None, True, False, 0, 1, -1, 0.5, -0.0, 1e308, 2**31 - 1, 2**31, -(2**31) - 1, 2**53 + 1, 2**63, 2**64, 10**30,
