@@ -680,13 +680,16 @@ def _of_values(file: str, whole: bytes, rng: Random) -> bytes:
 
 # Functions that are called like readers, and why they are none of the above: by the beginning of their names.
 ELSEWHERE = {
-    "schemas.layout.parse_json_line": "of one line: every reader of JSON lines",
+    "schemas.json_text.": "every reader of JSON",
+    "schemas.layout.parse_schema_items": "by read_root",
+    "schemas.limits.": "every reader of a file",
     "schemas.dialogue.parse_dialogues": "by read_dialogues",
     "transforms.anonymise.concierge.parse_splits": "a flag",
     "transforms.augment.plan.parse_": "flags",
     "transforms.crowd.": "the cases of compose",
     "transforms.dstc2.calls.read_": "the case of babi_task6",
     "transforms.compressed.open_plain": "by open_input",
+    "transforms.compressed.read_input": "by read_bytes and open_input",
     "transforms.corpora.read_": "the cases of dialogues",
     "transforms.mturk.decide.read_rows": "by read_rejections and read_bonuses",
     "transforms.ood.": "the cases of ood",
