@@ -16,10 +16,12 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.schemas.responses import DeadLetter
+if TYPE_CHECKING:
+    from parapet.schemas.responses import DeadLetter  # which imports pyarrow: this module is read for --help, too
 
 MASK = "[worker id]"
 

@@ -87,7 +87,7 @@ def test_intents_that_do_not_fit(tmp_path: Path, capfd: pytest.CaptureFixture[st
         (["--predictions", bare], "line 1: has no label"),
         (["--predictions", empty], "line 1: an intent is empty"),
         (["--predictions", str(tmp_path / "none")], "there is no such file"),
-        (["--predictions", good, "--intents", str(tmp_path)], "there is no such file"),
+        (["--predictions", good, "--intents", str(tmp_path)], "is a folder; give a file"),
     ):
         status, told = failure(capfd, "--task", "intent", *flags, "--output", out)
         assert status == 2
@@ -298,10 +298,11 @@ def test_responses_of_the_sample(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert json.loads(files["domains.json"])["original"]["domains"]["Gyms"]["intervals"]["success"] == [1.0, 1.0]
     assert EVIL not in poor["report.html"].decode()
     assert json.loads(poor["run.json"])["options"]["bleu_signature"].startswith("nrefs:1|case:lc|eff:no|tok:13a")
-    out = str(tmp_path / "out")
+    out, goals = str(tmp_path / "out"), tmp_path / "goals.json"
+    goals.write_text("{}")
     for flags, reason in (
-        (["--goals", ".", "--reference", str(sample)], "give only one of them"),
-        (["--goals", "."], "go together"),
+        (["--goals", str(goals), "--reference", str(sample)], "give only one of them"),
+        (["--goals", str(goals)], "go together"),
         (
             ["--reference", str(sample), "--split", "dev", "--predictions", str(tmp_path / "p.jsonl")],
             "not a turn of the system, which has 1, 3, 5, 7, 9\n",
