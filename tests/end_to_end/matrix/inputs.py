@@ -203,9 +203,10 @@ def _training(place: str, out: str, sgd: str) -> Iterator[tuple[str, str, str, l
 def _predicting(place: str, out: str, sgd: str) -> Iterator[tuple[str, str, str, list[str]]]:
     v = VALUE
     for model in ("tiny_dst", "t5dst", "sgp_dst", "ft_t5", "pt_t5", "classifier", "soloist", "damd"):
-        usual = ["--model", f"{out}/train {model}", "--reference", sgd]
+        base = ["--checkpoint", f"{place}/t5"] if model == "pt_t5" else []  # prompts alone are trained
+        usual = ["--model", f"{out}/train {model}", "--reference", sgd, *base]
         yield "predict", model, "--model", ["predict", model, "--model", v, *usual[2:]]
-        yield "predict", model, "--reference", ["predict", model, *usual[:2], "--reference", v]
+        yield "predict", model, "--reference", ["predict", model, *usual[:2], "--reference", v, *base]
         yield "predict", model, "--sets", ["predict", model, *usual, "--sets", f"tried={v}"]
         more = [
             "--variants",

@@ -35,12 +35,13 @@ _LEGEND = {
 
 
 def is_shown(key: Key) -> bool:
-    """Whether an input has a place: one model stands for each family."""
-    return key[0] not in ("train", "predict") or key[1] in OF_FAMILIES
+    """Whether an input has a place: one model stands for each family, but each takes its own ``--model``."""
+    command, action, flag = key
+    return command not in ("train", "predict") or action in OF_FAMILIES or flag == "--model"
 
 
 def table_of(cells: Iterable[Cell]) -> Table:
-    """What becomes of each output at each input; of models one of each family is shown."""
+    """What becomes of each output at each input that is shown, see :func:`is_shown`."""
     table: Table = {}
     for cell in cells:
         if not is_shown(cell[2:5]):
@@ -55,9 +56,9 @@ def table_of(cells: Iterable[Cell]) -> Table:
 
 
 def label_of(key: Key) -> str:
-    """``perturb --sgd``; ``evaluate dst --sets``; of a family of models its name."""
+    """``perturb --sgd``; ``evaluate dst --sets``; of a model that stands for its family the family's name."""
     command, action, flag = key
-    if command in ("train", "predict"):
+    if command in ("train", "predict") and flag != "--model":
         action = _FAMILIES[action]
     return " ".join(part for part in (command, action, flag) if part)
 
