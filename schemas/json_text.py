@@ -181,6 +181,14 @@ def written_if_flat(value: Any) -> bytes:
         _brackets.inner[0] = None
 
 
+def compact_json(value: Any) -> str:
+    """A value as JSON, without spaces: also what orjson does not write, whole numbers of more than 64 bits among it."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return json.dumps(value, separators=(",", ":"))
+
+
 def deep_place(value: Any) -> str:
     """The same, for what is likely to be so."""
     waiting = [("", value, 0)]

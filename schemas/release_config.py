@@ -173,7 +173,7 @@ def read_config(path: str | Path) -> ReleaseConfig:
         raise InputError("there is no such file; docs/release.md shows one", path)
     try:
         raw = tomllib.loads(read_text(place))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", path) from None
     try:
         config = msgspec.convert(raw, ReleaseConfig)

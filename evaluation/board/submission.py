@@ -168,7 +168,7 @@ def _read(folder: Path) -> Submission:
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(f"{FILE}: {at + ': ' if at else ''}{reason}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{FILE} is not TOML: {error}") from None
     texts = {"system": [submission.system], "authors": submission.authors, "description": [submission.description]}
     for key, values in texts.items():

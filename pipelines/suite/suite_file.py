@@ -207,7 +207,7 @@ def read_suite(given: str, settings: Sequence[str] = ()) -> SuiteFile:
     shown = given if path.parent != SUITES else f"suite {path.stem}"
     try:
         raw = tomllib.loads(read_text(path))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", shown) from None
     except InputError as error:
         raise InputError(error.reason, shown) from None
@@ -359,7 +359,7 @@ def _value(text: str, many: bool) -> Value:
     """A value of ``--set``: TOML where it is (numbers, true, lists), else text. Paths start where the command runs."""
     try:
         value: Value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         value = [_path(part) for part in text.split(",")] if many else _path(text)
     return value if not many or isinstance(value, list) else [value]
 

@@ -116,11 +116,11 @@ def read_script(data: bytes, path: object) -> Script:
         script = msgspec.convert(tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")), Script)
     except UnicodeDecodeError:
         raise InputError("not UTF-8: save the file as UTF-8", path) from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"not TOML: {error}", path) from None
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not TOML: {error}", path) from None
     for place, reason in _problems(script):
         raise InputError(reason, path, place)
     return script

@@ -121,10 +121,10 @@ def read_ontology(data: bytes, path: object, *, simulated: bool = True) -> Ontol
         content = tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except UnicodeDecodeError:
         raise InputError("not UTF-8: save the file as UTF-8", path) from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"not TOML: {error}", path) from None
     except RecursionError:
         raise InputError("TOML nested too deeply", path) from None
+    except ValueError as error:
+        raise InputError(f"not TOML: {error}", path) from None
     return parse_ontology(content, path, simulated=simulated)
 
 

@@ -94,11 +94,11 @@ def load_normalisation(path: str | Path | None = None) -> Normalisation:
         text = read_text(place)
     try:
         rules = msgspec.convert(tomllib.loads(text), Normalisation)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"not TOML: {error}", path) from None
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not TOML: {error}", path) from None
     for where, reason in _problems(rules):
         raise InputError(reason, path, where)
     return rules

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-import orjson
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
-from parapet.schemas.layout import parse_json_line
+from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import fields
 from parapet.transforms.crowd.ingest.fields import Form, take
@@ -45,7 +44,7 @@ def assignments_of(
             yield from list(take(_form(item, source, kind), key, kind))
         except fields.Unusable as reason:
             own = str(item.pop("WorkerId", ""))
-            shown = fields.payload(orjson.dumps(item).decode(), own) if item else withheld(key, line.shown)
+            shown = fields.payload(compact_json(item), own) if item else withheld(key, line.shown)
             yield DeadLetter("ingest", redact(assignment_id, own), redact(str(reason), own), shown, source)
         except Exception as error:
             yield DeadLetter("ingest", source, bad_record(error, is_private=True).reason, "", source)

@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 import msgspec
-import orjson
 
 from parapet.schemas.elements import FIELD, TASKS
-from parapet.schemas.layout import parse_json_line
+from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
 from parapet.transforms.crowd.redaction import redact
 
@@ -163,7 +162,7 @@ def _task_answers(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for page in pages:
         for name, value in page.items():
-            found[name] = value if isinstance(value, str) else orjson.dumps(value).decode()
+            found[name] = value if isinstance(value, str) else compact_json(value)
     return found
 
 
