@@ -69,9 +69,9 @@ def dead_dialogue(file: _File, dialogue_id: str, error: InputError, variant: str
 
 
 def id_of(dialogue: Any, position: int) -> str:
-    """The id of a dialogue, or its position as ``[3]`` where it has none."""
+    """The id of a dialogue, or its position as ``[3]`` where it has none, or an empty one."""
     found = dialogue.get("dialogue_id") if isinstance(dialogue, dict) else None
-    return storable(found) if isinstance(found, str) else f"[{position}]"
+    return storable(found) if isinstance(found, str) and found else f"[{position}]"
 
 
 class Tally(msgspec.Struct, frozen=True):
