@@ -16,6 +16,7 @@ from apache_beam.typehints.decorators import IOTypeHints
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.distribution import run_header
+from parapet.schemas.errors import UserCodeError
 from parapet.transforms.counts import Counts, Invariant, check_invariants
 from parapet.transforms.dead_letter_parts import DeadPart, SetAside, check_parts, write_dead_letters
 from parapet.transforms.dead_letters import DeadLetter, Tally, dead_file
@@ -189,12 +190,13 @@ class _WriteEach(beam.DoFn):
 
 
 def _failed(element: Any, error: Exception) -> FileResult:
-    """The result of a dialogue file of which nothing can be used."""
+    """The result of a dialogue file of which nothing can be used; the error of anything else."""
     file = element[0] if isinstance(element, tuple) else element
-    bad = bad_record(error)
     if isinstance(file, DialogueFile):
-        return FileResult(file.relative).failed(dead_file(file, bad))
-    raise fatal(bad) from error
+        return FileResult(file.relative).failed(dead_file(file, bad_record(error)))
+    if isinstance(error, UserCodeError):  # which says where, with its own traceback
+        raise error
+    raise fatal(bad_record(error)) from error
 
 
 def outputs_of(result: FileResult, shown: int) -> Iterator[TaggedOutput]:

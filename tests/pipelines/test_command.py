@@ -47,7 +47,7 @@ def _logging_as_it_was():
             2,
             "/no/such.csv: --responses: there is no such file",
         ),
-        (["compose", "--output", "OUT", "--responses", "."], 2, "--responses .: there is no such file"),
+        (["compose", "--output", "OUT", "--responses", "."], 2, "--responses assignments.jsonl: there is no such file"),
         (["compose", "--output", "OUT", "--stopwords", "/no/words"], 2, "--stopwords: neither 'articles'"),
         (["compose", "--output", "OUT", "--spacy_model", "nope"], 2, "spaCy model 'nope' is not installed"),
         (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "Python knows no text encoding 'utf-9'"),

@@ -224,7 +224,7 @@ def test_recordings_as_noise(some: Some, tmp_path: Path) -> None:
         (["--azure_region", "westeurope"], "--azure_region: is for --engine azure, and this is embedded"),
         (["--sample", "0"], "--sample: 0 is too few"),
         (
-            ["--calibration", ".", "--sample", "9"],
+            ["--calibration", __file__, "--sample", "9"],
             "--calibration: has its own ratios: leave --snr and --sample out",
         ),
         (["--seed", "a\nb"], "--seed: give a text of printable characters"),
