@@ -30,6 +30,7 @@ ENABLES = {
     "mturk": "mturk",
     "notebooks": "the notebooks of docs/notebooks; Beam in any notebook",
     "pandas": "parapet.to_pandas",
+    "sign": "release sign; release verify, of signed releases",
     "speech": "speech_errors, offline",
     "test": "make test (for developers)",
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 from importlib.metadata import metadata, requires, version
 from pathlib import Path
+from string import Template
 
 import pytest
 from packaging.requirements import Requirement
@@ -26,9 +29,17 @@ def test_its_beam_is_the_one_that_submits() -> None:
     assert beam == version("apache-beam")
 
 
+def bases(recipe: str) -> list[str]:
+    """The image that each stage starts from, with the defaults of the arguments before the first."""
+    arguments: dict[str, str] = {}
+    for name, default in re.findall(r"^ARG (\w+)=(.+)$", recipe.partition("\nFROM ")[0], re.M):
+        arguments[name] = Template(default).substitute(arguments)
+    return [Template(image).substitute(arguments) for image in re.findall(r"^FROM (\S+)", recipe, re.M)]
+
+
 def test_its_python_is_one_that_the_package_takes() -> None:
-    (python,) = re.findall(r"^FROM apache/beam_python(\S+)_sdk:", RECIPE, re.M)
-    assert python == "3.11"
+    assert bases(RECIPE) == [f"apache/beam_python3.11_sdk:{version('apache-beam')}"]
+    assert "3.11" in SpecifierSet(metadata(DISTRIBUTION)["Requires-Python"])
 
 
 def test_all_packages_are_let_in() -> None:
@@ -41,19 +52,53 @@ def test_all_packages_are_let_in() -> None:
 def test_the_users_image_has_a_python_that_the_package_takes() -> None:
     (python,) = re.findall(r"^ARG PYTHON_VERSION=(.+)$", USER_RECIPE, re.M)
     assert python in SpecifierSet(metadata(DISTRIBUTION)["Requires-Python"])
-    images = re.findall(r"^FROM (\S+)", USER_RECIPE, re.M)
-    assert images == ["python:${PYTHON_VERSION}-slim"] * 2
+    assert bases(USER_RECIPE) == [f"python:{python}-slim"] * 2
 
 
-@pytest.mark.parametrize(
-    ("extras", "installed"), [("", "/tmp/parapet"), ("speech,models", "/tmp/parapet[speech,models]")]
-)
-def test_the_users_image_installs_the_extras_that_are_named(extras: str, installed: str) -> None:
-    (line,) = re.findall(r"^RUN \S+/pip (install .+)$", USER_RECIPE, re.M)
-    assert re.findall(r"^ARG EXTRAS=(.*)$", USER_RECIPE, re.M) == [""]
-    shell = ["env", "-i", f"EXTRAS={extras}", "EXTRA_INDEX_URL=URL", "sh", "-c", f"printf '%s\\n' {line}"]
-    words = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert words == ["install", "--no-cache-dir", "--extra-index-url", "URL", installed]
+def installed_in_image(root: Path, lock: str, missing: str = "none") -> tuple[int, list[str]]:
+    """Runs the installation of the users' image with programs that only log how they are called.
+
+    Args:
+      root: an empty folder.
+      lock: the lock file that is asked for.
+      missing: the requirements file that cannot be installed.
+
+    Returns:
+      The exit status, and the calls of pip and uv.
+    """
+    (line,) = re.findall(r"^RUN .* && (requirements/install\.sh .+)$", USER_RECIPE, re.M)
+    programs, log = root / "venv" / "bin", root / "calls"
+    programs.mkdir(parents=True)
+    for name in ("python", "uv"):
+        (programs / name).write_text(
+            f'#!/bin/sh\necho "{name} $*" >>"{log}"\ncase "$*" in *{missing}.txt) exit 1 ;; esac\n'
+        )
+        (programs / name).chmod(0o755)
+    (root / "requirements").mkdir()
+    shutil.copy(ROOT / "requirements" / "install.sh", root / "requirements")
+    command = line.replace("/opt/parapet", str(root / "venv"))
+    environment = {"PATH": os.environ["PATH"], "LOCK": lock}
+    ended = subprocess.run(["sh", "-c", command], cwd=root, env=environment, capture_output=True, check=False)
+    return ended.returncode, log.read_text().splitlines()
+
+
+@pytest.mark.parametrize(("lock", "files"), [("core", ["core"]), ("demo", ["torch-cpu", "demo"])])
+def test_the_users_image_installs_the_lock_file_that_is_named(lock: str, files: list[str], tmp_path: Path) -> None:
+    assert re.findall(r"^ARG LOCK=(.*)$", USER_RECIPE, re.M) == ["core"]
+    assert (ROOT / "requirements" / f"{lock}.txt").is_file()
+    status, (*locked, project) = installed_in_image(tmp_path, lock)
+    assert status == 0
+    assert [re.findall(r"-r requirements/(\S+)\.txt", call) for call in locked] == [
+        [name] for name in ["tools", *files]
+    ]
+    assert all("--require-hashes" in call for call in locked)
+    assert project.endswith(" --no-deps --no-build-isolation .")
+
+
+def test_the_users_image_is_not_built_without_the_lock_file(tmp_path: Path) -> None:
+    status, calls = installed_in_image(tmp_path, "core", missing="core")
+    assert status == 1
+    assert all("--require-hashes" in call for call in calls)
 
 
 def test_the_users_image_runs_parapet_without_rights_in_data() -> None:
