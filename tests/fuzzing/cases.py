@@ -217,8 +217,8 @@ def lost_dialogues(output: Path, sets: str, split: str, records: Sequence[Json])
     broken = [one for one in dead if one["file"] == "dialogues_001.json" and not one["dialogue_id"]]
     expected = [_name(record) for record in records]
     left_out: dict[str, list[str]] = {}
-    placed = [one["dialogue_id"] for one in dead if re.fullmatch(r"\[\d{1,4}\]", one["dialogue_id"])]
-    placed = [one for one in placed if int(one[1:-1]) < len(expected)]
+    of_file = [one["dialogue_id"] for one in dead if (one["split"], one["file"]) == (split, "dialogues_001.json")]
+    placed = [one for one in of_file if re.fullmatch(r"\[\d{1,4}\]", one) and int(one[1:-1]) < len(expected)]
     for letter in dead:
         if letter["file"] == "dialogues_001.json" and letter["split"] == split:
             left_out.setdefault(letter["variant"], []).append(re.sub(r"^\[\d+\]$", "", letter["dialogue_id"]))

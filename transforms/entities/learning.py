@@ -6,6 +6,7 @@ word and each different pair of words that follow each other. One worker puts ea
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -37,7 +38,8 @@ _TEXT_SHARDS = 16  # texts are counted, and no worker needs the hashes of all
 
 _GRAMS, _TEXTS, _PERTURBED, _SOURCE = "grams", "texts", "perturbed", "source"
 
-Key = bytes  # _GRAMS; _TEXTS and a shard; or _PERTURBED or _SOURCE, service, slot, and "canonical" or nothing
+# A list as JSON: _GRAMS; _TEXTS and a shard; or _PERTURBED or _SOURCE, service, slot, and "canonical" or nothing.
+Key = bytes
 Vocabularies = Iterable[tuple[Key, Any]]
 
 
@@ -117,11 +119,13 @@ def _united(found: list[Any]) -> list[Any]:
 
 
 def _key(*parts: str) -> Key:
-    return "\0".join(parts).encode("utf-8", "surrogatepass")
+    # Names may have any characters, NUL and half surrogate pairs among them.
+    return json.dumps(parts).encode()
 
 
 def _parts(key: Key) -> list[str]:
-    return key.decode("utf-8", "surrogatepass").split("\0")
+    parts: list[str] = json.loads(key)
+    return parts
 
 
 def found_in(studied: StudiedFile) -> Iterator[tuple[Key, Any] | TaggedOutput]:
