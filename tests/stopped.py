@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import files_of
+
+from parapet.schemas.published import OWNER, STAGING
 
 
 class Stopped(Exception):
@@ -24,3 +28,11 @@ def at_step(
         return loss(self, batch)
 
     monkeypatch.setattr(learner, "loss", stopped)
+
+
+def left_in(output: Path) -> list[str]:
+    """The files that a stopped training has left, without the one by which readers see that it was stopped."""
+    files = sorted(files_of(output))
+    left = [path for path in files if not path.startswith(f"{STAGING}/{OWNER}")]
+    assert len(left) == len(files) - 1
+    return left

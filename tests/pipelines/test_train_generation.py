@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stopped
 from folders import files_of
 from generation_toy import VARIED, texts, write_split, write_toy
 from seeding import train
@@ -143,15 +144,11 @@ def test_prefixes_learn_predict_and_need_their_t5(
     told = refused([*given, "--checkpoint", str(made / "t5"), "--output", str(tmp_path / "no")], capsys)
     assert "--checkpoint: is not the T5 that the prefixes are for: that has the digest" in told.replace(str(made), "")
     cut = tmp_path / "cut"
-    shutil.copytree(prefixed, cut)
+    shutil.copytree(prefixed, cut, ignore=shutil.ignore_patterns("run.json"))
     (cut / WEIGHTS).write_bytes((prefixed / WEIGHTS).read_bytes()[:-9])
     flags = ["--checkpoint", str(tuned / "checkpoint"), "--output", str(tmp_path / "no")]
     told = refused(["pt_t5", "--quiet", "--model", str(cut), "--reference", str(made / "other"), *flags], capsys, 1)
     assert "is cut off or damaged" in told
-
-
-class Stopped(KeyboardInterrupt):
-    """Someone presses Ctrl-C."""
 
 
 @pytest.mark.parametrize("model", ["ft_t5", "pt_t5"])
@@ -161,18 +158,9 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
     given = [model, "--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--epochs", "2", *LEARNING]
     given += ["--prefix_length", "3", "--prefix_size", "8"] if model == "pt_t5" else []
     assert train([*given, "--output", str(tmp_path / "whole")]) == 0
-    steps, loss = [], learning.GenerationLearner.loss
-
-    def counted(self: learning.GenerationLearner, batch: Any) -> Any:
-        steps.append(1)
-        if len(steps) == 8:  # of 6 an epoch
-            raise Stopped
-        return loss(self, batch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(learning.GenerationLearner, "loss", counted)
-        assert train([*given, "--output", str(tmp_path / "cut")]) == 1
-    assert sorted(files_of(tmp_path / "cut")) == [".training/log.jsonl", ".training/state.pt"]
+    stopped.at_step(monkeypatch, learning.GenerationLearner, 8)  # of 6 an epoch
+    assert train([*given, "--output", str(tmp_path / "cut")]) == 1
+    assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
     assert train([*given, "--output", str(tmp_path / "cut")]) == 0
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 

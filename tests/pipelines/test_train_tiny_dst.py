@@ -69,8 +69,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
     stopped.at_step(monkeypatch, learning.TinyLearner, 8)  # in the second epoch
     assert train(flags(toy / "corpus", tmp_path / "cut", *few)) == 1
     assert "run the same command again" in capsys.readouterr().err
-    left = [path for path in sorted(files_of(tmp_path / "cut")) if not path.startswith(".incomplete/.owner.")]
-    assert left == [".training/log.jsonl", ".training/state.pt"]
+    assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
     assert predict(["tiny_dst", "--model", str(tmp_path / "cut"), "--output", str(tmp_path / "out")]) == 2
     assert "a run of 'parapet train tiny_dst' was broken off here" in capsys.readouterr().err
     assert train(flags(toy / "corpus", tmp_path / "cut", *few)) == 0
