@@ -113,7 +113,10 @@ def work_of(step: Step, flags: Namespace, inputs: Inputs) -> Work:
     find = _WORK.get(" ".join(step.command)) or _WORK.get(step.pipeline)
     if find is None:
         raise NotEstimated(f"'parapet {' '.join(step.command)}' has not been measured")
-    return find(step, flags, inputs)
+    try:
+        return find(step, flags, inputs)
+    except (ValueError, ArithmeticError):  # the step itself will say which of its options is none
+        raise NotEstimated(f"an option of '{' '.join(step.command)}' is not what it takes") from None
 
 
 def _perturb(step: Step, flags: Namespace, inputs: Inputs) -> Work:
