@@ -48,6 +48,7 @@ _locks: ContextVar[ExitStack | None] = ContextVar("_locks", default=None)  # tho
 _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _TRACEBACK = "Traceback (most recent call last):"
+_SHOW = " (PARAPET_DEBUG=1 shows the traceback)"
 
 
 class UsageError(InputError):
@@ -184,7 +185,12 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 def _failed(error: Exception) -> int:
     """The one place that turns a failure that is nobody's input into an exit status."""
-    logging.error("%s", _reason(error))
+    from parapet.transforms.fence import is_of_network
+
+    reason = _reason(error)
+    if reason.endswith(_SHOW) and is_of_network(error) and not type(error).__module__.startswith("apache_beam"):
+        reason = f"{reason.removesuffix(_SHOW)}: check the address, the network and the credentials"
+    logging.error("%s", reason)
     logging.debug("", exc_info=True)
     return EXIT_FAILURE
 
@@ -422,10 +428,10 @@ def _reason(error: BaseException) -> str:
     if runners.LOST in str(error) or "Channel closed prematurely" in str(error):
         return runners.LOST
     if details := re.findall(r'details = "(.*)"', str(error)):  # gRPC's, of who could not be reached
-        return f"{details[-1]} (PARAPET_DEBUG=1 shows the traceback)"
+        return f"{details[-1]}{_SHOW}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.endswith(_TRACEBACK)]
     of_worker = [line for line in lines if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))]
     text = (of_worker or lines or [type(error).__name__])[-1]
     if "parapet.schemas.errors." in text:  # a worker's; Beam adds where it ran
         return text.partition("parapet.schemas.errors.")[2].partition(": ")[2].partition(" [while running")[0]
-    return f"{text} (PARAPET_DEBUG=1 shows the traceback)"
+    return f"{text}{_SHOW}"

@@ -66,7 +66,7 @@ def bad_record(error: Exception, code: object = None, *, is_private: bool = Fals
     Raises:
       Exception: the error, where it is no fault of a record: a full disk, a missing package, a lost connection.
     """
-    if isinstance(error, _OF_THE_RUN) or any(of.__module__.partition(".")[0] in _NETWORK for of in type(error).__mro__):
+    if isinstance(error, _OF_THE_RUN) or is_of_network(error):
         raise error
     if isinstance(error, UserCodeError):
         headline, _, trace = error.reason.partition("\n")
@@ -82,6 +82,11 @@ def bad_record(error: Exception, code: object = None, *, is_private: bool = Fals
     message = "" if is_private else _message(error)
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return _fault(f"{PLUGIN if is_plugin else INTERNAL}: {text}{place}", _trace(frames, text))
+
+
+def is_of_network(error: BaseException) -> bool:
+    """Whether a client of a storage or service has raised it: the same may go well another time."""
+    return any(of.__module__.partition(".")[0] in _NETWORK for of in type(error).__mro__)
 
 
 def fatal(error: InputError) -> InputError:

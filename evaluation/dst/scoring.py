@@ -31,6 +31,8 @@ from parapet.transforms.progress import expect_dialogues, tracked
 from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
 
 PIPELINE = "evaluate_dst"
+
+_FLAG = "--variants"
 TOTALS, REPLICATES, HURT = "totals", "replicates", "hurt"
 
 
@@ -97,7 +99,7 @@ class ScoreFile:
             return predicted(model, references, services, config.batch_size, target), f"{target} on {name}"
         if path:
             return as_dialogues(references, list(read_predictions(path)), path), path
-        place = f"predictions of {name}"
+        place = f"--predictions: {name}"
         return as_dialogues(references, [decoded(line) for line in sorted(loose)], place), place
 
     def _write(self, of: Set, name: str, dialogues: Sequence[Sequence[Scored]]) -> Written:
@@ -114,7 +116,7 @@ class ScoreFile:
         """Adds what is computed over several sets: sensitivity, replicates, the frames that variants hurt most."""
         plan, config = self.config.plan, self.config
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
-        together = sensitivity.aligned([scored[name] for name in variants]) if len(variants) > 1 else []
+        together = sensitivity.aligned([scored[name] for name in variants], _FLAG) if len(variants) > 1 else []
         coefficients: dict[sensitivity.Unit, sensitivity.Coefficients] = {}
         if together:
             seen = plan.sets[ORIGINAL].seen
@@ -128,7 +130,7 @@ class ScoreFile:
             pairs = {
                 name: rows.slot_pairs(original.services, plan.sets[name].services, plan.originals) for name in variants
             }
-            together = sensitivity.aligned([scored[name] for name in (ORIGINAL, *variants)])
+            together = sensitivity.aligned([scored[name] for name in (ORIGINAL, *variants)], _FLAG)
             found = list(rows.losses(together, pairs))
             for loss in found:
                 for wrong in loss.slots:

@@ -137,8 +137,12 @@ def _joined(values: Real, members: Sequence[tuple[int, ...]]) -> Real:
     return np.where(known.any(axis=2), products, np.nan)
 
 
-def aligned(sets: Sequence[Sequence[Sequence[Scored]]]) -> list[list[Sequence[Scored]]]:
+def aligned(sets: Sequence[Sequence[Sequence[Scored]]], flag: str = "") -> list[list[Sequence[Scored]]]:
     """The dialogues that all sets have, each with its frames under every set.
+
+    Args:
+      sets: of each set the frames of each dialogue.
+      flag: that names the sets, for messages.
 
     Raises:
       InputError: a dialogue has other user turns or frames in one set than in another.
@@ -150,7 +154,7 @@ def aligned(sets: Sequence[Sequence[Sequence[Scored]]]) -> list[list[Sequence[Sc
             under = [of[dialogue_id] for of in by_id]
             if len({tuple((frame.turn, frame.frame) for frame in frames) for frames in under}) > 1:
                 reason = "the sets do not have the same user turns and frames: they cannot be compared"
-                raise InputError(reason, "", f"dialogue {dialogue_id!r}")
+                raise InputError(reason, flag, f"dialogue {dialogue_id!r}")
             found.append(under)
     return found
 

@@ -132,7 +132,7 @@ def test_a_chat_that_raises(
     assert len(chats.read_text().splitlines()) == 4
     assert main(argv) == 1
     message = capsys.readouterr().err
-    assert "1 of 5 chats could not be anonymised" in message
+    assert "1 of 5 chats of --chats could not be anonymised" in message
     assert "Ann Lee" not in message
 
 

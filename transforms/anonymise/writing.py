@@ -92,7 +92,8 @@ def no_suspects(counts: Counts) -> Iterator[str]:
 
 def tallies(counts: Counts) -> list[Tally]:
     """The records that count against ``--max_bad``."""
-    return [of_files(counts), Tally("chat", counts.sum("chats"), counts.sum("left_out"), is_record=True)]
+    files = msgspec.structs.replace(of_files(counts), part="--chats")  # files have numbers here, and no names
+    return [files, Tally("chat", counts.sum("chats"), counts.sum("left_out"), "--chats", is_record=True)]
 
 
 def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, dialogue_files, is_root, read_root, variant_roots
+from parapet.schemas.layout import as_path, dialogue_files, is_root, is_there, read_root, variant_roots
 from parapet.schemas.release_config import CONFIG_NAME, RESERVED, Corpus, ReleaseConfig, TableInput
 from parapet.schemas.responses import RESPONSES
 from parapet.schemas.service import Service
@@ -120,7 +120,7 @@ def _below(base: str | Path, path: str) -> Path:
 
 
 def _roots(corpus: Corpus, path: Path, where: str) -> Iterator[tuple[str, Path]]:
-    if not path.is_dir():
+    if not is_there(path) or not path.is_dir():
         raise InputError("there is no such folder", path, f"{where}.path")
     if is_root(path):
         if not corpus.name:

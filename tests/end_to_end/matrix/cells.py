@@ -181,7 +181,7 @@ def fault_of(status: int | None, text: str, out: Path | None, part: Part) -> str
     errors = [line for line in text.splitlines() if line.strip()]
     if not errors:
         return "no reason"
-    if not any(mark in text for mark in (part.path.name, "--", part.producer, "/")):
+    if not any(mark in text for mark in (part.path.name, "--", part.producer, "/", "HF_TOKEN")):
         return "names neither file nor flag"
     if len(text) > 1500:
         return "more than a line"
