@@ -8,6 +8,7 @@ that stands twice only one value would be left: these are refused.
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 from collections import Counter
@@ -109,10 +110,7 @@ def parse_exactly(data: bytes, fractions: bool = True) -> Any:
         raise InputError(_TOO_DEEP) from None
     if place := too_deep(found):
         raise InputError(_TOO_DEEP, "", place)
-    if wrong:
-        # Of a value inside another that is dropped itself there is no place.
-        place = next((place for place, value in _values(found) if isinstance(value, _Wrong)), "")
-        raise InputError(wrong[-1].reason, "", place)
+    _refuse(wrong, found)
     return found
 
 
@@ -201,10 +199,11 @@ def deep_place(value: Any) -> str:
 
 
 def _values(value: Any) -> Iterator[tuple[str, Any]]:
-    """(place, value) of everything in parsed JSON, in no order."""
+    """(place, value) of everything in parsed JSON, in no order; long places are cut off."""
     waiting = [("", value)]
     while waiting:
         place, item = waiting.pop()
+        place = place if len(place) <= 80 else f"{place[:80]}\u2026"
         yield place, item
         waiting += [(f"{place}{name}", child) for name, child in _children(item)]
 
@@ -225,13 +224,28 @@ def parse_as_python(data: bytes) -> Any:
     """Parses one JSON value that msgspec does not take: NaN, half surrogate pairs.
 
     Raises:
-      InputError: nested too deeply, or a number that is out of range.
+      InputError: nested too deeply, or a number that is out of range, with its place.
       ValueError: not JSON.
     """
+    wrong: list[_Wrong] = []
+
+    def unkept(reason: str) -> _Wrong:
+        wrong.append(_Wrong(reason))
+        return wrong[-1]
+
+    def finite(text: str) -> float | _Wrong:
+        number = float(text)
+        return number if math.isfinite(number) else unkept(f"the number {_short(text)} is out of range")
+
+    def whole(text: str) -> int | _Wrong:
+        return int(text) if len(text) <= _MAX_DIGITS else unkept(_too_long(text))
+
     try:
-        return json.loads(data.decode("utf-8"), parse_float=_finite, parse_int=_of_digits)
+        found = json.loads(data.decode("utf-8"), parse_float=finite, parse_int=whole)
     except RecursionError:
         raise InputError(_TOO_DEEP) from None
+    _refuse(wrong, found)
+    return found
 
 
 def _parse_as_python(data: bytes, path: object) -> Any:
@@ -242,20 +256,17 @@ def _parse_as_python(data: bytes, path: object) -> Any:
     except json.JSONDecodeError as error:
         raise InputError(f"not JSON: {error.msg}", path, f"line {error.lineno} column {error.colno}") from None
     except InputError as error:
-        raise InputError(error.reason, path) from None
+        raise InputError(error.reason, path, error.where.removeprefix(".")) from None
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if number - number != 0:  # infinity
-        raise InputError(f"the number {_short(text)} is out of range")
-    return number
-
-
-def _of_digits(text: str) -> int:
-    if len(text) > _MAX_DIGITS:
-        raise InputError(_too_long(text))
-    return int(text)
+def _refuse(wrong: list[_Wrong], found: Any) -> None:
+    """Raises InputError for a value in parsed JSON that cannot be kept, with its place."""
+    if wrong:
+        # Of a value inside another that is dropped itself there is no place.
+        place, one = next(
+            ((place, value) for place, value in _values(found) if isinstance(value, _Wrong)), ("", wrong[-1])
+        )
+        raise InputError(one.reason, "", place)
 
 
 def _is_exact(text: str) -> bool:

@@ -90,6 +90,20 @@ def test_what_would_change_is_refused(text: str, where: str, reason: str) -> Non
     assert caught.value.reason.startswith(reason)
 
 
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('{"a": [1, {"b": -1e999}]}', "a[1].b"),
+        ('{"a": 1e999, "a": 1}', ""),
+        ('{"%s": [1e999]}' % ("k" * 10_000), "k" * 79 + "\u2026"),
+    ],
+)
+def test_a_number_out_of_range_has_its_place(text: str, where: str) -> None:
+    with pytest.raises(InputError, match=r"^x: .*the number -?1e999 is out of range$") as caught:
+        parse_json(text.encode(), "x")
+    assert caught.value.where == where
+
+
 SERVICE = '{"service_name": "%s", "description": "d", "slots": [], "intents": [], "more": %s}'
 
 
