@@ -7,8 +7,11 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from parapet.schemas.errors import InputError
+
 _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"[^\W_]+")
+_OTHER_KIND = re.compile(rb'<[A-Za-z!?]|\{ ?"')
 
 # Categories with nothing to see: controls, formats (zero-width, bidi marks), private use, surrogates, unassigned.
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
@@ -71,3 +74,11 @@ def number(value: float | None, digits: int = 0, signed: bool = False) -> str:
 def counted(n: int, noun: str, plural: str = "") -> str:
     """``1 service``, ``2 services``; ``plural`` where it takes more than an s."""
     return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
+
+
+def check_plain_text(beginning: bytes, path: object, flag: str = "") -> None:
+    """Raises InputError where a file that is to have a text a line is of another kind: HTML, XML or JSON."""
+    first = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if found := _OTHER_KIND.match(first):
+        kind = "HTML or XML" if found[0][:1] == b"<" else "JSON"
+        raise InputError(f"is {kind}, and not plain text, one a line", path, flag)

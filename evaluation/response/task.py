@@ -147,11 +147,11 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
             return {ORIGINAL: read_reference(self.goals, self.knowledge_base, self.responses)}
         references: dict[str, Reference] = {}
         for name, path, kind in find_sets(self.sources):
-            references[name] = (
-                references[ORIGINAL]
-                if kind == "variant"
-                else read_corpus_reference(str(path), self.sources.split, self.knowledge_base)
-            )
+            if kind == "variant":
+                read_root(path)  # raises InputError where there are no schemas: it is no variant
+                references[name] = references[ORIGINAL]
+            else:
+                references[name] = read_corpus_reference(str(path), self.sources.split, self.knowledge_base)
         return references
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:

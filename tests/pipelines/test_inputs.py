@@ -183,3 +183,18 @@ def test_a_folder_of_sets_says_what_is_in_it(typos: Path, tmp_path: Path, capfd:
     assert "; there are in typos: give one of these folders" in error
     assert main(["ood", "--sgd", str(typos / "typos/turns"), "--output", str(tmp_path / "out"), "--quiet"]) == 2
     assert "; 'parapet perturb typos' wrote this folder" in capfd.readouterr().err
+
+
+def test_pages_are_no_texts_and_no_variants(tmp_path: Path, sample: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Files that some flag once took for lines of text, or never looked at."""
+    page, out = tmp_path / "page.html", ["--output", str(tmp_path / "out"), "--quiet"]
+    page.write_text("<!doctype html>\n<p>Hello there</p>\n", encoding="utf-8")
+    chats = tmp_path / "chats.jsonl"
+    chats.write_text('{"turns": [{"speaker": "USER", "text": "Hi"}]}\n', encoding="utf-8")
+    assert main(["anonymise", "--chats", str(chats), "--entities", str(page), *out]) == 2
+    assert f"{page}: --entities: is HTML or XML, and not plain text" in capfd.readouterr().err
+    assert main(["ood", "--sgd", str(sample), "--source", str(page), *out]) == 1
+    assert "--source: has no utterances" in capfd.readouterr().err
+    flags = ["--predictions", "reference", "--reference", str(sample), "--variants", str(page)]
+    assert main(["evaluate", "--task", "response", *flags, *out]) == 2
+    assert str(page) in capfd.readouterr().err

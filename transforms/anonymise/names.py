@@ -11,6 +11,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.transforms.anonymise.mentions import KINDS, Mention
+from parapet.transforms.text import check_plain_text
 
 _TOKEN = re.compile(r"\w+")
 _KIND = re.compile(r"[A-Z]{2,20}")
@@ -31,7 +32,9 @@ Entry = tuple[str, str]  # kind, text
 
 def read_entities(path: str) -> list[Entry]:
     """Reads entities, one per line, ``Blue Door`` or ``ORGANIZATION<TAB>Blue Door``. Raises InputError."""
-    lines = read_text(as_path(path), where="--entities").splitlines()
+    content = read_text(as_path(path), where="--entities")
+    check_plain_text(content[:1000].encode(), path, "--entities")
+    lines = content.splitlines()
     entries = []
     for number, line in enumerate(lines, 1):
         kind, _, text = line.partition("\t") if "\t" in line else ("ENTITY", "", line)

@@ -19,6 +19,7 @@ from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.files import read_bytes
 from parapet.transforms.ood.plan import user_turns_of
 from parapet.transforms.ood.pool import Utterance, utterance_of
+from parapet.transforms.text import check_plain_text
 from parapet.transforms.touching import domains_of
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
@@ -162,7 +163,8 @@ def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iter
             yield utterance_of(found, f"{file.name}:{where.removeprefix('line ')}")
 
 
-def _lines(_: SourceFile, data: bytes) -> Rows:
+def _lines(file: SourceFile, data: bytes) -> Rows:
+    check_plain_text(data[:1000], file.name)
     for number, line in enumerate(data.split(b"\n"), 1):
         try:
             if text := line.decode().strip():
