@@ -9,6 +9,8 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Sequence
 
+from parapet.schemas.errors import storable
+
 
 class Markdown(str):
     """Text that is Markdown already, and is not escaped again."""
@@ -76,7 +78,7 @@ def is_url(url: str) -> bool:
 
 def quoted(url: str) -> str:
     """An address in which spaces, quotes, angle and curly brackets and the like are percent-encoded."""
-    return urllib.parse.quote(url, safe="%/:?#[]@!$&'()*+,;=~-._")
+    return urllib.parse.quote(storable(url), safe="%/:?#[]@!$&'()*+,;=~-._")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0) -> Markdown:

@@ -11,6 +11,7 @@ import copy
 import json
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -249,7 +250,10 @@ def _mutated_once(value: Json, rng: Random, donors: Sequence[Json], words: Seque
         if other[: len(way)] != way and way[: len(other)] != other:  # neither is inside the other
             mine, theirs = copy.deepcopy(here), copy.deepcopy(at(value, other))
             value = _put(value, way, theirs)
-            return _put(value, other, mine) if rng.random() < 0.5 else value
+            if rng.random() < 0.5:
+                with suppress(TypeError, LookupError):  # a part that stands twice is one object, and has just changed
+                    return _put(value, other, mine)
+            return value
     if chance < 0.9 and donors:
         donor = rng.choice(donors)
         alike = [one for one in parts(donor) if one and way and one[-1] == way[-1]] or parts(donor)
