@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from parapet.schemas.distribution import install_line
@@ -66,20 +66,7 @@ def surrogate_in(value: object, place: str = "") -> str | None:
 
     JSON can write half a surrogate pair, ``"\\ud800"``. Of a key that has one the place is the key itself, escaped.
     """
-    waiting: list[tuple[str, object]] = [(place, value)]  # the next is the last
-    while waiting:
-        place, item = waiting.pop()
-        if isinstance(item, str):
-            if not is_unicode(item):
-                return place
-        elif isinstance(item, list):
-            waiting += [(f"{place}[{i}]", one) for i, one in reversed(list(enumerate(item)))]
-        elif isinstance(item, dict):
-            for key, one in reversed(item.items()):
-                name = storable(str(key))
-                below = f"{place}.{name}" if place else name
-                waiting += [(below, one), (below, key)]
-    return None
+    return next((at for at, one in _parts(value, place) if isinstance(one, str) and not is_unicode(one)), None)
 
 
 NOT_FINITE = "NaN or an infinite number, which JSON does not have"
@@ -87,15 +74,22 @@ NOT_FINITE = "NaN or an infinite number, which JSON does not have"
 
 def not_finite_in(value: object, place: str = "") -> str | None:
     """The place of the first number in parsed JSON that is not finite: ``[3].score``; None in most."""
-    if isinstance(value, float):
-        return None if math.isfinite(value) else place
-    inside: Iterable[tuple[str, object]] = ()
-    if isinstance(value, list):
-        inside = ((f"{place}[{i}]", one) for i, one in enumerate(value))
-    elif isinstance(value, dict):
-        inside = ((f"{place}.{key}" if place else str(key), one) for key, one in value.items())
-    found = (not_finite_in(one, below) for below, one in inside)
-    return next((one for one in found if one is not None), None)
+    return next((at for at, one in _parts(value, place) if isinstance(one, float) and not math.isfinite(one)), None)
+
+
+def _parts(value: object, place: str) -> Iterator[tuple[str, object]]:
+    """(place, value) of all that is in parsed JSON, of any depth, in its order; a key comes before its value."""
+    waiting = [(place, value)]  # the next is the last
+    while waiting:
+        place, item = waiting.pop()
+        yield place, item
+        if isinstance(item, list):
+            waiting += [(f"{place}[{i}]", one) for i, one in reversed(list(enumerate(item)))]
+        elif isinstance(item, dict):
+            for key, one in reversed(item.items()):
+                name = storable(str(key))
+                below = f"{place}.{name}" if place else name
+                waiting += [(below, one), (below, key)]
 
 
 def is_unicode(text: str) -> bool:
