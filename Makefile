@@ -7,9 +7,6 @@ BIN := $(VENV)/bin
 INSTALL = requirements/install.sh $(VENV)
 LOCKS := $(wildcard requirements/*.txt)
 
-FOLDERS := schemas transforms local_mturk evaluation pipelines crowd_templates
-TYPES := build/types/parapet
-
 NO_MKDOCS_2_WARNING := 1
 export NO_MKDOCS_2_WARNING
 
@@ -67,8 +64,6 @@ style: $(VENV)/.test
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.test
-	rm -rf $(TYPES) && mkdir -p $(TYPES)
-	ln -s $(addprefix ../../../,$(wildcard parapet/*.* $(FOLDERS))) $(TYPES)
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs

@@ -7,8 +7,6 @@ from setuptools import find_packages, setup
 
 VERSION = "0.2.0"
 URL = "https://github.com/parapet-dialogue/parapet"
-# The folders at the top of the checkout, which are imported as parapet.schemas, parapet.transforms, ...
-FOLDERS = ("schemas", "transforms", "local_mturk", "evaluation", "pipelines", "crowd_templates")
 CORE = [
     "apache-beam>=2.77,<2.80",
     "argcomplete>=3.5,<4",
@@ -123,11 +121,8 @@ setup(
         "Typing :: Typed",
     ],
     python_requires=">=3.11",
-    packages=[
-        "parapet",
-        *(f"parapet.{name}" for name in find_packages(include=[p for f in FOLDERS for p in (f, f"{f}.*")])),
-    ],
-    package_dir={"parapet": "parapet", **{f"parapet.{folder}": folder for folder in FOLDERS}},
+    # parapet/ has a symbolic link to each folder at the top of the checkout; find_packages follows them.
+    packages=find_packages(include=["parapet", "parapet.*"]),
     package_data={
         "parapet": ["py.typed"],
         "parapet.schemas": ["json/*.json", "sample/**/*"],

@@ -27,7 +27,7 @@ import msgspec
 from parapet.schemas.errors import InputError, UserCodeError
 
 _PACKAGES = {"site-packages", "dist-packages"}
-_OURS = [Path(__file__).parents[1] / name for name in ("parapet", "schemas", "transforms", "evaluation", "pipelines")]
+_PACKAGE = Path(__file__).parents[1]
 _STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 
@@ -234,7 +234,7 @@ def _roots(code: UserCode) -> list[Path]:
 
 
 def _is_users(file: str | None, roots: Sequence[Path]) -> bool:
-    if not file or any(Path(file).is_relative_to(place) for place in (*_OURS, _STANDARD_LIBRARY)):
+    if not file or any(Path(file).is_relative_to(place) for place in (_PACKAGE, _STANDARD_LIBRARY)):
         return False
     path = Path(file).resolve()
     return any(path.is_relative_to(root) and not _PACKAGES & {*path.relative_to(root).parts} for root in roots)

@@ -6,7 +6,6 @@ Names are imported when they are used: ``import parapet`` itself loads nothing h
 from __future__ import annotations
 
 import importlib
-import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,12 +20,6 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation_checks import check_perturbation
     from parapet.transforms.perturbed_corpus import PerturbedCorpus
     from parapet.transforms.user_turns import edit_user_turns
-
-# In a checkout the other folders stand beside this one. Python finds this one first wherever it is started there, even
-# where an installed Parapet is meant: it must find the others, too.
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-if os.path.isfile(os.path.join(_ROOT, "setup.py")):
-    __path__.append(_ROOT)
 
 # Where each public name is.
 _PLACES = {

@@ -10,9 +10,8 @@ from typing import Any
 
 DISTRIBUTION = "parapet-dialogue"
 ISSUES = "https://github.com/parapet-dialogue/parapet/issues"
-FOLDERS = ("schemas", "transforms", "local_mturk", "evaluation", "pipelines", "crowd_templates")
 
-_ROOT = Path(__file__).parents[1]  # of the checkout, or the package ``parapet`` where it is installed
+_PACKAGE = Path(__file__).parents[1]
 
 
 def parapet_version() -> str:
@@ -34,9 +33,10 @@ def install_line(extras: str = "") -> str:
       extras: comma-separated; "" for none.
     """
     wanted = f"[{extras}]" if extras else ""
-    if not (_ROOT / "setup.py").is_file():
+    root = _PACKAGE.parent
+    if not (root / "setup.py").is_file():
         return f"pip install '{DISTRIBUTION}{wanted}'"
-    checkout = "." if Path.cwd() == _ROOT else _ROOT
+    checkout = "." if Path.cwd() == root else root
     return f"pip install -e '{checkout}{wanted}'"
 
 
@@ -45,13 +45,13 @@ def code_sha256() -> str:
     """SHA-256 over the names and bytes of Parapet's own files: code, pages, word lists and the sample."""
     digest = hashlib.sha256()
     for path in _own_files():
-        digest.update(f"{path.relative_to(_ROOT).as_posix()}\0".encode())
+        digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
 def _own_files() -> Iterator[Path]:
-    for folder in FOLDERS:
-        for path in sorted((_ROOT / folder).rglob("*")):
+    for folder in sorted(path for path in _PACKAGE.iterdir() if path.is_dir()):  # rglob would not follow their links
+        for path in sorted(folder.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path

@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("schemas", "transforms", "evaluation", "pipelines", "local_mturk", "parapet")
+PACKAGE = ROOT / "parapet"
 SHORT, LENGTH = 4_000, 20_000  # characters: an answer may have so many
 # Seconds. A linear pattern takes up to 0.0002 over the short text and 0.001 over the long one, a quadratic one 0.0024
 # and 0.05: other machines may be some times slower or faster.
@@ -96,8 +96,8 @@ _ALPHABETS = (
 
 def modules() -> Iterator[tuple[str, Path]]:
     """(name, file) of every module that uses ``re``."""
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
+    for folder in (PACKAGE, *sorted(path for path in PACKAGE.iterdir() if path.is_symlink())):
+        for path in sorted(folder.rglob("*.py")):
             if "re." in path.read_text(encoding="utf-8"):
                 relative = path.relative_to(ROOT).with_suffix("")
                 yield ".".join(part for part in relative.parts if part != "__init__"), path
@@ -111,8 +111,8 @@ def patterns() -> Iterator[tuple[str, re.Pattern[Any], set[str]]]:
     def recording(pattern: Any, flags: int = 0) -> re.Pattern[Any]:
         found = plain(pattern, flags)
         file = sys._getframe(1).f_code.co_filename
-        if file.startswith(tuple(f"{ROOT}/{folder}/" for folder in FOLDERS)):
-            compiled.append((str(Path(file).relative_to(ROOT)), found))
+        if file.startswith(f"{PACKAGE}/"):
+            compiled.append((str(Path(file).relative_to(PACKAGE)), found))
         return found
 
     re.compile = recording  # type: ignore[assignment]
@@ -120,7 +120,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[Any], set[str]]]:
     compile_later()
     re.compile = plain
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in loaded}
-    uses = {str(path.relative_to(ROOT)): _uses(tree) for path, tree in trees.items()}
+    uses = {str(path.relative_to(PACKAGE)): _uses(tree) for path, tree in trees.items()}
     named = {
         id(pattern): name
         for module in loaded.values()
@@ -140,7 +140,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[Any], set[str]]]:
         for node in ast.walk(tree):
             if literal := _literal_call(node):
                 method, pattern, line = literal
-                yield f"{path.relative_to(ROOT)}: line {line}", pattern, {method}
+                yield f"{path.relative_to(PACKAGE)}: line {line}", pattern, {method}
 
 
 def compile_later() -> None:
@@ -307,7 +307,7 @@ def test_whatever_makes_patterns_of_values_is_known() -> None:
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef):
                 found |= {
-                    f"{path.relative_to(ROOT)}: {function.name}"
+                    f"{path.relative_to(PACKAGE)}: {function.name}"
                     for node in ast.walk(function)
                     if isinstance(node, ast.Call)
                     and isinstance(node.func, ast.Attribute)

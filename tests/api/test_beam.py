@@ -21,7 +21,7 @@ import parapet
 from parapet.schemas.layout import sample_root
 
 TEST = sample_root() / "test"
-FOLDERS = [Path(__file__).parents[2] / name for name in ("parapet", "transforms")]
+ROOT = Path(__file__).parents[2]
 BROKEN = [{"dialogue_id": "broken"}, {"turns": []}, {"turns": [], "services": []}]
 
 
@@ -188,7 +188,7 @@ def test_labels_can_be_read() -> None:
     pipeline.visit(labels)
     top = {label.partition("/")[0] for label in labels.labels} - {"", "Create"}
     assert top == {"Perturb(typos)", "Perturb(typos-env1)", "Perturb(ood-10)", "ApplyVariants"}
-    ours = "|".join(path.name for folder in FOLDERS for path in folder.rglob("*.py"))
+    ours = "|".join(path.name for folder in ("parapet", "transforms") for path in (ROOT / folder).rglob("*.py"))
     assert not [label for label in labels.labels if re.search(rf"<lambda at ({ours})", label)]
     assert "Perturb(ood-10)/Analyze/Injections/Corpus/Read file" in {
         label.rpartition("/")[0] for label in labels.labels

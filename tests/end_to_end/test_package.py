@@ -24,9 +24,10 @@ import pytest
 import yaml
 
 import parapet
-from parapet.schemas.distribution import DISTRIBUTION, FOLDERS, install_line
+from parapet.schemas.distribution import DISTRIBUTION, install_line
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(path.name for path in (ROOT / "parapet").iterdir() if path.is_symlink())
 # In the folder of a user whose own modules have the names of our folders.
 SCRIPT = """\
 import sys
@@ -93,14 +94,19 @@ def tracked(*folders: str) -> set[str]:
     return {name for name in names if name and (ROOT / name).is_file()}
 
 
+def in_package() -> set[str]:
+    """The paths in the package ``parapet`` of the tracked files, those of the linked folders among them."""
+    return {f"parapet/{name}" for name in tracked(*FOLDERS)} | tracked("parapet")
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout: what belongs to the package is not known")
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    for name in tracked():
+    for name in (*tracked(), *(f"parapet/{folder}" for folder in FOLDERS)):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, source / name)
+        shutil.copy(ROOT / name, source / name, follow_symlinks=False)
     make_sdist = f"from setuptools import build_meta; build_meta.build_sdist({str(out)!r})"
     subprocess.run([sys.executable, "-c", make_sdist], cwd=source, capture_output=True, check=True)
     (sdist,) = out.glob("*.tar.gz")
@@ -146,7 +152,7 @@ def test_the_wheel_installs_parapet_alone(built: Built) -> None:
 
 
 def test_the_wheel_has_the_files_of_the_folders(built: Built) -> None:
-    wanted = {f"parapet/{name}" for name in tracked(*FOLDERS)} | tracked("parapet")
+    wanted = in_package()
     assert {"parapet/py.typed", "parapet/schemas/sample/crowd/names.csv"} <= wanted
     assert {Path(name).suffix for name in wanted} >= {".css", ".csv", ".jinja", ".js", ".json", ".jsonl", ".toml"}
     assert {name for name in names_in(built.wheel) if name.startswith("parapet/")} == wanted
@@ -155,18 +161,15 @@ def test_the_wheel_has_the_files_of_the_folders(built: Built) -> None:
 def test_the_sdist_has_what_the_wheel_is_made_of_and_no_more_folders(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
-    assert names >= tracked(*FOLDERS, "parapet", "LICENSE", "README.md", "pyproject.toml", "setup.py")
+    assert names >= in_package() | tracked("LICENSE", "README.md", "pyproject.toml", "setup.py")
     folders = {name.partition("/")[0] for name in names if "/" in name}
-    assert folders == {*FOLDERS, "parapet", f"{DISTRIBUTION.replace('-', '_')}.egg-info"}
+    assert folders == {"parapet", f"{DISTRIBUTION.replace('-', '_')}.egg-info"}  # and so each file once
 
 
-def test_the_folders_are_named_alike_everywhere() -> None:
-    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
-    listed = re.search(r"^FOLDERS = \((.*)\)$", setup, re.M)
-    made = re.search(r"^FOLDERS := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
-    assert listed
-    assert made
-    assert tuple(re.findall(r'"(\w+)"', listed[1])) == tuple(made[1].split()) == FOLDERS
+def test_each_folder_of_the_package_is_a_relative_link() -> None:
+    links = {path.name: path.readlink() for path in (ROOT / "parapet").iterdir() if path.is_symlink()}
+    assert links == {name: Path("..") / name for name in links}
+    assert {"schemas", "transforms", "evaluation", "pipelines", "crowd_templates"} <= links.keys()
 
 
 def test_the_metadata_say_what_it_is(built: Built) -> None:

@@ -24,7 +24,6 @@ from dataflow.commands import RELEASE
 from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
 from parapet.pipelines import progress, runners
 from parapet.pipelines.main import main
-from parapet.schemas.distribution import FOLDERS
 from parapet.schemas.layout import sample_root
 
 ROOT = Path(__file__).parents[3]
@@ -123,11 +122,11 @@ def test_the_command_waits_and_reports(job: Job) -> None:
 
 
 def test_the_staged_package_has_all_that_workers_load(job: Job) -> None:
-    ours = {
-        str(path.relative_to(ROOT)): path for folder in (*FOLDERS, "parapet") for path in (ROOT / folder).rglob("*")
-    }
+    package = ROOT / "parapet"
+    folders = [package, *(path for path in package.iterdir() if path.is_symlink())]
+    ours = {str(path.relative_to(ROOT)): path for folder in folders for path in folder.rglob("*")}
     wanted = {name for name, path in ours.items() if path.is_file() and "__pycache__" not in name}
-    assert {"crowd_templates/hit_page.html.jinja", "schemas/sample/train/schema.json"} <= wanted
+    assert {"parapet/crowd_templates/hit_page.html.jinja", "parapet/schemas/sample/train/schema.json"} <= wanted
     assert not wanted - job.package.keys()
 
 
