@@ -66,13 +66,20 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Reads and aligns the schemas. Raises InputError where they cannot be measured."""
     from parapet.transforms.table1_corpus import read_inputs
+    from parapet.transforms.text import counted
 
     check_apart(args.output, variants=args.variants, sgd=args.sgd)
     inputs = read_inputs(args.sgd or sample_root(), args.variants, args.split, args.tokenizer, read_good)
     if left_out := inputs.left_out:
-        shown = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
-        logging.warning("services of the original that no variant has, not counted: %s", shown)
+        logging.warning("services of the original that no variant has, not counted: %s", _first(left_out))
+    if ignored := inputs.ignored:
+        services = counted(len(ignored), "service")
+        logging.info("the variants have %s that the corpus lacks, ignored: %s", services, _first(ignored))
     return Config(args.output, inputs)
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:

@@ -1,8 +1,8 @@
 """Whether a folder that Parapet has written is whole: every reader asks before it reads.
 
 A run moves its files into place and writes ``run.json`` last, with the name and size of each. A folder without it that
-shows another trace of a run holds files of two runs, or some of one. What shows no trace was written by somebody else,
-and is taken as it is.
+shows another trace of a run holds files of two runs, or some of one; ``dead_letters.jsonl`` is such a trace, which a
+copy without hidden files has, too. What shows no trace was written by somebody else, and is taken as it is.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from parapet.schemas.errors import InputError
 
 MANIFEST = "run.json"
 PREVIOUS = ".run.previous.json"  # the manifest of the run before, with the files of both, while a run publishes
+DEAD_LETTERS = "dead_letters.jsonl"  # of every command that writes variants or dialogues of a corpus
 STAGING = ".incomplete"
 OWNER = ".owner."  # in staging; what follows is another for each run
 _RELEASE, _SUMS, _FORMAT = "MANIFEST.json", "SHA256SUMS", "parapet-release/"
@@ -135,6 +136,9 @@ class _Storage(Protocol):
     def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
         """Those of the files that are there."""
 
+    def has(self, folder: str, name: str) -> bool:
+        """Whether there is such a file."""
+
     def begun(self, folder: str) -> str | None:
         """The pipeline of a run that has published nothing yet; empty where that is not known."""
 
@@ -170,7 +174,16 @@ def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
         if _has(manifest["files"], below):
             return Output(folder, below, manifest["pipeline"], None)
     pipeline = None if below else storage.begun(folder)
-    return None if pipeline is None else Output(folder, below, pipeline, None)
+    if pipeline is not None:
+        return Output(folder, below, pipeline, None)
+    # The deepest input in an output is OUT/v1/test/schema.json. A file for people may be one of the user's.
+    if not found and below.count("/") < 3 and not below.endswith(_FOR_PEOPLE) and storage.has(folder, DEAD_LETTERS):
+        raise InputError(
+            f"has {DEAD_LETTERS} and no {MANIFEST}: a command did not finish here, or this is a part of its output. "
+            f"Write it again to a new folder, or copy all of it; or remove {DEAD_LETTERS} to use the folder as it is",
+            folder,
+        )
+    return None
 
 
 def _check_release(data: bytes, folder: str, below: str) -> None:
@@ -216,7 +229,8 @@ def check_output(output: Output, flag: str = "") -> None:
     files = output.manifest["files"]
     read = {name: facts for name, facts in files.items() if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
     for name, what in storage.differing(output, read):
-        advice = f"run it again, or remove {MANIFEST} to use the folder as it is"
+        traces = f"{MANIFEST} and {DEAD_LETTERS}" if DEAD_LETTERS in files else MANIFEST
+        advice = f"run it again, or remove {traces} to use the folder as it is"
         raise InputError(f"{what} '{command}' wrote it: {advice}", f"{folder}/{name}", flag)
     if below not in files and any(_OF_CORPUS.fullmatch(os.path.basename(name)) for name in read):
         for name in storage.corpus_files(folder, below):
@@ -253,6 +267,9 @@ class _Local:
                 if stat.S_ISREG(os.stat(path).st_mode):  # a FIFO would wait for ever
                     found[name] = Path(path).read_bytes()
         return found
+
+    def has(self, folder: str, name: str) -> bool:
+        return os.path.isfile(os.path.join(folder, name))
 
     def begun(self, folder: str) -> str | None:
         staging = os.path.join(folder, STAGING)
@@ -353,6 +370,11 @@ class _Bucket:
     def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
         paths = {name: self._key(f"{folder}/{name}") for name in names}
         return {name: self.known[path] for name, path in paths.items() if path in self.known}
+
+    def has(self, folder: str, name: str) -> bool:
+        with suppress(Exception):  # every storage has its own
+            return bool(self.storage.exists(f"{folder}/{name}"))
+        return False
 
     def begun(self, folder: str) -> str | None:
         return None  # what is there was there before

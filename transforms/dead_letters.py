@@ -17,11 +17,10 @@ from typing import Any, Protocol
 import msgspec
 
 from parapet.schemas.errors import InputError, UserCodeError, storable
+from parapet.schemas.published import DEAD_LETTERS as DEAD_LETTERS
 from parapet.transforms.counts import Counts
 from parapet.transforms.fence import INTERNAL, PLUGIN, REPORT, Fault, trace_of
 from parapet.transforms.text import counted
-
-DEAD_LETTERS = "dead_letters.jsonl"
 
 SHOWN = 3  # places in a message
 

@@ -75,7 +75,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 def align(
     originals: Mapping[str, Service], variants: Mapping[str, Mapping[str, Service]]
-) -> dict[str, dict[str, Service]]:
+) -> tuple[dict[str, dict[str, Service]], list[str]]:
     """Finds the service of each variant that stands for each original service, and checks that they compare.
 
     Args:
@@ -83,28 +83,33 @@ def align(
       variants: each variant's services, by their own names (``Hotels_13``).
 
     Returns:
-      Per original name, in the order given, each variant's service. A service that every variant lacks is left out:
-      compose leaves out what is short of answers.
+      Per original name, in the order of ``originals``, each variant's service. A service that every variant lacks is
+      left out: compose leaves out what is short of answers. Second, the services that the original lacks, sorted,
+      without the variant's suffix: the published variants cover all of SGD, and the original may be a part of it.
 
     Raises:
-      InputError: a service that only some variants have, one that stands for no original, or one with another
-        number of intents or slots.
+      InputError: a service that only some variants have, a variant with no service of the original, or a service with
+        another number of intents or slots.
     """
-    found: dict[str, dict[str, Service]] = {name: {} for name in originals}
+    aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
+    unknown: set[str] = set()
     for variant, services in variants.items():
         suffix = name_suffix(originals, services)
-        of = {name + suffix: name for name in originals}
+        original_names = {name + suffix: name for name in originals}
+        if original_names.keys().isdisjoint(services):
+            raise InputError(f"no service of variant {variant} stands for a service of the original")
         for name, service in services.items():
-            if name not in of:
-                raise InputError(f"service {name!r} of variant {variant} stands for no service of the original")
-            _check_positions(originals[of[name]], service, variant)
-            found[of[name]][variant] = service
-    for name, by_variant in found.items():
+            if name not in original_names:
+                unknown.add(name.removesuffix(suffix))
+                continue
+            _check_positions(originals[original_names[name]], service, variant)
+            aligned[original_names[name]][variant] = service
+    for name, by_variant in aligned.items():
         missing = [variant for variant in variants if variant not in by_variant]
         if missing and by_variant:
-            there = next(iter(by_variant))
-            raise InputError(f"service {name!r} is in variant {there}, but missing from variant {missing[0]}")
-    return {name: by_variant for name, by_variant in found.items() if by_variant}
+            present = next(iter(by_variant))
+            raise InputError(f"service {name!r} is in variant {present}, but missing from variant {missing[0]}")
+    return {name: by_variant for name, by_variant in aligned.items() if by_variant}, sorted(unknown)
 
 
 def name_suffix(originals: Iterable[str], names: Iterable[str]) -> str:

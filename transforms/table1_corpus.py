@@ -52,6 +52,7 @@ class Inputs(msgspec.Struct, frozen=True):
       split: of the services whose names are looked up among those of train.
       names: of train.
       left_out: the services that no variant has.
+      ignored: the services of the variants that the corpus lacks.
       tokenizer: of BLEU, by its name in sacrebleu.
     """
 
@@ -60,6 +61,7 @@ class Inputs(msgspec.Struct, frozen=True):
     split: str
     names: table1.Names
     left_out: list[str]
+    ignored: list[str]
     tokenizer: str = table1.TOKENIZER
 
     def about(self) -> dict[str, Any]:
@@ -106,10 +108,11 @@ def read_inputs(
     originals = {service.service_name: service for services in splits.values() for service in services}
     variants: dict[str, dict[str, Service]] = {}
     aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
+    ignored: list[str] = []
     if folder is not None:
         variants = read_variants(folder, alone)
         try:
-            aligned = table1.align(originals, variants)
+            aligned, ignored = table1.align(originals, variants)
         except InputError as error:
             raise InputError(error.reason, folder, "--variants") from None
     return Inputs(
@@ -118,6 +121,7 @@ def read_inputs(
         split=split,
         names=table1.names_of(train),
         left_out=[name for name in originals if name not in aligned],
+        ignored=ignored,
         tokenizer=tokenizer,
     )
 

@@ -29,7 +29,7 @@ from parapet.evaluation.dst.predictions import (
     predictions_in_memory,
     read_predictions,
 )
-from parapet.evaluation.dst.sets import Set, originals_of
+from parapet.evaluation.dst.sets import Set, originals_of, seen_variants
 from parapet.evaluation.sets import ORIGINAL, prediction_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services
@@ -81,7 +81,10 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
     seen = frozenset(_names(corpus, "train")) if "train" in corpus.splits else frozenset()
     services = {service.service_name: service for of in _schemas(corpus, split) for service in of.services}
     original = getattr(corpus, "original", None)
-    originals = originals_of(name, services, _names(original, split)) if isinstance(original, Corpus) else {}
+    originals = {}
+    if isinstance(original, Corpus):
+        originals = originals_of(name, services, _names(original, split))
+        seen = seen_variants(originals, _names(original, "train"))
     return References(Set(name, "other", services, seen), split, files, originals)
 
 

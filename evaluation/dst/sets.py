@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -146,19 +146,26 @@ def _read_set(
     remarks += corpus.problems
     here = schemas.get(split) or next(iter(schemas.values()))
     services = {service.service_name: service for service in here.services}
-    return Set(root.name, root.kind, services, _seen(root.name, root.kind, schemas, original, remarks)), {
+    return Set(root.name, root.kind, services, _seen(root, schemas, services, original, remarks)), {
         file.name: (file.path, file.size) for file in corpus.files
     }
 
 
 def _seen(
-    name: str, kind: Kind, schemas: Mapping[str, SplitSchemas], original: Set | None, remarks: list[str]
+    root: SetRoot,
+    schemas: Mapping[str, SplitSchemas],
+    services: Mapping[str, Service],
+    original: Set | None,
+    remarks: list[str],
 ) -> frozenset[str]:
+    if root.kind == "variant" and original is not None:
+        # Its train/schema.json may have services that the original's lacks, such as all of SGD-X.
+        return seen_variants(originals_of(root.name, services, original.services), original.seen)
     if "train" in schemas:
         return frozenset(service.service_name for service in schemas["train"].services)
-    if kind == "other" and original is not None:
+    if root.kind == "other" and original is not None:
         return original.seen  # it has the original's names
-    remarks.append(f"{name}: there is no train/schema.json, so all of its services count as unseen")
+    remarks.append(f"{root.name}: there is no train/schema.json, so all of its services count as unseen")
     return frozenset()
 
 
@@ -176,6 +183,11 @@ def originals_of(variant: str, services: Iterable[str], originals: Container[str
     suffix = variant.removeprefix("v")
     shortened = ((name, name.removesuffix(suffix)) for name in services)
     return {name: short if short in originals else name for name, short in shortened}
+
+
+def seen_variants(originals: Mapping[str, str], seen: Collection[str]) -> frozenset[str]:
+    """The services of a variant, in ``originals`` with the original's name of each, whose original is seen."""
+    return frozenset(name for name, original_name in originals.items() if original_name in seen)
 
 
 def _jobs(

@@ -155,6 +155,21 @@ def test_variants_and_their_sensitivity_are_the_commands(tmp_path: Path, variant
     assert parapet.schema_sensitivity(scores) == numbers["variants"]["table"][ALL]["schema_sensitivity"] > 0.05
 
 
+def test_a_variants_service_is_seen_if_its_original_is() -> None:
+    """The variants' train has the services of test, too, as the published variants have for a part of SGD."""
+    train, test = CORPUS.services("train"), CORPUS.services("test")
+    names = {service["service_name"] for service in test}
+    corpus = parapet.corpus_of(
+        {"test": DIALOGUES}, {"train": [one for one in train if one["service_name"] not in names], "test": test}
+    )
+    every = {service["service_name"]: service for service in [*train, *test]}
+    schema = [{**service, "service_name": f"{name}1"} for name, service in every.items()]
+    renamed = parapet.apply_variants(corpus, {"v1": {"train": schema, "test": schema}})["v1"]
+    metrics = parapet.score_states(renamed, Keywords()).metrics
+    assert "#SEEN_SERVICES" not in metrics
+    assert metrics["#UNSEEN_SERVICES"] == metrics[ALL]
+
+
 def test_the_original_is_in_no_sensitivity(scores) -> None:
     only = {name: of for name, of in scores.items() if name != "original"}
     assert parapet.schema_sensitivity(scores) == parapet.schema_sensitivity(only)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -132,3 +133,46 @@ def check_the_page(said: str) -> None:
     assert "rejected" not in found["genuine"]
     assert f"| {sum(int(found[label][0]) for label in spoilt):,} | 100 % |" in page
     assert f"| genuine | {int(found['genuine'][0]):,} | 0 % | {held} % | {100 - held:.1f} % |" in page
+
+
+def cut_out(source: Path, target: Path, services: set[str]) -> None:
+    """A split with some services, and the first five dialogues of each that have no other."""
+    target.mkdir(parents=True)
+    schema = [raw for raw in json.loads((source / "schema.json").read_bytes()) if raw["service_name"] in services]
+    (target / "schema.json").write_bytes(layout.schema_bytes(schema))
+    dialogues = [one for path in layout.dialogue_files(source, "") for one in json.loads(path.read_bytes())]
+    kept = [
+        dialogue
+        for service in sorted(services)
+        for dialogue in [one for one in dialogues if one["services"] == [service]][:5]
+    ]
+    (target / "dialogues_001.json").write_bytes(layout.dialogue_bytes(kept))
+
+
+def test_a_suite_on_four_services_with_all_published_variants(
+    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variants have 29 services more, and their train has two of the four, which the corpus has in test alone."""
+    services = {"Banks_2", "Buses_1", "Media_2", "RideSharing_1"}
+    monkeypatch.chdir(tmp_path)
+    cut_out(real_data / "sgd/train", tmp_path / "corpus/train", {"Restaurants_1"})
+    cut_out(real_data / "sgd/dev", tmp_path / "corpus/test", services)
+    for variant in layout.variant_roots(real_data / "sgd/sgd_x/data").values():
+        for split, name in (("train", "train"), ("dev", "test")):  # the published test split is not in the data
+            shutil.copytree(variant / split, tmp_path / "sgd_x" / variant.name / name)
+    (tmp_path / "four.toml").write_text(
+        '[corpus]\nsgd = "corpus"\n[variants]\npath = "sgd_x"\n[[sets]]\nperturbation = "typos"\n'
+        '[[systems]]\nname = "Keywords"\nmodel = "parapet.evaluation.dst.baseline:Keywords"\n'
+    )
+    assert main(["suite", "four.toml", "--output", "out", "--quiet"]) == 0
+    log = (tmp_path / "out/.suite/logs/statistics.log").read_text()
+    assert log.count("the variants have 29 services that the corpus lacks, ignored: Alarm_1, Banks_1, Buses_2,") == 1
+    statistics = json.loads((tmp_path / "out/statistics/statistics.json").read_bytes())
+    assert (statistics["services"], statistics["unseen_services"]) == (5, 4)
+    with (tmp_path / "out/table.csv").open(newline="", encoding="utf-8") as handle:
+        rows = list(csv.DictReader(handle))
+    groups = {(row["set"], row["group"]) for row in rows if row["metric"] == "joint_goal_accuracy"}
+    assert {group for _, group in groups} >= {"all", "unseen", *services}
+    assert not {name for name, group in groups if group == "seen"}, "a variant's service is seen if its original is"
+    sensitivity = {row["group"]: row["value"] for row in rows if row["metric"] == "schema_sensitivity"}
+    assert sensitivity["unseen"] == sensitivity["all"] != ""

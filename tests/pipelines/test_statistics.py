@@ -234,7 +234,7 @@ def test_a_broken_variant_is_named_with_its_file(corpus: Path, capfd: pytest.Cap
         (["--sgd", "{0}/nowhere"], "{0}/nowhere: --sgd: there is no such file or folder"),
         (["--sgd", "{0}/variants"], "no schema here"),
         (["--output", "{0}/variants"], "the same folder as --variants"),
-        (["--sgd", "{0}/variants/v2"], "stands for no service of the original"),
+        (["--sgd", "{0}/variants/v2"], "no service of variant v1 stands for a service of the original"),
         (["--split", "train"], "invalid choice: 'train'"),
         (["--varaints", "x"], "unknown flag --varaints: did you mean --variants?"),
     ],
@@ -243,6 +243,20 @@ def test_wrong_flags(corpus: Path, capfd: pytest.CaptureFixture[str], flags: lis
     assert run(corpus, *(flag.format(corpus) for flag in flags)) == 2
     assert message.format(corpus) in error_of(capfd)
     assert not (corpus / "out" / "run.json").exists()
+
+
+def test_services_that_the_corpus_lacks_are_ignored_with_one_note(
+    corpus: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The published variants have all services of SGD, whatever part of it the corpus is."""
+    write(corpus / "sgd", test=[HOTELS])
+    assert run(corpus, quiet=False) == 0
+    assert error_of(capfd).count("the variants have 1 service that the corpus lacks, ignored: Trains_1\n") == 1
+    for number, more in (("1", "now"), ("2", "today"), ("10", "eventually")):
+        write(corpus / "variants" / f"v{number}", test=[variant_of(HOTELS, number, more)])
+    assert run(corpus, out="cut", quiet=False) == 0
+    assert "ignored" not in error_of(capfd)
+    assert statistics_of(corpus / "out") == statistics_of(corpus / "cut")
 
 
 def test_nothing_unseen_or_no_train(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from parapet.pipelines.command import check_input
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, sample_root
-from parapet.schemas.published import check_published, command_of
+from parapet.schemas.published import DEAD_LETTERS, check_published, command_of
 from parapet.transforms import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
@@ -90,6 +90,7 @@ def reason_of(place: Path) -> str:
 
 SMALL = {"v1/test/schema.json": b"[1]", "v2/test/schema.json": b"[2]", "review.csv": b"a,b\n"}
 OTHERS = {"v1/test/schema.json": b"[7]", "v3/test/schema.json": b"[8]", "review.csv": b"a,c\n"}
+SMALL[DEAD_LETTERS] = OTHERS[DEAD_LETTERS] = b""
 
 
 @pytest.mark.parametrize("before", [None, SMALL], ids=["new", "rerun"])
@@ -274,6 +275,44 @@ def test_what_is_missing_is_named(output: Path) -> None:
     (output / "v3/dev/schema.json").unlink()
     refused(output, "v3/dev/schema.json: is not there, though 'parapet compose' wrote it")
     assert check_published(output / "v2") is not None
+
+
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``cp -r`` without hidden files copies of a composition that is being published."""
+    output = tmp_path_factory.mktemp("unfinished") / "out"
+    assert main(["compose", "--allow_partial", "--quiet", "--output", str(output)]) == 0
+    (output / "run.json").unlink()
+    shutil.rmtree(output / "v5")
+    return output
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("statistics", "--variants", ""),
+        ("rewrite", "--variants", ""),
+        ("augment", "--oracle", ""),
+        ("rewrite", "--variants", "v1"),
+        ("statistics", "--sgd", "v1/test"),
+        ("perturb", "typos", "--sgd", "v1/test/schema.json"),
+    ],
+    ids=" ".join,
+)
+def test_an_unfinished_output_is_refused_by_every_command(
+    unfinished: Path, tmp_path: Path, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    *command, below = flags
+    assert main([*command, str(unfinished / below), "--output", str(tmp_path / "new")]) == 2
+    assert f"{unfinished}: has dead_letters.jsonl and no run.json" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_of_the_users_in_an_unfinished_output_is_taken(unfinished: Path, tmp_path: Path) -> None:
+    assert check_published(unfinished / "review.csv") is None
+    shutil.copytree(unfinished, tmp_path / "kept")
+    (tmp_path / "kept" / DEAD_LETTERS).unlink()
+    assert check_published(tmp_path / "kept") is None, "as the message has it"
 
 
 @pytest.mark.parametrize("name", ["v4/test/schema.json", "v1/train/schema.json", "v1/test/dialogues_001.json"])

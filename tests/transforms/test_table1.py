@@ -237,21 +237,27 @@ def test_align_by_the_suffix_that_fits_most() -> None:
     # Hotels_11 is variant 1 of Hotels_1 and the name of another service.
     originals = {name: Service(name, "", [], []) for name in ("Hotels_1", "Hotels_11", "Banks_1")}
     variant = {name + "1": Service(name + "1", "", [], []) for name in originals}
-    aligned = table1.align(originals, {"v1": variant})
+    aligned, _ = table1.align(originals, {"v1": variant})
     assert {name: found["v1"].service_name for name, found in aligned.items()} == {
         "Hotels_1": "Hotels_11",
         "Hotels_11": "Hotels_111",
         "Banks_1": "Banks_11",
     }
     back_translated = {name + "_de": Service(name + "_de", "", [], []) for name in originals}
-    assert table1.align(originals, {"de": back_translated})["Hotels_1"]["de"].service_name == "Hotels_1_de"
-    assert table1.align(originals, {"same": originals})["Banks_1"]["same"] is originals["Banks_1"]
+    assert table1.align(originals, {"de": back_translated})[0]["Hotels_1"]["de"].service_name == "Hotels_1_de"
+    assert table1.align(originals, {"same": originals})[0]["Banks_1"]["same"] is originals["Banks_1"]
 
 
 def test_align_leaves_out_what_no_variant_has() -> None:
     originals = {"Hotels_1": HOTELS, "Banks_1": BANKS}
-    aligned = table1.align(originals, {"v1": {"Hotels_11": renamed(HOTELS, "1", V1)}})
-    assert list(aligned) == ["Hotels_1"]
+    aligned, unknown = table1.align(originals, {"v1": {"Hotels_11": renamed(HOTELS, "1", V1)}})
+    assert (list(aligned), unknown) == (["Hotels_1"], [])
+
+
+def test_align_names_the_services_that_the_original_lacks() -> None:
+    variants = {f"v{k}": {f"Hotels_1{k}": HOTELS, f"Trains_2{k}": BANKS, f"Buses_1{k}": BANKS} for k in (1, 2)}
+    aligned, unknown = table1.align({"Hotels_1": HOTELS}, variants)
+    assert (list(aligned), unknown) == (["Hotels_1"], ["Buses_1", "Trains_2"])
 
 
 def test_align_refuses_what_does_not_match() -> None:
@@ -259,8 +265,8 @@ def test_align_refuses_what_does_not_match() -> None:
     both = {"Hotels_11": HOTELS, "Banks_11": BANKS}
     with pytest.raises(InputError, match="service 'Banks_1' is in variant v1, but missing from variant v2"):
         table1.align(originals, {"v1": both, "v2": {"Hotels_12": HOTELS}})
-    with pytest.raises(InputError, match="'Trains_11' of variant v1 stands for no service"):
-        table1.align(originals, {"v1": {**both, "Trains_11": BANKS}})
+    with pytest.raises(InputError, match="no service of variant v2 stands for a service of the original"):
+        table1.align(originals, {"v1": both, "v2": {"Trains_12": BANKS}})
     short = renamed(BANKS, "1", {})
     short.slots.clear()
     with pytest.raises(InputError, match=r"'Banks_11' of variant v1 and its original 'Banks_1' .* slots: 0 and 1"):
