@@ -171,8 +171,13 @@ def read_config(path: str | Path) -> ReleaseConfig:
     place = as_path(path)
     if not place.is_file():
         raise InputError("there is no such file; docs/release.md shows one", path)
+    return parse_config(read_text(place), path)
+
+
+def parse_config(text: str, path: str | Path) -> ReleaseConfig:
+    """Parses and checks the text of ``release.toml``. Raises InputError with the place and the reason."""
     try:
-        raw = tomllib.loads(read_text(place))
+        raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", path) from None
     try:

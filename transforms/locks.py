@@ -40,6 +40,11 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
+def close_in_forks(descriptor: int) -> None:
+    """Lets forked processes go of a lock, so that it ends with the process that has it."""
+    _descriptors.add(descriptor)
+
+
 @contextmanager
 def writing(folder: str) -> Iterator[None]:
     """Keeps others from writing to a local folder, or reading it, while the block runs; makes it where it is missing.
@@ -144,12 +149,12 @@ def _lock(descriptor: int, folder: str, operation: int) -> None:
     try:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise InputError(f"{_holder(descriptor)}: wait until it ends", folder) from None
+        raise InputError(f"{holder(descriptor)}: wait until it ends", folder) from None
     except OSError as error:  # not every file system has locks
         logging.debug("%s: no lock: %s", folder, error)
 
 
-def _holder(descriptor: int) -> str:
+def holder(descriptor: int) -> str:
     """Who has a lock, as far as the kernel says."""
     with suppress(OSError, ValueError):
         inode = os.fstat(descriptor).st_ino

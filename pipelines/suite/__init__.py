@@ -181,13 +181,13 @@ def act(config: Config) -> int:
 
 def _stale(suite: SuiteFile, graph: Graph, state: State, names: Sequence[str]) -> list[str]:
     """The steps that must run, as far as can be said before any runs: those that have changed, and all after them."""
-    stale: list[str] = []
+    stale: dict[str, None] = {}
     for name in names:
         step = graph.steps[name]
-        after_stale = any(need in stale for need in graph.needs[name])
+        after_stale = not graph.needs[name].isdisjoint(stale)
         if after_stale or not state.is_current(step, state.fingerprint(step, suite.folder)):
-            stale.append(name)
-    return stale
+            stale[name] = None
+    return list(stale)
 
 
 def _run_steps(config: Config, plan: Plan) -> dict[str, Outcome]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from parapet.pipelines.suite.references import entry_of, owner, references
 from parapet.pipelines.suite.release import release_files
-from parapet.pipelines.suite.steps import COMPARISON, Graph, LeftOut, ScoredSet, Step, without
+from parapet.pipelines.suite.steps import COMPARISON, RESULTS, Graph, LeftOut, ScoredSet, Step, without
 from parapet.pipelines.suite.suite_file import HEADS, NAME, SAMPLE, TASKS, Options, SuiteFile, Value, unknown_key
 from parapet.schemas.errors import InputError
 
@@ -73,6 +73,7 @@ class _Builder:
         self.suite, self.sets_of, self.lacks, self.skipped = suite, sets_of, lacks, skipped
         self.steps: dict[str, Step] = {}
         self.sets: list[ScoredSet] = []
+        self.set_names: set[str] = set()
         self.systems: dict[str, list[str]] = {}  # to the steps that score it
         self.system_places: dict[str, str] = {}
         self.left_out: list[LeftOut] = []
@@ -145,11 +146,12 @@ class _Builder:
     def _add_set(self, scored: ScoredSet, place: str) -> None:
         if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):
             raise self.suite.error(f"{scored.name!r} is the name of the original or of a variant", f"{place}.name")
-        if scored.name in [one.name for one in self.sets]:
+        if scored.name in self.set_names:
             raise self.suite.error(
                 f"there is a set {scored.name!r} already: give this one another name", f"{place}.name"
             )
         self.sets.append(scored)
+        self.set_names.add(scored.name)
 
     def step(self, entry: Mapping[str, Any], place: str) -> None:
         options = dict(entry)
@@ -275,7 +277,7 @@ class _Builder:
 
         A system is scored on the sets that are there, and a comparison is of the systems that are there.
         """
-        while any(map(self._dropped, list(self.steps.values()))):
+        while sum(map(self._dropped, list(self.steps.values()))):
             pass
 
     def _dropped(self, step: Step) -> bool:
@@ -408,6 +410,8 @@ class _Builder:
                 raise self.suite.error(
                     f"{part!r} cannot be a name: letters, digits, '_', '-', '+' and '.'", f"{place}.name"
                 )
+        if name.partition("/")[0] in RESULTS:
+            raise self.suite.error(f"{name!r} is a file of the suite itself: give it another name", f"{place}.name")
         options = {key: self._expanded(value) for key, value in options.items()}
         if name in self.steps:
             raise self.suite.error(f"there is a step {name!r} already: give this one another name", f"{place}.name")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from parapet.pipelines.suite.suite_file import SAMPLE, TASKS, Value
@@ -27,10 +27,11 @@ def _in_full(reference: str) -> str:
     return f"{kind}/{name}/dst" + (f"/{below}" if below else "")
 
 
-def owner(reference: str, steps: Iterable[str]) -> str | None:
+def owner(reference: str, steps: Collection[str]) -> str | None:
     """The step that writes what ``@reference`` names: ``sets/typos`` of ``sets/typos/typos``."""
-    found = [name for name in steps if is_below(_in_full(reference), name) or is_below(reference, name)]
-    return max(found, key=len) if found else None
+    parts = [path.split("/") for path in (_in_full(reference), reference)]
+    prefixes = ["/".join(words[:n]) for words in parts for n in range(1, len(words) + 1)]
+    return max((name for name in prefixes if name in steps), key=len, default=None)
 
 
 def references(value: object) -> Iterator[str]:

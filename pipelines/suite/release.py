@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.suite.references import place_of
 from parapet.pipelines.suite.suite_file import SAMPLE
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_config import NO_LICENCE
+from parapet.schemas.release_config import NO_LICENCE, parse_config
 
 if TYPE_CHECKING:
     from parapet.pipelines.suite.suite_file import SuiteFile
@@ -33,7 +33,7 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
       steps: of the suite; the audit of compose and the statistics are released, too.
 
     Raises:
-      InputError: ``[release]`` has no name or no version.
+      InputError: ``[release]`` has no name or no version, or something that ``release.toml`` cannot have.
     """
     given = dict(suite.release or {})
     for key in ("name", "version"):
@@ -64,7 +64,12 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
             raise suite.error("expected tables with a path", f"release.{key}")
         if entries:
             given[key] = [{**entry, "path": _from_release(suite, entry["path"])} for entry in entries]
-    return {"release.toml": "\n".join(_toml(given)) + "\n", **files}
+    text = "\n".join(_toml(given)) + "\n"
+    try:
+        parse_config(text, suite.path)
+    except InputError as error:
+        raise suite.error(error.reason, f"release.{error.where}") from None
+    return {"release.toml": text, **files}
 
 
 def _from_release(suite: SuiteFile, path: str) -> str:

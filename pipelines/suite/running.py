@@ -32,12 +32,13 @@ from parapet.pipelines.progress import Display
 from parapet.pipelines.suite.options import command_line
 from parapet.pipelines.suite.state import FOLDER, State, write
 from parapet.pipelines.suite.steps import Graph, Step, without
-from parapet.transforms.locks import writing
+from parapet.transforms.locks import close_in_forks, holder, writing
 from parapet.transforms.text import counted
 
 _PRELOADED = ["parapet.pipelines.suite.preloaded"]
 _POLL = 0.25  # seconds between looks at what runs
 _WARNINGS = 2  # of a step that are shown; its log has all
+_LONG = 2.0  # seconds after which it is said for whom the suite waits
 _PATIENCE = 10.0  # seconds that steps have to end after Ctrl-C
 
 DONE, UNCHANGED, FAILED, BLOCKED, STOPPED = "done", "unchanged", "failed", "blocked", "stopped"
@@ -139,9 +140,22 @@ def locked(output: Path) -> Iterator[None]:
     with writing(str(output)):
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "steps.lock").open("w") as steps:
-            fcntl.flock(steps, fcntl.LOCK_EX)  # steps of a suite that was killed end within a moment
-            fcntl.flock(steps, fcntl.LOCK_UN)
+            _wait_for(steps.fileno())  # steps of a suite that was killed end within a moment
         yield
+
+
+def _wait_for(lock: int) -> None:
+    """Waits until nobody has a lock; says who has it where that takes long."""
+    begun, is_reported = time.monotonic(), False
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if not is_reported and time.monotonic() - begun > _LONG:
+                is_reported = True
+                logging.warning("waiting for a step of an earlier suite: the folder %s", holder(lock))
+            time.sleep(0.1)
 
 
 def warm_up() -> None:
@@ -190,7 +204,8 @@ class Runner:
 
     def run(self, names: Sequence[str]) -> dict[str, Outcome]:
         """Runs steps, each once those that it needs are done. Gives what became of each."""
-        todo = [name for name in self.graph.steps if name in set(names)]
+        wanted = set(names)
+        todo = [name for name in self.graph.steps if name in wanted]
         try:
             while todo or self._running:
                 todo = self._start(todo)
@@ -269,12 +284,25 @@ class Runner:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
         warnings = tuple(line.removeprefix("warning: ") for line in lines if line.startswith("warning: "))
         seconds = time.monotonic() - running.begun
-        if running.process.exitcode == 0:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(running.process.pid or 0, signal.SIGKILL)  # what it has started ends with it
+        if running.process.exitcode == 0 and (reason := self._not_whole(running)):
+            self._end(running.step, Outcome(FAILED, reason, warnings, seconds))
+        elif running.process.exitcode == 0:
             used = running.used[-1] if running.used else Usage(0.0, 0.0)
             self.state.finished(running.step, seconds, used.cpu, used.memory + sum(running.peaks.values()))
             self._end(running.step, Outcome(DONE, "", warnings, seconds))
         else:
             self._end(running.step, Outcome(FAILED, _reason(lines, running.process.exitcode), warnings, seconds))
+
+    def _not_whole(self, running: _Running) -> str:
+        """Why a step that ended with status 0 is not done; empty where it is."""
+        if not running.used:  # the last thing that a step reports
+            return "its process was ended by code that it ran, such as os._exit()"
+        folder = self.state.output / running.step.name
+        if not any((folder / name).is_file() for name in ("run.json", "latest.json")):
+            return f"it has not written {folder / 'run.json'}"
+        return ""
 
     def _end(self, step: Step, outcome: Outcome) -> None:
         self.outcomes[step.name] = outcome
@@ -320,11 +348,13 @@ def _chains(graph: Graph, seconds: Mapping[str, float | None]) -> dict[str, floa
     What nobody knows, such as trainings, is taken to be as long as the longest of the others.
     """
     length: dict[str, float] = {}
+    waiting: dict[str, float] = {}  # the longest chain after each
     longest = max((known for known in seconds.values() if known is not None), default=1.0)
     for name in reversed(graph.steps):
-        waiting = [length[other] for other, needs in graph.needs.items() if name in needs and other in length]
         own = seconds.get(name, 1.0)
-        length[name] = (longest if own is None else own) + max(waiting, default=0.0)
+        length[name] = (longest if own is None else own) + waiting.get(name, 0.0)
+        for need in graph.needs[name]:
+            waiting[need] = max(waiting.get(need, 0.0), length[name])
     return length
 
 
@@ -353,6 +383,7 @@ def _run_step(
     threading.Thread(target=_end_with_suite, args=(alive,), daemon=True).start()
     held: IO[str] = open(lock, "w")  # noqa: SIM115 (held until the process ends)
     fcntl.flock(held, fcntl.LOCK_SH)
+    close_in_forks(held.fileno())  # what the user's code forks may outlive the step
     with open(log, "w", encoding="utf-8") as handle:
         os.dup2(handle.fileno(), 1)
         os.dup2(handle.fileno(), 2)

@@ -6,6 +6,7 @@ or where its output is not what it wrote. A file is hashed once: if its size and
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -100,14 +101,21 @@ class State:
           folder: where relative paths start.
         """
         own = {str(self.output / path) for path in step.files}
-        inputs = {
-            place: self.hash_of(Path(place))
-            for place in sorted(_places(step.options, folder, self.output))
-            if place not in own
-        }
-        known = [self._code, step.name, step.command, _portable(step.options), step.files, sorted(inputs.values())]
+
+        def described(value: object) -> object:
+            """A value with the content of what it names. The place of an input outside does not count."""
+            if isinstance(value, Mapping):
+                return {key: described(item) for key, item in value.items()}
+            if isinstance(value, list | tuple):
+                return [described(item) for item in value]
+            if not isinstance(value, str):
+                return value
+            places = [place for place in _places(value, folder, self.output) if place not in own]
+            return [os.path.basename(value) if os.path.isabs(value) else value, *map(self.hash_of, map(Path, places))]
+
+        known = [self._code, step.name, step.command, described(step.options), step.files]
         if ":" in str(step.options.get("model", "")):
-            known.append(_module_hash(str(step.options["model"])))
+            known.append(source_hash(str(step.options["model"]), folder))
         if step.pipeline in ("compose", "compose_variations"):
             known.append(_worker_key())
         return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
@@ -157,7 +165,7 @@ class State:
         """The hash of a file's content, or of a folder's file names and contents; of what is not there, "missing"."""
         if path.is_dir():
             digest = hashlib.sha256()
-            for file in sorted(_files(path)):
+            for file in sorted(_files(str(path))):
                 digest.update(
                     f"{os.path.relpath(file, path)}\0{self._hash_of_file(file)}\0".encode("utf-8", "surrogateescape")
                 )
@@ -206,7 +214,7 @@ def _read(path: Path, kind: Any) -> Any:
 def _code() -> str:
     """Parapet's code, that of plug-ins, and what they run on."""
     others = [
-        [plugin.name, plugin.version, _module_hash(plugin.target)]
+        [plugin.name, plugin.version, source_hash(plugin.target)]
         for group in plugins.GROUPS
         for plugin in plugins.installed(group)
         if not plugin.built_in
@@ -223,17 +231,67 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _module_hash(target: str) -> str:
-    """The hash of the file of ``MODULE:NAME``; empty where there is none. Only the packages it is in are imported."""
-    module = target.partition(":")[0]
-    if not all(part.isidentifier() for part in module.split(".")):
-        return ""
-    try:
-        spec = find_spec(module)
-    except (ImportError, ValueError):
-        return ""
-    origin = Path(spec.origin) if spec is not None and spec.origin else None
-    return hashlib.sha256(origin.read_bytes()).hexdigest() if origin is not None and origin.is_file() else ""
+def source_hash(target: str, folder: Path = Path()) -> str:
+    """The hash of the user's code behind ``FILE.py:NAME`` or ``MODULE:NAME``; empty where there is none.
+
+    It covers the module and the modules that it imports from its own folder, or from its own package where it is
+    installed. Modules that are named only while the code runs, and files that it reads, are not covered.
+    """
+    place = target.rpartition(":")[0]
+    if place.endswith(".py"):
+        first = folder / place
+        root, prefix = first.parent, ""
+    else:
+        if not all(part.isidentifier() for part in place.split(".")):
+            return ""
+        try:
+            spec = find_spec(place)
+        except (ImportError, ValueError):
+            return ""
+        if spec is None or not spec.origin:
+            return ""
+        first = Path(spec.origin)
+        above = len(place.split(".")) - (first.name != "__init__.py")
+        root = first.parents[above]
+        prefix = place.partition(".")[0] if root.name in ("site-packages", "dist-packages") else ""
+    digest = hashlib.sha256()
+    for file in sorted(_imported_files(first, root, prefix)):
+        digest.update(f"{file.relative_to(root)}\0".encode("utf-8", "surrogateescape") + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _imported_files(first: Path, root: Path, prefix: str) -> set[Path]:
+    """A module's file, and those below ``root`` that it imports, directly or not; with a prefix only that package's."""
+    files, waiting = set[Path](), [first]
+    while waiting:
+        file = waiting.pop()
+        if file in files or not file.is_file():
+            continue
+        files.add(file)
+        try:
+            tree = ast.parse(file.read_bytes())
+        except (SyntaxError, ValueError):
+            continue  # the step will say so
+        for node in ast.walk(tree):
+            for name in _imported_names(node, file.parent.relative_to(root).parts):
+                parts = name.split(".")
+                if prefix in ("", parts[0]):
+                    for i in range(1, len(parts) + 1):
+                        module = root.joinpath(*parts[:i])
+                        waiting += [module.with_suffix(".py"), module / "__init__.py"]
+    return files
+
+
+def _imported_names(node: ast.AST, package: Sequence[str]) -> Iterator[str]:
+    """The full names that an import statement may mean as modules."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = [*package[: len(package) - node.level + 1]] if node.level else []
+        base += [node.module] if node.module else []
+        yield from (".".join([*base, alias.name]) for alias in node.names if alias.name != "*")
+        if base:
+            yield ".".join(base)
 
 
 def _worker_key() -> str:
@@ -243,34 +301,25 @@ def _worker_key() -> str:
     return hashlib.sha256(load_worker_key()).hexdigest()
 
 
-def _portable(value: object) -> object:
-    """Options without the places of inputs outside: their content counts, wherever they are."""
-    if isinstance(value, Mapping):
-        return {key: _portable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_portable(item) for item in value]
-    return os.path.basename(value) if isinstance(value, str) and os.path.isabs(value) else value
+def _places(value: str, folder: Path, output: Path) -> Iterator[str]:
+    """The files and folders that an option names: as a whole, after ``NAME=``, before ``:NAME``, or by ``@STEP``."""
+    if not value or "\0" in value:
+        return
+    for reference in references(value):
+        yield place_of(reference, output)
+    for text in dict.fromkeys([value, value.partition("=")[2], value.rpartition(":")[0], *value.split(",")]):
+        if text and not text.startswith("@") and len(text) < 4096 and os.path.exists(folder / text):
+            yield str(folder / text)
 
 
-def _places(value: object, folder: Path, output: Path) -> Iterator[str]:
-    """The files and folders that options name: as a whole, after ``NAME=``, before ``:NAME``, or by ``@STEP``."""
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from _places(item, folder, output)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _places(item, folder, output)
-    elif isinstance(value, str) and value and "\0" not in value:
-        for reference in references(value):
-            yield place_of(reference, output)
-        for text in {value, value.partition("=")[2], value.rpartition(":")[0], *value.split(",")}:
-            if text and not text.startswith("@") and len(text) < 4096 and os.path.exists(folder / text):
-                yield str(folder / text)
-
-
-def _files(folder: Path) -> Iterator[str]:
-    """All files below a folder, but for those of a run that was broken off."""
-    for root, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in ("__pycache__", ".incomplete", FOLDER)]
-        for name in names:
-            yield os.path.join(root, name)
+def _files(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """All files below a folder, through links too, but for those of a run that was broken off."""
+    real = os.path.realpath(folder)
+    if real in above:  # a link to a folder that it is in
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir():
+                yield entry.path
+            elif entry.name not in ("__pycache__", ".incomplete", FOLDER):
+                yield from _files(entry.path, (*above, real))

@@ -11,6 +11,11 @@ from parapet.pipelines.suite.suite_file import Options
 from parapet.transforms.text import counted
 
 COMPARISON = "comparison"
+# The files of a suite beside the folders of its steps, which no step may have as its name.
+RESULTS = (
+    *("run.json", "index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"),
+    *("release.toml", "release_licence.txt"),
+)
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

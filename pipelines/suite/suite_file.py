@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -387,8 +388,9 @@ def _check(suite: SuiteFile) -> None:
         raise suite.error("a split appears twice", "corpus.splits")
     if not suite.seeds:
         raise suite.error("give at least one seed", "seeds")
+    counts = Counter(suite.seeds)
     for seed in suite.seeds:
-        if not NAME.fullmatch(seed) or suite.seeds.count(seed) > 1:
+        if not NAME.fullmatch(seed) or counts[seed] > 1:
             reason = "appears twice" if NAME.fullmatch(seed) else "cannot be part of a name: letters and digits"
             raise suite.error(f"{seed!r} {reason}", "seeds")
     for name in suite.inputs:

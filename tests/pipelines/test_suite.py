@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import fcntl
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from parapet.pipelines.suite.options import command_line, lacks, sets_of
 from parapet.pipelines.suite.page import _beside, _Ours, _over_seeds, _pointed
 from parapet.pipelines.suite.references import owner
 from parapet.pipelines.suite.state import FOLDER, State
-from parapet.pipelines.suite.steps import Graph, without
+from parapet.pipelines.suite.steps import RESULTS, Graph, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -396,6 +397,168 @@ def test_what_has_changed_is_made_again(
     assert "would run" in capsys.readouterr().out
     assert run(folder) == 0
     assert f"{again} step{'s' * (again > 1)} run, {4 - again} unchanged" in capsys.readouterr().out
+
+
+def runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
+    """How many steps a run of the suite makes."""
+    capsys.readouterr()
+    assert run(folder) == 0
+    return int(capsys.readouterr().out.rsplit(" step", 1)[0].split()[-1])
+
+
+TWO_SETS = """
+[corpus]
+sgd = "corpus"
+[[sets]]
+path = "first"
+[[sets]]
+path = "second"
+[[systems]]
+name = "ours"
+model = "tracker.py:Keywords"
+"""
+
+
+def test_inputs_that_change_places_are_scored_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "small.toml").write_text(TWO_SETS, encoding="utf-8")
+    (folder / "tracker.py").write_text("from parapet.evaluation.dst.baseline import Keywords\n", encoding="utf-8")
+    for name in ("first", "second"):
+        shutil.copytree(folder / "corpus", folder / name)
+    path = folder / "first/test/dialogues_001.json"
+    dialogues = json.loads(path.read_text(encoding="utf-8"))
+    for dialogue in dialogues[::2]:
+        for turn in dialogue["turns"]:
+            for frame in turn["frames"]:
+                frame["slots"], turn["utterance"] = [], "Hello."
+    path.write_text(json.dumps(dialogues), encoding="utf-8")
+    assert runs(folder, capsys) == 2
+    before = (folder / "out/table.csv").read_text(encoding="utf-8")
+    for old, new in (("first", "other"), ("second", "first"), ("other", "second")):
+        (folder / old).rename(folder / new)
+    assert runs(folder, capsys) == 2
+    after = (folder / "out/table.csv").read_text(encoding="utf-8")
+    renamed = before.replace(",first,", ",other,").replace(",second,", ",first,").replace(",other,", ",second,")
+    assert sorted(after.splitlines()) == sorted(renamed.splitlines()) != sorted(before.splitlines())
+
+
+def test_what_a_model_imports_from_its_folder_is_part_of_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "small.toml").write_text(TWO_SETS.replace('[[sets]]\npath = "first"\n', ""), encoding="utf-8")
+    shutil.copytree(folder / "corpus", folder / "second")
+    (folder / "helpers").mkdir()
+    (folder / "tracker.py").write_text("from helpers.base import Keywords\n", encoding="utf-8")
+    (folder / "helpers/__init__.py").write_text("", encoding="utf-8")
+    (folder / "helpers/base.py").write_text("from .deep import Keywords\n", encoding="utf-8")
+    deep = folder / "helpers/deep.py"
+    deep.write_text("from parapet.evaluation.dst.baseline import Keywords\n", encoding="utf-8")
+    (folder / "unused.py").write_text("", encoding="utf-8")
+    assert runs(folder, capsys) == 2
+    (folder / "unused.py").write_text("x = 1\n", encoding="utf-8")
+    assert runs(folder, capsys) == 0
+    deep.write_text(deep.read_text(encoding="utf-8") + "Keywords.x = 1\n", encoding="utf-8")
+    assert runs(folder, capsys) == 2
+
+
+def test_links_in_a_corpus_are_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "corpus/test").rename(folder / "elsewhere")
+    (folder / "corpus/test").symlink_to(folder / "elsewhere")
+    (folder / "elsewhere/above").symlink_to(folder)  # a circle
+    assert run(folder, "--only", "sets/typos") == 0
+    path = folder / "elsewhere/dialogues_001.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))[:-1]), encoding="utf-8")
+    assert run(folder, "--only", "sets/typos") == 0
+    assert "1 step run, 0 unchanged" in capsys.readouterr().out
+
+
+LEAVING = """
+import os, time
+from parapet.evaluation.dst.baseline import Keywords
+class Leaving(Keywords):
+    def predict(self, batch):
+        {}
+        return super().predict(batch)
+"""
+
+
+def leaving(folder: Path, line: str, *flags: str) -> int:
+    (folder / "small.toml").write_text('[[systems]]\nname = "ours"\nmodel = "tracker.py:Leaving"\n', encoding="utf-8")
+    (folder / "tracker.py").write_text(LEAVING.format(line), encoding="utf-8")
+    return run(folder, *flags)
+
+
+def test_a_step_that_leaves_without_a_result_is_not_done(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert leaving(folder, "os._exit(0)") == 1
+        assert "scores/ours/dst failed: its process was ended by code that it ran" in capsys.readouterr().err
+    assert leaving(folder, "os.chdir('/')") == 0
+    assert (folder / "out/scores/ours/dst/run.json").is_file()
+
+
+def test_what_a_model_forks_keeps_no_lock(folder: Path) -> None:
+    fork = "pid = os.fork(); pid or (os.setsid(), time.sleep(600)); open('pid', 'w').write(str(pid))"
+    assert leaving(folder, fork) == 0
+    child = int((folder / "pid").read_text())
+    try:
+        with ThreadPoolExecutor(1) as others:
+            assert others.submit(leaving, folder, "pass", "--quiet").result(60) == 0
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from parapet.pipelines.suite.running import locked
+
+    (tmp_path / FOLDER).mkdir()
+    held = (tmp_path / FOLDER / "steps.lock").open("w")
+    fcntl.flock(held, fcntl.LOCK_EX)
+
+    def enter() -> None:
+        with locked(tmp_path):
+            pass
+
+    with ThreadPoolExecutor(1) as others:
+        waiting = others.submit(enter)
+        while not caplog.messages and not waiting.done():
+            time.sleep(0.05)
+        held.close()
+        waiting.result(10)
+    assert f"(process {os.getpid()}" in caplog.text
+
+
+def test_a_step_cannot_have_the_name_of_a_result(folder: Path, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {path.name for path in (made / "out").iterdir() if path.is_file()}
+    assert files <= set(RESULTS)
+    text = (folder / "small.toml").read_text(encoding="utf-8")
+    for name in ("index.html", "run.json"):
+        (folder / "small.toml").write_text(f'[[steps]]\npipeline = "few_shot"\nname = "{name}"\n{text}', "utf-8")
+        for flags in ([], ["--dry_run"]):
+            assert run(folder, *flags) == 2
+            assert f"steps[0].name: '{name}' is a file of the suite itself" in capsys.readouterr().err
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(("key", "value"), [("name", "../../evil"), ("version", "1"), ("nmae", "x")])
+def test_a_release_that_cannot_be_is_refused_before_anything_runs(
+    key: str, value: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = {"name": "mine", "version": "1.0.0"} | {key: value}
+    append_to(folder, "[release]\n" + "".join(f'{key} = "{value}"\n' for key, value in release.items()))
+    for flags in ([], ["--dry_run"]):
+        assert run(folder, *flags) == 2
+        assert f"{folder / 'small.toml'}: release" in capsys.readouterr().err
+    assert not (folder / "out").exists()
+
+
+def test_twenty_thousand_seeds_make_a_graph_in_seconds(folder: Path) -> None:
+    """Doubling the seeds doubles the work: owner() and the graph look at no other step."""
+    seconds = []
+    for n in (2_000, 8_000):
+        seeds = f"seeds = {list(range(n))}"
+        text = '[[systems]]\nname = "m-{seed}"\nmodel = "keywords"\n[[sets]]\npath = "@sample"\nname = "s-{seed}"\n'
+        (folder / "many.toml").write_text(f"{seeds}\n{text}", encoding="utf-8")
+        begun = time.process_time()
+        graph_of(folder / "many.toml")
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 10 * seconds[0]
 
 
 def test_a_failed_step_leaves_the_others_done(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
