@@ -437,7 +437,7 @@ def test_inputs_that_change_places_are_scored_again(folder: Path, capsys: pytest
         (folder / old).rename(folder / new)
     assert runs(folder, capsys) == 2
     after = (folder / "out/table.csv").read_text(encoding="utf-8")
-    renamed = before.replace(",first,", ",other,").replace(",second,", ",first,").replace(",other,", ",second,")
+    renamed = before.replace('"first"', '"other"').replace('"second"', '"first"').replace('"other"', '"second"')
     assert sorted(after.splitlines()) == sorted(renamed.splitlines()) != sorted(before.splitlines())
 
 
@@ -455,7 +455,7 @@ def test_what_a_model_imports_from_its_folder_is_part_of_it(folder: Path, capsys
     (folder / "unused.py").write_text("x = 1\n", encoding="utf-8")
     assert runs(folder, capsys) == 0
     deep.write_text(deep.read_text(encoding="utf-8") + "Keywords.x = 1\n", encoding="utf-8")
-    assert runs(folder, capsys) == 2
+    assert runs(folder, capsys) == 1
 
 
 def test_links_in_a_corpus_are_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -549,11 +549,11 @@ def test_a_release_that_cannot_be_is_refused_before_anything_runs(
 
 
 def test_twenty_thousand_seeds_make_a_graph_in_seconds(folder: Path) -> None:
-    """Doubling the seeds doubles the work: owner() and the graph look at no other step."""
+    """Four times the seeds take about four times as long: no step is compared with all others."""
     seconds = []
     for n in (2_000, 8_000):
         seeds = f"seeds = {list(range(n))}"
-        text = '[[systems]]\nname = "m-{seed}"\nmodel = "keywords"\n[[sets]]\npath = "@sample"\nname = "s-{seed}"\n'
+        text = '[[systems]]\nname = "m-{seed}"\nmodel = "keywords"\n[[sets]]\npath = "@sample"\n'
         (folder / "many.toml").write_text(f"{seeds}\n{text}", encoding="utf-8")
         begun = time.process_time()
         graph_of(folder / "many.toml")
