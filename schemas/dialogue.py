@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.schemas import limits
-from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
+from parapet.schemas.errors import InputError, reason_and_place, storable, surrogate_in
 from parapet.schemas.json_text import parse_json
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_whole
@@ -128,6 +128,30 @@ def typed(raw: Any) -> Dialogue:
     return dialogue
 
 
+def repeated_id(dialogue_id: str, position: int, first: dict[str, int]) -> str:
+    """Why a dialogue cannot be used whose id an earlier dialogue of its file has; ``""`` where none has it.
+
+    Predictions, rows and random draws are matched to dialogues by id, so two dialogues with one id would share them.
+
+    Args:
+      dialogue_id: its id.
+      position: its position in the file, from 0.
+      first: the position of each id of the file so far; the id is added.
+    """
+    earlier = first.setdefault(dialogue_id, position)
+    if earlier == position:
+        return ""
+    return f"duplicate_id: dialogue {storable(dialogue_id)!r} appears twice, first at [{earlier}]: give each its own id"
+
+
+def check_ids(dialogue_ids: Iterable[str], path: object) -> None:
+    """Raises InputError, with file, position and id, if two dialogues of a file have the same id."""
+    first: dict[str, int] = {}
+    for position, dialogue_id in enumerate(dialogue_ids):
+        if reason := repeated_id(dialogue_id, position, first):
+            raise InputError(reason, path, f"[{position}]")
+
+
 def over_limit(dialogue_id: object, turns: object) -> str:
     """Why a dialogue is too large to be used; ``""`` where it is not."""
     if isinstance(turns, list) and len(turns) > limits.MAX_TURNS:
@@ -150,6 +174,7 @@ def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
         for i, dialogue in enumerate(dialogues):
             if reason := over_limit(dialogue.dialogue_id, dialogue.turns):
                 raise InputError(reason, path, f"[{i}]")
+        check_ids((dialogue.dialogue_id for dialogue in dialogues), path)
         return dialogues
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.evaluation.dst.frames import Slots, State, Wrong, score_frame
-from parapet.schemas.dialogue import Action
+from parapet.schemas.dialogue import Action, check_ids
 from parapet.schemas.errors import InputError, reason_and_place
 
 
@@ -82,12 +82,14 @@ class PassedOver(msgspec.Struct):
 def parse_dialogues(text: bytes, path: object) -> list[Dialogue]:
     """The dialogues of a file. Raises InputError with file, place and reason."""
     try:
-        return _decoder.decode(text)
+        dialogues = _decoder.decode(text)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is not JSON: {error}", path) from None
+    check_ids((dialogue.dialogue_id for dialogue in dialogues), path)
+    return dialogues
 
 
 def dialogues_in_memory(dialogues: Iterable[Any], place: str) -> list[Dialogue]:
@@ -233,13 +235,3 @@ def _texts(spans: Sequence[Span] | UnsetType, utterance: str) -> list[tuple[str,
         for span in (spans or ())
         if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
     ]
-
-
-def by_id(dialogues: Iterable[Dialogue], path: object) -> dict[str, Dialogue]:
-    """Dialogues by id. Raises InputError where two have one id."""
-    found: dict[str, Dialogue] = {}
-    for dialogue in dialogues:
-        if dialogue.dialogue_id in found:
-            raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice", path)
-        found[dialogue.dialogue_id] = dialogue
-    return found

@@ -258,7 +258,8 @@ class EvaluateStates(beam.PTransform):
             alone: beam.PCollection = jobs | "Spread" >> beam.Reshuffle() | "Alone" >> beam.Map(lambda job: (job, {}))
             return alone
         named = frozenset(name for name, _ in plan.loose)
-        places = jobs | "Read ids" >> beam.FlatMap(places_of, named)
+        read = jobs | "Read ids" >> beam.FlatMap(places_of, named)
+        places = read | "By id" >> beam.GroupByKey() | "One place" >> beam.MapTuple(_only_place)
         predictions = (
             pipeline
             | "Predictions" >> beam.Create(plan.loose)
@@ -267,6 +268,16 @@ class EvaluateStates(beam.PTransform):
         by_name = jobs | "By name" >> beam.Map(lambda job: (job.name, job))
         joined: beam.PCollection = (by_name, predictions) | "Join" >> beam.CoGroupByKey() | "Pair" >> beam.Map(_pair)
         return joined
+
+
+def _only_place(identity: str, files: Iterable[str]) -> tuple[str, str]:
+    """``SET<tab>ID`` and the file of that dialogue. Raises InputError if several files have it."""
+    first, *others = sorted(files)
+    if others:
+        name, _, dialogue_id = identity.partition("\t")
+        reason = f"dialogue {dialogue_id!r} is in {first} and in {others[0]}: give each file predictions of its name"
+        raise InputError(reason, "--reference", name)
+    return identity, first
 
 
 def _pair(joined: tuple[str, tuple[Iterable[Job], Iterable[tuple[str, bytes]]]]) -> tuple[Job, dict[str, list[bytes]]]:
