@@ -466,3 +466,25 @@ def test_official_mode_passes_over_what_is_missing(
     assert run(tmp_path / "out", "--predictions", folder, "--official", "--replicates", "0") == 0
     assert "1 dialogue missing" in capsys.readouterr().err
     assert json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]["missing_dialogues/original"] == 1
+
+
+def test_a_set_without_a_frame_to_score_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def no_frames(dialogues: Any) -> None:
+        for turn in (turn for dialogue in dialogues for turn in dialogue["turns"] if turn["speaker"] == "USER"):
+            turn["frames"] = []
+
+    corpus = tmp_path / "corpus"
+    shutil.copytree(sample_root(), corpus)
+    edit(no_frames)(corpus / "test")
+    said = "no user turn has a frame, so there is nothing to score"
+    for flags, place in (
+        (["--reference", corpus, "--model", "keywords"], f"{corpus}: set 'original', split 'test'"),
+        (["--reference", corpus, "--predictions", corpus / "test"], f"{corpus}: set 'original', split 'test'"),
+        (["--sets", f"bare={corpus}", "--model", "keywords"], f"{corpus}: set 'bare', split 'test'"),
+    ):
+        assert run(tmp_path / "out", *flags) == 1
+        assert f"{place}: {said}" in capsys.readouterr().err
+        assert not (tmp_path / "out" / "run.json").exists()
+    (tmp_path / FILE).write_text("[]")
+    assert run(tmp_path / "out", "--predictions", tmp_path / FILE, "--official") == 1
+    assert "no dialogue has a prediction, so there is nothing to score" in capsys.readouterr().err
