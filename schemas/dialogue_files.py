@@ -15,16 +15,7 @@ import orjson
 from parapet.schemas import limits
 from parapet.schemas.dialogue import over_limit, repeated_id
 from parapet.schemas.errors import InputError
-from parapet.schemas.json_text import (
-    deep_place,
-    has_key_twice,
-    items_in,
-    parse_as_python,
-    parse_exactly,
-    parse_json,
-    without_mark,
-    written_if_flat,
-)
+from parapet.schemas.json_text import check_kept, items_in, parse_as_python, parse_json, without_mark
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, dialogue_files
 from parapet.schemas.limits import in_bytes
 
@@ -131,11 +122,7 @@ def read_item(raw: bytes) -> tuple[Any, bool]:
             item, plain = _decode(raw), True
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             item, plain = parse_as_python(raw), False
-        written = written_if_flat(item)
-        if not written and (place := deep_place(item)):
-            raise InputError(f"nested more than {limits.MAX_DEPTH} levels deep", "", place)
-        if not written or has_key_twice(raw, written):
-            parse_exactly(raw, fractions=False)
+        check_kept(raw, item)
     except InputError as error:
         return InputError(f"not_sgd: {error.reason}", "", error.where.removeprefix(".")), False
     if isinstance(item, dict) and (reason := over_limit(item.get("dialogue_id"), item.get("turns"))):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.evaluation.dst.frames import Slots, State, Wrong, score_frame
-from parapet.schemas.dialogue import Action, check_ids
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.dialogue import Action, decode_dialogues
+from parapet.schemas.errors import InputError
 
 
 class Span(msgspec.Struct):
@@ -81,15 +81,7 @@ class PassedOver(msgspec.Struct):
 
 def parse_dialogues(text: bytes, path: object) -> list[Dialogue]:
     """The dialogues of a file. Raises InputError with file, place and reason."""
-    try:
-        dialogues = _decoder.decode(text)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"this is not JSON: {error}", path) from None
-    check_ids((dialogue.dialogue_id for dialogue in dialogues), path)
-    return dialogues
+    return decode_dialogues(_decoder, text, path)
 
 
 def dialogues_in_memory(dialogues: Iterable[Any], place: str) -> list[Dialogue]:
@@ -180,6 +172,8 @@ def _score(
             if other.utterance is not UNSET and other.utterance != turn.utterance:
                 raise InputError("the utterance is not the reference's: another set?", "", where)
             by_service = {frame.service: frame for frame in other.frames}
+            if not config.official:
+                _check_services([frame.service for frame in other.frames], services, where)
             for i, frame in enumerate(turn.frames):
                 yield _scored(
                     reference.dialogue_id, position, i, turn, frame, by_service, services, config, passed_over
@@ -217,6 +211,14 @@ def _scored(
     intents = frame.state.active_intent, other.state.active_intent
     active = tuple(slot for slot in frame.state.slot_values if slot in slots.categorical or slot in slots.free)
     return Scored(dialogue_id, position, i, frame.service, utterance, values, wrong, intents, active)
+
+
+def _check_services(predicted: Sequence[str], services: Container[str], where: str) -> None:
+    for i, name in enumerate(predicted):
+        if name not in services:
+            raise InputError("the schemas of the reference do not have this service", "", f"{where} {name}")
+        if name in predicted[:i]:
+            raise InputError("this service appears twice", "", f"{where} {name}")
 
 
 def _check_state(state: State, slots: Slots, config: ScoreConfig, passed_over: PassedOver, where: str) -> None:
