@@ -71,7 +71,7 @@ def ours(root: Path, split: str) -> dict[str, dict[str, float]]:
     found = []
     for path in layout.dialogue_files(root, split):
         predictions = root / "predictions" / path.name
-        predicted = files.by_id(files.parse_dialogues(predictions.read_bytes(), predictions), predictions)
+        predicted = {one.dialogue_id: one for one in files.parse_dialogues(predictions.read_bytes(), predictions)}
         reference = files.parse_dialogues(path.read_bytes(), path)
         scored = files.score_dialogues(reference, predicted, services, files.ScoreConfig())
         found.append(totals.add_up(scored, seen))

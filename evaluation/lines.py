@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.json_text import check_kept
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_LINE, in_bytes, lines_of, open_path
 
@@ -37,34 +38,47 @@ class Keyed(msgspec.Struct, kw_only=True):
 AnyKey = TypeVar("AnyKey", bound=tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str])
 AnyRow = TypeVar("AnyRow")
 Row = TypeVar("Row", bound=Keyed)
+_decode = msgspec.json.Decoder().decode
 
 
 def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
     """The rows of JSON lines with their line, from 1. Blank lines, and fields that ``kind`` lacks, are ignored.
 
     Raises:
-      InputError: no such file, not UTF-8, not JSON (NaN and infinities are none), or not of ``kind``; with the line.
+      InputError: no such file, not UTF-8, not JSON (NaN and infinities are none), a key twice in an object, or not of
+        ``kind``; with the line.
     """
     place = as_path(path)
     if not is_there(path) or not place.is_file():
         raise InputError("there is no such file", path)
-    decoder = msgspec.json.Decoder(kind)
     with open_path(place) as handle:
-        for number, read in lines_of(handle):
-            if read is None:
-                raise InputError(f"has more than {in_bytes(MAX_LINE)}", path, f"line {number}")
-            line = read
-            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            if not line.strip():
-                continue
-            try:
-                row = decoder.decode(line)
-            except msgspec.ValidationError as error:
-                reason, where = reason_and_place(error)
-                raise InputError(f"{where}: {reason}" if where else reason, path, f"line {number}") from None
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise InputError(f"this is not JSON: {error}", path, f"line {number}") from None
-            yield number, row
+        yield from parse_lines(handle, msgspec.json.Decoder(kind), path)
+
+
+def parse_lines(handle: BinaryIO, decoder: msgspec.json.Decoder[AnyRow], path: str) -> Iterator[tuple[int, AnyRow]]:
+    """The same of an open file: only one line is in memory at a time."""
+    for number, line in lines_of(handle):
+        if line is None:
+            raise InputError(f"has more than {in_bytes(MAX_LINE)}", path, f"line {number}")
+        text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if text.strip():
+            yield number, parse_line(text, decoder, path, f"line {number}")
+
+
+def parse_line(line: bytes, decoder: msgspec.json.Decoder[AnyRow], path: str, where: str) -> AnyRow:
+    """One row. Raises InputError as :func:`read_lines`."""
+    try:
+        row = decoder.decode(line)
+        check_kept(line, _decode(line))
+    except msgspec.ValidationError as error:
+        reason, at = reason_and_place(error)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason, at = f"this is not JSON: {error}", ""
+    except InputError as error:
+        reason, at = error.reason, error.where.removeprefix(".")
+    else:
+        return row
+    raise InputError(f"{at}: {reason}" if at else reason, path, where)
 
 
 def key_of(row: Keyed) -> Key:

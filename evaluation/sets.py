@@ -110,7 +110,7 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
     for file in sorted(read_corpus(root, [split]).files, key=lambda file: file.path):
         for position, _, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
-                raise InputError(dialogue.reason, file.path, f"[{position}] {dialogue.where}")
+                raise InputError(dialogue.reason, file.path, f"[{position}] {dialogue.where}".strip())
             yield file.path, dialogue
 
 

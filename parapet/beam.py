@@ -20,7 +20,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints import with_input_types, with_output_types
 
 from parapet.api import corpus_from
-from parapet.evaluation.dst.files import PassedOver, ScoreConfig, by_id, dialogues_in_memory, score_dialogues
+from parapet.evaluation.dst.files import PassedOver, ScoreConfig, dialogues_in_memory, score_dialogues
 from parapet.evaluation.dst.frames import Slots, slots_of
 from parapet.evaluation.dst.predictions import as_dialogues, check_known, predictions_in_memory
 from parapet.evaluation.dst.totals import Totals, add_up, means, merged
@@ -464,7 +464,6 @@ class _ScoreDialogue(beam.DoFn):
     def process(self, element: tuple[str, Mapping[str, Iterable[Dialogue]]]) -> Iterator[Totals]:
         (name, groups), scoring = element, self.scoring
         references = dialogues_in_memory(groups[REFERENCES], f"{REFERENCES} {name}")
-        by_id(references, REFERENCES)
         place = f"{PREDICTIONS} {name}"
         found = as_dialogues(references, predictions_in_memory(groups[PREDICTIONS], place), place)
         if not scoring.settings.official:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.schemas import limits
-from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
-from parapet.schemas.json_text import parse_json
+from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place, storable, surrogate_in
+from parapet.schemas.json_text import check_kept, parse_json
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_whole
 from parapet.schemas.service import Service
@@ -98,7 +98,18 @@ def is_marker(act: str, slot: str, slots: Container[str] | None = None) -> bool:
     return slot in MARKERS and (act in MARKERS[slot] or (slots is not None and slot not in slots))
 
 
+class _AnyDialogue(Protocol):
+    dialogue_id: str
+
+    @property
+    def turns(self) -> Sequence[object]: ...
+
+
+AnyDialogue = TypeVar("AnyDialogue", bound=_AnyDialogue)
+
 _decoder = msgspec.json.Decoder(list[Dialogue])
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode = msgspec.json.Decoder().decode
 
 
 def typed(raw: Any) -> Dialogue:
@@ -128,6 +139,30 @@ def typed(raw: Any) -> Dialogue:
     return dialogue
 
 
+def repeated_id(dialogue_id: str, position: int, first: dict[str, int]) -> str:
+    """Why a dialogue cannot be used whose id an earlier dialogue of its file has; ``""`` where none has it.
+
+    Predictions, rows and random draws are matched to dialogues by id, so two dialogues with one id would share them.
+
+    Args:
+      dialogue_id: its id.
+      position: its position in the file, from 0.
+      first: the position of each id of the file so far; the id is added.
+    """
+    earlier = first.setdefault(dialogue_id, position)
+    if earlier == position:
+        return ""
+    return f"duplicate_id: dialogue {storable(dialogue_id)!r} appears twice, first at [{earlier}]: give each its own id"
+
+
+def check_ids(dialogue_ids: Iterable[str], path: object) -> None:
+    """Raises InputError, with position and id, if two dialogues have the same id."""
+    first: dict[str, int] = {}
+    for position, dialogue_id in enumerate(dialogue_ids):
+        if reason := repeated_id(dialogue_id, position, first):
+            raise InputError(reason, path, f"[{position}]")
+
+
 def over_limit(dialogue_id: object, turns: object) -> str:
     """Why a dialogue is too large to be used; ``""`` where it is not."""
     if isinstance(turns, list) and len(turns) > limits.MAX_TURNS:
@@ -144,19 +179,39 @@ def read_dialogues(path: str | Path) -> list[Dialogue]:
 
 def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
     """The dialogues of a file's bytes. Raises InputError with file, position and reason."""
+    return decode_dialogues(_decoder, data, path)
+
+
+def decode_dialogues(decoder: msgspec.json.Decoder[list[AnyDialogue]], data: bytes, path: object) -> list[AnyDialogue]:
+    """The dialogues of a file's bytes, as a decoder types them.
+
+    Raises:
+      InputError: the bytes are not JSON or not such dialogues; or a dialogue is beyond a limit, has the id of an
+        earlier one, or a key twice in an object. The error has file, position and reason.
+    """
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        dialogues = _decoder.decode(data)
-        for i, dialogue in enumerate(dialogues):
-            if reason := over_limit(dialogue.dialogue_id, dialogue.turns):
-                raise InputError(reason, path, f"[{i}]")
-        return dialogues
+        dialogues = decoder.decode(data)
+        items = _split(data)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        items = parse_json(data, path)  # says line and column
-        raise InputError(_HALF, path, surrogate_in(items) or "") from None
+        parsed = parse_json(data, path)  # says line and column
+        if (half := surrogate_in(parsed)) is not None:
+            raise InputError(_HALF, path, half) from None
+        raise InputError(NOT_FINITE, path, not_finite_in(parsed) or "") from None
+    first: dict[str, int] = {}
+    for i, (dialogue, item) in enumerate(zip(dialogues, items, strict=True)):
+        reason = over_limit(dialogue.dialogue_id, dialogue.turns) or repeated_id(dialogue.dialogue_id, i, first)
+        if reason:
+            raise InputError(reason, path, f"[{i}]")
+        raw = bytes(item)
+        try:
+            check_kept(raw, _decode(raw))
+        except InputError as error:
+            raise InputError(error.reason, path, f"[{i}]{error.where}") from None
+    return dialogues
 
 
 def problems_of(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[tuple[str, str]]:

@@ -13,18 +13,9 @@ import msgspec
 import orjson
 
 from parapet.schemas import limits
-from parapet.schemas.dialogue import over_limit
+from parapet.schemas.dialogue import over_limit, repeated_id
 from parapet.schemas.errors import InputError
-from parapet.schemas.json_text import (
-    deep_place,
-    has_key_twice,
-    items_in,
-    parse_as_python,
-    parse_exactly,
-    parse_json,
-    without_mark,
-    written_if_flat,
-)
+from parapet.schemas.json_text import check_kept, items_in, parse_as_python, parse_json, without_mark
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, dialogue_files
 from parapet.schemas.limits import in_bytes
 
@@ -95,7 +86,8 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
 
     Yields:
       (item, whether it is plain JSON; Python's own module also takes NaN, infinity and half surrogates). An item that
-      is beyond a limit, or has what cannot be kept as it stands, is the ``InputError`` that says so.
+      is beyond a limit, has what cannot be kept as it stands, or has the id of an earlier item, is the ``InputError``
+      that says so.
 
     Raises:
       InputError: not JSON or not a list; possibly after some items.
@@ -106,13 +98,18 @@ def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:
         items = _split(data)
     except (msgspec.MsgspecError, RecursionError):
         items = items_in(data)
-    for raw in _parsed(data, path) if items is None else items:
+    first: dict[str, int] = {}
+    for position, raw in enumerate(_parsed(data, path) if items is None else items):
         try:
-            yield read_item(bytes(raw))
+            item, plain = read_item(bytes(raw))
         except ValueError:
             # The whole file, so that the error has its line and column.
             _parsed(data, path)
             raise InputError("not JSON", path) from None
+        dialogue_id = item.get("dialogue_id") if isinstance(item, dict) else None
+        if isinstance(dialogue_id, str) and (reason := repeated_id(dialogue_id, position, first)):
+            item, plain = InputError(reason), False
+        yield item, plain
 
 
 def read_item(raw: bytes) -> tuple[Any, bool]:
@@ -125,11 +122,7 @@ def read_item(raw: bytes) -> tuple[Any, bool]:
             item, plain = _decode(raw), True
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             item, plain = parse_as_python(raw), False
-        written = written_if_flat(item)
-        if not written and (place := deep_place(item)):
-            raise InputError(f"nested more than {limits.MAX_DEPTH} levels deep", "", place)
-        if not written or has_key_twice(raw, written):
-            parse_exactly(raw, fractions=False)
+        check_kept(raw, item)
     except InputError as error:
         return InputError(f"not_sgd: {error.reason}", "", error.where.removeprefix(".")), False
     if isinstance(item, dict) and (reason := over_limit(item.get("dialogue_id"), item.get("turns"))):

@@ -114,6 +114,21 @@ def parse_exactly(data: bytes, fractions: bool = True) -> Any:
     return found
 
 
+def check_kept(data: bytes, value: Any) -> None:
+    """Checks that parsing has kept all of a JSON text: of a key that stands twice only one value is left.
+
+    Args:
+      data: the JSON.
+      value: what was read of it.
+
+    Raises:
+      InputError: a value was not kept, with its place; or the JSON is nested too deeply.
+    """
+    written = written_if_flat(value)
+    if not written or has_key_twice(data, written):
+        parse_exactly(data, fractions=False)
+
+
 def has_key_twice(data: bytes, written: bytes) -> bool:
     """Whether some object in JSON may have a key twice, of which only one was read.
 

@@ -28,6 +28,16 @@ _MOST_BYTES = 64 * 1024  # of submission.toml
 _MOST_FILES = 10_000
 _MOST_NAMED = 5  # dialogues that are named in a message
 _DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # make a text look like another one
+# Characters that show nothing, besides those that Python calls not printable.
+_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+# Scripts that names mix with Latin letters, and none of whose letters looks like one.
+_BESIDE_LATIN = ("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "BOPOMOFO", "HANGUL")
+# Cyrillic and Greek letters that look like Latin ones.
+_LIKE_LATIN = frozenset(
+    "\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425"
+    "\u0430\u0435\u0455\u0456\u0458\u043e\u0440\u0441\u0443\u0445\u04bb\u0501\u051b\u051d"
+    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03bf\u03bd"
+)
 
 
 class OfRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -174,6 +184,7 @@ def _read(folder: Path) -> Submission:
     for key, values in texts.items():
         for value in values:
             _check_text(key, value, 2000 if key == "description" else 100)
+    _check_name(submission.system)
     if not submission.authors or len(submission.authors) > 50:
         raise InputError(f"{FILE}: authors: give 1 to 50")
     if submission.link and not (is_url(submission.link) and len(submission.link) <= 500):
@@ -189,6 +200,22 @@ def _check_text(key: str, value: str, most: int) -> None:
     controls = (letter for letter in value if unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n")
     if next(controls, None) or _DIRECTIONS.search(value) or ("\n" in value and key != "description"):
         raise InputError(f"{FILE}: {key}: has control characters")
+
+
+def _check_name(name: str) -> None:
+    """Raises InputError if a system's name could be read as another one that is made of other characters."""
+    if not name.isprintable() or _UNSEEN.search(name):
+        raise InputError(f"{FILE}: system: has characters that cannot be seen: type the name again")
+    plain = " ".join(unicodedata.normalize("NFKC", name).split())
+    if plain != name:
+        raise InputError(f"{FILE}: system: has unusual forms of letters or spaces: write {plain!r}")
+    letters = [letter for letter in name if letter.isalpha()]
+    scripts = {unicodedata.name(letter, "?").split()[0] for letter in letters}.difference(_BESIDE_LATIN)
+    if len(scripts) > 1:
+        listed = " and ".join(script.capitalize() for script in sorted(scripts))
+        raise InputError(f"{FILE}: system: mixes {listed} letters, some of which look alike: use those of one script")
+    if letters and _LIKE_LATIN.issuperset(letters):
+        raise InputError(f"{FILE}: system: all letters are {scripts.pop().capitalize()}, and look like Latin ones")
 
 
 def _check_release(given: OfRelease, release: OfRelease) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.evaluation.dst.frames import Slots, State, Wrong, score_frame
-from parapet.schemas.dialogue import Action
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.dialogue import Action, decode_dialogues
+from parapet.schemas.errors import InputError
 
 
 class Span(msgspec.Struct):
@@ -81,13 +81,7 @@ class PassedOver(msgspec.Struct):
 
 def parse_dialogues(text: bytes, path: object) -> list[Dialogue]:
     """The dialogues of a file. Raises InputError with file, place and reason."""
-    try:
-        return _decoder.decode(text)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"this is not JSON: {error}", path) from None
+    return decode_dialogues(_decoder, text, path)
 
 
 def dialogues_in_memory(dialogues: Iterable[Any], place: str) -> list[Dialogue]:
@@ -178,6 +172,8 @@ def _score(
             if other.utterance is not UNSET and other.utterance != turn.utterance:
                 raise InputError("the utterance is not the reference's: another set?", "", where)
             by_service = {frame.service: frame for frame in other.frames}
+            if not config.official:
+                _check_services([frame.service for frame in other.frames], services, where)
             for i, frame in enumerate(turn.frames):
                 yield _scored(
                     reference.dialogue_id, position, i, turn, frame, by_service, services, config, passed_over
@@ -217,6 +213,14 @@ def _scored(
     return Scored(dialogue_id, position, i, frame.service, utterance, values, wrong, intents, active)
 
 
+def _check_services(predicted: Sequence[str], services: Container[str], where: str) -> None:
+    for i, name in enumerate(predicted):
+        if name not in services:
+            raise InputError("the schemas of the reference do not have this service", "", f"{where} {name}")
+        if name in predicted[:i]:
+            raise InputError("this service appears twice", "", f"{where} {name}")
+
+
 def _check_state(state: State, slots: Slots, config: ScoreConfig, passed_over: PassedOver, where: str) -> None:
     for slot, values in state.slot_values.items():
         if slot not in slots.categorical and slot not in slots.free:
@@ -233,13 +237,3 @@ def _texts(spans: Sequence[Span] | UnsetType, utterance: str) -> list[tuple[str,
         for span in (spans or ())
         if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
     ]
-
-
-def by_id(dialogues: Iterable[Dialogue], path: object) -> dict[str, Dialogue]:
-    """Dialogues by id. Raises InputError where two have one id."""
-    found: dict[str, Dialogue] = {}
-    for dialogue in dialogues:
-        if dialogue.dialogue_id in found:
-            raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice", path)
-        found[dialogue.dialogue_id] = dialogue
-    return found

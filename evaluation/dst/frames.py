@@ -30,6 +30,7 @@ METRICS = (
 )
 JOINT = METRICS.index("joint_goal_accuracy")  # it and what follows are products over slots
 
+LONGEST = 1_000  # characters of a predicted value that rows show, and whose score is kept for the next frame
 NA = math.nan  # a metric that a frame does not have; it does not count
 
 
@@ -55,7 +56,7 @@ def slots_of(service: Service) -> Slots:
 
 
 class Wrong(msgspec.Struct, frozen=True):
-    """A slot that costs: its reference's values and the predicted one, empty where it is not there."""
+    """A slot that costs: its reference's values and the predicted one, empty where it is not there, and cut if long."""
 
     slot: str
     reference: tuple[str, ...]
@@ -123,12 +124,18 @@ def _values(
         active.append(score)
         joint *= score
         if score < 1:
-            wrong.append(Wrong(slot, tuple(values), found[0] if found else "", score))
+            wrong.append(Wrong(slot, tuple(values), _shown(found), score))
     for slot, found in predicted.items():
         if slot in slots and slot not in reference:
             joint = 0.0
-            wrong.append(Wrong(slot, (), found[0] if found else "", 0.0))
+            wrong.append(Wrong(slot, (), _shown(found), 0.0))
     return _Scores(active, joint), wrong
+
+
+def _shown(values: Sequence[str] | None) -> str:
+    """The first of the predicted values, as rows and pages have it."""
+    value = values[0] if values else ""
+    return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}\u2026"
 
 
 def f1_of(reference: Sequence[object], predicted: Sequence[object]) -> tuple[float, float, float]:
@@ -159,7 +166,8 @@ def best_match(references: Sequence[str], predicted: str, fuzzy: bool = True) ->
     """The best score of a prediction over the reference's alternatives, 0 to 1; 0 where there are none."""
     if predicted in references:
         return 1.0
-    return max((fuzzy_score(one, predicted) for one in references), default=0.0) if fuzzy else 0.0
+    score = fuzzy_score if len(predicted) <= LONGEST else fuzzy_score.__wrapped__
+    return max((score(one, predicted) for one in references), default=0.0) if fuzzy else 0.0
 
 
 @lru_cache(maxsize=1 << 17)
@@ -171,7 +179,8 @@ def fuzzy_score(first: str, second: str) -> float:
     """
     if first == second:
         return 1.0
-    left, right = _sorted_words(first), _sorted_words(second)
+    words = _sorted_words if len(second) <= LONGEST else _sorted_words.__wrapped__
+    left, right = _sorted_words(first), words(second)
     if not left or not right:
         return 0.0
     return round(100 * Indel.normalized_similarity(left, right)) / 100

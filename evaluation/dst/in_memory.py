@@ -16,7 +16,6 @@ from parapet.evaluation.dst.files import (
     PassedOver,
     ScoreConfig,
     Scored,
-    by_id,
     dialogues_in_memory,
     parse_dialogues,
     score_dialogues,
@@ -31,6 +30,7 @@ from parapet.evaluation.dst.predictions import (
 )
 from parapet.evaluation.dst.sets import Set, originals_of, seen_variants
 from parapet.evaluation.sets import ORIGINAL, prediction_files
+from parapet.schemas.dialogue import check_ids
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services
 from parapet.schemas.service import Service
@@ -99,9 +99,8 @@ def _names(corpus: Corpus, split: str) -> list[str]:
 def of_dialogues(dialogues: Iterable[Any], schemas: Iterable[Any], name: str) -> References:
     """The references of dialogues and services that are dicts in SGD's form. Raises InputError where they are not."""
     services = {service.service_name: service for service in services_of(schemas, "schemas")}
-    found = dialogues_in_memory(dialogues, "references")
-    by_id(found, "references")
-    return References(Set(name, "other", services, frozenset()), "", {"": found})
+    files = {"": dialogues_in_memory(dialogues, "references")}
+    return References(Set(name, "other", services, frozenset()), "", files)
 
 
 def services_of(schemas: Iterable[Any], place: str) -> list[Service]:
@@ -137,14 +136,18 @@ def score(references: References, predictions: Any, config: ScoreConfig) -> tupl
 
 def _pairs(references: References, predictions: Any) -> list[tuple[list[Dialogue], dict[str, Dialogue], str]]:
     """References, what was predicted for them, and its place: a file each where the files are called the same."""
-    every = references.dialogues
     if callable(predictions) or callable(getattr(predictions, "predict", None)):
         tracker = _Tracker(predictions)
-        return [(every, predicted(tracker, every, references.of.services, BATCH, tracker.name), tracker.name)]
+        return [
+            (of_file, predicted(tracker, of_file, references.of.services, BATCH, tracker.name), tracker.name)
+            for of_file in references.files.values()
+        ]
     if isinstance(predictions, Corpus):
         predictions = predictions.dialogues(references.split or None)
+    every = references.dialogues
     if not isinstance(predictions, str | Path):
         place = "predictions"
+        check_ids((dialogue.dialogue_id for dialogue in every), "references")
         return [(every, as_dialogues(every, predictions_in_memory(predictions, place), place), place)]
     place, name = str(predictions), references.of.name
     files = prediction_files(place, references.split, name if is_there(as_path(place) / name) else ORIGINAL)
@@ -153,6 +156,7 @@ def _pairs(references: References, predictions: Any) -> list[tuple[list[Dialogue
             (of_file, as_dialogues(of_file, list(read_predictions(files[file])), files[file]), files[file])
             for file, of_file in references.files.items()
         ]
+    check_ids((dialogue.dialogue_id for dialogue in every), "references")
     loose: list[Predicted] = [one for path in files.values() for one in read_predictions(path)]
     return [(every, as_dialogues(every, loose, place), place)]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -10,9 +12,10 @@ from msgspec import UNSET, UnsetType
 
 from parapet.evaluation.dst.files import Dialogue, Frame, Span, Turn, dialogues_in_memory, json_of, parse_dialogues
 from parapet.evaluation.dst.frames import State
-from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.transforms.compressed import read_input
+from parapet.evaluation.lines import parse_line, parse_lines
+from parapet.schemas.errors import InputError
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, check_plain
+from parapet.transforms.compressed import open_plain, read_input
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=False):
@@ -21,6 +24,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=False):
     Attributes:
       turn: the position in the dialogue's turns, from 0.
       service: as the reference's frame has it.
+      set: the set that it is of; may be left out.
       slots: spans in the utterance, for slot tagging; may be left out.
     """
 
@@ -29,6 +33,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=False):
     service: str
     state: State
     slots: list[Span] | UnsetType = UNSET
+    set: str = ""
 
 
 Predicted = Dialogue | Line
@@ -36,25 +41,52 @@ Predicted = Dialogue | Line
 _line = msgspec.json.Decoder(Line)
 
 
+class LinePlace(msgspec.Struct, frozen=True, order=True):
+    """The bytes of a file that are a line: workers exchange these, since lines may be long."""
+
+    path: str
+    start: int
+    size: int
+
+
 def read_predictions(path: str) -> Iterator[Predicted]:
     """What a file has. Raises InputError with file, line or place, and reason."""
-    data = read_input(path, MAX_DIALOGUE_FILE)
-    if not path.endswith(".jsonl"):
-        yield from parse_dialogues(data, path)
-        return
-    for number, line in enumerate(data.splitlines(), 1):
-        if line.strip():
-            yield _parse(line, path, f"line {number}")
+    if path.endswith(".jsonl"):
+        yield from (line for line, _ in placed_lines(path))
+    else:
+        yield from parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)
 
 
-def _parse(line: bytes, path: str, where: str) -> Line:
-    try:
-        return _line.decode(line)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, f"{where} {at}".strip()) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"this is not JSON: {error}", path, where) from None
+def placed_lines(path: str, set_name: str = "") -> Iterator[tuple[Line, LinePlace]]:
+    """The lines of a file, each with its place.
+
+    Args:
+      path: of the file.
+      set_name: the set that it is for; ``""``: lines of any set are accepted.
+
+    Raises:
+      InputError: a line cannot be read, or is of another set.
+    """
+    with open_plain(path) as handle:
+        check_plain(handle.read(8), path)
+        start = handle.seek(0)
+        for number, line in parse_lines(handle, _line, path):
+            if set_name and line.set not in ("", set_name):
+                reason = f"is of set {line.set!r}, in the predictions of {set_name!r}"
+                raise InputError(reason, path, f"line {number}")
+            end = handle.tell()
+            yield line, LinePlace(path, start, end - start)
+            start = end
+
+
+def lines_at(places: Iterable[LinePlace]) -> Iterator[Line]:
+    """The lines at some places. Raises InputError if a file has changed since its places were found."""
+    for path, of_file in groupby(sorted(places), attrgetter("path")):
+        with open_plain(path) as handle:
+            for place in of_file:
+                handle.seek(place.start)
+                data = handle.read(place.size).removeprefix(b"\xef\xbb\xbf")
+                yield parse_line(data, _line, path, f"byte {place.start}")
 
 
 def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) -> list[Predicted]:
@@ -90,7 +122,7 @@ def _one(item: Any, place: str) -> Predicted:
         raise InputError(f"expected a dict, found {type(item).__name__}", place)
     if "turns" in item:
         return dialogues_in_memory([item], place)[0]
-    return _parse(json_of(item, place), place, "")
+    return parse_line(json_of(item, place), _line, place, "")
 
 
 def as_dialogues(references: Iterable[Dialogue], predicted: Sequence[Predicted], path: object) -> dict[str, Dialogue]:

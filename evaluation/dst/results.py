@@ -19,6 +19,7 @@ from parapet.evaluation.dst.sets import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, Totals, means, slot_accuracy
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.writing import json_bytes
+from parapet.schemas.errors import InputError
 from parapet.transforms.counts import Counts
 from parapet.transforms.report import page
 
@@ -56,7 +57,16 @@ def metadata_files(
       totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate; those of each set's slots.
       replicates: one or none, of joint goal accuracy and sensitivity.
       hurt: one list or none, the frames that variants hurt most.
+
+    Raises:
+      InputError: no frame of a set was scored.
     """
+    for name in config.plan.sets:
+        if not counts.sum("frames", set=name):
+            lacks = "user turn has a frame" if counts.sum("scored_dialogues", set=name) else "dialogue has a prediction"
+            where = f"set {name!r}, split {config.sources.split!r}"
+            place = config.sources.others.get(name, config.sources.reference)
+            raise InputError(f"no {lacks}, so there is nothing to score", place, where)
     found = dict(totals)
     slots = {name.removeprefix(SLOTS): slot_accuracy(found.pop(name)) for name in list(found) if name.startswith(SLOTS)}
     metrics = {name: means(sums) for name, sums in found.items()}

@@ -15,7 +15,15 @@ from parapet.evaluation.dst import results, rows, sensitivity, totals
 from parapet.evaluation.dst.files import Dialogue, PassedOver, Scored, parse_dialogues, score_dialogues
 from parapet.evaluation.dst.frames import JOINT
 from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
-from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, check_known, read_predictions
+from parapet.evaluation.dst.predictions import (
+    LinePlace,
+    Predicted,
+    as_dialogues,
+    check_known,
+    lines_at,
+    placed_lines,
+    read_predictions,
+)
 from parapet.evaluation.dst.results import COMPARED, LOST_SLOTS, SENSITIVITY, SLOTS, WRONG_SLOTS, statistics_of
 from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.dst.sets import Config, Job, Set
@@ -100,7 +108,7 @@ class ScoreFile:
         if path:
             return as_dialogues(references, list(read_predictions(path)), path), path
         place = f"--predictions: {name}"
-        return as_dialogues(references, [decoded(line) for line in sorted(loose)], place), place
+        return as_dialogues(references, list(_decoded(loose)), place), place
 
     def _write(self, of: Set, name: str, dialogues: Sequence[Sequence[Scored]]) -> Written:
         table = rows.table(of.name, dialogues, self.config.plan.originals, of.seen)
@@ -176,16 +184,10 @@ def _joint_values(
     return found
 
 
-def encoded(prediction: Predicted) -> bytes:
-    """A prediction as bytes, which Beam sends to the file that it belongs to."""
-    return (b"L" if isinstance(prediction, Line) else b"D") + msgspec.json.encode(prediction)
-
-
-def decoded(data: bytes) -> Predicted:
-    """The prediction of :func:`encoded`."""
-    if data[:1] == b"L":
-        return msgspec.json.decode(data[1:], type=Line)
-    return msgspec.json.decode(data[1:], type=Dialogue)
+def _decoded(loose: Sequence[bytes]) -> Iterator[Predicted]:
+    """The predictions that :class:`Sort` has sent to a file."""
+    yield from lines_at(msgspec.json.decode(data[1:], type=LinePlace) for data in loose if data[:1] == b"L")
+    yield from (msgspec.json.decode(data[1:], type=Dialogue) for data in sorted(loose) if data[:1] == b"D")
 
 
 class Sort(beam.DoFn):
@@ -197,12 +199,18 @@ class Sort(beam.DoFn):
     def process(self, element: tuple[str, str], places: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, bytes]]]:
         """``places`` has, for ``SET<tab>ID``, the file of that dialogue."""
         name, path = element
-        for prediction in read_predictions(path):
+        for prediction, sent in self._read(path, name):
             place = places.get(f"{name}\t{prediction.dialogue_id}")
             if place is not None:
-                yield place, (name, encoded(prediction))
+                yield place, (name, (b"L" if isinstance(sent, LinePlace) else b"D") + msgspec.json.encode(sent))
             elif not self.official:
                 raise InputError(f"dialogue {prediction.dialogue_id!r} is not in the reference of {name}", path)
+
+    def _read(self, path: str, name: str) -> Iterable[tuple[Predicted, LinePlace | Predicted]]:
+        """Each prediction, and what stands for it between workers."""
+        if path.endswith(".jsonl"):
+            return placed_lines(path, name)
+        return ((prediction, prediction) for prediction in read_predictions(path))
 
 
 def places_of(job: Job, sets: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -258,7 +266,8 @@ class EvaluateStates(beam.PTransform):
             alone: beam.PCollection = jobs | "Spread" >> beam.Reshuffle() | "Alone" >> beam.Map(lambda job: (job, {}))
             return alone
         named = frozenset(name for name, _ in plan.loose)
-        places = jobs | "Read ids" >> beam.FlatMap(places_of, named)
+        read = jobs | "Read ids" >> beam.FlatMap(places_of, named)
+        places = read | "By id" >> beam.GroupByKey() | "One place" >> beam.MapTuple(_only_place)
         predictions = (
             pipeline
             | "Predictions" >> beam.Create(plan.loose)
@@ -267,6 +276,16 @@ class EvaluateStates(beam.PTransform):
         by_name = jobs | "By name" >> beam.Map(lambda job: (job.name, job))
         joined: beam.PCollection = (by_name, predictions) | "Join" >> beam.CoGroupByKey() | "Pair" >> beam.Map(_pair)
         return joined
+
+
+def _only_place(identity: str, files: Iterable[str]) -> tuple[str, str]:
+    """``SET<tab>ID`` and the file of that dialogue. Raises InputError if several files have it."""
+    first, *others = sorted(files)
+    if others:
+        name, _, dialogue_id = identity.partition("\t")
+        reason = f"dialogue {dialogue_id!r} is in {first} and in {others[0]}: give each file predictions of its name"
+        raise InputError(reason, "--reference", name)
+    return identity, first
 
 
 def _pair(joined: tuple[str, tuple[Iterable[Job], Iterable[tuple[str, bytes]]]]) -> tuple[Job, dict[str, list[bytes]]]:

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from state_predictions import ALL, BASELINE, CORPUS, DIALOGUES, JGA, PREDICTIONS
 
 import parapet
 from parapet.evaluation.dst.baseline import Keywords
+from parapet.pipelines.evaluate import run as evaluate
 from parapet.schemas.errors import MissingExtra
 from parapet.schemas.layout import dialogue_bytes, sample_root
 from parapet.scoring import Scores
@@ -253,6 +255,7 @@ WITHOUT_BEAM = """
 import sys
 import parapet
 from parapet.evaluation.dst.baseline import Keywords
+from parapet.pipelines.evaluate import run as evaluate
 parapet.score_states(parapet.load_corpus(), Keywords()).frames
 assert "apache_beam" not in sys.modules
 """
@@ -276,6 +279,37 @@ def edited(change: Any) -> list[dict[str, Any]]:
     predicted = copy.deepcopy(PREDICTIONS)
     change(predicted[0])
     return predicted
+
+
+def with_one_id(folder: Path, count: int) -> parapet.Corpus:
+    """The sample, with the same id for the first dialogues of each file of its training split."""
+    shutil.copytree(sample_root(), folder)
+    for path in sorted((folder / "train").glob("dialogues_*.json")):
+        dialogues = json.loads(path.read_bytes())
+        for dialogue in dialogues[:count]:
+            dialogue["dialogue_id"] = "same"
+        path.write_bytes(dialogue_bytes(dialogues))
+    return parapet.load_corpus(folder)
+
+
+def test_dialogues_of_a_file_with_one_id_are_refused(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    reason = f"{corpus}/train/dialogues_001.json: [1]: duplicate_id: dialogue 'same' appears twice, first at [0]"
+    assert refused(with_one_id(corpus, 2), Keywords(), split="train").startswith(reason)
+
+
+def test_dialogues_of_several_files_with_one_id_are_scored_apart_or_refused(tmp_path: Path, capsys) -> None:
+    corpus = with_one_id(tmp_path / "corpus", 1)
+    scored = by_command(tmp_path / "out", "--reference", tmp_path / "corpus", "--model", BASELINE, "--split", "train")
+    found = parapet.score_states(corpus, Keywords(), split="train").metrics
+    assert found == metrics_of(scored) == parapet.score_states(CORPUS, Keywords(), split="train").metrics
+    dialogues = list(corpus.dialogues("train"))
+    assert "dialogue 'same' appears twice" in refused(corpus, dialogues[1:], split="train")
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text("".join(json.dumps(line) + "\n" for line in lines_of(dialogues[:1])))
+    flags = ["--split", "train", "--reference", str(tmp_path / "corpus"), "--predictions", str(lines)]
+    assert evaluate(["--task", "dst", *flags, "--output", str(tmp_path / "refused")]) == 1
+    assert "dialogue 'same' is in dialogues_001.json and in dialogues_002.json" in capsys.readouterr().err
 
 
 def test_bad_predictions_are_refused_with_place_and_reason(tmp_path: Path) -> None:
@@ -318,7 +352,7 @@ def test_bad_references_are_refused_with_place_and_reason(tmp_path: Path) -> Non
     assert refused({"1": DIALOGUES[0]}, []).startswith(
         "references: expected a corpus, its place or dialogues, found dict"
     )
-    assert refused(DIALOGUES * 2, PREDICTIONS, schemas=services).startswith("references: dialogue ")
+    assert refused(DIALOGUES * 2, PREDICTIONS, schemas=services).startswith("references: [8]: duplicate_id")
     assert refused([3], [], schemas=services).startswith("references: [0]: Expected `object`, got `int`")
     assert refused(CORPUS, PREDICTIONS, seen="Ferries_1").startswith("seen: expected the names of several services")
     half = parapet.corpus_of({"train": DIALOGUES[:1], "dev": DIALOGUES[:1]}, {"train": services, "dev": services})

@@ -198,3 +198,34 @@ def test_pages_are_no_texts_and_no_variants(tmp_path: Path, sample: Path, capfd:
     flags = ["--predictions", "reference", "--reference", str(sample), "--variants", str(page)]
     assert main(["evaluate", "--task", "response", *flags, *out]) == 2
     assert str(page) in capfd.readouterr().err
+
+
+READERS = [
+    *("perturb typos --sgd X", "language_variations --sgd X", "unseen_entities --sgd X", "ood --sgd X"),
+    *("augment --sgd X", "few_shot --sgd X", "unseen_services --sgd X", "hits --task rewrites --dialogues X"),
+    *("evaluate --task dst --reference X --model keywords", "evaluate --task dst --reference X --predictions X"),
+    *("evaluate --task generation --reference X --predictions reference", "evaluate --task validity --sets a=X"),
+    *("evaluate --task intent --reference X --predictions X", "evaluate --task ood --reference X --predictions X"),
+    *("evaluate --task response --reference X --predictions X", "train tiny_dst --train X"),
+    "train classifier --train X",
+]
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_two_dialogues_of_a_file_with_one_id_are_refused(
+    command: str, tmp_path: Path, sample: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "corpus"
+    shutil.copytree(sample, corpus)
+    for path in corpus.glob("*/dialogues_*.json"):
+        dialogues = json.loads(path.read_bytes())
+        dialogues[3]["dialogue_id"] = dialogues[1]["dialogue_id"]
+        path.write_text(json.dumps(dialogues))
+    line = [part.replace("X", str(corpus)) for part in command.split()]
+    assert main([*line, "--output", str(tmp_path / "out"), "--quiet"]) in (1, 2)
+    assert re.search(
+        r"(test|train|dev)/dialogues_00\d\.json: (dialogue )?\[3\]: duplicate_id: dialogue '\d_0000\d' appears twice, "
+        r"first at \[1\]: give each its own id",
+        capfd.readouterr().err,
+    )
+    assert not (tmp_path / "out" / "run.json").exists()

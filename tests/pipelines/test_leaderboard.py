@@ -311,6 +311,21 @@ BAD: dict[str, tuple[Callable[[str], str], str]] = {
     "long": (lambda text: text.replace("My system", "x" * 101), "system: has more than 100 characters"),
     "controls": (lambda text: text.replace("My system", "a\\u202eb"), "system: has control characters"),
     "lines": (lambda text: text.replace("My system", "a\\nb"), "system: has control characters"),
+    "a Cyrillic letter": (lambda text: text.replace("My system", "My syst\u0435m"), "mixes Cyrillic and Latin letters"),
+    "Greek capitals": (
+        lambda text: text.replace("My system", "\u03a4\u039f\u039c 5"),
+        "all letters are Greek, and look like",
+    ),
+    "no width": (
+        lambda text: text.replace("My system", "My\u200b system"),
+        "system: has characters that cannot be seen",
+    ),
+    "a filler": (
+        lambda text: text.replace("My system", "My system\u1160"),
+        "system: has characters that cannot be seen",
+    ),
+    "wide letters": (lambda text: text.replace("My system", "\uff2dy system"), "letters or spaces: write 'My system'"),
+    "two spaces": (lambda text: text.replace("My system", "My  system"), "letters or spaces: write 'My system'"),
     "no authors": (lambda text: text.replace('["Ada Example"]', "[]"), "authors: give 1 to 50"),
     "no TOML": (lambda text: text + "[[[", "is not TOML"),
     "date": (lambda text: re.sub(r"date = .*", 'date = "soon"', text), "date"),
@@ -321,8 +336,8 @@ BAD: dict[str, tuple[Callable[[str], str], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_submissions_that_are_not_read(place: Place, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("bad", BAD)
+def test_submissions_that_are_not_read(place: Place, bad: str, tmp_path: Path) -> None:
     from parapet.evaluation.board.setting import open_released
     from parapet.evaluation.board.submission import Limits, read_submission
     from parapet.schemas.errors import InputError
@@ -330,11 +345,19 @@ def test_submissions_that_are_not_read(place: Place, name: str, tmp_path: Path) 
     assert run(["--release", str(place.release), "--template", "--output", str(tmp_path / "one"), "--quiet"]) == 0
     predicted(tmp_path / "one", place.corpora)
     release = open_released(str(place.release), None, "test").of
-    assert read_submission(tmp_path / "one", release, ["dst", "response"], Limits()).submission.system == "My system"
+    for name in (
+        "T5-DST (large, 3 beams)",
+        "Syst\u00e8me n\u00b0 2",
+        "\u5bf9\u8bdd BERT",
+        "\u0421\u043e\u0432\u0430",
+        "My system",
+    ):
+        described(tmp_path / "one", system=f'"{name}"')
+        assert read_submission(tmp_path / "one", release, ["dst", "response"], Limits()).submission.system == name
     for limits in (Limits(files=3), Limits(megabytes=0)):
         with pytest.raises(InputError, match="has more than"):
             read_submission(tmp_path / "one", release, ["dst", "response"], limits)
-    change, reason = BAD[name]
+    change, reason = BAD[bad]
     path = tmp_path / "one" / "submission.toml"
     path.write_text(change(path.read_text()))
     with pytest.raises(InputError, match=reason):
@@ -353,3 +376,7 @@ def test_where_none_is_accepted_the_reason_is_an_error(
     assert run([*flags, "--output", str(tmp_path / "board")]) == 1
     error = "error: --submissions: no submission is accepted; the first: train: there is no submission.toml\n"
     assert capfd.readouterr().err == error
+    shutil.copytree(place.submissions / "weak", tmp_path / "submissions" / "train", dirs_exist_ok=True)
+    described(tmp_path / "submissions" / "train", system='"We\u200bak"')
+    assert run([*flags, "--output", str(tmp_path / "board")]) == 1
+    assert "train: submission.toml: system: has characters that cannot be seen" in capfd.readouterr().err

@@ -89,6 +89,16 @@ def test_an_item_that_cannot_be_kept_is_refused_by_itself(item: bytes, where: st
         typed(found)
 
 
+def test_an_item_with_the_id_of_an_earlier_one_is_refused_by_itself() -> None:
+    first, (second, plain), third = read_each(
+        b'[{"dialogue_id": "a"}, {"dialogue_id": "a"}, {"dialogue_id": "A"}]', "x"
+    )
+    assert (first, third) == (({"dialogue_id": "a"}, True), ({"dialogue_id": "A"}, True))
+    assert isinstance(second, InputError)
+    assert not plain
+    assert second.reason == "duplicate_id: dialogue 'a' appears twice, first at [0]: give each its own id"
+
+
 @pytest.mark.parametrize(
     "item",
     [

@@ -165,7 +165,7 @@ def texts_and_values(studied: StudiedFile) -> tuple[set[str], Values, Refused]:
         for position, (raw, _) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues", ANALYSIS)):
             if studied.in_training:
                 if isinstance(raw, InputError):
-                    raise raw
+                    raise InputError(raw.reason, file.path, f"[{position}] {raw.where}".strip())
                 with needed(file.path, f"[{position}]"):
                     texts.update(strings_of(raw))
             with _refusing(studied, position, refused):

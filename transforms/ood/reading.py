@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import Dialogue, over_limit
+from parapet.schemas.dialogue import Dialogue, over_limit, repeated_id
 from parapet.schemas.dialogue_files import DialogueFile, read_item
 from parapet.schemas.dialogue_lines import collection_paused
 from parapet.schemas.errors import InputError, storable
@@ -143,12 +143,13 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | I
     """
     data = file_bytes(file).removeprefix(b"\xef\xbb\xbf")
     position = 0
+    first: dict[str, int] = {}
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         if not data.isascii():
             data.decode()  # what is not decoded below is not checked there
         for raw in _split(data):
             found = _typed(raw)
-            if _is_refused(bytes(raw), found):
+            if _is_refused(bytes(raw), found) or repeated_id(found.dialogue_id, position, first):
                 break
             yield position, None, found
             position += 1

@@ -41,7 +41,7 @@ def test_equals_the_official_scoring(real_data: Path, name: str) -> None:
     found = []
     for path in sorted((real_data / "evaluation" / "predictions" / "dev").glob("*.json")):
         reference = files.parse_dialogues((real_data / "sgd" / "dev" / path.name).read_bytes(), path)
-        predicted = files.by_id(files.parse_dialogues(path.read_bytes(), path), path)
+        predicted = {one.dialogue_id: one for one in files.parse_dialogues(path.read_bytes(), path)}
         found.append(totals.add_up(files.score_dialogues(reference, predicted, services, settings), seen, across_turn))
     metrics = totals.means(totals.merged(found))
     assert metrics.keys() == expected.keys()
@@ -251,7 +251,7 @@ def test_official_mode_counts_what_it_passes_over() -> None:
     odd = {**user, "frames": [{"service": "Cafes_1", "state": _state(kind=["tea"], colour=["red"])}]}
     system = {"speaker": "SYSTEM", "utterance": "ok", "frames": []}
     reference = _parsed({"dialogue_id": "1", "turns": [user, system, user]}, {"dialogue_id": "2", "turns": [user]})
-    predicted = files.by_id(_parsed({"dialogue_id": "1", "turns": [odd]}), "")
+    predicted = {one.dialogue_id: one for one in _parsed({"dialogue_id": "1", "turns": [odd]})}
     found = files.PassedOver()
     services = {"Cafes_1": slots_of(parse_service(SERVICE))}
     scored = list(files.score_dialogues(reference, predicted, services, files.ScoreConfig(official=True), "", found))

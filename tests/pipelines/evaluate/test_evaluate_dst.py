@@ -7,6 +7,8 @@ import json
 import math
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -375,8 +377,11 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     "an unknown slot": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(hue=["red"])), "no slot 'hue'"),
     "an empty list": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(city=[])), "has an empty list"),
     "a wrong type": (edit(lambda of: first_frame(of)["state"].update(active_intent=3)), "Expected `str`, got `int`"),
-    "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "this is not JSON"),
-    "no JSON": (lambda folder: (folder / "dialogues_001.json").write_text("[{"), "this is not JSON"),
+    "NaN": (
+        edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)),
+        "NaN or an infinite number",
+    ),
+    "no JSON": (lambda folder: (folder / "dialogues_001.json").write_text("[{"), "line 1 column 3: not JSON"),
     "nothing there": (lambda folder: (folder / "dialogues_001.json").unlink(), "no predictions of original"),
 }
 
@@ -466,3 +471,133 @@ def test_official_mode_passes_over_what_is_missing(
     assert run(tmp_path / "out", "--predictions", folder, "--official", "--replicates", "0") == 0
     assert "1 dialogue missing" in capsys.readouterr().err
     assert json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]["missing_dialogues/original"] == 1
+
+
+def test_a_set_without_a_frame_to_score_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def no_frames(dialogues: Any) -> None:
+        for turn in (turn for dialogue in dialogues for turn in dialogue["turns"] if turn["speaker"] == "USER"):
+            turn["frames"] = []
+
+    corpus = tmp_path / "corpus"
+    shutil.copytree(sample_root(), corpus)
+    edit(no_frames)(corpus / "test")
+    said = "no user turn has a frame, so there is nothing to score"
+    for flags, place in (
+        (["--reference", corpus, "--model", "keywords"], f"{corpus}: set 'original', split 'test'"),
+        (["--reference", corpus, "--predictions", corpus / "test"], f"{corpus}: set 'original', split 'test'"),
+        (["--sets", f"bare={corpus}", "--model", "keywords"], f"{corpus}: set 'bare', split 'test'"),
+    ):
+        assert run(tmp_path / "out", *flags) == 1
+        assert f"{place}: {said}" in capsys.readouterr().err
+        assert not (tmp_path / "out" / "run.json").exists()
+    (tmp_path / FILE).write_text("[]")
+    assert run(tmp_path / "out", "--predictions", tmp_path / FILE, "--official") == 1
+    assert "no dialogue has a prediction, so there is nothing to score" in capsys.readouterr().err
+
+
+def one_state(**changes: object) -> str:
+    """A line of predictions: the right state of the first user turn, with some of its fields changed."""
+    dialogue = json.loads((sample_root() / "test" / FILE).read_bytes())[0]
+    frame = dialogue["turns"][0]["frames"][0]
+    line = {"dialogue_id": dialogue["dialogue_id"], "turn": 0, "service": frame["service"], "state": frame["state"]}
+    return json.dumps(line | changes)
+
+
+def twice(text: str) -> str:
+    """JSON whose first slots are there twice: the first time with another value."""
+    return text.replace('"slot_values": {', '"slot_values": {"item_type": ["tank"], "item_type": ["bike"], ', 1)
+
+
+def an_extra_frame(service: str | None) -> Callable[[Any], None]:
+    """Adds a frame to the first turn: of a service, or again the first."""
+
+    def change(dialogues: Any) -> None:
+        frames = dialogues[0]["turns"][0]["frames"]
+        frames.append({**frames[0], "service": service or frames[0]["service"]})
+
+    return change
+
+
+UNCLEAR: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "a slot twice": (
+        FILE,
+        lambda path: path.write_text(twice(path.read_text())),
+        f"{FILE}: [0].turns[0].frames[0].state.slot_values.item_type: the key stands twice",
+    ),
+    "a slot twice in a line": (
+        "a.jsonl",
+        lambda path: path.write_text(twice(one_state())),
+        "a.jsonl: line 1: state.slot_values.item_type: the key stands twice",
+    ),
+    "a service that is not there": (
+        FILE,
+        lambda path: edit(an_extra_frame("Zoos_1"))(path.parent),
+        f"{FILE}: 1_00000 turns[0] Zoos_1: the schemas of the reference do not have this service",
+    ),
+    "a service twice": (
+        FILE,
+        lambda path: edit(an_extra_frame(None))(path.parent),
+        f"{FILE}: 1_00000 turns[0] Repairs_1: this service appears twice",
+    ),
+    "a service that is not there in a line": (
+        "a.jsonl",
+        lambda path: path.write_text(f"{one_state()}\n{one_state(service='Zoos_1')}"),
+        "1_00000 turns[0] Zoos_1: the schemas of the reference do not have this service",
+    ),
+    "a set that is not there": (
+        "a.jsonl",
+        lambda path: path.write_text(f"{one_state(set='original')}\n{one_state(set='v7')}"),
+        "a.jsonl: line 2: is of set 'v7', in the predictions of 'original'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_predictions_that_could_be_read_in_two_ways_or_belong_nowhere_are_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, spoil, said = UNCLEAR[name]
+    folder = tmp_path / "predictions"
+    folder.mkdir()
+    if file == FILE:
+        shutil.copy(sample_root() / "test" / FILE, folder)
+    spoil(folder / file)
+    assert run(tmp_path / "out", "--predictions", folder) == 1
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out" / "run.json").exists()
+
+
+# The peak of this process alone: ru_maxrss is that of the parent, too.
+PEAK = """
+import re, sys
+from parapet.pipelines.main import main
+status = main(["evaluate", "--task", "dst", "--quiet", "--replicates", "0", "--workers", "1", *sys.argv[1:]])
+print(status, 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]))
+"""
+
+
+def test_memory_for_long_values_is_at_most_twice_the_file(tmp_path: Path) -> None:
+    peaks, sizes = [], []
+    for name, words in (("short", 1), ("long", 130_000)):
+        folder = tmp_path / name
+        folder.mkdir()
+        lines = []
+        for dialogue in json.loads((sample_root() / "test" / FILE).read_bytes()):
+            for i, turn in enumerate(dialogue["turns"]):
+                for frame in turn["frames"] if turn["speaker"] == "USER" else ():
+                    values = frame["state"]["slot_values"]
+                    values |= {slot: ["word and " * words] for slot in sorted(values)[:1]}
+                    line = {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"]}
+                    lines.append(json.dumps({**line, "state": frame["state"]}))
+        (folder / "a.jsonl").write_text("\n".join(lines))
+        argv = ["--predictions", str(folder), "--output", str(tmp_path / f"{name}_out")]
+        ran = subprocess.run([sys.executable, "-c", PEAK, *argv], capture_output=True, text=True, check=True)
+        status, peak = ran.stdout.split()[-2:]
+        assert status == "0", ran.stderr
+        peaks.append(int(peak))
+        sizes.append((folder / "a.jsonl").stat().st_size)
+    assert peaks[1] - peaks[0] < 2 * (sizes[1] - sizes[0])
+    rows = pq.read_table(tmp_path / "long_out" / "rows" / "original" / "dialogues_001.parquet").to_pylist()
+    predicted = [wrong["predicted"] for row in rows for wrong in row["wrong"]]
+    assert max(map(len, predicted)) == 1_000
+    assert {text[-1] for text in predicted if len(text) == 1_000} == {"\u2026"}
