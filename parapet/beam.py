@@ -27,11 +27,13 @@ from parapet.evaluation.dst.totals import Totals, add_up, means, merged
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile, read_each
 from parapet.schemas.errors import InputError, UserCodeError
+from parapet.schemas.layout import services_by_name
 from parapet.schemas.service import parse_service
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.dead_letters import dead_dialogue, id_of
 from parapet.transforms.fence import bad_record
-from parapet.transforms.perturbation import REFUSED, Analysis, Perturbation, apply, checked_analysis, set_of
+from parapet.transforms.perturbation import REFUSED, Analysis, Perturbation, checked_analysis, set_of
+from parapet.transforms.perturbation_results import Services, apply
 from parapet.transforms.perturbations import options_named, perturbation_of
 from parapet.transforms.variants.corpus import renamed_corpora
 from parapet.transforms.variants.dialogues import places_of, rename
@@ -83,9 +85,12 @@ class Perturb(beam.PTransform):
         super().__init__()
         self.perturbation = perturbation_of(perturbation, options)
         self.set_name = set_of(self.perturbation, set_name)
+        self.services: Services | None = None
         if corpus is not None:
+            corpus = corpus_from(corpus)
+            self.services = services_by_name([*corpus.folders.values()])
             with options_named():
-                self.perturbation.fit(corpus_from(corpus))
+                self.perturbation.fit(corpus)
         elif self.perturbation.needs_corpus():
             raise InputError(f"{self.perturbation.name} learns from a corpus: give corpus=parapet.load_corpus(...)")
 
@@ -112,7 +117,7 @@ class Perturb(beam.PTransform):
         return _Outputs(self.default_label(), lambda dialogues: self._perturbed(dialogues, strict=False))
 
     def _perturbed(self, dialogues: beam.PCollection[Dialogue], strict: bool) -> Any:
-        perturb = beam.ParDo(_Perturb(self.perturbation, self.set_name, strict))
+        perturb = beam.ParDo(_Perturb(self.perturbation, self.set_name, self.services, strict))
         if not self.perturbation.needs_analysis():
             return dialogues | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
         if not self.perturbation.analyzes_dialogues:
@@ -235,9 +240,9 @@ def _dialogue(file: DialogueFile) -> Dialogue:
 class _Perturb(beam.DoFn):
     """Dialogues, or (dialogue, state) of those that were analyzed."""
 
-    def __init__(self, perturbation: Perturbation, set_name: str, strict: bool) -> None:
+    def __init__(self, perturbation: Perturbation, set_name: str, services: Services | None, strict: bool) -> None:
         super().__init__()
-        self.perturbation, self.set_name, self.strict = perturbation, set_name, strict
+        self.perturbation, self.set_name, self.services, self.strict = perturbation, set_name, services, strict
 
     def process(self, element: Any) -> Iterator[Dialogue | TaggedOutput]:
         dialogue, state = element if isinstance(element, tuple) else (element, None)
@@ -253,7 +258,7 @@ class _Perturb(beam.DoFn):
             return
         item = Item(0, own, plain=False, error=state if isinstance(state, InputError) else None)
         try:
-            item = apply(self.perturbation, item, self.set_name, state)
+            item = apply(self.perturbation, item, self.set_name, state, self.services)
         except UserCodeError:
             raise
         except Exception as error:

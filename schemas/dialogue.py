@@ -214,14 +214,22 @@ def decode_dialogues(decoder: msgspec.json.Decoder[list[AnyDialogue]], data: byt
     return dialogues
 
 
-def problems_of(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[tuple[str, str]]:
+class _AnyName(set[str]):
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def problems_of(dialogue: Dialogue, services: Mapping[str, Service] | None) -> Iterator[tuple[str, str]]:
     """Yields (position, reason) for every reference or span of ``dialogue`` that does not hold.
 
     Args:
       dialogue: the dialogue.
-      services: the services of its split, by name.
+      services: the services of its split, by name; None where they are not known: only spans are checked.
     """
     names: dict[str, tuple[set[str], set[str]] | None] = {}  # of slots and of intents, by service
+    if services is None:
+        names = {frame.service: (_AnyName(), _AnyName()) for turn in dialogue.turns for frame in turn.frames}
+        services = {}
     for t, turn in enumerate(dialogue.turns):
         for f, frame in enumerate(turn.frames):
             if frame.service not in names:

@@ -22,6 +22,7 @@ from parapet.schemas.limits import in_bytes
 # What stands before the first dialogue of a file, between two, and after the last.
 OPENING, BETWEEN, CLOSING = b"[\n", b",\n", b"\n]\n"
 EMPTY = b"[]\n"
+NULL = b"null"  # orjson writes it for NaN, too, which Python's own module keeps
 
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
@@ -137,6 +138,11 @@ def _parsed(data: bytes, path: object) -> list[Any]:
     return items
 
 
+def file_bytes(texts: Sequence[bytes]) -> bytes:
+    """A dialogue file, from its dialogues as :func:`dialogue_text` has them."""
+    return OPENING + BETWEEN.join(texts) + CLOSING if texts else EMPTY
+
+
 def dialogue_text(dialogue: Any, plain: bool = True) -> bytes:
     """One dialogue as it stands in a file of them, ``json.dumps(..., indent=2, sort_keys=True)``: ASCII, indented.
 
@@ -145,19 +151,23 @@ def dialogue_text(dialogue: Any, plain: bool = True) -> bytes:
       plain: as :func:`read_each` has it.
 
     Raises:
-      InputError: nested too deeply.
+      InputError: nested too deeply, or it has a value that JSON cannot hold.
     """
     if plain:
         try:
             data = orjson.dumps([dialogue], option=_OPTIONS)[2:-2]
-        except TypeError:  # whole numbers beyond 64 bits, or nested deeply
-            pass
-        else:
+        except TypeError as error:  # whole numbers beyond 64 bits, or nested deeply
+            if "must be str" in str(error):  # Python's own module would write 1 as "1"
+                raise InputError(f"is not JSON: {error}") from None
+            data = NULL
+        if NULL not in data:
             return as_ascii(data)
     try:
         return json.dumps([dialogue], indent=2, sort_keys=True)[2:-2].encode("ascii")
     except RecursionError:
         raise InputError("not_sgd: nested too deeply") from None
+    except (TypeError, ValueError) as error:
+        raise InputError(f"is not JSON: {error}") from None
 
 
 def as_ascii(data: bytes) -> bytes:

@@ -11,13 +11,10 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, typed
 from parapet.schemas.dialogue_files import (
-    BETWEEN,
-    CLOSING,
-    EMPTY,
-    OPENING,
     DialogueFile,
     dialogue_folders,
     dialogue_text,
+    file_bytes,
     list_files,
     read_each,
 )
@@ -27,7 +24,6 @@ from parapet.schemas.layout import (
     SPLITS,
     SplitSchemas,
     as_path,
-    dialogue_bytes,
     parse_services,
     raw_by_name,
     read_root,
@@ -169,7 +165,7 @@ def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
     if type(corpus) is Corpus:
         return file
     texts = [dialogue_text(item.raw, item.plain) for item in checked_items(corpus, file)]
-    content = OPENING + BETWEEN.join(texts) + CLOSING if texts else EMPTY
+    content = file_bytes(texts)
     return msgspec.structs.replace(file, path="", size=len(content), content=content)
 
 
@@ -254,10 +250,13 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
         if of.bad:
             raise of.bad[0].error
     for split, listed_dialogues in dialogues.items():
-        try:
-            content = dialogue_bytes(list(listed_dialogues))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"is not JSON: {error}", f"dialogues[{split!r}]") from None
+        texts = []
+        for i, dialogue in enumerate(listed_dialogues):
+            try:
+                texts.append(dialogue_text(dialogue))
+            except InputError as error:
+                raise InputError(f"{error.reason}, in dialogue {i}", f"dialogues[{split!r}]") from None
+        content = file_bytes(texts)
         files.append(DialogueFile(split, "dialogues_001.json", f"dialogues[{split!r}]", len(content), content))
     return Corpus(files, folders, {of.relative_path: schema_bytes(of.raw) for of in folders.values()})
 

@@ -74,14 +74,18 @@ def bad_record(error: Exception, code: object = None, *, is_private: bool = Fals
     if isinstance(error, InputError):
         return error
     frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    package = type(code).__module__.partition(".")[0] if code is not None else "parapet"
-    is_plugin = package not in ("parapet", "builtins")
-    own = [(frame, line) for frame, line in frames if _package(frame) == (package if is_plugin else "parapet")]
+    package = type(code).__module__.partition(".")[0] if is_plugin(code) else "parapet"
+    own = [(frame, line) for frame, line in frames if _package(frame) == package]
     frame, line = (own or frames)[-1] if frames else (None, 0)
     place = f" ({_file(frame)}:{line}, in {frame.f_code.co_name})" if frame else ""
     message = "" if is_private else _message(error)
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return _fault(f"{PLUGIN if is_plugin else INTERNAL}: {text}{place}", _trace(frames, text))
+    return _fault(f"{PLUGIN if is_plugin(code) else INTERNAL}: {text}{place}", _trace(frames, text))
+
+
+def is_plugin(code: object) -> bool:
+    """Whether the class of an object is not Parapet's. None stands for Parapet's own code."""
+    return type(code).__module__.partition(".")[0] not in ("parapet", "builtins")
 
 
 def is_of_network(error: BaseException) -> bool:

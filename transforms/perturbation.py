@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.errors import InputError, UserCodeError, storable_row
+from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, items_of
 from parapet.transforms.counts import Balance, Counted, Counts, Invariant
 from parapet.transforms.seeding import key_of
@@ -166,6 +166,8 @@ class Perturbation:
       terms: words that the page explains, with their meaning.
       in_folders: whether each set has a folder of its own, or the only set is the output folder itself.
       shown: how many examples of a set the page shows.
+      keeps_turns: whether dialogues keep their turns, speakers and services. Where a plug-in's class says so, dialogues
+        that do not are left out.
       keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
       other_outputs: the tags of further outputs of the pipeline, see ``Detailed.others``.
       analyzes_dialogues: whether :meth:`analyze` reads the dialogues that it gets. One that reads the corpus that
@@ -203,6 +205,7 @@ class Perturbation:
     terms: ClassVar[Mapping[str, str]] = {}
     in_folders: ClassVar[bool] = True
     shown: ClassVar[int] = 12
+    keeps_turns: ClassVar[bool] = True
     keeps_empty_files: ClassVar[bool] = True
     other_outputs: ClassVar[Sequence[str]] = ()
     analyzes_dialogues: ClassVar[bool] = True
@@ -447,52 +450,3 @@ def set_of(perturbation: Perturbation, set_name: str | None) -> str:
     if set_name is not None and set_name not in sets:
         raise InputError(f"{perturbation.name} makes no set {set_name!r}: there are {', '.join(sets)}")
     return set_name or sets[0]
-
-
-def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any) -> Item:
-    """An item of a file as a set has it, with its rows; one that cannot be perturbed has the error.
-
-    Raises:
-      UserCodeError: :meth:`Perturbation.perturb` returned something else than it should: an error of the class, not of
-        the dialogue.
-    """
-    if item.error is not None:
-        return item
-    try:
-        perturbed = perturbation.perturb(item.raw, set_name, state)
-    except InputError as error:
-        return item._replace(error=error)
-    checked(perturbation, perturbed)
-    rows = perturbed.rows if item.plain else [storable_row(row) for row in perturbed.rows]
-    return item._replace(raw=perturbed.dialogue, rows=rows)
-
-
-def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
-    """What ``perturb`` returned, once it is clear that it is what it should be.
-
-    Raises:
-      UserCodeError: it is not.
-    """
-    name = f"{type(perturbation).__name__}.perturb"
-    if not isinstance(perturbed, Perturbed):
-        hint = "expected parapet.Perturbed(dialogue, rows)"
-        raise UserCodeError(f"{name} returned {_kind_of(perturbed)}: {hint}")
-    if not isinstance(perturbed.dialogue, dict):
-        raise UserCodeError(f"{name}: the dialogue in its Perturbed is {_kind_of(perturbed.dialogue)}, expected a dict")
-    if not isinstance(perturbed.rows, list | tuple):
-        raise UserCodeError(
-            f"{name}: the rows of its Perturbed are {_kind_of(perturbed.rows)}, expected a list of dicts"
-        )
-    columns = perturbation.row_schema.names if perturbed.rows else ()
-    for row in perturbed.rows:
-        if not isinstance(row, dict):
-            raise UserCodeError(f"{name}: a row is {_kind_of(row)}, expected a dict")
-        unknown = [str(column) for column in row if column not in columns]
-        if unknown:
-            there = ", ".join(columns)
-            raise UserCodeError(f"{name}: a row has {unknown[0]!r}, which row_schema has not: it has {there}")
-    return perturbed
-
-
-def _kind_of(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"

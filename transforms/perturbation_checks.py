@@ -8,17 +8,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from parapet.schemas.dialogue import problems_of, typed
-from parapet.schemas.errors import InputError
-from parapet.schemas.service import Service, parse_service
+from parapet.schemas.dialogue import typed
+from parapet.schemas.errors import InputError, UserCodeError
+from parapet.schemas.service import parse_service
 from parapet.transforms.corpora import Corpus, Item, checked_items
-from parapet.transforms.perturbation import (
-    CHANGED_TURNS,
-    Perturbation,
-    Perturbed,
-    apply,
-    changed_turn,
-)
+from parapet.transforms.perturbation import CHANGED_TURNS, Perturbation, Perturbed, changed_turn
+from parapet.transforms.perturbation_results import Guard, Services, checked
 from parapet.transforms.perturbations import perturbation_of
 from parapet.transforms.perturbed_corpus import fitted
 
@@ -38,8 +33,11 @@ def check_perturbation(
 
     - the result is the same each time, in whatever order dialogues come, and the dialogue itself is not modified;
     - it is of SGD's form, has the id that it had, and names services, intents and slots of the schema;
+    - turns, speakers and services are as before, unless the class sets ``keeps_turns = False``;
     - rows follow ``row_schema``; by default there is one for each turn whose utterance has changed, and no other;
-    - where it keeps the meaning: turns, speakers and states are as before, and spans have the text that they had.
+    - where it keeps the meaning: states are as before, and spans have the text that they had.
+
+    A run of ``parapet perturb`` leaves out dialogues of a plug-in that fail the first three, but for the repetition.
 
     Args:
       perturbation: the name of one that is installed, a class, or an object of one.
@@ -77,47 +75,42 @@ def check_perturbation(
     places = [(file.relative, item) for file in corpus.files_of() for item in checked_items(corpus, file)]
     problems = []
     for set_name in its.sets:
-        first = [_applied(its, item, set_name, analyzed.of((path, item.position))) for path, item in places]
-        again = [_applied(its, item, set_name, analyzed.of((path, item.position))) for path, item in reversed(places)]
-        for (_, item), result, second in zip(places, first, reversed(again), strict=True):
-            found = _problems(its, item, result, second, services, keeps_meaning)
-            problems += [f"{set_name}: {item.raw['dialogue_id']}: {problem}" for problem in found]
+        states = {(path, item.position): analyzed.of((path, item.position)) for path, item in places}
+        first = [_applied(its, item, set_name, states[path, item.position], services) for path, item in places]
+        again = [_applied(its, item, set_name, states[path, item.position], services) for path, item in places[::-1]]
+        for (_, item), (result, broken), (second, _) in zip(places, first, reversed(again), strict=True):
+            every = [*broken, *_problems(its, item, result, second, keeps_meaning)]
+            problems += [f"{set_name}: {item.raw['dialogue_id']}: {problem}" for problem in every]
     return problems
 
 
-def _applied(perturbation: Perturbation, item: Item, set_name: str, state: Any) -> tuple[Item, bool]:
-    """The item after the perturbation, and whether it was modified in place."""
-    given = item._replace(raw=copy.deepcopy(item.raw))
-    result = apply(perturbation, given, set_name, copy.deepcopy(state))
-    return result._replace(raw=copy.deepcopy(result.raw)), given.raw != item.raw
+def _applied(
+    perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services
+) -> tuple[Item, list[str]]:
+    """The item after the perturbation, and what the drivers would leave it out for."""
+    item = item._replace(raw=copy.deepcopy(item.raw))
+    guard = Guard(perturbation, item, services)
+    try:
+        dialogue, rows = checked(perturbation, perturbation.perturb(item.raw, set_name, copy.deepcopy(state)))
+    except UserCodeError:
+        raise
+    except InputError as error:
+        return item._replace(error=error), []
+    problems = [f"{where}: {reason}" if where else reason for where, reason in guard.problems(dialogue)]
+    return item._replace(raw=copy.deepcopy(dialogue), rows=rows), problems
 
 
-def _problems(
-    perturbation: Perturbation,
-    item: Item,
-    first: tuple[Item, bool],
-    again: tuple[Item, bool],
-    services: Mapping[str, Service],
-    keeps_meaning: bool,
-) -> Iterator[str]:
-    (result, modified), (second, _) = first, again
-    if modified:
-        yield "the dialogue is modified in place: build new dicts and lists"
+def _problems(perturbation: Perturbation, item: Item, result: Item, second: Item, keeps_meaning: bool) -> Iterator[str]:
     if (result.raw, result.rows) != (second.raw, second.rows):
         yield "the result is another one the second time: draw from self.random(dialogue id, turn)"
     if result.error is not None:
-        return  # left out, which is its right
-    if result.raw.get("dialogue_id") != item.raw["dialogue_id"]:
-        yield f"dialogue_id has become {result.raw.get('dialogue_id')!r}"
+        return  # a perturbation may leave a dialogue out
     try:
-        broken = [*problems_of(typed(result.raw), services)]
-    except InputError as error:
-        yield f"{error.where}: {error.reason}"
-        return
-    known = {reason for _, reason in problems_of(typed(item.raw), services)}
-    yield from (f"{where}: {reason}" for where, reason in broken if reason not in known)
+        typed(result.raw)
+    except InputError:
+        return  # the guard has reported it
     yield from _rows_that_differ(perturbation, item.raw, Perturbed(result.raw, result.rows))
-    if keeps_meaning:
+    if keeps_meaning and len(item.raw["turns"]) == len(result.raw["turns"]):
         yield from _changes_of_meaning(item.raw, result.raw)
 
 
@@ -144,12 +137,7 @@ def _rows_that_differ(perturbation: Perturbation, dialogue: Any, perturbed: Pert
 
 
 def _changes_of_meaning(dialogue: Any, perturbed: Any) -> Iterator[str]:
-    if len(dialogue["turns"]) != len(perturbed["turns"]):
-        yield f"it has {len(perturbed['turns'])} turns, and had {len(dialogue['turns'])}"
-        return
     for i, (before, after) in enumerate(zip(dialogue["turns"], perturbed["turns"], strict=True)):
-        if before["speaker"] != after["speaker"]:
-            yield f"turns[{i}]: the speaker has changed"
         frames: Iterator[tuple[Frame, Frame]] = zip_longest(before["frames"], after["frames"], fillvalue={})
         for f, (old, new) in enumerate(frames):
             where = f"turns[{i}].frames[{f}]"

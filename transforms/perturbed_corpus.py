@@ -17,7 +17,8 @@ import pyarrow as pa
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, checked_items, inlined
-from parapet.transforms.perturbation import REFUSED, Perturbation, Place, Shared, States, apply, checked_analysis
+from parapet.transforms.perturbation import REFUSED, Perturbation, Place, Shared, States, checked_analysis
+from parapet.transforms.perturbation_results import apply, services_by_folder
 from parapet.transforms.perturbations import options_named
 
 
@@ -69,13 +70,14 @@ class PerturbedCorpus(Corpus):
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
         """The dialogues of one of the files, perturbed."""
+        services = services_by_folder(self)[file.split]
         for item in self.original.read(file):
             place = (file.relative, item.position)
             if item.error is None and place in self.analyzed.refused:
                 yield item._replace(error=self.analyzed.refused[place])
                 continue
             state = self.analyzed.of(place)
-            yield apply(self.perturbation, item, self.set_name, state)
+            yield apply(self.perturbation, item, self.set_name, state, services)
 
     def provenance(self) -> dict[str, Any]:
         """The perturbation, its set and its seed, after the provenance of the original."""

@@ -20,10 +20,11 @@ from parapet.schemas.errors import InputError, storable, storable_row
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import FAULTS, CountKey, Counts, Identities, Value
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from parapet.transforms.fence import Fault, bad_record
+from parapet.transforms.fence import Fault, bad_record, is_plugin
 from parapet.transforms.files import WriteFiles, Written, write_staged
 from parapet.transforms.parquet import parquet_bytes
-from parapet.transforms.perturbation import CHANGES, REFUSED, Analysis, Detailed, Perturbation, analysis_of, checked
+from parapet.transforms.perturbation import CHANGES, REFUSED, Analysis, Detailed, Perturbation, analysis_of
+from parapet.transforms.perturbation_results import Services, checked, guard_for, services_by_folder
 from parapet.transforms.perturbed_corpus import table_of_rows
 from parapet.transforms.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.report import report_files
@@ -74,8 +75,10 @@ class PerturbCorpus(beam.PTransform):
             by_path = files | "By path" >> beam.Map(lambda file: (file.relative, file))
             joined = {"file": by_path, "states": states} | "Join" >> beam.CoGroupByKey()
             elements = joined | "Of file" >> beam.FlatMap(_joined) | "Spread" >> beam.Reshuffle()
+        services = services_by_folder(self.corpus) if is_plugin(self.perturbation) else {}
+        names = tuple(analysis.side_inputs())
         write = WriteEach(
-            partial(write_file, output=self.info.output, shared_names=tuple(analysis.side_inputs())),
+            partial(write_file, output=self.info.output, shared_names=names, services=services),
             *(beam.pvalue.AsDict(pairs) for pairs in analysis.side_inputs().values()),
             shown=self.perturbation.shown,
             others=self.perturbation.other_outputs,
@@ -131,14 +134,19 @@ class _Opened:
 
 
 def write_file(
-    element: Element, opened: _Opened, *shared: Mapping[Any, Any], output: str, shared_names: Sequence[str]
+    element: Element,
+    opened: _Opened,
+    *shared: Mapping[Any, Any],
+    output: str,
+    shared_names: Sequence[str],
+    services: Mapping[str, Services],
 ) -> FileResult:
     """Writes one dialogue file for every set into staging; of one that cannot be read nothing."""
     file, states = element
     sides = dict(zip(shared_names, shared, strict=True))
     refused = {place[1]: error for place, error in sides.pop(REFUSED, {}).items() if place[0] == file.relative}
     while True:
-        of = _FileOfSets(file, opened.perturbation, output, refused)
+        of = _FileOfSets(file, opened.perturbation, output, refused, services.get(file.split))
         try:
             of.write(states, sides)
         except _RowsRefused as error:  # what has rows that no table takes is left out, and the file written again
@@ -174,9 +182,15 @@ class _FileOfSets:
     """One dialogue file as every set has it; ``refused`` are dialogues that none can have, by position."""
 
     def __init__(
-        self, file: DialogueFile, perturbation: Perturbation, output: str, refused: Mapping[int, InputError]
+        self,
+        file: DialogueFile,
+        perturbation: Perturbation,
+        output: str,
+        refused: Mapping[int, InputError],
+        services: Services | None,
     ) -> None:
         self.file, self.perturbation, self.output, self.refused = file, perturbation, output, refused
+        self.services = services
         self.result = FileResult(file.relative)
         self.folders = {name: name if perturbation.in_folders else "" for name in perturbation.sets}
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in perturbation.row_sets()}
@@ -217,20 +231,18 @@ class _FileOfSets:
             raise error
         place = (self.file.relative, item.position)
         state = self.perturbation.state_of(place, state, shared)
+        guard = guard_for(self.perturbation, item, self.services)
         texts: dict[int, tuple[Any, bytes]] = {}  # of a short dialogue several sets have the same
         of_sets: list[tuple[str, _OfSet | InputError]] = []
         for name, perturbed in self.perturbation.perturb_sets(item, state):
             if isinstance(perturbed, InputError):
                 of_sets.append((name, perturbed))
                 continue
-            checked(self.perturbation, perturbed)
-            dialogue = perturbed.dialogue
+            dialogue = checked(self.perturbation, perturbed).dialogue
+            if guard is not None:
+                guard.check(dialogue)
             if id(dialogue) not in texts:
-                try:
-                    texts[id(dialogue)] = dialogue, dialogue_text(dialogue, item.plain)
-                except InputError as too_deep:
-                    of_sets.append((name, too_deep))
-                    continue
+                texts[id(dialogue)] = dialogue, dialogue_text(dialogue, item.plain)
             detailed = perturbed if isinstance(perturbed, Detailed) else Detailed(*perturbed)
             of_sets.append((name, self._of_set(name, item, detailed, texts[id(dialogue)][1])))
         return of_sets

@@ -25,8 +25,9 @@ from parapet.schemas.dialogue_files import read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.compressed import read_input
-from parapet.transforms.corpora import listed, read_corpus
-from parapet.transforms.perturbation import Perturbation, checked
+from parapet.transforms.corpora import Item, listed, read_corpus
+from parapet.transforms.perturbation import Perturbation
+from parapet.transforms.perturbation_results import apply
 from parapet.transforms.perturbations import perturbation_of
 from parapet.transforms.seeding import key_of
 
@@ -139,20 +140,22 @@ class Versions(Generic[Row]):
         if drawn.random() >= self.share:
             return [one.rows]
         first = drawn.randrange(len(kinds[0]))
-        raw = msgspec.json.decode(one.raw)
         # Versions take the kinds in turn, so that few of them are of one kind.
-        return [self._version(one, raw, of[(first + i) % len(of)]) for i, of in enumerate(kinds)]
+        return [self._version(one, of[(first + i) % len(of)]) for i, of in enumerate(kinds)]
 
-    def _version(self, one: Readable[Row], raw: Raw, perturbation: Perturbation) -> list[Row]:
+    def _version(self, one: Readable[Row], perturbation: Perturbation) -> list[Row]:
         """The examples of a version; those of the original where it cannot be perturbed."""
+        raw = msgspec.json.decode(one.raw)
         try:
-            made = checked(perturbation, perturbation.perturb(raw, perturbation.sets[0], None))
+            result = apply(perturbation, Item(0, raw, plain=True), perturbation.sets[0], None, None)
+            if result.error is not None:
+                raise result.error
         except InputError as error:
             if perturbation.name not in self.failed:
                 self.failed.add(perturbation.name)
                 logging.warning("%s cannot perturb a dialogue, which stays as it is: %s", perturbation.name, error)
             return one.rows
-        rows = one.read(made.dialogue) if made.dialogue != raw else one.rows
+        rows = one.read(result.raw) if result.raw != raw else one.rows
         if len(rows) != len(one.rows):
             what = f"{perturbation.name} makes {len(rows)} examples of a dialogue that has {len(one.rows)}"
             raise InputError(f"{what}: its turns and frames must stay", "--perturb")

@@ -75,6 +75,16 @@ def test_what_is_in_memory(tmp_path: Path) -> None:
     assert list(first.dialogues("dev")) == list(second.dialogues("dev"))
 
 
+def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path: Path) -> None:
+    sample = parapet.load_corpus()
+    first = next(sample.dialogues("dev"))
+    numbered = {**first, "turns": [{**first["turns"][0], "scores": [math.nan, math.inf, 10**30, -(2**64)]}]}
+    corpus = parapet.corpus_of({"dev": [numbered]}, {"dev": sample.services("dev")})
+    corpus.save(tmp_path / "saved")
+    for read in (corpus, parapet.load_corpus(tmp_path / "saved")):
+        assert repr(next(read.dialogues("dev"))["turns"][0]["scores"]) == "[nan, inf, %d, %d]" % (10**30, -(2**64))
+
+
 @pytest.mark.parametrize(
     ("dialogues", "services", "reason"),
     [
@@ -83,6 +93,9 @@ def test_what_is_in_memory(tmp_path: Path) -> None:
         ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
         ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
         ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
+        ({"dev": [{1: 2}]}, {"dev": parapet.load_corpus().services("dev")}, "is not JSON: Dict key must be str"),
+        ({"dev": []}, {"dev": [{"service_name": {1}}]}, r"services\['dev'\]"),
+        ({"dev": []}, {"dev": [{**SERVICE, "note": {1}}]}, r"services\['dev'\]: is not JSON: Object of type set"),
     ],
 )
 def test_bad_data_in_memory(dialogues: dict, services: dict, reason: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pytest
+from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,17 @@ class Returns(Unchanged):
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Any:
         return self.value
+
+
+class WithRows(Unchanged):
+    """Leaves dialogues as they are, and gives rows."""
+
+    def __init__(self, *, rows: Any = (), seed: int = 0) -> None:
+        super().__init__(seed=seed)
+        self.rows = rows
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+        return parapet.Perturbed(dialogue, self.rows)
 
 
 ROW = {"dialogue_id": "1", "turn": 0, "original": "a", "utterance": "b"}
@@ -84,7 +96,7 @@ def test_a_mistake_in_the_class_is_no_dead_letter(mistake: str) -> None:
 @pytest.mark.parametrize("mistake", WRONG_TABLES)
 def test_rows_of_another_schema(mistake: str, tmp_path: Path) -> None:
     row, reason = WRONG_TABLES[mistake]
-    corpus = parapet.perturb(parapet.load_corpus(), Returns, value=parapet.Perturbed({}, [row]))
+    corpus = parapet.perturb(parapet.load_corpus(), WithRows, rows=[row])
     with pytest.raises(InputError, match=reason):
         _ = corpus.rows
     with pytest.raises(InputError, match=reason):
@@ -92,10 +104,10 @@ def test_rows_of_another_schema(mistake: str, tmp_path: Path) -> None:
 
 
 def test_rows_of_a_schema_of_its_own() -> None:
-    class Own(Returns):
+    class Own(WithRows):
         row_schema = pa.schema([("note", pa.string())])
 
-    rows = parapet.perturb(parapet.load_corpus(), Own, value=parapet.Perturbed({}, [{"note": "x"}, {}])).rows
+    rows = parapet.perturb(parapet.load_corpus(), Own, rows=[{"note": "x"}, {}]).rows
     assert set(rows["note"].to_pylist()) == {"x", None}
 
 
@@ -156,16 +168,20 @@ class InPlace(Unchanged):
         return parapet.Perturbed(dialogue)
 
 
-def test_a_class_that_modifies_dialogues_in_place_spoils_nobody_elses() -> None:
+def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_elses(tmp_path: Path) -> None:
     original = parapet.load_corpus()
     dialogues = [*original.dialogues()]
     corpus = parapet.perturb(original, InPlace)
-    assert {one["turns"][0]["utterance"] for one in corpus.dialogues()} == {"overwritten"}
+    reason = r"the dialogue is modified in place: build new dicts and lists \(InPlace.perturb\)"
+    with pytest.raises(InputError, match=reason):
+        next(corpus.dialogues())
+    with pytest.raises(InputError, match=reason):
+        corpus.save(tmp_path / "out")
     assert [*original.dialogues()] == dialogues
-    assert dialogues[0]["turns"][0]["utterance"] != "overwritten"
     with beam.Pipeline() as pipeline:
         created = pipeline | beam.Create(dialogues[:1])
-        _ = created | parapet.beam.Perturb(InPlace())
+        letters = (created | parapet.beam.Perturb(InPlace()).with_outputs()).dead_letters
+        assert_that(letters | beam.Map(lambda letter: letter.dialogue_id), equal_to([dialogues[0]["dialogue_id"]]))
         utterances = created | beam.Map(lambda one: one["turns"][0]["utterance"])
         _ = utterances | beam.Map(print_unless, dialogues[0]["turns"][0]["utterance"])
 

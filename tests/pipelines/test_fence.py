@@ -42,18 +42,61 @@ class Some(parapet.Perturbation):
         turns = [{**turn, "utterance": turn["utterance"] + "!"} for turn in dialogue["turns"]]
         return parapet.Perturbed({**dialogue, "turns": turns})
 
+    def _first(self, dialogue, **changes):
+        turns = [{**dialogue["turns"][0], **changes}, *dialogue["turns"][1:]]
+        return parapet.Perturbed({**dialogue, "turns": turns})
+
+    def _frame(self, dialogue, **changes):
+        return self._first(dialogue, frames=[{**dialogue["turns"][0]["frames"][0], **changes}])
+
     def _failed(self, dialogue):
         FAIL
 '''
 FAILURES = {
-    "raises": ('return {}["a key"]', "plugin_error: KeyError: 'a key' (broken_some.py:17, in _failed)"),
+    "raises": ('return {}["a key"]', "plugin_error: KeyError: 'a key' (broken_some.py:24, in _failed)"),
     "parapet": (
         "return parapet.changed_turn(dialogue, 999, {})",
-        "plugin_error: IndexError: list index out of range (broken_some.py:17, in _failed)",
+        "plugin_error: IndexError: list index out of range (broken_some.py:24, in _failed)",
     ),
     "deep": ("return self._failed(dialogue)", "plugin_error: RecursionError: maximum recursion depth exceeded"),
     "none": ("pass", "plugin_error: Some.perturb returned None: expected parapet.Perturbed(dialogue, rows)"),
-    "turns": ("return parapet.Perturbed({})", "plugin_error: KeyError: 'turns' (transforms/perturbed_files.py:"),
+    "empty": ("return parapet.Perturbed({})", "plugin_error: dialogue_id has become None (Some.perturb)"),
+    "id": (
+        'return parapet.Perturbed({**dialogue, "dialogue_id": "same"})',
+        "plugin_error: dialogue_id has become 'same' (Some.perturb)",
+    ),
+    "turns": (
+        'return parapet.Perturbed({**dialogue, "turns": []})',
+        "plugin_error: it has 0 turns, and had 12 (Some.perturb)",
+    ),
+    "speakers": (
+        'return self._first(dialogue, speaker="SYSTEM")',
+        "plugin_error: the speaker has changed (Some.perturb)",
+    ),
+    "services": (
+        'return parapet.Perturbed({**dialogue, "services": ["Nowhere_1"]})',
+        "plugin_error: has become ['Nowhere_1'], and was ['Libraries_2'] (Some.perturb)",
+    ),
+    "in place": (
+        'dialogue["turns"][0]["utterance"] = "overwritten"\n        return parapet.Perturbed(dialogue)',
+        "plugin_error: the dialogue is modified in place: build new dicts and lists (Some.perturb)",
+    ),
+    "service": (
+        'return self._frame(dialogue, service="Nowhere_1")',
+        "plugin_error: the services of the frames have changed (Some.perturb)",
+    ),
+    "slot": (
+        'return self._frame(dialogue, slots=[{"slot": "nosuch", "start": 0, "exclusive_end": 1}])',
+        "plugin_error: the service has no slot 'nosuch' (Some.perturb)",
+    ),
+    "span": (
+        'return self._frame(dialogue, slots=[{"slot": "city", "start": -5, "exclusive_end": 10**9}])',
+        "plugin_error: span -5-1000000000 is not inside the utterance (Some.perturb)",
+    ),
+    "not JSON": (
+        'return parapet.Perturbed({**dialogue, "note": {1, 2}})',
+        "is not JSON: Object of type set is not JSON serializable",
+    ),
     "row": (
         'return parapet.Perturbed(dialogue, [{"dialogue_id": "1", "turn": "x", "original": "a", "utterance": "b"}])',
         "some: its rows are not of its row_schema: Could not convert 'x' with type str: tried to convert to int32",
@@ -146,7 +189,7 @@ def run(argv: list[str], corpus: Path, output: Path, max_bad: str = "50%", quiet
     return main([*given, "--output", str(output), "--max_bad", max_bad, *(["--quiet"] if quiet else [])])
 
 
-@pytest.mark.parametrize("failure", some(FAILURES, "raises", "row"))
+@pytest.mark.parametrize("failure", some(FAILURES, "raises", "row", "id", "turns", "in place", "slot", "span"))
 def test_a_plugin_that_raises_on_one_dialogue(
     failure: str,
     corpora: Path,
@@ -164,10 +207,10 @@ def test_a_plugin_that_raises_on_one_dialogue(
     workers = TWO_WORKERS if failure == "raises" else []
     assert run([*argv, *workers], corpora / "whole", output, quiet=False) == 0
     (letter,) = letters_of(output)
-    assert (letter["dialogue_id"], letter["file"], letter["variant"]) == (VICTIM, "dialogues_001.json", "")
+    assert (letter["dialogue_id"], letter["file"]) == (VICTIM, "dialogues_001.json")
     assert letter["reason"].startswith(reason)
     errors = [line for line in capsys.readouterr().err.splitlines() if "fault" in line]
-    if failure != "row":
+    if failure not in ("row", "not JSON"):
         (line,) = errors
         assert line.startswith("error: 1 record was lost to a fault of the plug-in 'some' (broken_some 0.3): ")
         assert reason.partition(": ")[2] in line
@@ -176,12 +219,12 @@ def test_a_plugin_that_raises_on_one_dialogue(
     assert run([*argv, *workers], corpora / "whole", tmp_path / "none", "0%") == 1
     message = capsys.readouterr().err
     assert "1 of 8 dialogues could not be perturbed, and --max_bad allows none" in message
-    assert message.count("Traceback") == (failure not in ("none", "row"))
+    assert message.count("Traceback") == (failure in ("raises", "parapet", "deep"))
     if failure == "raises":
         assert message.endswith("""\
   File "broken_some.py", line 12, in perturb
     return self._failed(dialogue)
-  File "broken_some.py", line 17, in _failed
+  File "broken_some.py", line 24, in _failed
     return {}["a key"]
 KeyError: 'a key'
 """)

@@ -74,6 +74,7 @@ class OutOfDomain(Perturbation):
     name = "ood"
     row_schema = OOD_TURNS
     metrics = ()
+    keeps_turns = False
     analyzes_all_splits = True  # who says something in another split says it there, too
     other_outputs = (_USED,)
 

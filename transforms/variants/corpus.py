@@ -44,7 +44,7 @@ class RenamedCorpus(Corpus):
             if item.error is None:
                 places = places_of(item.raw, self.known[file.split])
                 try:
-                    item = item._replace(raw=rename(self.names[file.split], places))
+                    item = item._replace(raw=rename(self.names[file.split], places), dialogue=None)
                 except InputError as error:
                     item = item._replace(error=error)
             yield item
