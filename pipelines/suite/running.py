@@ -300,7 +300,7 @@ class Runner:
         if not running.used:  # the last thing that a step reports
             return "its process was ended by code that it ran, such as os._exit()"
         folder = self.state.output / running.step.name
-        if not any((folder / name).is_file() for name in ("run.json", "latest.json")):
+        if not (folder / "run.json").is_file() and not any(folder.glob("*/latest.json")):  # of a release
             return f"it has not written {folder / 'run.json'}"
         return ""
 
