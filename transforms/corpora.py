@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -128,11 +129,13 @@ class Corpus:
         Files appear whole, and ``run.json`` last. A folder that an earlier ``save`` wrote is replaced.
 
         Raises:
-          InputError: a dialogue cannot be used, or the folder holds anything else.
+          InputError: a dialogue cannot be used, the folder holds anything else, or the corpus was read from it.
         """
         from parapet.transforms.saving import save
 
-        save(self, str(folder))
+        if not isinstance(folder, str | os.PathLike):
+            raise InputError(f"expected the path of a folder, not {folder!r}")
+        save(self, os.fspath(folder))
 
     def provenance(self) -> dict[str, Any]:
         """How the corpus was derived from another: nothing if it was loaded. ``save`` writes it to ``run.json``."""
@@ -258,7 +261,13 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
                 raise InputError(f"{error.reason}, in dialogue {i}", f"dialogues[{split!r}]") from None
         content = file_bytes(texts)
         files.append(DialogueFile(split, "dialogues_001.json", f"dialogues[{split!r}]", len(content), content))
-    return Corpus(files, folders, {of.relative_path: schema_bytes(of.raw) for of in folders.values()})
+    schemas = {}
+    for split, of in folders.items():
+        try:
+            schemas[of.relative_path] = schema_bytes(of.raw)
+        except TypeError as error:
+            raise InputError(f"is not JSON: {error}", f"services[{split!r}]") from None
+    return Corpus(files, folders, schemas)
 
 
 def read_file(file: DialogueFile) -> bytes:

@@ -7,6 +7,8 @@ from typing import Any
 
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.distribution import run_header
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
 from parapet.transforms import files
 from parapet.transforms.corpora import Corpus, checked_items
 from parapet.transforms.locks import writing
@@ -19,6 +21,9 @@ PIPELINE = "save"  # what run.json says has made the folder
 
 def save(corpus: Corpus, folder: str) -> None:
     """Writes a corpus, file by file. Raises InputError if a dialogue cannot be used, or the folder is in use."""
+    for path in [file.path for file in corpus.files] + [of.path for of in corpus.folders.values()]:
+        if path and is_there(path) and as_path(path).resolve().is_relative_to(as_path(folder).resolve()):
+            raise InputError("the corpus was read from this folder: save it to another one", folder)
     with writing(folder):
         files.prepare(folder, PIPELINE)
         written = [files.write_staged(folder, path, content) for path, content in corpus.schemas]

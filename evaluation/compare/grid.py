@@ -16,6 +16,7 @@ from parapet.evaluation.compare.results import (
     WHOLE,
     Column,
     macro_average,
+    mixes,
     set_order,
 )
 from parapet.evaluation.lines import ALL, group_label
@@ -177,7 +178,9 @@ def _block_title(board: Board, task: str, metric: str) -> str:
 
 
 def _mean(row: Sequence[Value | None]) -> Number:
-    values = [one.value for one in row if one is not None and not one.set.startswith("#") and one.metric != SENSITIVITY]
+    of_sets = [one for one in row if one is not None and not one.set.startswith("#") and one.metric != SENSITIVITY]
+    mixed = mixes({one.set for one in of_sets})
+    values = [one.value for one in of_sets if one.set not in mixed]
     whole = [one.value for one in row if one is not None and one.set != VARIANTS]
     mean = macro_average(values or whole)
     metric = next((one.metric for one in row if one is not None), "")
@@ -262,7 +265,8 @@ def cell(value: Value | None, row: Sequence[Value | None]) -> str:
     if value is None:
         return ""
     if value.value is None:
-        return "–"
+        scores = [one.value for one in row if one is not None and (one.set, one.metric) == (value.set, JGA)]
+        return "not defined" if value.metric == SENSITIVITY and scores == [0] else "–"
     lines = [shown(value.metric, value.value)]
     if value.low is not None and value.high is not None:
         lines.append(f"{shown(value.metric, value.low)}–{shown(value.metric, value.high)}")

@@ -23,6 +23,7 @@ from parapet.evaluation.compare.results import (
     absent_groups,
     columns_of,
     macro_average,
+    mixes,
     read_outcome,
     shared,
 )
@@ -252,7 +253,8 @@ def read_systems(
         left_out += [f"of the average, what no system has: {lacking}"] if lacking else []
         selection = msgspec.structs.replace(selection, average=there)
     columns = columns_of(merged, metrics, selection.sets)
-    averaged = [column for column in columns if _is_averaged(column, frozenset(metrics))]
+    mixed = mixes({column.set for column in columns})  # they say again what the set says, diluted
+    averaged = [column for column in columns if column.set not in mixed and _is_averaged(column, frozenset(metrics))]
     if selection.average:
         averaged = columns_of(merged, selection.average, selection.sets, "--average")
         if bad := next((column.name for column in averaged if column.low_is_good), None):
@@ -369,6 +371,8 @@ def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
     for column in columns:
         low, high = known.get(column, (None, None))
         value = systems.value(name, column)
+        if column.metric == SENSITIVITY and systems.value(name, msgspec.structs.replace(column, metric=JGA)) == 0:
+            value = low = high = None  # of a system that is always wrong: 0 divided by 0
         yield Value(name, column.task, column.set, column.group, column.metric, value, low, high)
 
 

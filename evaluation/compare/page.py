@@ -233,7 +233,7 @@ def _services(board: Board) -> list[Table]:
         for name in board.systems:
             for at, metric, _ in kinds:
                 value = values.get((service, name, at, metric))
-                row = [values.get((service, name, ORIGINAL, JGA))]
+                row = [values.get((service, name, at, JGA)) for at in (ORIGINAL, VARIANTS)]
                 cells.append(cell(value, row) if value else "–")
         rows.append(cells)
     columns = [f"{name} {what}" if len(board.systems) > 1 else what for name in board.systems for _, _, what in kinds]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
-from parapet.evaluation.compare.grid import by_domain
+from parapet.evaluation.compare.grid import by_domain, cell, grid
 from parapet.evaluation.compare.leaderboard import AVERAGE, Board, Value
 from parapet.evaluation.compare.page import main_tables, notes, seen_and_unseen
+from parapet.evaluation.compare.results import OF_100, mixes
 from parapet.evaluation.writing import json_bytes
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms import markdown
 from parapet.transforms.report import Table, table_markdown
+from parapet.transforms.text import counted, number
 
 COLUMNS = ("system", "task", "set", "group", "metric", "value", "low", "high")
 _LATEX = {
@@ -53,6 +56,43 @@ def _averages(board: Board) -> list[Value]:
 
 def _text(value: str | float | None) -> str:
     return "" if value is None else value if isinstance(value, str) else repr(float(value))
+
+
+def terminal_lines(board: Board, width: int = 100) -> list[str]:
+    """The main numbers as lines for a terminal: for each metric a row a set, a column a system; without mixes.
+
+    Systems that do not fit into the width are left out, and counted.
+    """
+    whole = grid(board)
+    mixed = mixes({column.set for column in board.columns})
+    lines: list[str] = []
+    for block in whole.blocks:
+        unit = "" if block.metric in OF_100 or block.metric == AVERAGE else ", %"
+        rows = [
+            [heading, *(_cell_text(numbers[j], numbers) for numbers in block.numbers)]
+            for j, heading in enumerate(whole.headings)
+            if heading not in mixed and any(numbers[j] is not None for numbers in block.numbers)
+        ]
+        if whole.with_mean:
+            sets = {one.set for one in block.numbers[0] if one and not one.set.startswith("#")} - mixed
+            what = f"mean over {counted(len(sets), 'set')}" if sets else "mean of all numbers"
+            rows.append([what, *(number(mean.value, 1) for mean in block.means)])
+        table = [[f"{block.title[:1].lower()}{block.title[1:]}{unit}", *block.systems], *rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        shown = max(n for n in range(1, len(widths)) if n == 1 or sum(widths[: n + 1]) + 2 * n <= width)
+        lines += [""] if lines else []
+        for first, *cells in table:
+            texts = (text.rjust(size) for text, size in zip(cells[:shown], widths[1:], strict=False))
+            lines.append("  ".join([first.ljust(widths[0]), *texts]).rstrip())
+        if more := len(board.systems) - shown:
+            lines.append(f"{counted(more, 'more system')} in table.md")
+    return lines
+
+
+def _cell_text(value: Value | None, row: Sequence[Value | None]) -> str:
+    if value is None:
+        return ""
+    return cell(value, row).partition("\n")[0]
 
 
 def latex(board: Board) -> str:

@@ -112,6 +112,8 @@ def check(args: argparse.Namespace) -> Config:
     output = Path(f"{suite.name}-suite" if args.output == _DEFAULT_OUTPUT else args.output).absolute()
     if output.is_file():
         raise InputError("is a file: give a folder", args.output, "--output")
+    if output.is_dir() and not (output / FOLDER).is_dir() and any(output.iterdir()):
+        raise InputError("holds files that no suite has written: give a new folder", args.output, "--output")
     if not stays_within(str(output), f"{FOLDER}/any"):
         raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
     state = State(output)
@@ -285,14 +287,13 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
 
 
 def _scores(config: Config) -> list[str]:
-    """The mean of each system, as the page has it."""
+    """The table of all systems, as far as it fits a terminal."""
     from parapet.evaluation.compare.leaderboard import read_board
+    from parapet.evaluation.compare.tables import terminal_lines
     from parapet.pipelines.suite.steps import COMPARISON
-    from parapet.transforms.text import number
 
     place = config.output / COMPARISON / "leaderboard.json"
-    averages = read_board(str(place)).average if place.is_file() else {}
-    return [f"{name}: {number(average.value, 1)}, the mean of all sets" for name, average in averages.items()]
+    return terminal_lines(read_board(str(place))) if place.is_file() else []
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path: Pat
     corpus = parapet.corpus_of({"dev": [numbered]}, {"dev": sample.services("dev")})
     corpus.save(tmp_path / "saved")
     for read in (corpus, parapet.load_corpus(tmp_path / "saved")):
-        assert repr(next(read.dialogues("dev"))["turns"][0]["scores"]) == "[nan, inf, %d, %d]" % (10**30, -(2**64))
+        assert repr(next(read.dialogues("dev"))["turns"][0]["scores"]) == f"[nan, inf, {10**30}, {-(2**64)}]"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,11 @@ def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path: Pat
         ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
         ({"dev": [{1: 2}]}, {"dev": parapet.load_corpus().services("dev")}, "is not JSON: Dict key must be str"),
         ({"dev": []}, {"dev": [{"service_name": {1}}]}, r"services\['dev'\]"),
-        ({"dev": []}, {"dev": [{**SERVICE, "note": {1}}]}, r"services\['dev'\]: is not JSON: Object of type set"),
+        (
+            {"dev": []},
+            {"dev": [{**parapet.load_corpus().services("dev")[0], "note": {1}}]},
+            r"services\['dev'\]: is not JSON: Object of type set",
+        ),
     ],
 )
 def test_bad_data_in_memory(dialogues: dict, services: dict, reason: str) -> None:
@@ -125,3 +130,27 @@ def test_bad_files(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     with pytest.raises(parapet.InputError, match=r"dialogues_001.json: line 1 column 2: not JSON"):
         list(corpus.dialogues("test"))
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_corpus_is_not_saved_over_itself(sample: Path, tmp_path: Path) -> None:
+    parapet.load_corpus(sample).save(tmp_path / "own")
+    before = {path: path.read_bytes() for path in (tmp_path / "own").rglob("*") if path.is_file()}
+    corpus = parapet.load_corpus(tmp_path / "own")
+    for each in (corpus, parapet.perturb(corpus, "typos")):
+        for folder in (tmp_path / "own", str(tmp_path), tmp_path / "other" / ".." / "own"):
+            with pytest.raises(parapet.InputError, match="the corpus was read from this folder: save it to another"):
+                each.save(folder)
+    assert {path: path.read_bytes() for path in (tmp_path / "own").rglob("*") if path.is_file()} == before
+    parapet.perturb(corpus, "typos").save(tmp_path / "typos")
+
+
+@pytest.mark.parametrize("folder", [None, 3, b"x"])
+def test_a_folder_is_a_path(folder: object) -> None:
+    with pytest.raises(parapet.InputError, match=r"expected the path of a folder, not "):
+        parapet.load_corpus().save(folder)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", [math.nan, 1.5, None, True, [1], b"x"])
+def test_a_seed_is_a_number_or_a_text(seed: object) -> None:
+    with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
+        parapet.perturb(parapet.load_corpus(), "typos", seed=seed)

@@ -536,6 +536,15 @@ def test_a_step_cannot_have_the_name_of_a_result(folder: Path, made: Path, capsy
     assert not (folder / "out").exists()
 
 
+def test_a_folder_of_other_files_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for output in (".", "corpus"):
+        for flags in ([], ["--dry_run"]):
+            assert run(folder, *flags, output=output) == 2
+            assert "holds files that no suite has written: give a new folder" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
 @pytest.mark.parametrize(("key", "value"), [("name", "../../evil"), ("version", "1"), ("nmae", "x")])
 def test_a_release_that_cannot_be_is_refused_before_anything_runs(
     key: str, value: str, folder: Path, capsys: pytest.CaptureFixture[str]
