@@ -155,6 +155,13 @@ def test_a_release_in_a_bucket_is_read_in_the_same_way(first, capsys):
     assert "extra: is not listed in SHA256SUMS" in capsys.readouterr().out
 
 
+def test_verify_finds_an_extra_empty_folder(first, tmp_path, capsys):
+    shutil.copytree(first.parent, tmp_path / "little")
+    (tmp_path / "little" / "1.0.0" / "notes").mkdir()
+    assert verify.run([str(tmp_path / "little")]) == 1
+    assert "notes: is an empty folder: a release has none" in capsys.readouterr().out
+
+
 def damaged_shard(root):
     path = max((root / "data" / "original").glob("train-*.parquet"), key=lambda path: path.stat().st_size)
     return path, path.relative_to(root).as_posix()

@@ -146,6 +146,11 @@ def test_an_extra_file_is_found(root):
     ]
 
 
+def test_an_extra_empty_folder_is_found(root):
+    (root / "data" / "v9" / "test").mkdir(parents=True)
+    assert told(root) == ["data/v9/test: is an empty folder: a release has none"]
+
+
 def test_a_file_that_only_the_checksums_have_is_found(root):
     (root / "notes.txt").write_bytes(b"x")
     folder.mend(root)

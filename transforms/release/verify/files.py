@@ -36,8 +36,8 @@ def check_files(root: Path, manifest: Manifest | None, found: Findings, digests:
     sums = read_sums(root, found)
     listed = None if manifest is None else {file.path: file for file in manifest.files}
     _check_agreement(sums, listed, found)
-    standing = standing_files(root, found)
     expected = {path for path in {*(sums or ()), *(listed or ())} if is_inside(path)}
+    standing = standing_files(root, found, expected)
     for path in sorted(expected - standing):
         found.add("checksums", path, "", "is missing")
     # Without checksums the manifest says what belongs here; where neither can be read, nothing does.
@@ -100,11 +100,16 @@ def _check_agreement(sums: dict[str, str] | None, listed: dict[str, File] | None
             found.add("checksums", path, "", f"{SUMS} and {MANIFEST} give different hashes")
 
 
-def standing_files(root: Path, found: Findings) -> set[str]:
-    """All files below the folder; links are named, and not followed out of it."""
+def standing_files(root: Path, found: Findings, expected: Iterable[str] = ()) -> set[str]:
+    """All files below the folder.
+
+    Links, which are not followed out of it, are findings, and so are empty folders, but for those of expected files.
+    """
     files = set()
     with found.guard("checksums", ""):
-        for path in _walk(root):
+        paths = sorted(root.rglob("*"), key=str)
+        parents = {path.parent for path in (*paths, *(root / relative for relative in expected))}
+        for path in paths:
             relative = path.relative_to(root).as_posix()
             if relative in _OF_THE_HUB or relative.startswith(f"{_OF_THE_HUB[1]}/"):
                 continue
@@ -114,11 +119,9 @@ def standing_files(root: Path, found: Findings) -> set[str]:
                 files.add(relative)
             elif not path.is_dir():
                 found.add("checksums", relative, "", "is neither a file nor a folder")
+            elif path not in parents:
+                found.add("checksums", relative, "", "is an empty folder: a release has none")
     return files
-
-
-def _walk(root: Path) -> Iterable[Path]:
-    return sorted(root.rglob("*"), key=str)
 
 
 def digest_of(path: Path) -> Digest:
