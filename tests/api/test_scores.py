@@ -301,8 +301,8 @@ def test_dialogues_of_a_file_with_one_id_are_refused(tmp_path: Path) -> None:
 def test_dialogues_of_several_files_with_one_id_are_scored_apart_or_refused(tmp_path: Path, capsys) -> None:
     corpus = with_one_id(tmp_path / "corpus", 1)
     scored = by_command(tmp_path / "out", "--reference", tmp_path / "corpus", "--model", BASELINE, "--split", "train")
-    found = parapet.score_states(corpus, Keywords(), split="train").metrics
-    assert found == metrics_of(scored) == parapet.score_states(CORPUS, Keywords(), split="train").metrics
+    metrics = parapet.score_states(corpus, Keywords(), split="train").metrics
+    assert metrics == metrics_of(scored) == parapet.score_states(CORPUS, Keywords(), split="train").metrics
     dialogues = list(corpus.dialogues("train"))
     assert "dialogue 'same' appears twice" in refused(corpus, dialogues[1:], split="train")
     lines = tmp_path / "lines.jsonl"
