@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ WHOLE, SEEN, UNSEEN = "all", "seen", "unseen"
 _BY_DOMAIN = {"#SEEN_DOMAINS": SEEN, "#UNSEEN_DOMAINS": UNSEEN}  # of generated utterances, over all sets
 _AGGREGATES = {"#ALL_SERVICES": WHOLE, "#SEEN_SERVICES": SEEN, "#UNSEEN_SERVICES": UNSEEN}
 _VARIANT = re.compile(r"v[0-9]+")
+_MIX = re.compile(r"(.+)-env[0-9]+")
 
 # The metrics of each task that enter the average, and those that stand beside them: RADDLE's Table 2 averages joint
 # goal accuracy, Combined, intent accuracy and F1.
@@ -144,6 +145,11 @@ def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:
     rank = next(i for i, pattern in enumerate(_ORDER) if pattern.match(name))
     parts = re.split(r"([0-9]+)", name.casefold())
     return chosen, rank, parts[::2], [int(part) for part in parts[1::2]], name
+
+
+def mixes(sets: Collection[str]) -> set[str]:
+    """The sets that mix another one with the original: ``typos-env1`` where ``typos`` is a set, too."""
+    return {name for name in sets if (match := _MIX.fullmatch(name)) and match[1] in sets}
 
 
 def read_outcome(path: str) -> Outcome:
