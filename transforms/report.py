@@ -51,6 +51,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
       in_card: whether the card has it, too.
       inline: whether what is between backticks in a cell is shown as code, or as a link, as in notes.
       hrefs: (row, column) of the cells whose first line is a link on the page, to where it leads.
+      folded: on the page the table is folded away behind this line.
     """
 
     title: str
@@ -65,6 +66,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     in_card: bool = True
     inline: bool = False
     hrefs: Mapping[tuple[int, int], str] = {}
+    folded: str = ""
 
 
 class Dots(msgspec.Struct, frozen=True, kw_only=True):

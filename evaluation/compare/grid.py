@@ -22,7 +22,7 @@ from parapet.evaluation.compare.results import (
 from parapet.evaluation.lines import ALL, group_label
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import Table
-from parapet.transforms.text import number, percent
+from parapet.transforms.text import counted, number, percent
 
 _LABELS = {JGA: "joint goal accuracy", "active_intent_accuracy": "intent accuracy",
            "inform": "Inform", "success": "Success", "combined": "Combined",
@@ -44,11 +44,16 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Grid(msgspec.Struct, frozen=True):
-    """The one table: blocks of a metric each, a row a system, a column a set."""
+    """The one table: blocks of a metric each, a row a system, a column a set.
+
+    Attributes:
+      mixes: the columns whose sets mix another set with the original.
+    """
 
     headings: list[str]
     blocks: list[Block]
     with_mean: bool
+    mixes: frozenset[int] = frozenset()
 
 
 def metric_label(metric: str) -> str:
@@ -124,7 +129,8 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
     elif group == WHOLE and len(blocks) == 1:
         blocks = [msgspec.structs.replace(blocks[0], means=[board.average[name] for name in board.systems])]
     names = [metric_label(extra) if extra else _shared_label(board, at, of_rows) for at, extra in keys]
-    return Grid(names, blocks, several)
+    mixed = mixes({name for name, _ in keys})
+    return Grid(names, blocks, several, frozenset(j for j, (name, _) in enumerate(keys) if name in mixed))
 
 
 def one_row(board: Board) -> Grid:
@@ -163,7 +169,7 @@ def by_domain(board: Board) -> list[Table]:
         names = [f"{domain} {metric_label(metric)}" if several else domain for domain, metric in columns]
         what = "Responses" if task == "response" else metric_label(metrics[0]).capitalize() if metrics else ""
         if rows:
-            title = f"{what} by domain, of 100"
+            title = f"{what} by domain, {'of 100' if several else unit(metrics[0])}"
             tables.append(Table(title=title, columns=["set", *names], rows=rows, groups=groups, numbers_in="table.csv"))
     return tables
 
@@ -190,6 +196,11 @@ def _mean(row: Sequence[Value | None]) -> Number:
 def of_100(metric: str, value: float) -> float:
     """A number as tables have it."""
     return value if metric in OF_100 else 100 * value
+
+
+def unit(metric: str) -> str:
+    """The unit of a number as tables have it."""
+    return "of 100" if metric in OF_100 | {AVERAGE} else "%"
 
 
 def shown(metric: str, value: float | None) -> str:
@@ -219,15 +230,13 @@ def _best(texts: Sequence[str], low_is_good: bool) -> set[int]:
     return {i for i, value in known.items() if value == top}
 
 
-def grid_table(board: Board, of: Sequence[tuple[str, Grid]], title: str, note: str = "", in_card: bool = True) -> Table:
-    """Grids as one table; a heading above each block where there are several.
+def grid_tables(of: Sequence[tuple[str, Grid]], title: str, note: str = "") -> list[Table]:
+    """Grids as a table, and what :func:`with_mixes_folded` makes of it; a heading above each of several blocks.
 
     Args:
-      board: the leaderboard.
       of: the grids, all with the same columns, each with what its headings add.
       title: of the table.
       note: above it.
-      in_card: whether Markdown has it.
     """
     rows: list[list[str]] = []
     bold: set[tuple[int, int]] = set()
@@ -238,9 +247,8 @@ def grid_table(board: Board, of: Sequence[tuple[str, Grid]], title: str, note: s
     for what, one in of:
         for block in one.blocks:
             if several:
-                groups[len(rows)] = (
-                    ", ".join(filter(None, [block.title, what])) if len(one.blocks) > 1 or not what else what
-                )
+                metric = f"{block.title}, {unit(block.metric)}"
+                groups[len(rows)] = f"{metric}, {what}" if what and len(one.blocks) > 1 else what or metric
             means, cells = best(block)
             shift = 1 + with_mean
             bold |= {(len(rows) + i, j + shift) for i, j in cells}
@@ -248,11 +256,42 @@ def grid_table(board: Board, of: Sequence[tuple[str, Grid]], title: str, note: s
             for name, of_row, numbers in zip(block.systems, block.means, block.numbers, strict=True):
                 start = [name, *([_with_interval(of_row)] if with_mean else [])]
                 rows.append([*start, *(cell(value, numbers) for value in numbers)])
-    columns = ["system", *([mean] if with_mean else []), *of[0][1].headings]
-    return Table(
-        title=title, columns=columns, rows=rows, note=note, best=sorted(bold), groups=groups, in_card=in_card,
-        numbers_in="table.csv",
-    )  # fmt: skip
+    sensitivity = metric_label(SENSITIVITY)
+    headings = [f"{name}, {unit(SENSITIVITY)}" if name == sensitivity else name for name in of[0][1].headings]
+    columns = ["system", *([mean] if with_mean else []), *headings]
+    table = Table(
+        title=title, columns=columns, rows=rows, note=note, best=sorted(bold), groups=groups, numbers_in="table.csv"
+    )
+    return with_mixes_folded(table, of[0][1])
+
+
+def with_mixes_folded(table: Table, whole: Grid) -> list[Table]:
+    """A table whose last columns are those of a grid, without its mixes; and these in a folded table of their own."""
+    if not whole.mixes:
+        return [table]
+    shift = len(table.columns) - len(whole.headings)
+    mixed = [shift + j for j in sorted(whole.mixes)]
+    summary = f"{counted(len(mixed), 'more set')}: mixes of these sets with the original"
+    kept = _with_columns(table, [j for j in range(len(table.columns)) if j not in mixed])
+    of_mixes = msgspec.structs.replace(_with_columns(table, [0, *mixed]), title=f"{table.title}: mixes", folded=summary)
+    return [kept, of_mixes]
+
+
+def _with_columns(table: Table, columns: Sequence[int]) -> Table:
+    """Some columns of a table, the row's name first, and the rows that have a number there."""
+    rows = [i for i, row in enumerate(table.rows) if any(row[j] for j in columns[1:])]
+    groups: dict[int, str] = {}
+    for position, i in enumerate(rows):
+        start = max((start for start in table.groups if start <= i), default=None)
+        if start is not None and table.groups[start] not in groups.values():
+            groups[position] = table.groups[start]
+    return msgspec.structs.replace(
+        table,
+        columns=[table.columns[j] for j in columns],
+        rows=[[table.rows[i][j] for j in columns] for i in rows],
+        best=[(rows.index(i), columns.index(j)) for i, j in table.best if i in rows and j in columns],
+        groups=groups,
+    )
 
 
 def _with_interval(mean: Number) -> str:

@@ -9,15 +9,18 @@ from parapet.evaluation.compare.grid import (
     by_domain,
     cell,
     grid,
-    grid_table,
+    grid_tables,
     headings,
+    metric_label,
     of_100,
     one_row,
     set_label,
     shown,
+    unit,
+    with_mixes_folded,
 )
 from parapet.evaluation.compare.leaderboard import AVERAGE, Board, PairedTest
-from parapet.evaluation.compare.results import JGA, OF_100, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, Column
+from parapet.evaluation.compare.results import JGA, OF_100, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, Column, mixes
 from parapet.evaluation.dst.report import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
@@ -34,7 +37,8 @@ TERMS = {
     "Small print": "Below a number its 95% interval, from a Poisson bootstrap over dialogues, and its change against "
     "the original in percent.",
     "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: standard deviation "
-    "over mean, of 100; the mean over frames (Lee et al. 2022). Less is better, where the accuracy is as high.",
+    "over mean, in percent, and at times above 100; the mean over frames (Lee et al. 2022). Less is better, where the "
+    "accuracy is as high.",
     "Seen, unseen": "Services that the schema of the training split has, or has not.",
     "p": "How often the difference would be at least as large if, for each dialogue, chance decided which result is of "
     "which system: approximate randomisation over dialogues, two-sided. Of the mean over variants and the schema "
@@ -64,12 +68,17 @@ def sections(board: Board) -> list[Section]:
 def main_tables(board: Board) -> list[Table]:
     """The numbers by set; before them, where columns of the average were chosen, these in one row a system."""
     whole = grid(board)
-    title = f"{whole.blocks[0].title}, of 100" if len(whole.blocks) == 1 else "Systems by set, of 100"
-    found = [grid_table(board, [("", whole)], title, _note(whole))]
+    tables = grid_tables([("", whole)], _title(whole, "by set", "Systems by set"), _note(whole))
     if not board.selection.average:
-        return found
+        return tables
     averaged = one_row(board)
-    return [grid_table(board, [("", averaged)], "The average and its numbers, of 100", _note(averaged)), *found]
+    return [*grid_tables([("", averaged)], "The average and its numbers, of 100", _note(averaged)), *tables]
+
+
+def _title(whole: Grid, by: str, several: str) -> str:
+    """The title of a table: its metric and unit, or ``several`` where the headings of groups name metrics and units."""
+    first = whole.blocks[0]
+    return f"{first.title} {by}, {unit(first.metric)}" if len(whole.blocks) == 1 else several
 
 
 def seen_and_unseen(board: Board) -> list[Table]:
@@ -79,7 +88,8 @@ def seen_and_unseen(board: Board) -> list[Table]:
     if not grids or any(of.headings != grids[0][1].headings for _, of in grids):
         return []
     note = "Generated utterances: by domain." if any(one.task == "generation" for one in board.columns) else ""
-    return [grid_table(board, grids, "Seen and unseen services, of 100", note)]
+    title = _title(grids[0][1], "of seen and unseen services", "Seen and unseen services")
+    return grid_tables(grids, title, note)
 
 
 def _note(whole: Grid) -> str:
@@ -129,14 +139,13 @@ def _baselines(board: Board) -> list[Table]:
             rows.append(row)
     note = "In small print: the 95% interval, the relative change."
     baseline = next(iter(board.settings.baselines.values()))
-    return [
-        Table(
-            title=f"Differences from {baseline}" if single else "Differences from baselines",
-            note=note + (" Bold: p < 0.05 after Holm's correction." if board.tests else ""),
-            columns=["system", *(["mean"] if whole.with_mean else []), *whole.headings],
-            rows=rows, best=bold, groups=groups, numbers_in="leaderboard.json",
-        )
-    ]  # fmt: skip
+    table = Table(
+        title=f"Differences from {baseline}" if single else "Differences from baselines",
+        note=note + (" Bold: p < 0.05 after Holm's correction." if board.tests else ""),
+        columns=["system", *(["mean"] if whole.with_mean else []), *whole.headings],
+        rows=rows, best=bold, groups=groups, numbers_in="leaderboard.json",
+    )  # fmt: skip
+    return with_mixes_folded(table, whole)
 
 
 def _relative_changes(board: Board) -> list[Table]:
@@ -189,9 +198,10 @@ def _gap(value: float | None, other: float | None, test: PairedTest | None) -> s
 
 
 def _chart(board: Board) -> list[Dots]:
-    """All columns that are shares in one chart, a row a column and a mark a system."""
+    """All columns that are shares in one chart, without mixes: a row a column and a mark a system."""
     names = headings(board)
-    charted = [column for column in board.columns if column.metric not in OF_100 | {SENSITIVITY}]
+    mixed = mixes({column.set for column in board.columns})
+    charted = [one for one in board.columns if one.metric not in OF_100 | {SENSITIVITY} and one.set not in mixed]
     values = {(value.system, value.column): value for value in board.values}
     dots = [
         Dot(names[column.column.name], value.value, value.low, value.high, group=name)
@@ -200,8 +210,9 @@ def _chart(board: Board) -> list[Dots]:
         for value in [values[name, column.column]]
     ]
     more = len(board.systems) - MOST_SYSTEMS
-    note = f"The first {MOST_SYSTEMS} of {len(board.systems):,} systems." if more > 0 else ""
-    return [Dots(title="The same as a chart", dots=dots, note=note)] if len(dots) > 1 else []
+    notes = [f"The first {MOST_SYSTEMS} of {len(board.systems):,} systems."] if more > 0 else []
+    notes += ["Without mixes."] if mixed else []
+    return [Dots(title="The same as a chart", dots=dots, note=" ".join(notes))] if len(dots) > 1 else []
 
 
 def _seen_and_unseen_chart(board: Board) -> list[Dots]:
@@ -237,7 +248,7 @@ def _services(board: Board) -> list[Table]:
                 cells.append(cell(value, row) if value else "–")
         rows.append(cells)
     columns = [f"{name} {what}" if len(board.systems) > 1 else what for name in board.systems for _, _, what in kinds]
-    title = "Joint goal accuracy by service, of 100"
+    title = "Joint goal accuracy by service, %"
     return [Table(title=title, columns=["service", *columns], rows=rows, numbers_in="table.csv", in_card=False)]
 
 
@@ -259,15 +270,34 @@ def _differences(board: Board) -> Table:
 
 def tiles(board: Board) -> list[Tile]:
     """The few numbers that matter most: the averages, or of one system its main columns."""
+    what, sign = _averaged(board)
+    averages = [Tile(f"{name}: {what}", number(board.average[name].value, 1) + sign) for name in board.systems[:6]]
     if len(board.systems) > 1:
-        return [Tile(name, number(board.average[name].value, 1)) for name in board.systems[:6]]
+        return averages
     names, values = headings(board), {value.column: value for value in board.values}
     wanted = [one.column for one in board.columns if one.set in (ORIGINAL, VARIANTS)] or [
         one.column for one in board.columns
     ]
-    columns = [Tile(names[column.name], shown(column.metric, values[column].value)) for column in wanted[:5]]
-    mean = [Tile("average", number(board.average[board.systems[0]].value, 1))] if len(board.columns) > 1 else []
-    return [*mean, *columns]
+    columns = []
+    for column in wanted[:5]:
+        label, metric = names[column.name], metric_label(column.metric)
+        value = shown(column.metric, values[column].value)
+        columns.append(Tile(label if metric in label else f"{metric}, {label}", value + _sign(column.metric)))
+    return [*(averages if len(board.columns) > 1 else []), *columns]
+
+
+def _sign(metric: str) -> str:
+    return "%" if unit(metric) == "%" else ""
+
+
+def _averaged(board: Board) -> tuple[str, str]:
+    """What the average is of, in words, and the sign that follows it."""
+    columns = [column for column in board.columns if column.in_average]
+    metrics = {column.metric for column in columns}
+    if len(metrics) != 1:
+        return f"average of {counted(len(columns), 'number')}, of 100", ""
+    metric = metrics.pop()
+    return f"{metric_label(metric)}, mean over {counted(len(columns), 'set')}", _sign(metric)
 
 
 def notes(board: Board) -> list[str]:

@@ -66,13 +66,13 @@ def test_the_average_is_raddles(tmp_path: Path) -> None:
         "Average", "Joint goal accuracy", "Combined", "Inform", "Success", "BLEU", "Intent accuracy", "Intent macro-F1",
         "Out-of-domain F1",
     ]  # fmt: skip
-    shown = table(board, "Systems by set, of 100")
+    shown = table(board, "Systems by set")
     at = {(block, row[0]): row for i, row in enumerate(shown.rows)
           for block in [max((j, name) for j, name in shown.groups.items() if j <= i)[1]]}  # fmt: skip
-    assert at["Average", "Soloist"] == ["Soloist", "59.1", *[""] * 8]
-    assert at["Joint goal accuracy", "GPT-2"][2:4] == ["40.5", "22.3\n-44.9%"]
-    assert at["Combined", "GPT-2"][-2:] == ["", ""]
-    assert at["Out-of-domain F1", "Soloist"][-1] == "96.2"
+    assert at["Average, of 100", "Soloist"] == ["Soloist", "59.1", *[""] * 8]
+    assert at["Joint goal accuracy, %", "GPT-2"][2:4] == ["40.5", "22.3\n-44.9%"]
+    assert at["Combined, of 100", "GPT-2"][-2:] == ["", ""]
+    assert at["Out-of-domain F1, %", "Soloist"][-1] == "96.2"
 
 
 def numbers(seed: int, right: float, n: int = 40) -> list[float]:
@@ -145,14 +145,14 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
     board = board_of(trackers, baselines={"pt": "ft"})
     titles = [section.title for section in sections(board)]
     assert titles == [
-        "Joint goal accuracy, of 100", "The same as a chart",
+        "Joint goal accuracy by set, %", "The same as a chart",
         "Joint goal accuracy and schema sensitivity under variants, against the baseline", "Differences from ft",
-        "Seen and unseen services, of 100", "Joint goal accuracy over v1–v2 of seen and unseen services",
-        "Joint goal accuracy by service, of 100", "Significance",
+        "Joint goal accuracy of seen and unseen services, %", "Joint goal accuracy over v1–v2 of seen and unseen services",
+        "Joint goal accuracy by service, %", "Significance",
         "Slots that a variant's wording costs: pt", "Slots that a variant's wording costs: ft",
     ]  # fmt: skip
-    first = table(board, "Joint goal accuracy, of 100")
-    assert first.columns == ["system", "mean", "original", "v1", "v2", "v1–v2", "schema sensitivity", "typos"]
+    first = table(board, "Joint goal accuracy by set, %")
+    assert first.columns == ["system", "mean", "original", "v1", "v2", "v1–v2", "schema sensitivity, %", "typos"]
     assert [row[0] for row in first.rows] == ["pt", "ft"]
     value, interval, drop = first.rows[0][5].split("\n")
     original = float(first.rows[0][2].split("\n")[0])
@@ -167,15 +167,48 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
     difference, _, relative = against.rows[0][5].split("\n")
     assert float(difference) == pytest.approx(float(value) - float(first.rows[1][5].split("\n")[0]), abs=0.11)
     assert relative.endswith("%")
-    groups_of = table(board, "Seen and unseen services, of 100")
+    groups_of = table(board, "Joint goal accuracy of seen and unseen services, %")
     assert groups_of.groups == {0: "seen services", 2: "unseen services"}
     dots = [one for one in sections(board) if isinstance(one, Dots)][1].dots
     assert [(dot.label, dot.group) for dot in dots] == [
         ("ft", "seen services"), ("ft", "unseen services"), ("pt", "seen services"), ("pt", "unseen services")
     ]  # fmt: skip
-    services = table(board, "Joint goal accuracy by service, of 100")
+    services = table(board, "Joint goal accuracy by service, %")
     assert [row[0] for row in services.rows] == ["Cabs_1", "Inns_1"]
     assert services.columns[1:4] == ["pt original", "pt v1–v2", "pt sensitivity"]
+
+
+def test_mixes_are_folded_away(tmp_path: Path) -> None:
+    names = ["original", "typos", "typos-env1", "typos-env2", "verbose", "prod-env1"]
+    systems = {
+        name: [
+            states(tmp_path / name, {one: numbers(i, 0.3 + j * 0.4) for i, one in enumerate(names)}),
+            groups(tmp_path / f"{name}_ood", "ood", {"ood-10": {"f1": 0.5 + j / 10}}),
+        ]
+        for j, name in enumerate("ab")
+    }
+    board = board_of(systems, baselines={"b": "a"})
+    shown = [one for one in sections(board) if isinstance(one, Table)]
+    columns = {one.title: one.columns for one in shown}
+    assert columns["Systems by set"] == ["system", "mean", "original", "typos", "verbose", "ood-10", "prod-env1"]
+    assert columns["Systems by set: mixes"] == ["system", "typos-env1", "typos-env2"]
+    assert columns["Differences from a: mixes"] == ["system", "typos-env1", "typos-env2"]
+    folded = {one.title for one in shown if one.folded}
+    assert folded == {title for title in columns if title.endswith(": mixes")}
+    of_mixes = table(board, "Systems by set: mixes")
+    assert of_mixes.groups == {0: "Joint goal accuracy, %"}  # the average and F1 have no numbers here
+    values = {(one.system, one.set): one.value for one in board.values if one.group == "all" and one.metric == JGA}
+    for row in of_mixes.rows:
+        expected = [f"{100 * values[row[0], name]:.1f}" for name in columns["Systems by set: mixes"][1:]]
+        assert [cell.split("\n")[0] for cell in row[1:]] == expected
+    best = {(of_mixes.rows[i][0], of_mixes.columns[j]) for i, j in of_mixes.best}
+    assert best
+    assert all(values[system, name] == max(values[one, name] for one in "ab") for system, name in best)
+    charted = next(one for one in sections(board) if isinstance(one, Dots)).dots
+    assert not [dot for dot in charted if dot.label.startswith("typos-env")]
+    page = page_of(board).decode()
+    assert page.count("<summary>2 more sets: mixes of these sets with the original</summary>") == len(folded)
+    assert page.index("<summary>") > page.index(">prod-env1<")
 
 
 def test_relative_changes_as_in_table_3_of_sgdx(trackers: dict[str, list[str]]) -> None:
@@ -201,10 +234,14 @@ def test_one_system(trackers: dict[str, list[str]]) -> None:
     board = board_of({"ft": trackers["ft"]})
     assert board.tests == []
     assert board.settings.replicates == 99
-    first = table(board, "Joint goal accuracy, of 100")
+    first = table(board, "Joint goal accuracy by set, %")
     assert len(first.rows) == 1
     assert first.best == []
-    assert [tile.label for tile in tiles(board)] == ["average", "original", "v1–v2", "schema sensitivity"]
+    assert [tile.label for tile in tiles(board)] == [
+        "ft: joint goal accuracy, mean over 4 sets", "joint goal accuracy, original", "joint goal accuracy, v1–v2",
+        "schema sensitivity",
+    ]  # fmt: skip
+    assert all(tile.value.endswith("%") for tile in tiles(board))
     assert "Significance" not in [section.title for section in sections(board)]
     assert list(terms(board)) == ["Mean", "Average", "Small print", "Schema sensitivity", "Seen, unseen"]
     assert b"ft by set" in page_of(board)
@@ -228,14 +265,14 @@ def test_files(trackers: dict[str, list[str]]) -> None:
         (name, "average", board.average[name].value) for name in ("pt", "ft")
     ]
     lines = files["table.md"].decode().splitlines()
-    assert lines[2] == "| system | mean | original | v1 | v2 | v1–v2 | schema sensitivity | typos |"
+    assert lines[2] == "| system | mean | original | v1 | v2 | v1–v2 | schema sensitivity, % | typos |"
     assert lines[4].startswith("| pt | **")
-    assert lines[7:10:2] == ["Seen and unseen services, of 100", lines[2]]
+    assert lines[7:10:2] == ["Joint goal accuracy of seen and unseen services, %", lines[2]]
     assert [line.split(" |")[0] for line in lines[11:]] == [
         "| **seen services**", "| pt", "| ft", "| **unseen services**", "| pt", "| ft"
     ]  # fmt: skip
     tex, seen = files["table.tex"].decode().split("\n\n")
-    assert tex.splitlines()[0] == "% Joint goal accuracy, of 100"
+    assert tex.splitlines()[0] == "% Joint goal accuracy by set, \\%"
     assert tex.splitlines()[2] == r"\begin{tabular}{lrrrrrrr}"
     assert tex.count(r"\\") == 3
     assert seen.count(r"\\") == 7
@@ -280,7 +317,7 @@ def test_a_number_that_is_not_defined(tmp_path: Path) -> None:
     systems = {name: [groups(tmp_path / name, "ood", {"#ALL": {"f1": value}})] for name, value in values.items()}
     board = board_of(systems)
     assert board.systems == ["b", "c", "a"]
-    assert [row[1] for row in table(board, "F1, of 100").rows] == ["10.0", "10.0", "–"]
+    assert [row[1] for row in table(board, "F1 by set, %").rows] == ["10.0", "10.0", "–"]
 
 
 def test_everything_with_dashes(tmp_path: Path, trackers: dict[str, list[str]]) -> None:
@@ -292,9 +329,9 @@ def test_everything_with_dashes(tmp_path: Path, trackers: dict[str, list[str]]) 
     assert read.left_out == []
     assert board.systems == ["ft", "damd", "detector"]
     assert [board.average[name].value is None for name in board.systems] == [False, True, True]
-    shown = table(board, "Systems by set, of 100")
+    shown = table(board, "Systems by set")
     rows = {(i // 3, row[0]): [cell.split("\n")[0] for cell in row[1:]] for i, row in enumerate(shown.rows)}
-    assert shown.columns[1:] == ["mean", "original", "v1", "v2", "v1–v2", "schema sensitivity", "typos", "ood-10"]
+    assert shown.columns[1:] == ["mean", "original", "v1", "v2", "v1–v2", "schema sensitivity, %", "typos", "ood-10"]
     assert rows[1, "damd"][0] == rows[1, "damd"][6] == "–"
     assert rows[1, "damd"][7] == ""
     assert rows[1, "detector"] == ["–"] * 7 + [""]

@@ -91,7 +91,7 @@ def test_a_number_of_raddle_is_the_mean_over_domains(tmp_path: Path) -> None:
     assert responses_table.rows[0][1:5] == ["79.0", "61.0", "13.3", "78.3"]
     intervals = {one.group: (one.low, one.high) for one in board.values if one.column.name[-8:] == "combined"}
     assert intervals == {"all": (None, None)} | {name: (of[2], 200.0) for name, of in COMBINED.items()}
-    assert {"Responses by domain, of 100", "Joint goal accuracy by domain, of 100"} <= {
+    assert {"Responses by domain, of 100", "Joint goal accuracy by domain, %"} <= {
         one.title for one in sections(board)
     }
 
@@ -141,7 +141,7 @@ def test_one_row_of_a_model_for_each_domain_and_set(tmp_path: Path) -> None:
     assert next(one.low for one in board.values if one.column.name == "dst/original/joint_goal_accuracy") is not None
     assert "intent/unseen/accuracy" in tested
     titles = [one.title for one in sections(board)]
-    assert titles[:2] == ["The average and its numbers, of 100", "Systems by set, of 100"]
+    assert titles[:2] == ["The average and its numbers, of 100", "Systems by set"]
     assert grid(board).headings == ["original", "typos", "unseen", "ood"]
     files = table_files(board)
     assert files["table.md"].decode().splitlines()[2].startswith("| system | average | original JGA |")
