@@ -231,26 +231,31 @@ def versions() -> dict[str, str]:
     return found
 
 
-def source_hash(target: str, folder: Path = Path()) -> str:
+def source_hash(target: str, folder: Path | None = None) -> str:
     """The hash of the user's code behind ``FILE.py:NAME`` or ``MODULE:NAME``; empty where there is none.
 
-    It covers the module and the modules that it imports from its own folder, or from its own package where it is
-    installed. Modules that are named only while the code runs, and files that it reads, are not covered.
+    ``folder`` is that of the suite's file, which is on the path while a model runs. The hash covers the module and the
+    modules that it imports from its own folder, or from its own package where it is installed. Modules that are named
+    only while the code runs, and files that it reads, are not covered.
     """
     place = target.rpartition(":")[0]
     if place.endswith(".py"):
-        first = folder / place
+        first = (folder or Path()) / place
         root, prefix = first.parent, ""
     else:
         if not all(part.isidentifier() for part in place.split(".")):
             return ""
-        try:
-            spec = find_spec(place)
-        except (ImportError, ValueError):
-            return ""
-        if spec is None or not spec.origin:
-            return ""
-        first = Path(spec.origin)
+        beside = folder.joinpath(*place.split(".")) if folder else Path()
+        files = (beside.with_suffix(".py"), beside / "__init__.py") if folder else ()
+        first = next((path for path in files if path.is_file()), None)
+        if first is None:
+            try:
+                spec = find_spec(place)
+            except (ImportError, ValueError):
+                return ""
+            if spec is None or not spec.origin:
+                return ""
+            first = Path(spec.origin)
         above = len(place.split(".")) - (first.name != "__init__.py")
         root = first.parents[above]
         prefix = place.partition(".")[0] if root.name in ("site-packages", "dist-packages") else ""

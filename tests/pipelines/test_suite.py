@@ -24,7 +24,7 @@ from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.options import command_line, lacks, sets_of
 from parapet.pipelines.suite.page import _beside, _Ours, _over_seeds, _pointed
 from parapet.pipelines.suite.references import owner
-from parapet.pipelines.suite.state import FOLDER, State
+from parapet.pipelines.suite.state import FOLDER, State, source_hash
 from parapet.pipelines.suite.steps import RESULTS, Graph, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
@@ -456,6 +456,15 @@ def test_what_a_model_imports_from_its_folder_is_part_of_it(folder: Path, capsys
     assert runs(folder, capsys) == 0
     deep.write_text(deep.read_text(encoding="utf-8") + "Keywords.x = 1\n", encoding="utf-8")
     assert runs(folder, capsys) == 1
+
+
+def test_a_module_beside_the_suite_is_part_of_a_model(folder: Path) -> None:
+    (folder / "tracking.py").write_text("from helper import Model\n", encoding="utf-8")
+    (folder / "helper.py").write_text("class Model: pass\n", encoding="utf-8")
+    before = source_hash("tracking:Model", folder)
+    (folder / "helper.py").write_text("class Model: x = 1\n", encoding="utf-8")
+    assert before != source_hash("tracking:Model", folder) != "" != before
+    assert source_hash("tracking:Model") == ""
 
 
 def test_links_in_a_corpus_are_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
