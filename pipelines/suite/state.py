@@ -239,6 +239,7 @@ def source_hash(target: str, folder: Path | None = None) -> str:
     only while the code runs, and files that it reads, are not covered.
     """
     place = target.rpartition(":")[0]
+    first: Path | None
     if place.endswith(".py"):
         first = (folder or Path()) / place
         root, prefix = first.parent, ""

@@ -57,11 +57,17 @@ def test_every_page_that_the_demo_links_is_there(demo: tuple[Path, str]) -> None
     assert {"hits/index.html", "compose/report.html", "compose/review.html", "statistics/report.html"} <= names
 
 
+def test_the_demo_warns_of_nothing(demo: tuple[Path, str]) -> None:
+    logs = {path: path.read_text(encoding="utf-8") for path in (demo[0] / ".suite/logs").rglob("*.log")}
+    assert len(logs) > 15
+    assert [line for text in logs.values() for line in text.splitlines() if line.startswith("warning")] == []
+
+
 def test_the_demos_numbers(demo: tuple[Path, str]) -> None:
     out = demo[0]
     composed = json.loads((out / "compose/statistics.json").read_text())
-    assert sum(service["composed"] for service in composed["services"].values()) == 5
-    assert composed["answers"]["used"] == 595
+    assert sum(service["composed"] for service in composed["services"].values()) == 6
+    assert composed["answers"]["used"] == 710
     measured = json.loads((out / "statistics/statistics.json").read_text())
     assert measured["original"] == {"slot_names_seen": pytest.approx(6 / 19, abs=1e-6), "intent_names_seen": 0.2}
     distances = [measured["variants"][f"v{k}"]["name_distance"] for k in range(1, 6)]
@@ -107,15 +113,16 @@ def test_every_file_that_the_pages_name_is_made(demo: tuple[Path, str], sample: 
     assert not [name for name in files if f"`OUT/{name}`" not in pages["compose.md"]]
 
 
-def test_a_top_up_asks_only_for_what_is_missing(demo: tuple[Path, str], tmp_path: Path, capsys) -> None:
-    shortfall = demo[0] / "compose/shortfall.csv"
+def test_a_top_up_asks_only_for_what_is_missing(tmp_path: Path, capsys) -> None:
+    assert main(["compose", "--output", str(tmp_path / "compose"), "--quiet"]) == 0
+    shortfall = tmp_path / "compose/shortfall.csv"
     assert main(["hits", "--output", str(tmp_path / "hits"), "--shortfall", str(shortfall)]) == 0
     lines = (tmp_path / "hits/manifest.jsonl").read_text().splitlines()
     asked = {(r["task_id"], field) for r in map(json.loads, lines) for field in r["fields"]}
     with shortfall.open(newline="") as handle:
         assert asked == {(f"{r['service_name']}:{r['task']}", r["field"]) for r in csv.DictReader(handle)}
     plan = json.loads((tmp_path / "hits/plan.json").read_text())
-    foreseen = json.loads((demo[0] / "compose/top_up_plan.json").read_text())
+    foreseen = json.loads((tmp_path / "compose/top_up_plan.json").read_text())
     assert (plan["total"], plan["tasks"]) == (foreseen["total"], foreseen["tasks"])
     assert plan["total"]["assignments"] == 8  # two HITs; 2 missing at an expected yield of a half
 
