@@ -684,6 +684,7 @@ ELSEWHERE = {
     "schemas.layout.parse_schema_items": "by read_root",
     "schemas.limits.": "every reader of a file",
     "schemas.dialogue.parse_dialogues": "by read_dialogues",
+    "schemas.release_config.parse_config": "by read_config",
     "transforms.anonymise.concierge.parse_splits": "a flag",
     "transforms.augment.plan.parse_": "flags",
     "transforms.crowd.": "the cases of compose",
