@@ -147,7 +147,8 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
     assert titles == [
         "Joint goal accuracy by set, %", "The same as a chart",
         "Joint goal accuracy and schema sensitivity under variants, against the baseline", "Differences from ft",
-        "Joint goal accuracy of seen and unseen services, %", "Joint goal accuracy over v1–v2 of seen and unseen services",
+        "Joint goal accuracy of seen and unseen services, %",
+        "Joint goal accuracy over v1–v2 of seen and unseen services",
         "Joint goal accuracy by service, %", "Significance",
         "Slots that a variant's wording costs: pt", "Slots that a variant's wording costs: ft",
     ]  # fmt: skip

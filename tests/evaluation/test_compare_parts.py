@@ -91,9 +91,7 @@ def test_a_number_of_raddle_is_the_mean_over_domains(tmp_path: Path) -> None:
     assert responses_table.rows[0][1:5] == ["79.0", "61.0", "13.3", "78.3"]
     intervals = {one.group: (one.low, one.high) for one in board.values if one.column.name[-8:] == "combined"}
     assert intervals == {"all": (None, None)} | {name: (of[2], 200.0) for name, of in COMBINED.items()}
-    assert {"Responses by domain, of 100", "Joint goal accuracy by domain, %"} <= {
-        one.title for one in sections(board)
-    }
+    assert {"Responses by domain, of 100", "Joint goal accuracy by domain, %"} <= {one.title for one in sections(board)}
 
 
 def parts(folder: Path, name: str, right: float) -> dict[str, list[str]]:
