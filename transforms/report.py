@@ -136,10 +136,17 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Example(msgspec.Struct, frozen=True):
-    """An example: where it is (``dialogue 1_00000, turn 3``), and its lines."""
+    """An example: where it is (``dialogue 1_00000, turn 3``), and its lines.
+
+    Attributes:
+      table: stands above the lines.
+      folded: the lines are folded away behind this one.
+    """
 
     place: str
     lines: Sequence[Line]
+    table: Table | None = None
+    folded: str = ""
 
 
 class Examples(msgspec.Struct, frozen=True, kw_only=True):

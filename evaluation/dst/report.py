@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.dst.rows import ERRORS, HurtFrame
+from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile
 from parapet.transforms.text import counted, percent
 
@@ -51,7 +53,14 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     if variants:
         sections += [_sgdx_table(variants, sets["original"]["intervals"]), _policies(variants)]
     services = _services(sets["original"]["metrics"], numbers["seen_services"], variants)
-    sections += [_groups(sets), _all_metrics(sets), *services, slots_table(sets), _errors(sets, variants)]
+    sections += [
+        failures_table(sets),
+        _groups(sets),
+        _all_metrics(sets),
+        *services,
+        slots_table(sets),
+        _errors(sets, variants),
+    ]
     if examples:
         sections.append(examples_table(examples, EXAMPLES_TITLE))
     return Report(
@@ -66,7 +75,8 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
         links={
             "metrics.json": "the original's metrics by aggregate, as the official scoring has them",
             "robustness.json": "all numbers",
-            "examples.json": "the frames that variants hurt most",
+            **({"examples.json": "the frames that variants hurt most"} if variants else {}),
+            "failures/": "the wrong frames of each set as pages and as JSON: utterances, history and states",
             "rows/": "a row for every frame",
         },
     )
@@ -146,6 +156,22 @@ def _policies(variants: Mapping[str, Any]) -> Table:
             ]
             for name, row in order
         ],
+    )
+
+
+def failures_table(sets: Mapping[str, Any]) -> Table:
+    """How many frames of each set are wrong, with a link to the page that shows them."""
+    numbers = {name: entry["failures"] for name, entry in sets.items()}
+    return Table(
+        title="Wrong frames by set",
+        note="Each set has a page of its wrong frames, those first that are right on the original.",
+        columns=["set", "frames", "wrong", "right on the original, wrong here"],
+        rows=[
+            [name, f"{of['frames']:,}", f"{of['wrong']:,}", "" if name == ORIGINAL else f"{of['right_on_original']:,}"]
+            for name, of in numbers.items()
+        ],
+        hrefs={(i, 0): page_place(name) for i, name in enumerate(numbers)},
+        numbers_in="robustness.json",
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
+from parapet.evaluation.dst.failures import Ranked, failure_files
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.report import dst_report
 from parapet.evaluation.dst.rows import ERRORS, HurtFrame
@@ -29,6 +30,8 @@ JGA = "joint_goal_accuracy"
 # Counts: slots that lower joint goal accuracy; of these, those that are right under the original; and the dialogues
 # over which schema sensitivity is computed.
 WRONG_SLOTS, LOST_SLOTS, COMPARED = "wrong_slots", "lost_slots", "compared_dialogues"
+# Counts: frames with a wrong slot, and those of them that are right on the original.
+WRONG_FRAMES, RIGHT_ON_ORIGINAL = "wrong_frames", "right_on_original"
 
 SENSITIVITY = "sensitivity/"  # before the key of its sums: sensitivity/frame/zero
 SLOTS = "slots/"  # before the name of a set: the sums of its slots
@@ -48,8 +51,9 @@ def metadata_files(
     totals: Iterable[tuple[str, Totals]],
     replicates: Sequence[bootstrap.Counts],
     hurt: Sequence[Sequence[HurtFrame]],
+    failures: Iterable[tuple[str, Sequence[Ranked]]],
 ) -> dict[str, bytes]:
-    """metrics.json, robustness.json, examples.json and the page.
+    """metrics.json, robustness.json, the page, the wrong frames of each set, and with variants examples.json.
 
     Args:
       config: the run.
@@ -57,6 +61,7 @@ def metadata_files(
       totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate; those of each set's slots.
       replicates: one or none, of joint goal accuracy and sensitivity.
       hurt: one list or none, the frames that variants hurt most.
+      failures: by set the wrong frames that come first.
 
     Raises:
       InputError: no frame of a set was scored.
@@ -73,12 +78,16 @@ def metadata_files(
     numbers = robustness(config, metrics, slots, counts, replicates[0] if replicates else None)
     examples = hurt[0] if hurt else []
     report = dst_report(numbers, examples)
-    return {
+    files = {
         "metrics.json": _json(metrics.get(ORIGINAL, {})),
         "robustness.json": _json(numbers),
-        "examples.json": json_bytes(examples),
         "report.html": page(report).encode(),
+        **({"examples.json": json_bytes(examples)} if config.plan.variants else {}),
     }
+    shown = dict(failures)
+    for name, of in numbers["sets"].items():
+        files |= failure_files(config.system, name, of["failures"], shown.get(name, []))
+    return files
 
 
 def robustness(
@@ -109,6 +118,11 @@ def robustness(
                 "slot_accuracy": slots.get(name, {}),
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
                 "wrong_slots": _by_kind(counts, WRONG_SLOTS, name),
+                "failures": {
+                    "frames": counts.sum("frames", set=name),
+                    "wrong": counts.sum(WRONG_FRAMES, set=name),
+                    "right_on_original": counts.sum(RIGHT_ON_ORIGINAL, set=name),
+                },
             }
             for name, one in plan.sets.items()
         },

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.dst import results, rows, sensitivity, totals
+from parapet.evaluation.dst import failures, results, rows, sensitivity, totals
 from parapet.evaluation.dst.files import Dialogue, PassedOver, Scored, parse_dialogues, score_dialogues
 from parapet.evaluation.dst.frames import JOINT
 from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
@@ -24,7 +24,16 @@ from parapet.evaluation.dst.predictions import (
     placed_lines,
     read_predictions,
 )
-from parapet.evaluation.dst.results import COMPARED, LOST_SLOTS, SENSITIVITY, SLOTS, WRONG_SLOTS, statistics_of
+from parapet.evaluation.dst.results import (
+    COMPARED,
+    LOST_SLOTS,
+    RIGHT_ON_ORIGINAL,
+    SENSITIVITY,
+    SLOTS,
+    WRONG_FRAMES,
+    WRONG_SLOTS,
+    statistics_of,
+)
 from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.dst.sets import Config, Job, Set
 from parapet.evaluation.sets import ORIGINAL
@@ -41,11 +50,11 @@ from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
 PIPELINE = "evaluate_dst"
 
 _FLAG = "--variants"
-TOTALS, REPLICATES, HURT = "totals", "replicates", "hurt"
+TOTALS, REPLICATES, HURT, FAILURES = "totals", "replicates", "hurt", "failures"
 
 
 class ScoreFile:
-    """A file in all sets -> rows of its frames, counts; and totals, replicates and the frames that variants hurt most.
+    """A file in all sets -> rows of its frames, counts; and totals, replicates, and the frames that go wrong.
 
     Args:
       config: the run.
@@ -72,6 +81,7 @@ class ScoreFile:
         config, result = self.config, FileResult(job.name)
         scored: dict[str, list[list[Scored]]] = {}
         sums: list[tuple[str, totals.Totals]] = []
+        original: failures.ScoredFile | None = None
         for member in job.members:
             name, of, passed_over = member.set, config.plan.sets[member.set], PassedOver()
             references = parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
@@ -82,6 +92,9 @@ class ScoreFile:
             # With a model it takes long to predict the states, and little to score them.
             scored[name] = list(frames if model is not None else tracked(frames, "dialogues"))
             result.written.append(self._write(of, job.name, scored[name]))
+            file = failures.ScoredFile({one.dialogue_id: one for one in references}, predictions, scored[name])
+            self._add_failures(of, file, original, result)
+            original = file if name == ORIGINAL else original
             sums.append((name, totals.add_up(scored[name], of.seen, config.across_turn)))
             sums.append((SLOTS + name, totals.add_up_slots(scored[name])))
             result.counts.add("frames", sum(map(len, scored[name])), set=name)
@@ -114,6 +127,17 @@ class ScoreFile:
         table = rows.table(of.name, dialogues, self.config.plan.originals, of.seen)
         path = f"rows/{of.name}/{name.removesuffix('.json')}.parquet"
         return write_staged(self.config.output, path, parquet_bytes(table))
+
+    def _add_failures(
+        self, of: Set, file: failures.ScoredFile, original: failures.ScoredFile | None, result: FileResult
+    ) -> None:
+        plan = self.config.plan
+        is_variant = of.kind == "variant"
+        pairs = rows.slot_pairs(plan.sets[ORIGINAL].services, of.services, plan.originals) if is_variant else {}
+        shown, wrong, right_on_original = failures.failures(file, original, plan.originals, pairs, self.config.seed)
+        result.counts.add(WRONG_FRAMES, wrong, set=of.name)
+        result.counts.add(RIGHT_ON_ORIGINAL, right_on_original, set=of.name)
+        result.others.setdefault(FAILURES, []).append((of.name, shown))
 
     def _compare(
         self,
@@ -240,12 +264,13 @@ class EvaluateStates(beam.PTransform):
         score = ScoreFile(config)
         # The numbers of a set, or of a dialogue file: dead letters and drawn examples there are none.
         outputs = self._jobs(pipeline) | "Score" >> WriteEach(
-            score, shown=0, others=(TOTALS, REPLICATES, HURT), progress=(), setup=score.load
+            score, shown=0, others=(TOTALS, REPLICATES, HURT, FAILURES), progress=(), setup=score.load
         )
         side = (
             outputs.others[TOTALS] | "Sum" >> beam.CombinePerKey(totals.merged),
             outputs.others[REPLICATES] | "Replicates" >> beam.CombineGlobally(_summed).without_defaults(),
             outputs.others[HURT] | "Worst" >> beam.CombineGlobally(_worst_of_all).without_defaults(),
+            outputs.others[FAILURES] | "First failures" >> beam.CombinePerKey(failures.first),
         )
         plugin = recorded(plugin_of(config.model.target) if config.model else None)
         balance = Balance("dialogues", ("scored_dialogues", "missing_dialogues"), tuple(config.plan.sets), by_set=True)

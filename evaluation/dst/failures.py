@@ -1,0 +1,287 @@
+"""The frames that are wrong, each beside the original's: a page and a JSON file for every set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from urllib.parse import quote
+
+import msgspec
+
+from parapet.evaluation.dst.files import Dialogue, Scored, Turn
+from parapet.evaluation.dst.frames import JOINT, State
+from parapet.evaluation.dst.rows import SlotPairs
+from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.writing import json_bytes
+from parapet.transforms.markdown import one_line
+from parapet.transforms.report import Example, Examples, Line, Part, Report, Section, Table, Tile, page
+from parapet.transforms.seeding import stable_hash
+from parapet.transforms.text import counted, percent
+
+FOLDER = "failures"
+SHOWN = 100  # frames of a set
+TURNS = 30  # of a history, the last ones
+SLOTS = 40  # of a frame on the page, the wrong ones first
+VALUES = 5  # of a slot
+LONGEST = 1_000  # characters of a text
+
+
+class Side(msgspec.Struct, frozen=True):
+    """A frame as a set has it, with what was predicted for it.
+
+    Attributes:
+      wrong: the slots that lower joint goal accuracy.
+    """
+
+    service: str
+    utterance: str
+    expected: State
+    predicted: State
+    wrong: list[str]
+    joint_goal_accuracy: float
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A frame that is wrong in a set.
+
+    Attributes:
+      turn: its position in the set's dialogue, from 0.
+      right_on_original: None in the original itself, and where it has no such frame.
+      history: (speaker, utterance) of the turns before.
+      here: the frame in the set.
+      original: the same frame in the original.
+      original_slots: for a variant, its names of slots to the original's.
+    """
+
+    dialogue_id: str
+    turn: int
+    right_on_original: bool | None
+    history: list[tuple[str, str]]
+    here: Side
+    original: Side | None = None
+    original_slots: dict[str, str] = {}
+
+
+class ScoredFile(msgspec.Struct, frozen=True):
+    """A dialogue file of a set: what was predicted for its dialogues, and the scores of their frames."""
+
+    dialogues: dict[str, Dialogue]
+    predictions: Mapping[str, Dialogue]
+    scored: Sequence[Sequence[Scored]]
+
+
+# (whether it is wrong on the original, too; how many of its dialogue come before; the change of accuracy; a hash; ...)
+Rank = tuple[bool, int, float, int, str, int, int]
+Ranked = tuple[Rank, Failure]
+
+
+def failures(
+    here: ScoredFile, original: ScoredFile | None, originals: Mapping[str, str], pairs: SlotPairs, seed: str
+) -> tuple[list[Ranked], int, int]:
+    """The wrong frames of a file.
+
+    Those that are right on the original come first; among these, of each dialogue first the first.
+
+    Args:
+      here: the file.
+      original: the same file of the original; None of the original itself, and where it has no such file.
+      originals: names of services to the original's.
+      pairs: of a variant's slots, with those of the original.
+      seed: of the order between equals.
+
+    Returns:
+      The first SHOWN of them, how many there are, and how many of these are right on the original.
+    """
+    frames_before, turns_before = {}, {}
+    if original is not None:
+        frames_before = {(one.dialogue_id, one.turn, one.service): one for of in original.scored for one in of}
+        turns_before = {name: dialogue.turns for name, dialogue in original.dialogues.items()}
+    ranked: list[tuple[Rank, Scored, Scored | None]] = []
+    for frames in here.scored:
+        wrong = [frame for frame in frames if frame.wrong]
+        if not wrong:
+            continue
+        name = wrong[0].dialogue_id
+        positions = _original_positions(here.dialogues[name].turns, turns_before.get(name, []))
+        earlier = {True: 0, False: 0}
+        for frame in wrong:
+            key = name, positions.get(frame.turn, -1), originals.get(frame.service, frame.service)
+            before = frames_before.get(key)
+            also_wrong = before is None or bool(before.wrong)
+            change = frame.values[JOINT] - before.values[JOINT] if before is not None else 0.0
+            order = stable_hash(seed, FOLDER, name)
+            ranked.append(
+                ((also_wrong, earlier[also_wrong], change, order, name, frame.turn, frame.frame), frame, before)
+            )
+            earlier[also_wrong] += 1
+    ranked.sort(key=itemgetter(0))
+    shown = [(rank, _failure(here, frame, original, before, pairs)) for rank, frame, before in ranked[:SHOWN]]
+    return shown, len(ranked), sum(not rank[0] for rank, *_ in ranked)
+
+
+def _original_positions(turns: Sequence[Turn], original: Sequence[Turn]) -> dict[int, int]:
+    """The position of turns in the original, where others may have been inserted between its turns."""
+    if len(turns) == len(original):
+        return {i: i for i in range(len(turns))}
+    positions: dict[int, int] = {}
+    for i, turn in enumerate(turns):
+        if len(positions) < len(original) and turn.utterance == original[len(positions)].utterance:
+            positions[i] = len(positions)
+    return positions
+
+
+def _failure(
+    here: ScoredFile, frame: Scored, original: ScoredFile | None, before: Scored | None, pairs: SlotPairs
+) -> Failure:
+    dialogue = here.dialogues[frame.dialogue_id]
+    side = _side(here, frame)
+    slots = dict.fromkeys([*side.expected.slot_values, *side.predicted.slot_values])
+    names = {slot: pairs[frame.service, slot][0].name for slot in slots if (frame.service, slot) in pairs}
+    return Failure(
+        dialogue_id=frame.dialogue_id,
+        turn=frame.turn,
+        right_on_original=None if before is None else not before.wrong,
+        history=[
+            (turn.speaker, _short(turn.utterance) if isinstance(turn.utterance, str) else "")
+            for turn in dialogue.turns[max(frame.turn - TURNS, 0) : frame.turn]
+        ],
+        here=side,
+        original=_side(original, before) if original is not None and before is not None else None,
+        original_slots=names,
+    )
+
+
+def _side(of: ScoredFile, frame: Scored) -> Side:
+    expected, predicted = (_state(dialogues[frame.dialogue_id], frame) for dialogues in (of.dialogues, of.predictions))
+    wrong = [wrong.slot for wrong in frame.wrong]
+    return Side(frame.service, _short(frame.utterance), expected, predicted, wrong, frame.values[JOINT])
+
+
+def _state(dialogue: Dialogue, frame: Scored) -> State:
+    """The state of a frame in the reference or the prediction, cut where it is long."""
+    frames = dialogue.turns[frame.turn].frames
+    state = next(one.state for one in reversed(frames) if one.service == frame.service and isinstance(one.state, State))
+    values = {slot: [*map(_short, values[:VALUES])] for slot, values in state.slot_values.items()}
+    return State(_short(state.active_intent), [*map(_short, state.requested_slots)], values)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def first(lists: Iterable[Sequence[Ranked]]) -> list[Ranked]:
+    """The failures of several files that come first. A dialogue is in one file."""
+    return sorted((ranked for several in lists for ranked in several), key=itemgetter(0))[:SHOWN]
+
+
+def page_place(set_name: str) -> str:
+    """The page of a set, as a link below the folder of the scores."""
+    return f"{FOLDER}/{quote(set_name, safe='')}.html"
+
+
+def failure_files(system: str, set_name: str, numbers: Mapping[str, int], ranked: Sequence[Ranked]) -> dict[str, bytes]:
+    """``failures/SET.json`` and ``failures/SET.html``.
+
+    Args:
+      system: its name.
+      set_name: the set.
+      numbers: ``frames`` that were scored, those that are ``wrong``, and those of them ``right_on_original``.
+      ranked: the first of the failures.
+    """
+    shown = [failure for _, failure in ranked]
+    content = {"system": system, "set": set_name, **numbers, "shown": len(shown), "failures": shown}
+    return {
+        f"{FOLDER}/{set_name}.json": json_bytes(content),
+        f"{FOLDER}/{set_name}.html": page(_report(system, set_name, numbers, shown)).encode(),
+    }
+
+
+def _report(system: str, set_name: str, numbers: Mapping[str, int], shown: Sequence[Failure]) -> Report:
+    wrong, new = numbers["wrong"], numbers["right_on_original"]
+    tiles = [Tile("frames scored", f"{numbers['frames']:,}"), Tile("wrong", f"{wrong:,}")]
+    sections: list[Section] = []
+    if set_name == ORIGINAL:
+        sections += _section("Wrong frames", set_name, shown, wrong)
+    else:
+        tiles.append(Tile("right on the original, wrong here", f"{new:,}"))
+        changed = [failure for failure in shown if failure.right_on_original]
+        others = [failure for failure in shown if not failure.right_on_original]
+        sections += _section("Right on the original, wrong here", set_name, changed, new)
+        sections += _section("Wrong on the original, too, or not in it", set_name, others, wrong - new)
+    lead = (
+        f"{len(shown):,} of {counted(wrong, 'wrong frame')} are on this page. A frame is a service of a user turn; it "
+        "is wrong if its joint goal accuracy (JGA) is below 100%."
+    )
+    name = quote(set_name, safe="")
+    return Report(
+        command="evaluate",
+        title=f"Wrong frames of {set_name}",
+        headline=f"Where {system} is wrong on {set_name}",
+        lead=lead if wrong else "No frame is wrong.",
+        tiles=tiles,
+        sections=sections,
+        links={"../report.html": "the scores of all sets", f"{name}.json": "the same frames as JSON"},
+    )
+
+
+def _section(title: str, set_name: str, shown: Sequence[Failure], total: int) -> Iterator[Section]:
+    if total:
+        yield Examples(
+            title=title,
+            examples=[_example(set_name, failure) for failure in shown],
+            note=f"{len(shown):,} of {total:,} are shown, the first of each dialogue before others. Cells have "
+            "predicted values; wrong ones are bold, with the expected value below. –: no value.",
+        )
+
+
+def _example(set_name: str, failure: Failure) -> Example:
+    sides = [side for side in (failure.original, failure.here) if side is not None]
+    rows = [["user", *(one_line(side.utterance) for side in sides)]]
+    best: list[tuple[int, int]] = []
+
+    def add(label: str, cells: Iterable[tuple[str, str, bool]]) -> None:
+        row = [label]
+        for expected, predicted, is_wrong in cells:
+            best.extend([(len(rows), len(row))] if is_wrong else [])
+            small = f"\nexpected: {one_line(expected) or 'no value'}" if is_wrong else ""
+            row.append(f"{one_line(predicted) or '–'}{small}")
+        rows.append(row)
+
+    states = [(side.expected, side.predicted) for side in sides]
+    intents = [(expected.active_intent, predicted.active_intent) for expected, predicted in states]
+    add("intent", [(*both, both[0] != both[1]) for both in intents])
+    requested = [[", ".join(sorted(state.requested_slots)) for state in both] for both in states]
+    add("requested slots", [(both[0], both[1], both[0] != both[1]) for both in requested])
+    slots = _slots(failure)
+    for names in slots[:SLOTS]:
+        label = names[0] if names[0] == names[-1] else f"{names[0]}\nhere: {names[-1]}"
+        add(label, [_values(side, name) for side, name in zip(sides, names, strict=True)])
+    lines = [Line(speaker, [Part(text)]) for speaker, text in failure.history]
+    left_out = len(slots) - SLOTS
+    columns = ["", set_name] if len(sides) == 1 else ["", ORIGINAL, set_name]
+    accuracy = " → ".join(percent(side.joint_goal_accuracy, 0) for side in sides)
+    place = f"dialogue {failure.dialogue_id}, turn {failure.turn}, {failure.here.service}: JGA {accuracy}"
+    return Example(
+        f"{place}; {counted(left_out, 'more slot')}" if left_out > 0 else place,
+        lines,
+        Table(title=place, columns=columns, rows=rows, best=best, text_columns=len(columns)),
+        f"History: {counted(len(lines), 'turn')}" + (f" of {failure.turn:,}" if failure.turn > len(lines) else ""),
+    )
+
+
+def _slots(failure: Failure) -> list[list[str]]:
+    """The slots that have a value, as the original (where there is one) and the set call them; wrong ones first."""
+    here, original, renamed = failure.here, failure.original, failure.original_slots
+    slots = dict.fromkeys([*here.wrong, *here.expected.slot_values, *here.predicted.slot_values])
+    if original is None:
+        return [[slot] for slot in slots]
+    pairs = [[renamed.get(slot, slot), slot] for slot in slots]
+    names = {slot for slot, _ in pairs}
+    others = dict.fromkeys([*original.expected.slot_values, *original.predicted.slot_values])
+    return [*pairs, *([slot, slot] for slot in others if slot not in names)]
+
+
+def _values(side: Side, slot: str) -> tuple[str, str, bool]:
+    """A slot's expected values, the predicted one, and whether it is wrong."""
+    predicted = side.predicted.slot_values.get(slot) or [""]
+    return " or ".join(side.expected.slot_values.get(slot, [])), predicted[0], slot in side.wrong
