@@ -7,16 +7,20 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.leaderboard import Board, read_board
+from parapet.evaluation.compare.results import mixes, set_order
+from parapet.evaluation.dst.failures import page_place
+from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.suite.references import entry_of, place_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
 from parapet.pipelines.suite.state import State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step
 from parapet.pipelines.suite.suite_file import SEED, Row, SuiteFile, Table, of_seeds
 from parapet.transforms import report
-from parapet.transforms.text import number
+from parapet.transforms.text import counted, number
 
 _PAGES = {"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"}
 _TABLES = {
@@ -56,6 +60,7 @@ def suite_report(
     """
     output = state.output
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
+    first = scores.main_tables(board) if board is not None else []
     return report.Report(
         command="suite",
         title=suite.title,
@@ -63,7 +68,9 @@ def suite_report(
         lead=suite.description,
         tiles=scores.tiles(board) if board is not None else [],
         sections=[
-            *(scores.sections(board) if board is not None else []),
+            *first,
+            *_failures(graph, there, output),
+            *(scores.sections(board)[len(first) :] if board is not None else []),
             *(shown for table in suite.tables if (shown := _published(table, suite.seeds, graph, output)).rows),
             *_missing(graph, lost),
             _made(there, state),
@@ -85,6 +92,39 @@ def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> li
         left_out = ", ".join(names for names, _ in graph.lacking())
         notes.append(f"Left out, for lack of an input or a package: {left_out}. What they need is listed below.")
     return [*notes, *(scores.notes(board) if board is not None else [])]
+
+
+def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[report.Table]:
+    """How many frames of each set are wrong, by system, with links to the pages that show them; mixes are folded."""
+    systems: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for system in graph.systems:
+        step = f"scores/{system}/dst"
+        if step in there:
+            systems[system] = step, json.loads((output / step / "robustness.json").read_bytes())["sets"]
+    names = sorted({name for _, sets in systems.values() for name in sets}, key=set_order)
+    mixed = mixes(names)
+    for folded in (False, True):
+        rows, hrefs = [[name] for name in names if (name in mixed) == folded], {}
+        for i, row in enumerate(rows):
+            for step, sets in systems.values():
+                numbers = sets.get(row[0], {}).get("failures")
+                if numbers is None:
+                    row.append("–")
+                    continue
+                hrefs[i, len(row)] = f"{quote(step)}/{page_place(row[0])}"
+                new = "" if row[0] == ORIGINAL else f"\n{numbers['right_on_original']:,} right on the original"
+                row.append(f"{numbers['wrong']:,} of {numbers['frames']:,}{new}")
+        if hrefs:
+            yield report.Table(
+                title="Which frames are wrong",
+                note="Each number leads to a page of wrong frames: what the user says in the original and in the set, "
+                "the history, the expected and the predicted state. Those that are right on the original come first.",
+                columns=["set", *systems],
+                rows=rows,
+                hrefs=hrefs,
+                in_card=False,
+                folded=f"{counted(len(rows), 'more set')}: mixes of these sets with the original" if folded else "",
+            )
 
 
 class _Ours(NamedTuple):

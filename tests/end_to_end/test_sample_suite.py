@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from two_workers import THOROUGH
 from parapet.pipelines.main import main
 
 ROOT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium")
 # Speech and training take more than all else together; their pages' examples run in test_docs.py.
 CORE = [] if THOROUGH else ["--skip", "sets/speech_errors", "models/tiny_dst"]
 
@@ -63,6 +65,37 @@ def test_the_demo_warns_of_nothing(demo: tuple[Path, str]) -> None:
     assert [line for text in logs.values() for line in text.splitlines() if line.startswith("warning")] == []
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_table_scrolls_beside_its_first_column(demo: tuple[Path, str], width: int) -> None:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto((demo[0] / "index.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+        first, mixes = page.locator(".scroll").all()[:2]
+        headings = [heading.inner_text() for heading in first.locator("thead th").all()]
+        assert headings[2:8] == ["original", "v1", "v2", "v3", "v4", "v5"]
+        assert not [heading for heading in headings if "-env" in heading]
+        assert page.get_by_text(f"{len(headings)} columns: scroll sideways to see all of them").first.is_visible()
+        left = first.locator("tbody th").first.bounding_box()["x"]
+        first.evaluate("element => element.scrollLeft = element.scrollWidth")
+        assert first.evaluate("element => element.scrollLeft") > 50
+        assert first.locator("tbody th").first.bounding_box()["x"] == left
+        last = first.locator("thead th").last.bounding_box()
+        assert last["x"] + last["width"] <= width
+        assert not mixes.is_visible()
+        page.locator("summary").first.click()
+        assert mixes.is_visible()
+        page.locator('a[href="scores/keywords/dst/failures/v5.html"]').click()
+        assert "Where keywords is wrong on v5" in page.locator("h1").inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+        page.locator("summary").first.click()
+        assert page.locator("details[open] dt").first.is_visible()
+        browser.close()
+
+
 def test_the_demos_numbers(demo: tuple[Path, str]) -> None:
     out = demo[0]
     composed = json.loads((out / "compose/statistics.json").read_text())
@@ -104,7 +137,7 @@ def test_every_file_that_the_pages_name_is_made(demo: tuple[Path, str], sample: 
         of_extras = re.compile(r"speech_errors|train|predict")
         pages = {name: text for name, text in pages.items() if not of_extras.match(name)}
     named = {path for text in pages.values() for path in re.findall(r"\bOUT/(\w[\w./]*\w)", text)}
-    named -= {"NAME/VERSION", "NAME", "STEP", "SET", "rows/SET/dialogues_001.parquet"}
+    named = {path.replace("/SET", "/original") for path in named} - {"NAME/VERSION", "NAME", "STEP", "SET"}
     named -= {"sets/NAME", "scores/SYSTEM/TASK"} | (set() if THOROUGH else {"predictions"})
     assert "responses.parquet" in named
     outputs = [demo[0], *(path.parent for folder in (demo[0], tmp_path) for path in folder.rglob("run.json"))]

@@ -350,6 +350,13 @@ def test_the_results(made: Path) -> None:
     assert f"{100 * accuracy:.1f}" in page
     assert "a checkpoint of theirs" in page
     assert 'href="sets/typos/report.html"' in page
+    mixes = page.index("<summary>1 more set: mixes of these sets with the original</summary>")
+    for name in ("original", "typos", "wordy", "wordy-env1"):
+        link = f'href="scores/keywords/dst/failures/{name}.html"'
+        assert link in page
+        assert (out / f"scores/keywords/dst/failures/{name}.html").is_file()
+        # Mixes are folded away: in the table of scores, and in that of failures.
+        assert (name == "wordy-env1") == (page.index(f">{name}</th>") > mixes)
     assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output OUT/sets/wordy" in page
     manifest = json.loads((out / "run.json").read_text())
     assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")

@@ -241,6 +241,110 @@ def test_wrong_slots_by_kind_and_those_that_a_variant_costs(place: Path, scores:
             assert slot["original_description"]
 
 
+def test_the_failures_of_every_set_beside_the_original(place: Path, scores: Path) -> None:
+    numbers = json.loads((scores / "robustness.json").read_bytes())["sets"]
+    original = {(row["dialogue_id"], row["turn"], row["service"]): row for row in rows_of(scores, "original")}
+    report = (scores / "report.html").read_text(encoding="utf-8")
+    for name in ("original", *VARIANTS):
+        rows = rows_of(scores, name)
+        wrong = {(row["dialogue_id"], row["turn"], row["service"]) for row in rows if row["wrong"]}
+        new = {key for key in wrong if name != "original" and not original[*key[:2], key[2][:-1]]["wrong"]}
+        content = json.loads((scores / "failures" / f"{name}.json").read_bytes())
+        failures = content["failures"]
+        counts = {"frames": len(rows), "wrong": len(wrong), "right_on_original": len(new)}
+        assert {key: content[key] for key in counts} == counts == numbers[name]["failures"]
+        keys = [(one["dialogue_id"], one["turn"], one["here"]["service"]) for one in failures]
+        assert set(keys) == wrong
+        assert len(keys) == len(wrong) == content["shown"]
+        assert set(keys[: len(new)]) == new
+        assert name == "original" or 0 < len(new) < len(wrong)
+        folder = sample_root() if name == "original" else place / "variants" / name
+        dialogues = dialogues_of(folder / "test")
+        for key, failure in zip(keys, failures, strict=True):
+            turns = dialogues[key[0]]["turns"]
+            assert failure["history"] == [[turn["speaker"], turn["utterance"]] for turn in turns[: key[1]]]
+            assert failure["here"]["utterance"] == turns[key[1]]["utterance"]
+            expected = next(frame["state"] for frame in turns[key[1]]["frames"] if frame["service"] == key[2])
+            assert failure["here"]["expected"] == expected
+            assert failure["here"]["predicted"] != expected
+            if name != "original":
+                before = failure["original"]
+                assert failure["right_on_original"] == (before["predicted"] == before["expected"]) == (key in new)
+                slots = failure["original_slots"]
+                assert {slots[slot] for slot in expected["slot_values"]} == set(before["expected"]["slot_values"])
+        page = (scores / "failures" / f"{name}.html").read_text(encoding="utf-8")
+        assert page.count("<article") == len(wrong)
+        assert "A &lt;b&gt;tracker&lt;/b&gt;" in page
+        assert f'<a href="failures/{name}.html">{name}</a>' in report
+
+
+def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(tmp_path: Path) -> None:
+    name, evil, long = "noisy #1%", "<script>alert(1)</script>\n`../report.html`", "x" * 5000
+    for folder in (tmp_path / "corpus", tmp_path / "noisy"):
+        (folder / "test").mkdir(parents=True)
+        shutil.copy(sample_root() / "test" / "schema.json", folder / "test")
+    sample = dialogues_of(sample_root() / "test")
+    dialogues = [{**one, "dialogue_id": f"{key}_{i}"} for key, one in sample.items() for i in range(4)]
+    write_json(tmp_path / "corpus" / "test" / FILE, dialogues)
+    write_json(tmp_path / "predictions" / "original" / FILE, dialogues)
+    for dialogue in dialogues:
+        first, second, *others = dialogue["turns"]
+        inserted = [{**first, "utterance": evil}, {**second, "utterance": long}]
+        dialogue["turns"] = [first, second, *inserted, *others]
+    write_json(tmp_path / "noisy" / "test" / FILE, dialogues)
+    predictions = json.loads(json.dumps(dialogues))
+    for dialogue in predictions:
+        for turn in dialogue["turns"]:
+            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
+                frame["state"]["slot_values"] = {}
+    write_json(tmp_path / "predictions" / name / FILE, predictions)
+    flags = ["--reference", tmp_path / "corpus", "--sets", f"{name}={tmp_path / 'noisy'}"]
+    assert run(tmp_path / "out", *flags, "--predictions", tmp_path / "predictions") == 0
+    assert not (tmp_path / "out" / "examples.json").exists()
+    content = json.loads((tmp_path / "out" / "failures" / f"{name}.json").read_bytes())
+    failures = content["failures"]
+    assert len(failures) == content["shown"] == 100
+    assert {one["dialogue_id"] for one in failures[: len(dialogues)]} == {one["dialogue_id"] for one in dialogues}
+    assert content["wrong"] > content["right_on_original"] > 150
+    assert any(one["turn"] > 4 for one in failures)
+    by_id = {dialogue["dialogue_id"]: dialogue for dialogue in dialogues}
+    for failure in failures:
+        assert failure["right_on_original"]
+        assert failure["turn"] != 2  # the inserted one
+        assert failure["original"]["utterance"] == failure["here"]["utterance"]
+        assert failure["original"]["predicted"] == failure["here"]["expected"]
+        turns = by_id[failure["dialogue_id"]]["turns"][: failure["turn"]]
+        assert [text for _, text in failure["history"]] == [
+            "x" * 999 + "…" if turn["utterance"] == long else turn["utterance"] for turn in turns
+        ]
+    page = (tmp_path / "out" / "failures" / f"{name}.html").read_text(encoding="utf-8")
+    assert f"100 of {content['wrong']:,} wrong frames are on this page" in page
+    assert f"100 of {content['right_on_original']:,} are shown" in page
+    assert page.count("<article") == 100
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert len(page) < 1_000_000
+    assert 'href="failures/noisy%20%231%25.html"' in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    right = json.loads((tmp_path / "out" / "failures" / "original.json").read_bytes())
+    assert (right["wrong"], right["failures"]) == (0, [])
+    assert "No frame is wrong." in (tmp_path / "out" / "failures" / "original.html").read_text(encoding="utf-8")
+
+
+def rows_of(scores: Path, name: str) -> list[dict[str, Any]]:
+    return [row for path in sorted((scores / "rows" / name).iterdir()) for row in pq.read_table(path).to_pylist()]
+
+
+def dialogues_of(folder: Path) -> dict[str, Any]:
+    return {
+        one["dialogue_id"]: one for path in folder.glob("dialogues_*.json") for one in json.loads(path.read_bytes())
+    }
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
 def test_accuracy_by_slot(place: Path, scores: Path) -> None:
     matches: dict[tuple[str, str], list[float]] = {}
     for path in sorted((sample_root() / "test").glob("dialogues_*.json")):
