@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError, UserCodeError
+from parapet.transforms.users_code import calling
 
 _PACKAGES = {"site-packages", "dist-packages"}
 _PACKAGE = Path(__file__).parents[1]
@@ -199,7 +200,8 @@ def running(code: UserCode, headline: str) -> Iterator[None]:
     folders = code.search_path
     sys.path[:0] = folders
     try:
-        yield
+        with calling():
+            yield
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # what a stranger's code raises may be anything

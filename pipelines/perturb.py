@@ -180,18 +180,21 @@ def check(which: type[Perturbation], args: argparse.Namespace) -> Config:
     """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed, read_corpus
     from parapet.transforms.perturbations import perturbation_of
+    from parapet.transforms.users_code import calling
 
     check_apart(args.output, sgd=args.sgd)
     chosen = {option.name: getattr(args, option.name) for option in options_of(which)}
     given: Mapping[str, object] = {option: value for option, value in chosen.items() if value not in (None, False)}
-    perturbation = perturbation_of(which, {"seed": args.seed, **given}, as_flags=True)
+    with calling():
+        perturbation = perturbation_of(which, {"seed": args.seed, **given}, as_flags=True)
     root = str(args.sgd or sample_root())
     corpus = read_corpus(root, listed(args.split))
     for line in corpus.problems:
         logging.warning("%s", line)
     perturbation.splits = tuple(corpus.folders)
     whole = read_corpus(root, None) if perturbation.needs_corpus() or perturbation.analyzes_all_splits else corpus
-    perturbation.fit(whole)
+    with calling():
+        perturbation.fit(whole)
     analyzed = whole.files if perturbation.analyzes_all_splits else corpus.files
     options = {"split": args.split, "seed": args.seed, "max_bad": float(args.max_bad), **given}
     plugin = plugins.recorded(plugins.choose(plugins.PERTURBATIONS, which.name, ""))

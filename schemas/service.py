@@ -45,6 +45,10 @@ class Service(msgspec.Struct):
     intents: list[Intent]
 
 
+# msgspec lays out a Struct when it first meets it; two threads that meet one at once crash the process (0.22).
+_LAID_OUT = msgspec.json.Decoder(Service)
+
+
 def parse_service(raw: Any, path: object = "", where: str = "") -> Service:
     """Types one service object and checks it.
 

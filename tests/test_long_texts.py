@@ -1,6 +1,6 @@
 """What is done to one record takes time in proportion to its text, whatever the text is.
 
-Patterns are linear one by one (test_patterns.py); here are the functions that use them, that look for words or compare
+Here are the functions that search text with patterns, look for words or compare
 ranges of characters: twice the text, twice the time. An answer may have 20,000 characters, a turn has no limit.
 """
 

@@ -116,7 +116,7 @@ def prose(value: str, level: int) -> Markdown:
             fence = found[1]
         else:
             line = _HEADING.sub(lambda match: match[1] + "#" * min(len(match[2]) + level, 6), line)
-            if _UNDERLINE.fullmatch(line) and lines and lines[-1].strip():
+            if _UNDERLINE.fullmatch(line) and lines and lines[-1].strip(" \t"):
                 lines.append("")  # else it would make a heading of the line above
         lines.append(_TAG.sub("&lt;", line))
     return Markdown("\n".join([*lines, fence]).strip())

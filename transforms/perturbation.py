@@ -22,6 +22,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, items_of
 from parapet.transforms.counts import Balance, Counted, Counts, Invariant
 from parapet.transforms.seeding import key_of
+from parapet.transforms.users_code import calling
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -298,7 +299,8 @@ class Perturbation:
         Raises:
           InputError: no set can have the dialogue.
         """
-        results = [(name, self.perturb(item.raw, name, state)) for name in self.sets]
+        with calling():
+            results = [(name, self.perturb(item.raw, name, state)) for name in self.sets]
         return iter(results)
 
     def open(self) -> None:

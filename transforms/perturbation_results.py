@@ -16,6 +16,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.fence import PLUGIN, Fault, is_plugin
 from parapet.transforms.perturbation import Perturbation, Perturbed
+from parapet.transforms.users_code import calling
 
 Services = Mapping[str, Service]
 
@@ -106,7 +107,9 @@ def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, ser
         return item
     try:
         guard = guard_for(perturbation, item, services)
-        perturbed = checked(perturbation, perturbation.perturb(item.raw, set_name, state))
+        with calling():
+            returned = perturbation.perturb(item.raw, set_name, state)
+        perturbed = checked(perturbation, returned)
         if guard is not None:
             guard.check(perturbed.dialogue)
     except UserCodeError:

@@ -201,7 +201,7 @@ def test_the_reranker_raises_sgsacc(
         assert value == found[name]["#ALL"][metric]
         assert (one["low"], one["high"]) == (None, None) if metric == "bleu" else one["low"] < value < one["high"]
     lines = [line.split(" | ")[0] for line in (board / "table.md").read_text().splitlines() if line.startswith("| ")]
-    whole = ["| system", "| ---", "| **SGSAcc**", "| ranked", "| plain", "| **BLEU**", "| ranked", "| plain"]
+    whole = ["| system", "| ---", "| **SGSAcc, %**", "| ranked", "| plain", "| **BLEU, of 100**", "| ranked", "| plain"]
     assert lines == [*whole, "| system", "| ---", "| ranked", "| plain"]  # the latter by seen and unseen services
     # Two models, the best of each: what either of them says well is said.
     both = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), "--rerank", "lexical"]

@@ -136,6 +136,9 @@ _ANSWERS: dict[str, type[msgspec.Struct]] = {
     "ListQualificationTypes": _ListQualificationTypes,
 }
 
+# msgspec lays out a Struct when it first meets it; two threads that meet one at once crash the process (0.22).
+_LAID_OUT = [msgspec.json.Decoder(kind) for kind in (*_ANSWERS.values(), _Nothing)]
+
 
 def check_before_parsing(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:
     """botocore's event ``before-parse``. Raises UnusableAnswer where the answer is not one to the call."""

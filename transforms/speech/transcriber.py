@@ -44,6 +44,9 @@ class Transcript(msgspec.Struct, frozen=True):
     seconds: float
 
 
+_decode = msgspec.json.Decoder(dict[str, Transcript]).decode  # laid out before threads, as in schemas/service.py
+
+
 class Failure(msgspec.Struct, frozen=True):
     """Why an utterance has no transcript: an id of the reason and, after a colon, an explanation."""
 
@@ -283,7 +286,7 @@ class Transcriber:
     def _read(self, file: str) -> dict[str, Transcript]:
         if not FileSystems.exists(join(self.channel.cache, file)):
             return {}
-        return msgspec.json.decode(read_written(self.channel.cache, file), type=dict[str, Transcript])
+        return _decode(read_written(self.channel.cache, file))
 
     def _write(self, file: str, cached: dict[str, Transcript]) -> None:
         with whole(join(self.channel.cache, file)) as handle:

@@ -182,11 +182,14 @@ def part_of(batch: Batch, engine: Engine) -> str:
     return f"{hashlib.sha256(what).hexdigest()}.json"
 
 
+_decode = msgspec.json.Decoder(list[Translation]).decode  # laid out before threads, as in schemas/service.py
+
+
 def read_part(paid: str, part: str) -> list[Translation]:
     """The answers to a batch that are kept; none where it was never answered."""
     if not FileSystems.exists(join(paid, part)):
         return []
-    return msgspec.json.decode(read_written(paid, part), type=list[Translation])
+    return _decode(read_written(paid, part))
 
 
 def read_parts(paid: str) -> list[Translation]:

@@ -1,6 +1,8 @@
 """A server whose answers are not what they should be: each is one clear line, and nothing is made or paid twice."""
 
 import json
+import subprocess
+import sys
 from decimal import Decimal
 from itertools import islice
 
@@ -379,3 +381,26 @@ def test_half_a_surrogate_pair_in_an_answer_is_collected_and_read(bench):
     bench.ok("collect")
     (line,) = bench.lines()
     assert "a \\ud800 half" in line["Answer"]
+
+
+FIRST_ANSWERS = """
+import sys, threading
+from parapet.transforms.mturk import answers
+
+sys.setswitchinterval(1e-6)
+start = threading.Barrier(8)
+
+def check():
+    start.wait()
+    answers.check("ListAssignmentsForHIT", b'{"NumResults": 0, "Assignments": []}')
+
+threads = [threading.Thread(target=check) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+def test_the_first_answers_may_come_to_several_threads_at_once() -> None:
+    """msgspec 0.22 crashes where threads lay out a type at once: nine of ten such processes ended by a signal."""
+    for _ in range(3):
+        assert subprocess.run([sys.executable, "-c", FIRST_ANSWERS], check=False).returncode == 0
