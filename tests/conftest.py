@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import logging
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,14 @@ from two_workers import THOROUGH
 from parapet.schemas import layout
 
 KEY = "a worker key for tests only"
+
+# What tests count by hand is of the first eight of the sample's test dialogues: commands in this process read these.
+BUNDLED = layout.sample_root()
+_folder = tempfile.TemporaryDirectory(prefix="parapet-sample-")
+SAMPLE = {"root": Path(_folder.name) / "sample"}
+shutil.copytree(BUNDLED, SAMPLE["root"])
+(SAMPLE["root"] / "test/dialogues_002.json").unlink()
+layout.sample_root = functools.wraps(layout.sample_root)(lambda: SAMPLE["root"])  # before modules import it by name
 
 # How quickly examples are made is the machine's, and what else it does.
 settings.register_profile("parapet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -84,6 +94,13 @@ def real_dialogues(real_data: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def sample() -> Path:
     return layout.sample_root()
+
+
+@pytest.fixture
+def bundled_sample(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Commands without a corpus read the whole sample, as users' commands do."""
+    monkeypatch.setitem(SAMPLE, "root", BUNDLED)
+    return BUNDLED
 
 
 @pytest.fixture(scope="session")

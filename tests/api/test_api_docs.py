@@ -24,6 +24,7 @@ PUBLIC = {
 
 
 @pytest.mark.parametrize("name", sorted(name for name, found in PUBLIC.items() if callable(found)))
+@pytest.mark.usefixtures("bundled_sample")
 def test_the_examples_of_a_public_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = PUBLIC[name]

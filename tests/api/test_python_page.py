@@ -20,6 +20,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 (PROGRAM,) = re.findall(r"^```python run\n(.*?)^```$", PAGE, re.M | re.S)
 
 
+@pytest.mark.usefixtures("bundled_sample")
 def test_the_blocks_run_in_order(
     sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -148,12 +148,12 @@ def settled(text: str) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, bundled_sample: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the pages' examples run."""
-    shutil.copytree(sample, tmp_path / "my_corpus")
-    for path in (sample / "crowd").iterdir():
+    shutil.copytree(bundled_sample, tmp_path / "my_corpus")
+    for path in (bundled_sample / "crowd").iterdir():
         shutil.copy(path, tmp_path)
-    sheet = (sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
+    sheet = (bundled_sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
     (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
     (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
     for page, language, name in (("release", "toml", "release.toml"), ("hits", "csv", "cues.csv")):

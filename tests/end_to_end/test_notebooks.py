@@ -74,6 +74,7 @@ def test_the_committed_outputs_are_what_the_code_prints(path: Path, executed: di
     assert len(text) < 150_000
 
 
+@pytest.mark.usefixtures("bundled_sample")
 def test_the_scores_are_those_of_the_command(executed: dict[str, Any], tmp_path: Path) -> None:
     """The original and v5, scored by ``parapet evaluate`` with the tracker of the notebook in a file."""
     notebook = executed["robust_tracker"]

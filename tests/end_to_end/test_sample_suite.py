@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from conftest import BUNDLED, SAMPLE
 from two_workers import THOROUGH
 
 from parapet.pipelines.main import main
@@ -39,6 +40,7 @@ def links_of(page: Path) -> list[str]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SAMPLE, "root", BUNDLED)
         patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
         assert main(["suite", "sample", *CORE, "--output", str(out), "--quiet"]) == 0
     return out, ""

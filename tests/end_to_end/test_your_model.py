@@ -12,6 +12,7 @@ from folders import files_of
 from two_workers import TWO_PROCESSES, TWO_WORKERS
 
 from parapet.pipelines.main import main
+from parapet.schemas.layout import sample_root
 
 TRACKER = """
 from evaluation.rules import Rules
@@ -88,7 +89,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def evaluate(project: Path, name: str, out: str, *flags: str) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("parapet")), "evaluate", "--task", "dst"]
-    model = ["--model", f"../mine/tracker.py:{name}", "--replicates", "0", "--output", out]
+    model = [
+        "--model",
+        f"../mine/tracker.py:{name}",
+        "--replicates",
+        "0",
+        "--output",
+        out,
+        "--reference",
+        str(sample_root()),
+    ]
     return subprocess.run([*command, *model, *flags], cwd=project / "elsewhere", capture_output=True, text=True)
 
 

@@ -504,7 +504,10 @@ def leaving(folder: Path, line: str, *flags: str) -> int:
 def test_a_step_that_leaves_without_a_result_is_not_done(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         assert leaving(folder, "os._exit(0)") == 1
-        assert "scores/ours/dst failed: the process was ended by code that it ran, with os._exit(0)" in capsys.readouterr().err
+        assert (
+            "scores/ours/dst failed: the process was ended by code that it ran, with os._exit(0)"
+            in capsys.readouterr().err
+        )
     assert leaving(folder, "os.chdir('/')") == 0
     assert (folder / "out/scores/ours/dst/run.json").is_file()
 

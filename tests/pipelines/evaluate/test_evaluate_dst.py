@@ -694,7 +694,14 @@ def test_memory_for_long_values_is_at_most_twice_the_file(tmp_path: Path) -> Non
                     line = {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"]}
                     lines.append(json.dumps({**line, "state": frame["state"]}))
         (folder / "a.jsonl").write_text("\n".join(lines))
-        argv = ["--predictions", str(folder), "--output", str(tmp_path / f"{name}_out")]
+        argv = [
+            "--reference",
+            str(sample_root()),
+            "--predictions",
+            str(folder),
+            "--output",
+            str(tmp_path / f"{name}_out"),
+        ]
         ran = subprocess.run([sys.executable, "-c", PEAK, *argv], capture_output=True, text=True, check=True)
         status, peak = ran.stdout.split()[-2:]
         assert status == "0", ran.stderr
