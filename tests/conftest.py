@@ -24,10 +24,11 @@ KEY = "a worker key for tests only"
 
 # What tests count by hand is of the first eight of the sample's test dialogues: commands in this process read these.
 BUNDLED = layout.sample_root()
-_folder = tempfile.TemporaryDirectory(prefix="parapet-sample-")
-SAMPLE = {"root": Path(_folder.name) / "sample"}
-shutil.copytree(BUNDLED, SAMPLE["root"])
-(SAMPLE["root"] / "test/dialogues_002.json").unlink()
+if "PARAPET_TESTS_SAMPLE" not in os.environ:  # else it is that of the process that started this one
+    _folder = tempfile.TemporaryDirectory(prefix="parapet-sample-")
+    os.environ["PARAPET_TESTS_SAMPLE"] = str(shutil.copytree(BUNDLED, Path(_folder.name) / "sample"))
+    Path(_folder.name, "sample/test/dialogues_002.json").unlink()
+SAMPLE = {"root": Path(os.environ["PARAPET_TESTS_SAMPLE"])}
 layout.sample_root = functools.wraps(layout.sample_root)(lambda: SAMPLE["root"])  # before modules import it by name
 
 # How quickly examples are made is the machine's, and what else it does.
