@@ -151,7 +151,9 @@ def report(config: Config, counters: dict[str, int]) -> int:
     partial = sum(service["partial"] for service in services)
     short = len(services) - complete
     headline = f"{complete} of {len(services)} services composed" + (f", {partial} partially" if partial else "")
-    published.say(headline, f"short of answers: {counted(short, 'service')}" if short else "")
+    missing = short - partial  # those that --allow_partial composed are in the headline
+    needs = f"{counted(missing, 'service')} {'needs' if missing == 1 else 'need'} more answers"
+    published.say(headline, needs if missing else "")
     bad = "schemas" in published.stages
     if bad:
         logging.warning("services were left out because their schemas are bad: see the dead letters of stage schemas")

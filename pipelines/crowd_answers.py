@@ -149,7 +149,7 @@ class PublishedAnswers:
 
         Args:
           headline: what was composed.
-          missing: what lacks good answers, if anything does: ``short of answers: 1 service``.
+          missing: what lacks good answers, if anything does: ``1 service needs more answers``.
         """
         out, answers, agreement = self.output, self.statistics["answers"], self.statistics["agreement"]
         say(headline)

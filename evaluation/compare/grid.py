@@ -84,7 +84,7 @@ def set_label(board: Board, task: str, name: str) -> str:
 def headings(board: Board) -> dict[str, str]:
     """What pages call the columns, as short as it can be without being ambiguous, by name."""
     metrics = {(column.task, column.metric) for column in board.columns if column.metric != SENSITIVITY}
-    found = {AVERAGE: "average"}
+    found = {AVERAGE: "average" if board.selection.average or len(metrics) > 1 else "mean"}
     for each in board.columns:
         parts = [each.group] if each.group != WHOLE else []
         if each.metric != SENSITIVITY and not (parts and each.set == ALL):  # a group without a set is of all
@@ -128,7 +128,9 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
         blocks.insert(0, Block("Average", AVERAGE, board.systems, averages, empty))
     elif group == WHOLE and len(blocks) == 1:
         blocks = [msgspec.structs.replace(blocks[0], means=[board.average[name] for name in board.systems])]
-    names = [metric_label(extra) if extra else _shared_label(board, at, of_rows) for at, extra in keys]
+    names = [
+        f"{metric_label(extra)}, {unit(extra)}" if extra else _shared_label(board, at, of_rows) for at, extra in keys
+    ]
     mixed = mixes({name for name, _ in keys})
     return Grid(names, blocks, several, frozenset(j for j, (name, _) in enumerate(keys) if name in mixed))
 
@@ -256,9 +258,7 @@ def grid_tables(of: Sequence[tuple[str, Grid]], title: str, note: str = "") -> l
             for name, of_row, numbers in zip(block.systems, block.means, block.numbers, strict=True):
                 start = [name, *([_with_interval(of_row)] if with_mean else [])]
                 rows.append([*start, *(cell(value, numbers) for value in numbers)])
-    sensitivity = metric_label(SENSITIVITY)
-    headings = [f"{name}, {unit(SENSITIVITY)}" if name == sensitivity else name for name in of[0][1].headings]
-    columns = ["system", *([mean] if with_mean else []), *headings]
+    columns = ["system", *([mean] if with_mean else []), *of[0][1].headings]
     table = Table(
         title=title, columns=columns, rows=rows, note=note, best=sorted(bold), groups=groups, numbers_in="table.csv"
     )

@@ -194,15 +194,15 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
 
     def score(self, inputs: Systems, stage: Stage) -> Result:
         """The leaderboard."""
-        from parapet.evaluation.compare.page import page_of, summary
-        from parapet.evaluation.compare.tables import board_json, table_files
+        from parapet.evaluation.compare.page import closing_lines, page_of
+        from parapet.evaluation.compare.tables import board_json, table_files, terminal_lines
 
         stage("intervals and tests")
         board = leaderboard(inputs, self.settings)
         files = {"leaderboard.json": board_json(board), **table_files(board), "report.html": page_of(board)}
         return Result(
             files=files,
-            summary=summary(board),
+            summary=[*terminal_lines(board), *closing_lines(board)],
             options={
                 "systems": sorted(self.systems),
                 "columns": [column.name for column in inputs.columns],

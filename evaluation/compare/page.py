@@ -30,20 +30,21 @@ MOST_SYSTEMS = 8  # of a chart: shapes and colours of more are hard to distingui
 EXAMPLES = 4  # of a system
 
 TERMS = {
-    "Mean": "The unweighted mean over the sets of a row.",
-    "Average": "The unweighted mean of all columns, as on RADDLE's leaderboard, without those where low is good and "
-    "without what is computed from other columns (the mean over variants) or into them (Inform, Success, BLEU).",
+    "Mean": "The unweighted mean over the sets of a row. Mixes of sets with the original do not count.",
+    "Average": "The unweighted mean of all columns, as on RADDLE's leaderboard. Not counted are mixes with the "
+    "original, metrics of which less is better, and columns that are computed from others (the mean over "
+    "variants) or enter others (Inform, Success, BLEU).",
     "JGA": "Joint goal accuracy.",
-    "Small print": "Below a number its 95% interval, from a Poisson bootstrap over dialogues, and its change against "
-    "the original in percent.",
-    "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: standard deviation "
-    "over mean, in percent, and at times above 100; the mean over frames (Lee et al. 2022). Less is better, where the "
-    "accuracy is as high.",
-    "Seen, unseen": "Services that the schema of the training split has, or has not.",
-    "p": "How often the difference would be at least as large if, for each dialogue, chance decided which result is of "
-    "which system: approximate randomisation over dialogues, two-sided. Of the mean over variants and the schema "
-    "sensitivity: twice the share of bootstrap replicates beyond zero.",
-    "p, Holm": "The same, corrected for all tests of this page.",
+    "Small print": "Below each number: its 95% interval, from a Poisson bootstrap over dialogues, and its relative "
+    "change from the original.",
+    "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: the standard "
+    "deviation divided by the mean, averaged over frames (Lee et al. 2022). It can exceed 100%. At the same "
+    "accuracy, less is better.",
+    "Seen, unseen": "Seen services are in the schema of the training split, unseen services are not.",
+    "p": "How often the difference would be at least as large if chance decided, for each dialogue, which result "
+    "belongs to which system: two-sided approximate randomisation over dialogues. For the mean over variants and for "
+    "schema sensitivity: twice the share of bootstrap replicates beyond zero.",
+    "p, Holm": "The same, corrected for all tests on this page.",
     "Interval": "95% interval of the difference, from a paired bootstrap over dialogues.",
 }
 
@@ -56,8 +57,7 @@ def sections(board: Board) -> list[Section]:
     found += seen_and_unseen(board)
     found += _seen_and_unseen_chart(board)
     found += [] if board.selection.domains else _services(board)
-    if board.tests:
-        found.append(_differences(board))
+    found += _differences(board)
     for name in board.systems:
         if examples := board.examples.get(name, [])[:EXAMPLES]:
             suffix = f": {name}" if len(board.systems) > 1 else ""
@@ -94,11 +94,11 @@ def seen_and_unseen(board: Board) -> list[Table]:
 
 def _note(whole: Grid) -> str:
     values = [one for block in whole.blocks for row in block.numbers for one in row if one is not None]
-    parts = ["the 95% interval"] if any(one.low is not None for one in values) else []
+    parts = ["its 95% interval"] if any(one.low is not None for one in values) else []
     if any(one.set == ORIGINAL for one in values) and len(whole.headings) > 1:
-        parts.append("the change against the original")
+        parts.append("its relative change from the original")
     several = any(len(block.systems) > 1 for block in whole.blocks)
-    lines = [f"In small print: {', '.join(parts)}."] if parts else []
+    lines = [f"Below each number: {' and '.join(parts)}."] if parts else []
     return " ".join([*lines, *(["The best number of a column is bold."] if several else [])])
 
 
@@ -211,7 +211,7 @@ def _chart(board: Board) -> list[Dots]:
     ]
     more = len(board.systems) - MOST_SYSTEMS
     notes = [f"The first {MOST_SYSTEMS} of {len(board.systems):,} systems."] if more > 0 else []
-    notes += ["Without mixes."] if mixed else []
+    notes += ["Mixes with the original are left out."] if mixed else []
     return [Dots(title="The same as a chart", dots=dots, note=" ".join(notes))] if len(dots) > 1 else []
 
 
@@ -252,20 +252,30 @@ def _services(board: Board) -> list[Table]:
     return [Table(title=title, columns=["service", *columns], rows=rows, numbers_in="table.csv", in_card=False)]
 
 
-def _differences(board: Board) -> Table:
-    names = headings(board)
-    rows = [
-        [f"{test.first} – {test.second}", names[test.column], f"{test.difference:+.2f}",
-         "–" if test.interval is None else f"{test.interval[0]:+.2f} to {test.interval[1]:+.2f}",
-         f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
-        for test in board.tests
-    ]  # fmt: skip
-    return Table(
-        title="Significance",
-        note="The first system minus the second, of 100.",
-        columns=["systems", "column", "difference", "interval", "p", "p, Holm", "dialogues"],
-        rows=rows, text_columns=2, numbers_in="leaderboard.json",
-    )  # fmt: skip
+def _differences(board: Board) -> list[Table]:
+    """The paired tests; those on mixes are folded."""
+    names, sets = headings(board), {one.column.name: one.set for one in board.columns}
+    mixed = mixes({*sets.values()})
+    points = "points of 100" if OF_100 & {one.metric for one in board.columns} else "percentage points"
+    tables = []
+    for folded in (False, True):
+        rows = [
+            [f"{test.first} – {test.second}", names[test.column], f"{test.difference:+.2f}",
+             "–" if test.interval is None else f"{test.interval[0]:+.2f} to {test.interval[1]:+.2f}",
+             f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
+            for test in board.tests if (sets.get(test.column) in mixed) == folded
+        ]  # fmt: skip
+        if rows:
+            summary = f"{counted(len(rows), 'more test')}: mixes of these sets with the original"
+            tables.append(
+                Table(
+                    title="Significance: mixes" if folded else "Significance",
+                    note=f"Differences are the first system's score minus the second's, in {points}.",
+                    columns=["systems", "column", "difference", "interval", "p", "p, Holm", "dialogues"],
+                    rows=rows, text_columns=2, numbers_in="leaderboard.json", folded=summary if folded else "",
+                )
+            )  # fmt: skip
+    return tables
 
 
 def tiles(board: Board) -> list[Tile]:
@@ -313,21 +323,9 @@ def notes(board: Board) -> list[str]:
     return found
 
 
-def summary(board: Board) -> list[str]:
-    """Lines for the terminal."""
-    whole, lines = grid(board), []
-    for i, name in enumerate(board.systems):
-        averages = f"{name}: average {number(board.average[name].value, 1)}"
-        by_block = [
-            (block.title, ", ".join(
-                f"{heading} {shown(value.metric, value.value)}"
-                for heading, value in zip(whole.headings, block.numbers[i], strict=True)
-                if value is not None
-            ))
-            for block in whole.blocks
-        ]  # fmt: skip
-        lines += [f"{averages}; {by_block[0][1]}"] if len(by_block) == 1 else [averages]
-        lines += [f"  {title}: {text}" for title, text in by_block if text and len(by_block) > 1]
+def closing_lines(board: Board) -> list[str]:
+    """Lines for the terminal, below the table."""
+    lines = []
     if board.tests:
         clear = sum(test.p_holm < 0.05 for test in board.tests)
         lines.append(f"{clear:,} of {len(board.tests):,} differences have p < 0.05 after Holm's correction")
@@ -338,8 +336,8 @@ def terms(board: Board) -> dict[str, str]:
     """The terms that the sections of a board use, and what they mean."""
     metrics, groups = {one.metric for one in board.values}, {one.group for one in board.values}
     absent = {
-        *(["Average"] if sum(one.in_average for one in board.columns) < 2 else []),
-        *(["JGA"] if not board.selection.average else []),
+        *(["Average"] if headings(board)[AVERAGE] != "average" else []),
+        *(["JGA"] if not board.selection.average and not any(board.examples.values()) else []),
         *(["Schema sensitivity"] if SENSITIVITY not in metrics else []),
         *(["Seen, unseen"] if not groups & {SEEN, UNSEEN} else []),
         *(["p", "p, Holm", "Interval"] if not board.tests else []),

@@ -207,10 +207,11 @@ def _report(system: str, set_name: str, numbers: Mapping[str, int], shown: Seque
         changed = [failure for failure in shown if failure.right_on_original]
         others = [failure for failure in shown if not failure.right_on_original]
         sections += _section("Right on the original, wrong here", set_name, changed, new)
-        sections += _section("Wrong on the original, too, or not in it", set_name, others, wrong - new)
+        sections += _section("Wrong on the original too, or not part of it", set_name, others, wrong - new)
     lead = (
-        f"{len(shown):,} of {counted(wrong, 'wrong frame')} are on this page. A frame is a service of a user turn; it "
-        "is wrong if its joint goal accuracy (JGA) is below 100%."
+        f"This page shows {len(shown):,} of {counted(wrong, 'wrong frame')}. A frame is one service in one user turn. "
+        "It is wrong if its joint goal accuracy (JGA) is below 100%, that is, if not all slot values are right. JGA "
+        "does not count the intent or the requested slots."
     )
     name = quote(set_name, safe="")
     return Report(
@@ -229,8 +230,9 @@ def _section(title: str, set_name: str, shown: Sequence[Failure], total: int) ->
         yield Examples(
             title=title,
             examples=[_example(set_name, failure) for failure in shown],
-            note=f"{len(shown):,} of {total:,} are shown, the first of each dialogue before others. Cells have "
-            "predicted values; wrong ones are bold, with the expected value below. –: no value.",
+            note=f"{len(shown):,} of {total:,} are shown: the first of each dialogue, then the others. The cells show "
+            "what was predicted. Wrong predictions are bold, with the expected value below. A dash (–) stands for no "
+            "value.",
         )
 
 

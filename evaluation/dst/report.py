@@ -164,7 +164,7 @@ def failures_table(sets: Mapping[str, Any]) -> Table:
     numbers = {name: entry["failures"] for name, entry in sets.items()}
     return Table(
         title="Wrong frames by set",
-        note="Each set has a page of its wrong frames, those first that are right on the original.",
+        note="Each set has a page that shows its wrong frames. Those that are right on the original come first.",
         columns=["set", "frames", "wrong", "right on the original, wrong here"],
         rows=[
             [name, f"{of['frames']:,}", f"{of['wrong']:,}", "" if name == ORIGINAL else f"{of['right_on_original']:,}"]
@@ -265,7 +265,7 @@ def _kinds(name: str, kinds: Mapping[str, int]) -> list[str]:
     return [name, f"{every:,}", *shares]
 
 
-EXAMPLES_TITLE = "Slots that a variant's wording costs"
+EXAMPLES_TITLE = "Slots lost under a variant's wording"
 
 
 def examples_table(examples: Sequence[HurtFrame], title: str) -> Table:
@@ -284,8 +284,8 @@ def examples_table(examples: Sequence[HurtFrame], title: str) -> Table:
             place = ["", ""]
     return Table(
         title=title,
-        note="Slots that are right under the original's wording and wrong under the variant's, beside the last turn of "
-        "the dialogue until then. –: no value.",
+        note="These slots are right under the original schema and wrong under the variant. The user's last turn is "
+        "beside them. A dash (–) stands for no value.",
         columns=["service", "user", "slot", "in the variant", "right value", "predicted in the variant"],
         rows=rows,
         text_columns=6,

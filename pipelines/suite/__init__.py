@@ -274,7 +274,9 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
         status: [name for name, one in outcomes.items() if one.status == status] for status in (DONE, FAILED, BLOCKED)
     }
     unchanged = len(outcomes) - sum(map(len, by_status.values()))
-    page = os.path.relpath(config.output / "index.html")
+    page = config.output / "index.html"
+    if page.is_relative_to(Path.cwd()):
+        page = page.relative_to(Path.cwd())
     for line in _scores(config) if by_status[DONE] else []:
         say(line)
     say(f"{counted(len(by_status[DONE]), 'step')} run, {unchanged} unchanged: {page}")

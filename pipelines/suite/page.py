@@ -24,7 +24,7 @@ from parapet.transforms.text import counted, number
 
 _PAGES = {"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"}
 _TABLES = {
-    "table.csv": "all numbers, a row a number; also `table.parquet`",
+    "table.csv": "all numbers, one per row; also as `table.parquet`",
     "table.tex": "the table for LaTeX",
     "table.md": "the table as Markdown",
     "run.json": "the suite, the command of each step, versions, and the hash of everything that was written",
@@ -112,13 +112,14 @@ def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator
                     row.append("–")
                     continue
                 hrefs[i, len(row)] = f"{quote(step)}/{page_place(row[0])}"
-                new = "" if row[0] == ORIGINAL else f"\n{numbers['right_on_original']:,} right on the original"
+                new = "" if row[0] == ORIGINAL else f"\n{numbers['right_on_original']:,} of them right on the original"
                 row.append(f"{numbers['wrong']:,} of {numbers['frames']:,}{new}")
         if hrefs:
             yield report.Table(
-                title="Which frames are wrong",
-                note="Each number leads to a page of wrong frames: what the user says in the original and in the set, "
-                "the history, the expected and the predicted state. Those that are right on the original come first.",
+                title="Which examples each system gets wrong",
+                note="An example is a frame: one service in one user turn. Each number links to a page that shows the "
+                "wrong frames: the user's turn in the original and in the set, the dialogue before it, and the "
+                "expected and predicted states. Frames that are right on the original and wrong in the set come first.",
                 columns=["set", *systems],
                 rows=rows,
                 hrefs=hrefs,

@@ -150,7 +150,7 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
         "Joint goal accuracy of seen and unseen services, %",
         "Joint goal accuracy over v1–v2 of seen and unseen services",
         "Joint goal accuracy by service, %", "Significance",
-        "Slots that a variant's wording costs: pt", "Slots that a variant's wording costs: ft",
+        "Slots lost under a variant's wording: pt", "Slots lost under a variant's wording: ft",
     ]  # fmt: skip
     first = table(board, "Joint goal accuracy by set, %")
     assert first.columns == ["system", "mean", "original", "v1", "v2", "v1–v2", "schema sensitivity, %", "typos"]
@@ -208,7 +208,9 @@ def test_mixes_are_folded_away(tmp_path: Path) -> None:
     charted = next(one for one in sections(board) if isinstance(one, Dots)).dots
     assert not [dot for dot in charted if dot.label.startswith("typos-env")]
     page = page_of(board).decode()
-    assert page.count("<summary>2 more sets: mixes of these sets with the original</summary>") == len(folded)
+    assert page.count("<summary>2 more sets: mixes of these sets with the original</summary>") == len(folded) - 1
+    assert "<summary>2 more tests: mixes of these sets with the original</summary>" in page
+    assert not [row for row in table(board, "Significance").rows if "typos-env" in row[1]]
     assert page.index("<summary>") > page.index(">prod-env1<")
 
 
@@ -244,7 +246,7 @@ def test_one_system(trackers: dict[str, list[str]]) -> None:
     ]  # fmt: skip
     assert all(tile.value.endswith("%") for tile in tiles(board))
     assert "Significance" not in [section.title for section in sections(board)]
-    assert list(terms(board)) == ["Mean", "Average", "Small print", "Schema sensitivity", "Seen, unseen"]
+    assert list(terms(board)) == ["Mean", "JGA", "Small print", "Schema sensitivity", "Seen, unseen"]
     assert b"ft by set" in page_of(board)
 
 

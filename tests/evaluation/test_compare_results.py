@@ -185,7 +185,7 @@ def test_candidates_of_one_system_are_no_other_set(tmp_path: Path) -> None:
     systems = read_systems({"one": [one], "other": [other]}, ["sgsacc", "seen/sgsacc"])
     assert [column.name for column in systems.columns] == ["generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"]
     assert [systems.value("other", column) for column in systems.columns] == [0.5, 0.4]
-    assert list(headings(leaderboard(systems, SignificanceConfig())).values()) == ["average", "all", "seen"]
+    assert list(headings(leaderboard(systems, SignificanceConfig())).values()) == ["mean", "all", "seen"]
     assert systems.left_out == []
 
 

@@ -84,7 +84,7 @@ def test_logs_as_json_lines(tmp_path, capsys) -> None:
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["level"] for line in lines] == ["info", "warning"]
     assert "used 595" in lines[0]["message"]
-    assert "short of answers" in lines[1]["message"]
+    assert "1 service needs more answers" in lines[1]["message"]
 
 
 DATAFLOW = [

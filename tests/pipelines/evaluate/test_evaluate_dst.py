@@ -318,7 +318,7 @@ def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(
             "x" * 999 + "…" if turn["utterance"] == long else turn["utterance"] for turn in turns
         ]
     page = (tmp_path / "out" / "failures" / f"{name}.html").read_text(encoding="utf-8")
-    assert f"100 of {content['wrong']:,} wrong frames are on this page" in page
+    assert f"This page shows 100 of {content['wrong']:,} wrong frames." in page
     assert f"100 of {content['right_on_original']:,} are shown" in page
     assert page.count("<article") == 100
     assert "<script>" not in page

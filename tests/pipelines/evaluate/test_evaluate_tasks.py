@@ -323,7 +323,12 @@ def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     argv = [*systems, "--metrics", "accuracy", "--replicates", "999", "--output"]
     assert run_compare([*argv, str(tmp_path / "board")]) == 0
     told = capfd.readouterr().out
-    assert told.splitlines()[0] == "good: average 100.0; x 100.0, y 100.0"
+    assert told.splitlines()[:4] == [
+        "accuracy, %        good   twin   bad",
+        "x                 100.0  100.0  25.0",
+        "y                 100.0  100.0  25.0",
+        "mean over 2 sets  100.0  100.0  25.0",
+    ]
     assert "6 of 9 differences have p < 0.05" in told
     board = json.loads((tmp_path / "board" / "leaderboard.json").read_bytes())
     assert board["systems"] == ["good", "twin", "bad"]
@@ -337,7 +342,7 @@ def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     )
     chosen = [*parts, "--average", "x/accuracy", "far/macro_f1", "--output", str(tmp_path / "parts")]
     assert run_compare(chosen) == 0
-    assert capfd.readouterr().out.splitlines()[0] == "ours: average 70.0"  # of 100, and 2 * 5 / (20 + 5)
+    assert "mean of all numbers  70.0" in capfd.readouterr().out.splitlines()  # of 100, and 2 * 5 / (20 + 5)
     text = (tmp_path / "parts" / "table.md").read_text().splitlines()
     assert text[2] == "| system | average | x accuracy | far macro-F1 |"
     assert failure(capfd, "compare", *parts, "--average", "y/accuracy", "--output", str(tmp_path / "no"))[0] == 2
