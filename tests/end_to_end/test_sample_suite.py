@@ -113,6 +113,7 @@ def test_the_demos_numbers(demo: tuple[Path, str]) -> None:
     assert composed["self_bleu"] == pytest.approx(measured["self_bleu"], abs=1e-6)
 
 
+@pytest.mark.usefixtures("bundled_sample")
 def test_a_second_run_makes_only_what_is_not_there(demo: tuple[Path, str], capsys) -> None:
     before = {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()}
     (demo[0] / "statistics" / "report.html").unlink()
