@@ -577,6 +577,26 @@ def test_official_mode_passes_over_what_is_missing(
     assert json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]["missing_dialogues/original"] == 1
 
 
+def test_lines_need_none_for_a_dialogue_without_frames(place: Path, tmp_path: Path) -> None:
+    corpus, lines = tmp_path / "corpus", tmp_path / "lines.jsonl"
+    shutil.copytree(sample_root(), corpus)
+    dialogues = json.loads((corpus / "test" / FILE).read_bytes())
+    for turn in dialogues[0]["turns"]:
+        turn["frames"] = []
+    (corpus / "test" / FILE).write_text(json.dumps(dialogues))
+    frames = [
+        {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"], "state": frame["state"]}
+        for dialogue in dialogues
+        for i, turn in enumerate(dialogue["turns"])
+        for frame in turn["frames"]
+        if turn["speaker"] == "USER"
+    ]
+    lines.write_text("".join(json.dumps(frame) + "\n" for frame in frames))
+    assert run(tmp_path / "out", "--reference", corpus, "--predictions", lines) == 0
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_bytes())
+    assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
+
+
 def test_a_set_without_a_frame_to_score_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def no_frames(dialogues: Any) -> None:
         for turn in (turn for dialogue in dialogues for turn in dialogue["turns"] if turn["speaker"] == "USER"):
@@ -585,10 +605,12 @@ def test_a_set_without_a_frame_to_score_is_refused(tmp_path: Path, capsys: pytes
     corpus = tmp_path / "corpus"
     shutil.copytree(sample_root(), corpus)
     edit(no_frames)(corpus / "test")
+    (tmp_path / "none.jsonl").touch()
     said = "no user turn has a frame, so there is nothing to score"
     for flags, place in (
         (["--reference", corpus, "--model", "keywords"], f"{corpus}: set 'original', split 'test'"),
         (["--reference", corpus, "--predictions", corpus / "test"], f"{corpus}: set 'original', split 'test'"),
+        (["--reference", corpus, "--predictions", tmp_path / "none.jsonl"], f"{corpus}: set 'original', split 'test'"),
         (["--sets", f"bare={corpus}", "--model", "keywords"], f"{corpus}: set 'bare', split 'test'"),
     ):
         assert run(tmp_path / "out", *flags) == 1
