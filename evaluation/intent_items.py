@@ -191,12 +191,7 @@ def _labels_of(roots: list[SetRoot], split: str) -> Iterator[Labelled]:
         originals = services if name == ORIGINAL else originals
         renamed = renamed_intents(name, services, originals) if kind == "variant" else {}
         turns: dict[tuple[str, int], UserTurn] = {}
-        for file, dialogue in read_dialogues(path, split):
-            if (
-                dialogue.dialogue_id,
-                next((t for t, one in enumerate(dialogue.turns) if one.speaker == "USER"), 0),
-            ) in turns:
-                raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice in the split", file)
+        for _, dialogue in read_dialogues(path, split):
             turns |= {(dialogue.dialogue_id, turn.turn): turn for turn in user_turns(dialogue, renamed)}
         if not any(turn.intent for turn in turns.values()):
             raise InputError(f"no user turn of {split!r} has a state: there are no intents to compare with", path)

@@ -105,12 +105,16 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
     """The dialogues of a split, each with the path of its file, in the order of paths.
 
     Raises:
-      InputError: a file or dialogue that cannot be read; no such split.
+      InputError: a file or dialogue that cannot be read; two dialogues with one id; no such split.
     """
+    paths: dict[str, str] = {}
     for file in sorted(read_corpus(root, [split]).files, key=lambda file: file.path):
         for position, _, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
                 raise InputError(dialogue.reason, file.path, f"[{position}] {dialogue.where}".strip())
+            if (first := paths.setdefault(dialogue.dialogue_id, file.path)) != file.path:
+                reason = f"dialogue {dialogue.dialogue_id!r} is in {first}, too: give each its own id"
+                raise InputError(reason, file.path, f"[{position}]")
             yield file.path, dialogue
 
 

@@ -326,12 +326,13 @@ def _coefficients(
 def _interval(statistic: bootstrap.Statistic, level: float, replicates: int, seed: int | str) -> tuple[float, float]:
     """The percentile interval of the mean of some values; NaN where there are none."""
     from parapet.evaluation import bootstrap
+    from parapet.transforms.seeding import seed_text
 
     if not 0 < level < 1:
         raise InputError(f"{level} is out of range: expected a share between 0 and 1", "level")
     if replicates < 1:
         raise InputError(f"{replicates} is out of range: expected 1 or more", "replicates")
-    drawn = bootstrap.replicated(str(seed), [statistic], replicates)
+    drawn = bootstrap.replicated(seed_text(seed), [statistic], replicates)
     return bootstrap.interval(bootstrap.means(drawn)[:, 0], level) or (math.nan, math.nan)
 
 

@@ -81,8 +81,8 @@ def check_published(path: str | Path, flag: str = "") -> Output | None:
 
 
 def check_variants(folder: str | Path, flag: str) -> None:
-    """Raises InputError where a command wrote a folder that writes no variants of schemas, but dialogues."""
-    found = find_output(folder)
+    """Raises InputError where a folder is not whole, or a command wrote it that writes dialogues, not variants."""
+    found = check_published(folder, flag)
     if found is not None and found.pipeline in _NO_VARIANTS:
         written = f"holds what '{command_of(found.pipeline)}' wrote"
         raise InputError(f"{written}; {flag} takes variants of the schemas, such as 'parapet compose' writes", folder)

@@ -163,11 +163,19 @@ def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
         yield item
 
 
+def item_text(file: DialogueFile, item: Item) -> bytes:
+    """A dialogue as a file has it. Raises InputError, with file and place, if JSON cannot hold it."""
+    try:
+        return dialogue_text(item.raw, item.plain)
+    except InputError as error:
+        raise InputError(error.reason, file.path or file.relative, f"[{item.position}]") from None
+
+
 def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
     """A file that whoever has it can read: with its content, where that is not what stands on disk."""
     if type(corpus) is Corpus:
         return file
-    texts = [dialogue_text(item.raw, item.plain) for item in checked_items(corpus, file)]
+    texts = [item_text(file, item) for item in checked_items(corpus, file)]
     content = file_bytes(texts)
     return msgspec.structs.replace(file, path="", size=len(content), content=content)
 

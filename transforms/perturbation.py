@@ -21,7 +21,7 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, items_of
 from parapet.transforms.counts import Balance, Counted, Counts, Invariant
-from parapet.transforms.seeding import key_of
+from parapet.transforms.seeding import key_of, seed_text
 from parapet.transforms.users_code import calling
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Perturbation:
     max_bad = Fraction(0)
 
     def __init__(self, *, seed: int | str = 0) -> None:
-        self.seed = str(seed)
+        self.seed = seed_text(seed)
 
     @property
     def sets(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Checks on what a perturbation returns for a dialogue, and the application of a perturbation to one dialogue.
 
 A plug-in is not trusted: a dialogue must keep its id, its turns and its services, refer to what the schema has, and
-have its spans inside the utterances. The checks take about 150 microseconds for a dialogue of SGD.
+have its spans inside the utterances. The checks take about 200 microseconds for a dialogue of SGD.
 """
 
 from __future__ import annotations
@@ -51,8 +51,17 @@ class Guard:
         except InputError as error:
             yield error.where, error.reason
             return
+        try:
+            compact_json(dialogue)
+        except (TypeError, ValueError, RecursionError) as error:
+            yield "", f"it is not JSON: {error}"
         if self.perturbation.keeps_turns:
             yield from self._changed_turns(result)
+        elif self.original.turns and not result.turns:
+            yield "turns", "there are none left"
+        for i, name in enumerate(result.services):
+            if self.services is not None and name not in self.services and name not in self.original.services:
+                yield f"services[{i}]", f"no schema for service {name!r}"
         if problems := [*problems_of(result, self.services)]:
             known = {part for problem in problems_of(self.original, self.services) for part in problem}
             yield from (problem for problem in problems if known.isdisjoint(problem))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import difflib
 import inspect
-import numbers
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -74,9 +73,6 @@ def perturbation_of(
         raise InputError(f"expected a name, a class or an object of a Perturbation, found {type(which).__name__}")
     _name_of(which)
     _check_options(which, options)
-    seed = options.get("seed", 0)
-    if not isinstance(seed, str | numbers.Integral) or isinstance(seed, bool):
-        raise InputError(f"must be a whole number or a text, not {seed!r}", "", "seed")
     with nullcontext() if as_flags else options_named():
         return _complete(which(**options))
 

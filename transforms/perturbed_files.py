@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import apache_beam as beam
 
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
-from parapet.schemas.errors import InputError, storable, storable_row
+from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import FAULTS, CountKey, Counts, Identities, Value
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
@@ -245,6 +245,10 @@ class _FileOfSets:
                 texts[id(dialogue)] = dialogue, dialogue_text(dialogue, item.plain)
             detailed = perturbed if isinstance(perturbed, Detailed) else Detailed(*perturbed)
             of_sets.append((name, self._of_set(name, item, detailed, texts[id(dialogue)][1])))
+        if guard is not None and sorted(name for name, _ in of_sets) != sorted(self.perturbation.sets):
+            method = f"{type(self.perturbation).__name__}.perturb_sets"
+            sets = ", ".join(str(name) for name, _ in of_sets) or "no set"
+            raise UserCodeError(f"{method} returned {sets}: expected {', '.join(self.perturbation.sets)}")
         return of_sets
 
     def _of_set(self, name: str, item: Item, perturbed: Detailed, text: bytes) -> _OfSet:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.transforms import files
-from parapet.transforms.corpora import Corpus, checked_items
+from parapet.transforms.corpora import Corpus, checked_items, item_text
 from parapet.transforms.locks import writing
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturbed_corpus import PerturbedCorpus, table_of_rows
@@ -42,7 +42,7 @@ def _write(corpus: Corpus, file: DialogueFile, folder: str) -> tuple[int, list[f
     with ExitStack() as stack:
         whole = SetFiles(folder, [""], file.relative, stack)
         for item in checked_items(corpus, file):
-            whole.add("", dialogue_text(item.raw, item.plain))
+            whole.add("", item_text(file, item))
             rows += item.rows
         whole.close()
     written = whole.written()

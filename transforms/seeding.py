@@ -7,16 +7,26 @@ used where is part of what a seed means: none of these functions may change its 
 from __future__ import annotations
 
 import math
+import numbers
 import struct
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b, sha256
 from typing import TypeVar
+
+from parapet.schemas.errors import InputError
 
 T = TypeVar("T")
 
 DRAW_LIMIT = 1 << 16  # draws are below it
 
 _numbers = struct.Struct("<32H").unpack  # of a digest of 64 bytes
+
+
+def seed_text(seed: object) -> str:
+    """A seed as it is hashed. Raises InputError unless it is a whole number or a text."""
+    if not isinstance(seed, str | numbers.Integral) or isinstance(seed, bool):
+        raise InputError(f"must be a whole number or a text, not {seed!r}", "", "seed")
+    return str(seed)
 
 
 def key_of(*parts: str) -> bytes:

@@ -30,6 +30,8 @@ _MOST_NAMED = 5  # dialogues that are named in a message
 _DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # make a text look like another one
 # Characters that show nothing, besides those that Python calls not printable.
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+# Hyphens, dashes, minus signs and slashes that look like those of ASCII.
+_LIKE_ASCII = {**dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-"), **dict.fromkeys([0x2044, 0x2215], "/")}
 # Scripts that names mix with Latin letters, and none of whose letters looks like one.
 _BESIDE_LATIN = ("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "BOPOMOFO", "HANGUL")
 # Cyrillic and Greek letters that look like Latin ones.
@@ -206,9 +208,9 @@ def _check_name(name: str) -> None:
     """Raises InputError if a system's name could be read as another one that is made of other characters."""
     if not name.isprintable() or _UNSEEN.search(name):
         raise InputError(f"{FILE}: system: has characters that cannot be seen: type the name again")
-    plain = " ".join(unicodedata.normalize("NFKC", name).split())
+    plain = " ".join(unicodedata.normalize("NFKC", name).translate(_LIKE_ASCII).split())
     if plain != name:
-        raise InputError(f"{FILE}: system: has unusual forms of letters or spaces: write {plain!r}")
+        raise InputError(f"{FILE}: system: has unusual forms of characters: write {plain!r}")
     letters = [letter for letter in name if letter.isalpha()]
     scripts = {unicodedata.name(letter, "?").split()[0] for letter in letters}.difference(_BESIDE_LATIN)
     if len(scripts) > 1:

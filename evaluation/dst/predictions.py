@@ -38,11 +38,14 @@ class Line(msgspec.Struct, forbid_unknown_fields=False):
 
 Predicted = Dialogue | Line
 
+_MARK = b"\xef\xbb\xbf"
+
 _line = msgspec.json.Decoder(Line)
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class LinePlace(msgspec.Struct, frozen=True, order=True):
-    """The bytes of a file that are a line: workers exchange these, since lines may be long."""
+class FilePart(msgspec.Struct, frozen=True, order=True):
+    """The bytes of a file that are a line or a dialogue: workers exchange these, since values may be long."""
 
     path: str
     start: int
@@ -51,22 +54,28 @@ class LinePlace(msgspec.Struct, frozen=True, order=True):
 
 def read_predictions(path: str) -> Iterator[Predicted]:
     """What a file has. Raises InputError with file, line or place, and reason."""
-    if path.endswith(".jsonl"):
-        yield from (line for line, _ in placed_lines(path))
-    else:
-        yield from parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)
+    return (prediction for prediction, _ in read_parts(path))
 
 
-def placed_lines(path: str, set_name: str = "") -> Iterator[tuple[Line, LinePlace]]:
-    """The lines of a file, each with its place.
+def read_parts(path: str, set_name: str = "") -> Iterator[tuple[Predicted, FilePart]]:
+    """What a file has, each with the part of the file that it is.
 
     Args:
       path: of the file.
       set_name: the set that it is for; ``""``: lines of any set are accepted.
 
     Raises:
-      InputError: a line cannot be read, or is of another set.
+      InputError: a line or dialogue cannot be read, or a line is of another set.
     """
+    if not path.endswith(".jsonl"):
+        data, start = read_input(path, MAX_DIALOGUE_FILE), 0
+        dialogues = parse_dialogues(data, path)
+        for dialogue, item in zip(dialogues, _split(data.removeprefix(_MARK)), strict=True):
+            text = bytes(item)
+            start = data.index(text, start)
+            yield dialogue, FilePart(path, start, len(text))
+            start += len(text)
+        return
     with open_plain(path) as handle:
         check_plain(handle.read(8), path)
         start = handle.seek(0)
@@ -75,18 +84,21 @@ def placed_lines(path: str, set_name: str = "") -> Iterator[tuple[Line, LinePlac
                 reason = f"is of set {line.set!r}, in the predictions of {set_name!r}"
                 raise InputError(reason, path, f"line {number}")
             end = handle.tell()
-            yield line, LinePlace(path, start, end - start)
+            yield line, FilePart(path, start, end - start)
             start = end
 
 
-def lines_at(places: Iterable[LinePlace]) -> Iterator[Line]:
-    """The lines at some places. Raises InputError if a file has changed since its places were found."""
-    for path, of_file in groupby(sorted(places), attrgetter("path")):
+def predictions_in(parts: Iterable[FilePart]) -> Iterator[Predicted]:
+    """The predictions in some parts of files. Raises InputError if a file has changed since its parts were found."""
+    for path, of_file in groupby(sorted(parts), attrgetter("path")):
         with open_plain(path) as handle:
-            for place in of_file:
-                handle.seek(place.start)
-                data = handle.read(place.size).removeprefix(b"\xef\xbb\xbf")
-                yield parse_line(data, _line, path, f"byte {place.start}")
+            for part in of_file:
+                handle.seek(part.start)
+                data = handle.read(part.size).removeprefix(_MARK)
+                if path.endswith(".jsonl"):
+                    yield parse_line(data, _line, path, f"byte {part.start}")
+                else:
+                    yield from parse_dialogues(b"[%b]" % data, path)
 
 
 def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) -> list[Predicted]:

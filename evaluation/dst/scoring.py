@@ -16,12 +16,11 @@ from parapet.evaluation.dst.files import Dialogue, PassedOver, Scored, parse_dia
 from parapet.evaluation.dst.frames import JOINT
 from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
 from parapet.evaluation.dst.predictions import (
-    LinePlace,
-    Predicted,
+    FilePart,
     as_dialogues,
     check_known,
-    lines_at,
-    placed_lines,
+    predictions_in,
+    read_parts,
     read_predictions,
 )
 from parapet.evaluation.dst.results import (
@@ -71,7 +70,7 @@ class ScoreFile:
         """Scores a job.
 
         Args:
-          element: the job, and by set the loose predictions for it.
+          element: the job, and by set the parts of loose prediction files that are for it.
           model: of :meth:`load`.
 
         Raises:
@@ -121,7 +120,8 @@ class ScoreFile:
         if path:
             return as_dialogues(references, list(read_predictions(path)), path), path
         place = f"--predictions: {name}"
-        return as_dialogues(references, list(_decoded(loose)), place), place
+        parts = (msgspec.json.decode(part, type=FilePart) for part in loose)
+        return as_dialogues(references, list(predictions_in(parts)), place), place
 
     def _write(self, of: Set, name: str, dialogues: Sequence[Sequence[Scored]]) -> Written:
         table = rows.table(of.name, dialogues, self.config.plan.originals, of.seen)
@@ -208,14 +208,8 @@ def _joint_values(
     return found
 
 
-def _decoded(loose: Sequence[bytes]) -> Iterator[Predicted]:
-    """The predictions that :class:`Sort` has sent to a file."""
-    yield from lines_at(msgspec.json.decode(data[1:], type=LinePlace) for data in loose if data[:1] == b"L")
-    yield from (msgspec.json.decode(data[1:], type=Dialogue) for data in sorted(loose) if data[:1] == b"D")
-
-
 class Sort(beam.DoFn):
-    """A loose prediction file of a set -> (name of the reference file, (set, prediction))."""
+    """A loose prediction file of a set -> (name of the reference file, (set, part of the prediction file))."""
 
     def __init__(self, official: bool) -> None:
         self.official = official
@@ -223,18 +217,12 @@ class Sort(beam.DoFn):
     def process(self, element: tuple[str, str], places: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, bytes]]]:
         """``places`` has, for ``SET<tab>ID``, the file of that dialogue."""
         name, path = element
-        for prediction, sent in self._read(path, name):
+        for prediction, part in read_parts(path, name):
             place = places.get(f"{name}\t{prediction.dialogue_id}")
             if place is not None:
-                yield place, (name, (b"L" if isinstance(sent, LinePlace) else b"D") + msgspec.json.encode(sent))
+                yield place, (name, msgspec.json.encode(part))
             elif not self.official:
                 raise InputError(f"dialogue {prediction.dialogue_id!r} is not in the reference of {name}", path)
-
-    def _read(self, path: str, name: str) -> Iterable[tuple[Predicted, LinePlace | Predicted]]:
-        """Each prediction, and what stands for it between workers."""
-        if path.endswith(".jsonl"):
-            return placed_lines(path, name)
-        return ((prediction, prediction) for prediction in read_predictions(path))
 
 
 def places_of(job: Job, sets: frozenset[str]) -> Iterator[tuple[str, str]]:

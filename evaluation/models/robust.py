@@ -100,7 +100,10 @@ def readable(root: str, split: str, read: Callable[[Raw], list[Row]]) -> Iterato
     """
     for path in sorted(file.path for file in read_corpus(root, [split]).files):
         for raw, _ in read_each(read_input(path, MAX_DIALOGUE_FILE), path):
-            typed(raw)
+            try:
+                typed(raw)
+            except InputError as error:
+                raise InputError(error.reason, path, error.where) from None
             if rows := read(raw):
                 yield Readable(msgspec.json.encode(raw), rows, read)
 

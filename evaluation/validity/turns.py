@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -109,9 +109,7 @@ def read_pairs(sources: Sources) -> Pairs:
         raise InputError("name the sets to be checked, such as typos=varied/typos", "--sets")
     originals: dict[str, dict[int, Original]] = {}
     length: dict[str, int] = {}
-    for path, dialogue in read_dialogues(reference.path, sources.split):
-        if dialogue.dialogue_id in originals:
-            raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice", path)
+    for _, dialogue in read_dialogues(reference.path, sources.split):
         originals[dialogue.dialogue_id] = dict(_originals(dialogue))
         length[dialogue.dialogue_id] = len(dialogue.turns)
     pairs: list[Pair] = []
@@ -119,7 +117,7 @@ def read_pairs(sources: Sources) -> Pairs:
     for root in roots:
         of_set: dict[str, list[Pair]] = {}
         for path, dialogue in read_dialogues(root.path, sources.split):
-            of_set[dialogue.dialogue_id] = _pairs(root, path, dialogue, originals, length, of_set)
+            of_set[dialogue.dialogue_id] = _pairs(root, path, dialogue, originals, length)
         missing[root.name] = len(originals) - len(of_set)
         pairs += (pair for _, of_dialogue in sorted(of_set.items()) for pair in of_dialogue)
     bad_spans = sum(turn.bad_span for turns in originals.values() for turn in turns.values())
@@ -162,13 +160,10 @@ def _pairs(
     dialogue: Dialogue,
     originals: Mapping[str, Mapping[int, Original]],
     length: Mapping[str, int],
-    found: Mapping[str, Sequence[Pair]],
 ) -> list[Pair]:
     name = dialogue.dialogue_id
     if name not in originals:
         raise InputError(f"the reference has no dialogue {name!r}", path, f"--sets {root.name}")
-    if name in found:
-        raise InputError(f"dialogue {name!r} appears twice", path)
     users = {position for position, turn in enumerate(dialogue.turns) if turn.speaker == "USER"}
     if len(dialogue.turns) != length[name] or users != originals[name].keys():
         reason = f"dialogue {name!r} has other turns than the reference, and is compared with it turn by turn"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import parapet
+from parapet.evaluation.dst.baseline import Keywords
 
 
 def test_it_has_what_the_files_have(sample: Path) -> None:
@@ -154,3 +155,21 @@ def test_a_folder_is_a_path(folder: object) -> None:
 def test_a_seed_is_a_number_or_a_text(seed: object) -> None:
     with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
         parapet.perturb(parapet.load_corpus(), "typos", seed=seed)
+    for perturbation in ("typos", "unseen_entities"):
+        with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
+            parapet.perturbations()[perturbation](seed=seed)  # type: ignore[call-arg]
+    with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
+        parapet.score_states(parapet.load_corpus(), Keywords()).interval(seed=seed)  # type: ignore[arg-type]
+    with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
+        parapet.compose(parapet.load_corpus(), [], seed=seed)  # type: ignore[arg-type]
+
+
+def test_what_json_cannot_hold_is_named_with_its_place(tmp_path: Path) -> None:
+    class Numbered(parapet.Perturbation):
+        name = "numbered"
+
+        def perturb(self, dialogue: dict[str, object], set_name: str, state: object) -> parapet.Perturbed:
+            return parapet.Perturbed({**dialogue, "note": {1: 2}})
+
+    with pytest.raises(parapet.InputError, match=r"dialogues_00\d.json: \[0\]: is not JSON: Dict key must be str"):
+        parapet.perturb(parapet.load_corpus(), Numbered).save(tmp_path / "out")

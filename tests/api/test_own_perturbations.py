@@ -186,6 +186,37 @@ def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_e
         _ = utterances | beam.Map(print_unless, dialogues[0]["turns"][0]["utterance"])
 
 
+CIRCULAR: dict[str, Any] = {}
+CIRCULAR["itself"] = CIRCULAR
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"turns": []}, "turns: plugin_error: there are none left"),
+        ({"services": ["Nowhere_1"]}, "services[0]: plugin_error: no schema for service 'Nowhere_1'"),
+        ({"note": {1}}, "plugin_error: it is not JSON: Object of type set is not JSON serializable"),
+        ({"note": CIRCULAR}, "plugin_error: it is not JSON: Circular reference detected"),
+    ],
+)
+def test_dialogues_that_no_reader_takes_are_refused(changes: dict[str, Any], reason: str) -> None:
+    class Free(Unchanged):
+        keeps_turns = False
+
+        def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Any:
+            return parapet.Perturbed({**dialogue, **changes})
+
+    corpus = parapet.load_corpus()
+    with pytest.raises(InputError) as error:
+        next(parapet.perturb(corpus, Free).dialogues())
+    assert f"{reason} (Free.perturb)" in str(error.value)
+    with beam.Pipeline() as pipeline:
+        created = pipeline | beam.Create([next(corpus.dialogues())])
+        letters = (created | parapet.beam.Perturb(Free(), corpus=corpus).with_outputs()).dead_letters
+        reasons = letters | beam.Map(lambda letter: letter.reason)
+        assert_that(reasons, equal_to([f"plugin_error{reason.partition('plugin_error')[2]} (Free.perturb)"]))
+
+
 def print_unless(found: str, expected: str) -> None:
     assert found == expected
 

@@ -95,7 +95,7 @@ FAILURES = {
     ),
     "not JSON": (
         'return parapet.Perturbed({**dialogue, "note": {1, 2}})',
-        "is not JSON: Object of type set is not JSON serializable",
+        "plugin_error: it is not JSON: Object of type set is not JSON serializable (Some.perturb)",
     ),
     "row": (
         'return parapet.Perturbed(dialogue, [{"dialogue_id": "1", "turn": "x", "original": "a", "utterance": "b"}])',
@@ -189,7 +189,9 @@ def run(argv: list[str], corpus: Path, output: Path, max_bad: str = "50%", quiet
     return main([*given, "--output", str(output), "--max_bad", max_bad, *(["--quiet"] if quiet else [])])
 
 
-@pytest.mark.parametrize("failure", some(FAILURES, "raises", "row", "id", "turns", "in place", "slot", "span"))
+@pytest.mark.parametrize(
+    "failure", some(FAILURES, "raises", "row", "id", "turns", "in place", "slot", "span", "not JSON")
+)
 def test_a_plugin_that_raises_on_one_dialogue(
     failure: str,
     corpora: Path,
@@ -210,7 +212,7 @@ def test_a_plugin_that_raises_on_one_dialogue(
     assert (letter["dialogue_id"], letter["file"]) == (VICTIM, "dialogues_001.json")
     assert letter["reason"].startswith(reason)
     errors = [line for line in capsys.readouterr().err.splitlines() if "fault" in line]
-    if failure not in ("row", "not JSON"):
+    if failure != "row":
         (line,) = errors
         assert line.startswith("error: 1 record was lost to a fault of the plug-in 'some' (broken_some 0.3): ")
         assert reason.partition(": ")[2] in line
@@ -229,6 +231,35 @@ def test_a_plugin_that_raises_on_one_dialogue(
 KeyError: 'a key'
 """)
     assert not (tmp_path / "none/run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("sets", "named"), [("'nowhere'", "nowhere"), ("", "no set"), ("'some', 'some'", "some, some")]
+)
+def test_a_plugin_that_returns_other_sets(
+    sets: str,
+    named: str,
+    corpora: Path,
+    site: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = f"""\
+import parapet
+
+
+class Some(parapet.Perturbation):
+    name = "some"
+
+    def perturb(self, dialogue, set_name, state):
+        return parapet.Perturbed(dialogue)
+
+    def perturb_sets(self, item, state):
+        return ((name, parapet.Perturbed(item.raw)) for name in [{sets}])
+"""
+    bring(site, "broken_some", "parapet.perturbations", "some", "broken_some:Some", code)
+    assert run(["perturb", "some", "--sgd", "{corpus}"], corpora / "whole", tmp_path / "out") == 1
+    assert f"plugin_error: Some.perturb_sets returned {named}: expected some" in capsys.readouterr().err
 
 
 # Each: a command line, and a function of Parapet through which every dialogue goes.

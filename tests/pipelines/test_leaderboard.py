@@ -324,8 +324,15 @@ BAD: dict[str, tuple[Callable[[str], str], str]] = {
         lambda text: text.replace("My system", "My system\u1160"),
         "system: has characters that cannot be seen",
     ),
-    "wide letters": (lambda text: text.replace("My system", "\uff2dy system"), "letters or spaces: write 'My system'"),
-    "two spaces": (lambda text: text.replace("My system", "My  system"), "letters or spaces: write 'My system'"),
+    "wide letters": (
+        lambda text: text.replace("My system", "\uff2dy system"),
+        "forms of characters: write 'My system'",
+    ),
+    "two spaces": (lambda text: text.replace("My system", "My  system"), "forms of characters: write 'My system'"),
+    "a dash": (
+        lambda text: text.replace("My system", "My\u2010system"),
+        "forms of characters: write 'My-system'",
+    ),
     "no authors": (lambda text: text.replace('["Ada Example"]', "[]"), "authors: give 1 to 50"),
     "no TOML": (lambda text: text + "[[[", "is not TOML"),
     "date": (lambda text: re.sub(r"date = .*", 'date = "soon"', text), "date"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import parapet
+import parapet.beam
 from parapet.pipelines.command import check_input
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
@@ -435,3 +436,12 @@ def test_of_a_whole_output_nothing_is_hashed(tmp_path: Path) -> None:
         patch.setattr("parapet.schemas.published._sha256", count)
         assert check_published(tmp_path) is not None
     assert calls == 0
+
+
+@pytest.mark.parametrize("apply", [parapet.apply_variants, parapet.beam.ApplyVariants])
+def test_the_library_takes_no_variants_that_are_not_whole(apply: Callable[..., object], tmp_path: Path) -> None:
+    run(tmp_path, FIRST)
+    shutil.rmtree(tmp_path / "v3")
+    arguments = [parapet.load_corpus(), tmp_path] if apply is parapet.apply_variants else [tmp_path]
+    with pytest.raises(InputError, match=r"v3/dev/schema\.json: .*is not there, though 'parapet compose' wrote it"):
+        apply(*arguments)

@@ -14,6 +14,7 @@ from parapet.transforms import distance, plugins
 from parapet.transforms.crowd.settle import Settings
 from parapet.transforms.crowd.vet import choose_rules
 from parapet.transforms.naming import conventions_of
+from parapet.transforms.seeding import seed_text
 
 SELECTIONS = ("random", "diverse")
 
@@ -43,6 +44,7 @@ class Options(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raises InputError for what cannot work."""
+        seed_text(self.seed)
         distance.check_distance(self.name_distance, "name_distance")
         distance.check_distance(self.description_distance, "description_distance")
         if self.selection not in SELECTIONS:

@@ -32,6 +32,7 @@ from parapet.transforms.perturbation import (
     Texts,
     comma_separated,
 )
+from parapet.transforms.seeding import seed_text
 from parapet.transforms.text import counted
 from parapet.transforms.user_turns import UserTurn, user_turns
 from parapet.transforms.variations import plan
@@ -378,7 +379,7 @@ class LanguageVariation(LanguageVariations):
     def __init__(
         self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths = (), config: Config | None = None
     ) -> None:
-        config = msgspec.structs.replace(config or Config(), seed=str(seed), rewritten=bool(rewritten))
+        config = msgspec.structs.replace(config or Config(), seed=seed_text(seed), rewritten=bool(rewritten))
         given = _lines(self.name, rewritten) if rewritten else NOTHING
         envs = plan.parse_envs(comma_separated(env)) if env else ()
         super().__init__((self.name,), envs, config, given)

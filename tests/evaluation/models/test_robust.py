@@ -106,6 +106,13 @@ def test_states_stay_and_spans_follow(tmp_path: Path) -> None:
     assert changed > len(found.dialogues) / 2
 
 
+def test_a_dialogue_that_cannot_be_read_is_named_with_its_file(tmp_path: Path) -> None:
+    root = write_corpus(tmp_path)
+    (root / "train" / "dialogues_001.json").write_text(json.dumps(dialogues()[:1] * 2))
+    with pytest.raises(InputError, match=r"train/dialogues_001\.json: duplicate_id"):
+        list(readable(str(root), "train", said))
+
+
 def test_what_cannot_run_in_the_loop_is_refused() -> None:
     for names, reason in (
         ("typo", "did you mean 'typos'?"),

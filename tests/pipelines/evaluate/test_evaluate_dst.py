@@ -24,6 +24,7 @@ from parapet.evaluation import bootstrap
 from parapet.evaluation.compare.leaderboard import read_systems
 from parapet.evaluation.compare.results import SENSITIVITY
 from parapet.evaluation.dst.model import Example
+from parapet.evaluation.dst.predictions import predictions_in, read_parts, read_predictions
 from parapet.evaluation.dst.scoring import ScoreFile, Sort
 from parapet.evaluation.dst.sets import Config, make_plan
 from parapet.evaluation.sets import Sources
@@ -577,6 +578,45 @@ def test_official_mode_passes_over_what_is_missing(
     assert json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]["missing_dialogues/original"] == 1
 
 
+@pytest.mark.parametrize("name", ["others.json", "lines.jsonl"])
+def test_workers_exchange_places_of_predictions(name: str, tmp_path: Path) -> None:
+    """Values may be long, and Beam keeps all that is exchanged in memory."""
+    state = {"active_intent": "NONE", "requested_slots": [], "slot_values": {"title": ["\u00e9" * 100_000]}}
+    turn = {"speaker": "USER", "utterance": "Hi", "frames": [{"service": "Media_1", "state": state}]}
+    line = {"dialogue_id": "1", "turn": 0, "service": "Media_1", "state": state}
+    rows = [line, line] if name == "lines.jsonl" else [{"dialogue_id": str(i), "turns": [turn]} for i in range(2)]
+    texts = [json.dumps(row, ensure_ascii=False) for row in rows]
+    content = "\n".join(texts) if name == "lines.jsonl" else f"[ {' , '.join(texts)} ]"
+    path = tmp_path / name
+    path.write_bytes(b"\xef\xbb\xbf" + content.encode())
+    parts = [part for _, part in read_parts(str(path))]
+    assert [*predictions_in(parts[::-1])] == [*read_predictions(str(path))]
+    places = {f"original\t{i}": FILE for i in range(2)}
+    sent = [*Sort(official=False).process(("original", str(path)), places)]
+    assert len(sent) == 2
+    assert max(len(part) for _, (_, part) in sent) < 1_000
+
+
+def test_lines_need_none_for_a_dialogue_without_frames(place: Path, tmp_path: Path) -> None:
+    corpus, lines = tmp_path / "corpus", tmp_path / "lines.jsonl"
+    shutil.copytree(sample_root(), corpus)
+    dialogues = json.loads((corpus / "test" / FILE).read_bytes())
+    for turn in dialogues[0]["turns"]:
+        turn["frames"] = []
+    (corpus / "test" / FILE).write_text(json.dumps(dialogues))
+    frames = [
+        {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"], "state": frame["state"]}
+        for dialogue in dialogues
+        for i, turn in enumerate(dialogue["turns"])
+        for frame in turn["frames"]
+        if turn["speaker"] == "USER"
+    ]
+    lines.write_text("".join(json.dumps(frame) + "\n" for frame in frames))
+    assert run(tmp_path / "out", "--reference", corpus, "--predictions", lines) == 0
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_bytes())
+    assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
+
+
 def test_a_set_without_a_frame_to_score_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def no_frames(dialogues: Any) -> None:
         for turn in (turn for dialogue in dialogues for turn in dialogue["turns"] if turn["speaker"] == "USER"):
@@ -585,10 +625,12 @@ def test_a_set_without_a_frame_to_score_is_refused(tmp_path: Path, capsys: pytes
     corpus = tmp_path / "corpus"
     shutil.copytree(sample_root(), corpus)
     edit(no_frames)(corpus / "test")
+    (tmp_path / "none.jsonl").touch()
     said = "no user turn has a frame, so there is nothing to score"
     for flags, place in (
         (["--reference", corpus, "--model", "keywords"], f"{corpus}: set 'original', split 'test'"),
         (["--reference", corpus, "--predictions", corpus / "test"], f"{corpus}: set 'original', split 'test'"),
+        (["--reference", corpus, "--predictions", tmp_path / "none.jsonl"], f"{corpus}: set 'original', split 'test'"),
         (["--sets", f"bare={corpus}", "--model", "keywords"], f"{corpus}: set 'bare', split 'test'"),
     ):
         assert run(tmp_path / "out", *flags) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -467,3 +468,18 @@ def test_answers_task_by_task(tmp_path: Path, fails: Fails) -> None:
         ([*sets, "--predictions", babi / "task1-tst.txt"], "with --sets give one folder, with a folder for each set"),
     ):
         assert reason in fails("ranking", *flags)
+
+
+@pytest.mark.parametrize("task", ["intent", "ood", "response", "validity"])
+def test_files_of_a_split_that_share_an_id_are_refused(task: str, fails: Fails, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    shutil.copytree(sample_root(), corpus)
+    (corpus / "test" / "dialogues_999.json").write_bytes((corpus / "test" / "dialogues_001.json").read_bytes())
+    flags = (
+        ["--sets", f"typos={sample_root()}"]
+        if task == "validity"
+        else ["--predictions", write(tmp_path / "no.jsonl", [])]
+    )
+    message = fails(task, "--reference", corpus, *flags)
+    first = corpus / "test" / "dialogues_001.json"
+    assert f"dialogues_999.json: [0]: dialogue '1_00000' is in {first}, too: give each its own id" in message
