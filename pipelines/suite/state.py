@@ -328,7 +328,7 @@ def _places(value: str, folder: Path, output: Path) -> Iterator[str]:
 
 
 def _files(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
-    """All files below a folder, through links too, but for those of a run that was broken off."""
+    """All files below a folder, through links too, but for those of a run that was broken off, or of a suite."""
     real = os.path.realpath(folder)
     if real in above:  # a link to a folder that it is in
         return
@@ -336,5 +336,5 @@ def _files(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
         path = os.path.join(folder, name)
         if not os.path.isdir(path):
             yield path
-        elif name not in ("__pycache__", ".incomplete", FOLDER):
+        elif name not in ("__pycache__", ".incomplete", FOLDER) and not os.path.isdir(os.path.join(path, FOLDER)):
             yield from _files(path, (*above, real))
