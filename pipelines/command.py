@@ -26,6 +26,7 @@ from parapet.schemas.layout import SplitSchemas, as_path, is_below, read_root, s
 from parapet.schemas.published import check_output, find_output
 from parapet.transforms.locks import reading, writing
 from parapet.transforms.text import counted as counted
+from parapet.transforms.users_code import calling, commanding
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -115,7 +116,7 @@ def _run(
     act: Callable[[Config, argparse.Namespace], int | None],
     stopped: str,
 ) -> int:
-    with _locking() as locks:
+    with commanding(), _locking() as locks:
         try:
             with starting(parser.prog, argv):
                 args, rest = parser.parse(argv)
@@ -280,7 +281,9 @@ def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
     from parapet.transforms.files import read_written
 
     statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
-    for line in perturbation.summary(statistics):
+    with calling():
+        lines = list(perturbation.summary(statistics))
+    for line in lines:
         say(line)
     return statistics
 

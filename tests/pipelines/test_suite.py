@@ -618,7 +618,10 @@ def test_a_folder_of_other_files_is_refused(folder: Path, capsys: pytest.Capture
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(("key", "value"), [("name", "../../evil"), ("version", "1"), ("nmae", "x")])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("name", "../../evil"), ("version", "1"), ("nmae", "x"), ("parent", "x"), ("licence", "mine")],
+)
 def test_a_release_that_cannot_be_is_refused_before_anything_runs(
     key: str, value: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -628,6 +631,37 @@ def test_a_release_that_cannot_be_is_refused_before_anything_runs(
         assert run(folder, *flags) == 2
         assert f"{folder / 'small.toml'}: release" in capsys.readouterr().err
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("sets", "release", "place"),
+    [
+        (("a.b", "a+b"), "", "corpora[2].name"),
+        (("mine",), '[[release.corpora]]\npath = "corpus"\nname = "mine"\nkind = "copy"\n', "corpora[2].name"),
+        (("mine",), '[[release.corpora]]\npath = "nowhere"\nkind = "copy"\n', "corpora[2].path"),
+        ((), 'licence = "LicenseRef-mine"\nlicence_file = "nowhere"\n', "licence_file"),
+        (("mine",), '[[release.audits]]\npath = "nowhere"\n', "audits[0].path"),
+    ],
+)
+def test_what_a_release_cannot_hold_is_refused_before_anything_runs(
+    sets: tuple[str, ...], release: str, place: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = '[[sets]]\nperturbation = "typos"\n' if not sets else ""
+    text += "".join(f'[[sets]]\npath = "corpus"\nname = "{name}"\n' for name in sets)
+    text += f'[release]\nname = "small"\nversion = "1.0.0"\n{release}'
+    (folder / "small.toml").write_text(f'[corpus]\nsgd = "corpus"\n{text}', encoding="utf-8")
+    for flags in ([], ["--dry_run"]):
+        assert run(folder, *flags) == 2
+        assert f"small.toml: release.{place}: " in capsys.readouterr().err
+
+
+def test_the_licence_of_a_release_lies_beside_the_suite(folder: Path) -> None:
+    text = '[corpus]\nsgd = "corpus"\n[[sets]]\npath = "corpus"\nname = "mine"\n[release]\nname = "small"\n'
+    text += 'version = "1.0.0"\nlicence = "LicenseRef-mine"\nlicence_file = "mine.txt"\n'
+    (folder / "small.toml").write_text(text, encoding="utf-8")
+    (folder / "mine.txt").write_text("Do as you like.\n", encoding="utf-8")
+    assert run(folder) == 0
+    assert "Do as you like." in (folder / "out/release/small/1.0.0/LICENSE").read_text(encoding="utf-8")
 
 
 def test_twenty_thousand_seeds_make_a_graph_in_seconds(folder: Path) -> None:
