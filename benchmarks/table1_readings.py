@@ -53,6 +53,7 @@ def names_seen(inputs: Inputs, train: Sequence[str]) -> Iterable[tuple[str, dict
     own = {
         kind: [set().union(*(names(columns_of(item)[i], kind) for item in known)) for i in range(6)] for kind in KINDS
     }
+    assert inputs.names is not None  # SGD has a train split
     pools = {"slots": inputs.names.slots, "intents": inputs.names.intents}
 
     def share(found: Sequence[bool]) -> float:

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from parapet.pipelines import lean_imports, progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
-from parapet.schemas.layout import SplitSchemas, read_root, same_place
+from parapet.schemas.layout import SplitSchemas, as_path, is_below, read_root, same_place
 from parapet.schemas.published import check_output, find_output
 from parapet.transforms.locks import reading, writing
 from parapet.transforms.text import counted as counted
+from parapet.transforms.users_code import calling, commanding
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -115,7 +116,7 @@ def _run(
     act: Callable[[Config, argparse.Namespace], int | None],
     stopped: str,
 ) -> int:
-    with _locking() as locks:
+    with commanding(), _locking() as locks:
         try:
             with starting(parser.prog, argv):
                 args, rest = parser.parse(argv)
@@ -259,10 +260,20 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
 
 
 def check_apart(output: str, **inputs: str | None) -> None:
-    """Raises InputError where the output is one of the inputs, by flag: publishing would clear away what is there."""
+    """Raises InputError where the output is one of the inputs, by flag, or one has a part of the other.
+
+    Publishing would replace the input, or make it unreadable: files that no run has written would lie beside run.json.
+    """
     for flag, place in inputs.items():
-        if place and same_place(place, output):
+        if not place:
+            continue
+        if same_place(place, output):
             raise InputError(f"the same folder as --{flag}; give one of its own", output, "--output")
+        if (found := find_output(place)) is not None and same_place(found.folder, output):
+            reason = f"--{flag} is a part of what an earlier run wrote there: it would be lost; give another folder"
+            raise InputError(reason, output, "--output")
+        if is_below(output, place) and find_output(output) is None and any(as_path(output).glob("*")):
+            raise InputError(f"a part of --{flag}; give a folder of its own", output, "--output")
 
 
 def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
@@ -270,7 +281,9 @@ def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
     from parapet.transforms.files import read_written
 
     statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
-    for line in perturbation.summary(statistics):
+    with calling():
+        lines = list(perturbation.summary(statistics))
+    for line in lines:
         say(line)
     return statistics
 

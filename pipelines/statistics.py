@@ -70,6 +70,8 @@ def check(args: argparse.Namespace) -> Config:
 
     check_apart(args.output, variants=args.variants, sgd=args.sgd)
     inputs = read_inputs(args.sgd or sample_root(), args.variants, args.split, args.tokenizer, read_good)
+    if inputs.names is None:
+        logging.warning("there is no train/schema.json, so names seen in train are not counted")
     if left_out := inputs.left_out:
         logging.warning("services of the original that no variant has, not counted: %s", _first(left_out))
     if ignored := inputs.ignored:

@@ -95,6 +95,11 @@ def same_place(first: str | Path, second: str | Path) -> bool:
     return as_path(first).resolve() == as_path(second).resolve()
 
 
+def is_below(path: str | Path, folder: str | Path) -> bool:
+    """Whether a local path lies in a local folder, or is the folder, however they are written."""
+    return "://" not in f"{path}{folder}" and Path(path).resolve().is_relative_to(Path(folder).resolve())
+
+
 def sample_root() -> Path:
     """The folder of the sample that comes with Parapet: a corpus, and in ``crowd/`` the answers of its workers.
 

@@ -195,6 +195,8 @@ def _problems(config: ReleaseConfig) -> Any:
         yield "name", "a name has letters, digits, '_', '-' and '.' (it names a folder)"
     if not VERSION.fullmatch(config.version):
         yield "version", f"{config.version!r} is not MAJOR.MINOR.PATCH, such as 1.0.0"
+    if config.parent not in ("", "none") and not VERSION.fullmatch(config.parent):
+        yield "parent", f"{config.parent!r} is not the version of a release, such as 1.0.0, and not 'none'"
     if not config.description.strip():
         yield "description", "is empty"
     if not config.authors:
@@ -211,9 +213,11 @@ def _problems(config: ReleaseConfig) -> Any:
             yield "signing", "name a 'key', or an 'identity' with its 'issuer'"
         elif by_key and not KEY.fullmatch(signing.key):
             yield "signing.key", "is not sha256: and 64 hexadecimal digits, the SHA-256 of the public key's DER form"
+    of_corpora = set(RESERVED)
     for i, corpus in enumerate(config.corpora):
-        if corpus.name and (not CONFIG_NAME.fullmatch(corpus.name) or corpus.name in RESERVED):
+        if corpus.name and (not CONFIG_NAME.fullmatch(corpus.name) or corpus.name in of_corpora):
             yield f"corpora[{i}].name", _bad_name(corpus.name)
+        of_corpora.add(corpus.name)
     names = set(RESERVED)
     for i, table in enumerate(config.tables):
         if not CONFIG_NAME.fullmatch(table.name) or table.name in names:

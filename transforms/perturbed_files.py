@@ -30,6 +30,7 @@ from parapet.transforms.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.report import report_files
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
 from parapet.transforms.set_files import SetFiles
+from parapet.transforms.users_code import calling
 
 if TYPE_CHECKING:
     from parapet.transforms.report import Example
@@ -127,10 +128,12 @@ class _Opened:
 
     def __init__(self, perturbation: Perturbation) -> None:
         self.perturbation = perturbation
-        perturbation.open()
+        with calling():
+            perturbation.open()
 
     def close(self) -> None:
-        self.perturbation.close()
+        with calling():
+            self.perturbation.close()
 
 
 def write_file(
@@ -230,7 +233,8 @@ class _FileOfSets:
         if error is not None:
             raise error
         place = (self.file.relative, item.position)
-        state = self.perturbation.state_of(place, state, shared)
+        with calling():
+            state = self.perturbation.state_of(place, state, shared)
         guard = guard_for(self.perturbation, item, self.services)
         texts: dict[int, tuple[Any, bytes]] = {}  # of a short dialogue several sets have the same
         of_sets: list[tuple[str, _OfSet | InputError]] = []

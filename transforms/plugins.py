@@ -19,6 +19,7 @@ import msgspec
 
 from parapet.schemas.distribution import DISTRIBUTION, install_line
 from parapet.schemas.errors import InputError
+from parapet.transforms.users_code import calling
 
 TRANSLATION_ENGINES = "parapet.translation_engines"
 SPEECH_ENGINES = "parapet.speech_engines"
@@ -230,7 +231,8 @@ def load(chosen: Chosen) -> Any:
     """What the entry point names, imported. Raises InputError where that fails, whatever the error."""
     plugin = chosen.plugin
     try:
-        return EntryPoint(plugin.name, plugin.target, plugin.group).load()
+        with calling():
+            return EntryPoint(plugin.name, plugin.target, plugin.group).load()
     except Exception as error:  # a stranger's module may raise anything
         raise _blamed(chosen, error, "cannot be imported") from None
 
@@ -256,7 +258,8 @@ def _called(chosen: Chosen, target: Callable[..., Any], options: Mapping[str, An
 def call(chosen: Chosen, function: Callable[..., Any], *given: Any) -> Any:
     """What a function of a plug-in gives. Raises InputError where it raises anything, which says where it is from."""
     try:
-        return function(*given)
+        with calling():
+            return function(*given)
     except Exception as error:
         raise _blamed(chosen, error, "failed") from None
 

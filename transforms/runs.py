@@ -22,6 +22,7 @@ from parapet.transforms.dead_letter_parts import DeadPart, SetAside, check_parts
 from parapet.transforms.dead_letters import DeadLetter, Tally, dead_file
 from parapet.transforms.fence import bad_record, fatal
 from parapet.transforms.files import PublishStaged, Written, manifest_of, write_staged
+from parapet.transforms.users_code import calling
 
 WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
 
@@ -180,7 +181,8 @@ class _WriteEach(beam.DoFn):
 
     def process(self, element: Any, *side: Any) -> Iterator[Written | TaggedOutput]:
         try:
-            result = self.write(element, *self.own, *side)
+            with calling():
+                result = self.write(element, *self.own, *side)
         except Exception as error:
             result = _failed(element, error)
         yield from result.written
@@ -310,7 +312,8 @@ class _Finish(beam.DoFn):
             check_parts(dead_letters, self.tallies(counts), info.max_bad, info.done)
         check_invariants(counts, self.invariants)
         shown = {name: [example for _, example in drawn] for name, drawn in examples}
-        files = self.metadata_files(counts, shown, *side)
+        with calling():
+            files = self.metadata_files(counts, shown, *side)
         metadata = [write_staged(info.output, path, data) for path, data in sorted(files.items())]
         if dead_letters is not None:
             metadata.append(write_dead_letters(dead_letters, info.output))

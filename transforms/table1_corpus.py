@@ -50,7 +50,7 @@ class Inputs(msgspec.Struct, frozen=True):
       items: the services that have variants; all of them where no variants are measured.
       variants: the names of the variants, in natural order.
       split: of the services whose names are looked up among those of train.
-      names: of train.
+      names: of train; None where there is no train.
       left_out: the services that no variant has.
       ignored: the services of the variants that the corpus lacks.
       tokenizer: of BLEU, by its name in sacrebleu.
@@ -59,7 +59,7 @@ class Inputs(msgspec.Struct, frozen=True):
     items: list[Item]
     variants: list[str]
     split: str
-    names: table1.Names
+    names: table1.Names | None
     left_out: list[str]
     ignored: list[str]
     tokenizer: str = table1.TOKENIZER
@@ -92,16 +92,16 @@ def read_inputs(
       read: reads the schemas of the original.
 
     Raises:
-      InputError: no train split, neither variants nor services that train lacks, or variants that do not match.
+      InputError: neither variants nor a train split and services that it lacks, or variants that do not match.
     """
     splits, train, alone = _splits_of(sgd, read)
-    if train is None:
+    if train is None and folder is None:
         raise InputError("there is no train/schema.json, so nothing can be seen in train", sgd)
     split = split or alone or (TEST if TEST in splits else "dev")
     if split not in splits:
         there = ", ".join(splits)
         raise InputError(f"there is no {split}/schema.json (found: {there}); choose with --split", sgd)
-    seen = {service.service_name for service in train}
+    seen = {service.service_name for service in train or splits[split]}
     unseen = {service.service_name for service in splits[split]} - seen
     if not unseen and folder is None:
         raise InputError(f"train has all services of {split}, so there are no unseen ones to measure", sgd, "--split")
@@ -119,7 +119,7 @@ def read_inputs(
         items=[Item(originals[name], services, name in unseen) for name, services in aligned.items()],
         variants=list(variants),
         split=split,
-        names=table1.names_of(train),
+        names=None if train is None else table1.names_of(train),
         left_out=[name for name in originals if name not in aligned],
         ignored=ignored,
         tokenizer=tokenizer,
@@ -162,7 +162,7 @@ def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dic
     }
 
 
-def count_item(item: Item, names: table1.Names, tokenizer: str) -> table1.Counts:
+def count_item(item: Item, names: table1.Names | None, tokenizer: str) -> table1.Counts:
     """Counts one service; the names only of a service that train lacks."""
     from apache_beam.metrics import Metrics
 

@@ -109,7 +109,7 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
 def _names_counted(whose: str, unseen: int) -> str:
     if unseen:
         return f"Names seen in train are counted over {whose}."
-    return "Names seen in train are not counted: train has all of these services."
+    return "Names seen in train are not counted: train has all of these services, or there is no train."
 
 
 def _seen_bars(rows: Sequence[str], series: Sequence[Series]) -> Bars:

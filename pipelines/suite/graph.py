@@ -325,7 +325,8 @@ class _Builder:
                 raise self.suite.error(_no_step(name, self.steps), "release")
         after = tuple(dict.fromkeys(one for name in named if (one := owner(name, self.steps)) is not None))
         options: Options = {"config": f"@{RELEASE_CONFIG}"}
-        self._add("release", ("release", "build"), options, "release", after=after, files=files)
+        reads = (self.suite.corpus.sgd, [root for _, root in sets], self.suite.release, [f"@{name}" for name in after])
+        self._add("release", ("release", "build"), options, "release", after=after, files=files, reads=reads)
 
     # What all of them share.
 
@@ -403,6 +404,7 @@ class _Builder:
         about: str = "",
         after: tuple[str, ...] = (),
         files: dict[str, str] | None = None,
+        reads: tuple[Value, ...] = (),
     ) -> bool:
         """Adds a step, unless it cannot be had: then it says so and gives False."""
         for part in name.split("/"):
@@ -424,6 +426,7 @@ class _Builder:
             needs=needs,
             after=after,
             files=files or {},
+            reads=reads,
         )
         if step.pipeline in _REDUCED and (lost := self._lost(step)):
             step = without(step, lost) or step

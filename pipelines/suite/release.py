@@ -12,6 +12,7 @@ from parapet.pipelines.suite.references import place_of
 from parapet.pipelines.suite.suite_file import SAMPLE
 from parapet.schemas.errors import InputError
 from parapet.schemas.release_config import NO_LICENCE, parse_config
+from parapet.transforms.release.documents.licences import problems
 
 if TYPE_CHECKING:
     from parapet.pipelines.suite.suite_file import SuiteFile
@@ -58,25 +59,35 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
         made["audits"] = [{"path": "@compose"}]
     if "statistics" in steps:
         made["statistics"] = [{"path": "@statistics", "name": "table_1"}]
+    if own_text := given.get("licence_file") if LICENCE_FILE not in files else None:
+        given["licence_file"] = _from_release(suite, str(own_text), "licence_file")
     for key in ("corpora", "audits", "statistics", "tables"):
         entries = [*made.get(key, []), *given.get(key, [])]
         if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in entries):
             raise suite.error("expected tables with a path", f"release.{key}")
         if entries:
-            given[key] = [{**entry, "path": _from_release(suite, entry["path"])} for entry in entries]
+            places = [_from_release(suite, entry["path"], f"{key}[{i}].path") for i, entry in enumerate(entries)]
+            given[key] = [{**entry, "path": place} for entry, place in zip(entries, places, strict=True)]
     text = "\n".join(_toml(given)) + "\n"
     try:
-        parse_config(text, suite.path)
+        config = parse_config(text, suite.path)
     except InputError as error:
         raise suite.error(error.reason, f"release.{error.where}") from None
+    for problem in problems(config.licence, config.sources, bool(config.licence_file)):
+        raise suite.error(problem, "release.licence")
     return {"release.toml": text, **files}
 
 
-def _from_release(suite: SuiteFile, path: str) -> str:
-    """A path as ``release.toml`` has it, which lies in the folder of the steps."""
+def _from_release(suite: SuiteFile, path: str, where: str) -> str:
+    """A path as ``release.toml`` has it, which lies in the folder of the steps. Raises InputError for a missing one."""
     if path.startswith("@"):
         return place_of(path[1:], Path())
-    return path if "://" in path else str((suite.folder / path).absolute())
+    if "://" in path:
+        return path
+    place = (suite.folder / path).absolute()
+    if not place.exists():
+        raise suite.error(f"{path}: there is no such file or folder", f"release.{where}")
+    return str(place)
 
 
 def _toml(table: dict[str, object]) -> list[str]:

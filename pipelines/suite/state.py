@@ -1,7 +1,7 @@
 """What a suite remembers between runs: from what each step was made, and the bytes that it wrote.
 
 A step is made again where its options, its inputs (by content) or Parapet's code differ from those of the last time,
-or where its output is not what it wrote. A file is hashed once: if its size and time are unchanged, so is its hash.
+or where its output is not what it wrote. A file is hashed again when its size, its times or its inode have changed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -77,7 +78,7 @@ class State:
     def __init__(self, output: Path) -> None:
         self.output, self.folder, self.logs = output, output / FOLDER, output / FOLDER / "logs"
         self.records: dict[str, Record] = _read(self.folder / _STATE, dict[str, Record])
-        self._hashes: dict[str, tuple[int, int, str]] = _read(self.folder / _HASHES, dict[str, tuple[int, int, str]])
+        self._hashes: dict[str, tuple[list[int], str]] = _read(self.folder / _HASHES, dict[str, tuple[list[int], str]])
         self._sets: dict[str, tuple[list[str], bool]] = _read(self.folder / _SETS, dict[str, tuple[list[str], bool]])
         self._code = _code()
 
@@ -113,7 +114,7 @@ class State:
             places = [place for place in _places(value, folder, self.output) if place not in own]
             return [os.path.basename(value) if os.path.isabs(value) else value, *map(self.hash_of, map(Path, places))]
 
-        known = [self._code, step.name, step.command, described(step.options), step.files]
+        known = [self._code, step.name, step.command, described(step.options), step.files, described(step.reads)]
         if ":" in str(step.options.get("model", "")):
             known.append(source_hash(str(step.options["model"]), folder))
         if step.pipeline in ("compose", "compose_variations"):
@@ -175,14 +176,18 @@ class State:
     def _hash_of_file(self, path: str) -> str:
         try:
             info = os.stat(path)
-        except FileNotFoundError:  # removed meanwhile
+        except OSError:  # removed meanwhile, or a link that leads nowhere
             return "missing"
+        if not stat.S_ISREG(info.st_mode):  # a FIFO would wait for ever
+            return "missing"
+        # Two files of one size and time may trade places: those of an archive, or generated ones.
+        facts = [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
         known = self._hashes.get(path)
-        if known is not None and known[:2] == (info.st_size, info.st_mtime_ns):
-            return known[2]
+        if known is not None and known[0] == facts:
+            return known[1]
         with open(path, "rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
-        self._hashes[path] = (info.st_size, info.st_mtime_ns, digest)
+        self._hashes[path] = (facts, digest)
         return digest
 
     def save(self) -> None:
@@ -235,8 +240,8 @@ def source_hash(target: str, folder: Path | None = None) -> str:
     """The hash of the user's code behind ``FILE.py:NAME`` or ``MODULE:NAME``; empty where there is none.
 
     ``folder`` is that of the suite's file, which is on the path while a model runs. The hash covers the module and the
-    modules that it imports from its own folder, or from its own package where it is installed. Modules that are named
-    only while the code runs, and files that it reads, are not covered.
+    modules that it imports from its own folder and from ``folder``, or from its own package where it is installed.
+    Modules that are named only while the code runs, and files that it reads, are not covered.
     """
     place = target.rpartition(":")[0]
     first: Path | None
@@ -260,17 +265,21 @@ def source_hash(target: str, folder: Path | None = None) -> str:
         above = len(place.split(".")) - (first.name != "__init__.py")
         root = first.parents[above]
         prefix = place.partition(".")[0] if root.name in ("site-packages", "dist-packages") else ""
+    roots = list(dict.fromkeys([root, folder] if folder and not prefix else [root]))
     digest = hashlib.sha256()
-    for file in sorted(_imported_files(first, root, prefix)):
-        digest.update(f"{file.relative_to(root)}\0".encode("utf-8", "surrogateescape") + file.read_bytes())
+    for file in sorted(_imported_files(first, roots, prefix)):
+        digest.update(f"{os.path.relpath(file, root)}\0".encode("utf-8", "surrogateescape") + file.read_bytes())
     return digest.hexdigest()
 
 
-def _imported_files(first: Path, root: Path, prefix: str) -> set[Path]:
-    """A module's file, and those below ``root`` that it imports, directly or not; with a prefix only that package's."""
-    files, waiting = set[Path](), [first]
+def _imported_files(first: Path, roots: Sequence[Path], prefix: str) -> set[Path]:
+    """A module's file, and those below the roots that it imports, directly or not; with a prefix that package's alone.
+
+    ``first`` is below the first root.
+    """
+    files, waiting = set[Path](), [(first, roots[0])]
     while waiting:
-        file = waiting.pop()
+        file, above = waiting.pop()
         if file in files or not file.is_file():
             continue
         files.add(file)
@@ -279,12 +288,12 @@ def _imported_files(first: Path, root: Path, prefix: str) -> set[Path]:
         except (SyntaxError, ValueError):
             continue  # the step will say so
         for node in ast.walk(tree):
-            for name in _imported_names(node, file.parent.relative_to(root).parts):
+            for name in _imported_names(node, file.parent.relative_to(above).parts):
                 parts = name.split(".")
-                if prefix in ("", parts[0]):
+                for root in roots if prefix in ("", parts[0]) else ():
                     for i in range(1, len(parts) + 1):
                         module = root.joinpath(*parts[:i])
-                        waiting += [module.with_suffix(".py"), module / "__init__.py"]
+                        waiting += [(module.with_suffix(".py"), root), (module / "__init__.py", root)]
     return files
 
 
@@ -319,13 +328,13 @@ def _places(value: str, folder: Path, output: Path) -> Iterator[str]:
 
 
 def _files(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
-    """All files below a folder, through links too, but for those of a run that was broken off."""
+    """All files below a folder, through links too, but for those of a run that was broken off, or of a suite."""
     real = os.path.realpath(folder)
     if real in above:  # a link to a folder that it is in
         return
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir():
-                yield entry.path
-            elif entry.name not in ("__pycache__", ".incomplete", FOLDER):
-                yield from _files(entry.path, (*above, real))
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if not os.path.isdir(path):
+            yield path
+        elif name not in ("__pycache__", ".incomplete", FOLDER) and not os.path.isdir(os.path.join(path, FOLDER)):
+            yield from _files(path, (*above, real))

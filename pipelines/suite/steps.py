@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from parapet.pipelines.suite.references import entry_of, owner, references
-from parapet.pipelines.suite.suite_file import Options
+from parapet.pipelines.suite.suite_file import Options, Value
 from parapet.transforms.text import counted
 
 COMPARISON = "comparison"
@@ -30,6 +30,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
       needs: what must be given, where it may be left out.
       after: steps besides those that the options name.
       files: written below the output before it runs: path to content.
+      reads: what it reads besides, named as options name it.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     needs: str = ""
     after: tuple[str, ...] = ()
     files: dict[str, str] = {}
+    reads: tuple[Value, ...] = ()
 
     @property
     def pipeline(self) -> str:

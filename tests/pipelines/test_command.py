@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -143,3 +145,24 @@ def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback(caplog: pytes
     client.ServiceUnavailable: 503: come back later"""
     assert command._failed(RuntimeError(text)) == 1
     assert caplog.messages == ["client.ServiceUnavailable: 503: come back later (PARAPET_DEBUG=1 shows the traceback)"]
+
+
+def test_outputs_and_inputs_are_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What would replace its own input, or make it unreadable, is refused."""
+    corpus, out = tmp_path / "corpus", tmp_path / "out"
+    shutil.copytree(sample_root() / "test", corpus / "test")
+    (tmp_path / "link").symlink_to(corpus)
+
+    def typos(sgd: Path, output: Path) -> int:
+        return main(["perturb", "typos", "--quiet", "--sgd", str(sgd), "--output", str(output)])
+
+    for output in (out, out, corpus / "out", corpus / "out"):
+        assert typos(corpus, output) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for sgd in (out / "typos", out / "typos/test"):
+        assert typos(sgd, out) == 2
+        assert "--sgd is a part of what an earlier run wrote there: it would be lost" in capsys.readouterr().err
+    for sgd in (corpus, tmp_path / "link"):
+        assert typos(sgd, corpus / "test") == 2
+        assert "test: --output: a part of --sgd; give a folder of its own" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -264,8 +264,19 @@ def test_nothing_unseen_or_no_train(corpus: Path, capfd: pytest.CaptureFixture[s
     assert main(["statistics", "--sgd", str(corpus / "sgd"), "--output", str(corpus / "alone")]) == 2
     assert "train has all services of test, so there are no unseen ones to measure" in error_of(capfd)
     (corpus / "sgd" / "train" / "schema.json").unlink()
-    assert run(corpus) == 2
-    assert "there is no train/schema.json" in error_of(capfd)
+    assert main(["statistics", "--sgd", str(corpus / "sgd"), "--output", str(corpus / "alone")]) == 2
+    assert "there is no train/schema.json, so nothing can be seen in train" in error_of(capfd)
+
+
+def test_variants_are_measured_without_a_train_split(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(corpus, out="whole") == 0
+    (corpus / "sgd" / "train" / "schema.json").unlink()
+    assert run(corpus, quiet=False) == 0
+    assert "warning: there is no train/schema.json, so names seen in train are not counted\n" in error_of(capfd)
+    whole, found = statistics_of(corpus / "whole"), statistics_of(corpus / "out")
+    assert {row["slot_names_seen"] for row in (*found["variants"].values(), found["average"])} == {None}
+    assert found["unseen_services"] == 0 < whole["unseen_services"]
+    assert found["average"]["name_distance"] > 0
 
 
 def test_variants_of_training_services_alone(corpus: Path) -> None:
@@ -280,7 +291,7 @@ def test_variants_of_training_services_alone(corpus: Path) -> None:
     assert found["average"]["name_distance"] > 0
     assert 0 < found["average"]["description_bleu"] < 100
     page = (corpus / "out" / "report.html").read_text()
-    assert "Names seen in train are not counted: train has all of these services." in page
+    assert "Names seen in train are not counted: train has all of these services, or there is no train." in page
 
 
 def test_without_variants_the_names_seen_of_the_original(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:

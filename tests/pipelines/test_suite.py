@@ -448,6 +448,44 @@ def test_inputs_that_change_places_are_scored_again(folder: Path, capsys: pytest
     assert sorted(after.splitlines()) == sorted(renamed.splitlines()) != sorted(before.splitlines())
 
 
+def test_files_of_one_size_and_time_may_change_places(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).write_text(name[:5], encoding="utf-8")
+        os.utime(tmp_path / name, (0, 0))
+    state = State(tmp_path / "out")
+    first, second = map(state.hash_of, (tmp_path / "first", tmp_path / "second"))
+    for old, new in (("first", "other"), ("second", "first"), ("other", "second")):
+        (tmp_path / old).rename(tmp_path / new)
+    assert [state.hash_of(tmp_path / name) for name in ("first", "second")] == [second, first]
+
+
+def test_a_release_is_built_again_when_what_it_holds_has_changed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(folder / "corpus", folder / "mine")
+    text = '[corpus]\nsgd = "corpus"\n[[sets]]\nperturbation = "typos"\nseed = 1\n[[sets]]\npath = "mine"\n'
+    text += '[release]\nname = "small"\nversion = "1.0.0"\n'
+    (folder / "small.toml").write_text(text, encoding="utf-8")
+    released = folder / "out/release/small/1.0.0/sgd"
+    assert runs(folder, capsys) == 2
+    assert runs(folder, capsys) == 0
+    before = (released / "typos/test/dialogues_001.json").read_bytes()
+    (folder / "small.toml").write_text(text.replace("seed = 1", "seed = 2"), encoding="utf-8")
+    assert runs(folder, capsys) == 2
+    assert (released / "typos/test/dialogues_001.json").read_bytes() != before
+    cut_one(folder / "mine/test/dialogues_001.json")
+    assert runs(folder, capsys) == 1
+    dialogues = [
+        json.loads((released / name / "test/dialogues_001.json").read_bytes()) for name in ("original", "mine")
+    ]
+    assert len(dialogues[0]) == len(dialogues[1]) + 1
+
+
+def cut_one(path: Path) -> None:
+    """Removes the last dialogue of a file."""
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))[:-1]), encoding="utf-8")
+
+
 def test_what_a_model_imports_from_its_folder_is_part_of_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "small.toml").write_text(TWO_SETS.replace('[[sets]]\npath = "first"\n', ""), encoding="utf-8")
     shutil.copytree(folder / "corpus", folder / "second")
@@ -472,6 +510,11 @@ def test_a_module_beside_the_suite_is_part_of_a_model(folder: Path) -> None:
     (folder / "helper.py").write_text("class Model: x = 1\n", encoding="utf-8")
     assert before != source_hash("tracking:Model", folder) != "" != before
     assert source_hash("tracking:Model") == ""
+    (folder / "models").mkdir()
+    (folder / "models/mine.py").write_text("def load(): from helper import Model\n", encoding="utf-8")
+    before = source_hash("models/mine.py:load", folder)
+    (folder / "helper.py").write_text("class Model: x = 2\n", encoding="utf-8")
+    assert before != source_hash("models/mine.py:load", folder)
 
 
 def test_links_in_a_corpus_are_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -479,10 +522,21 @@ def test_links_in_a_corpus_are_followed(folder: Path, capsys: pytest.CaptureFixt
     (folder / "corpus/test").symlink_to(folder / "elsewhere")
     (folder / "elsewhere/above").symlink_to(folder)  # a circle
     assert run(folder, "--only", "sets/typos") == 0
-    path = folder / "elsewhere/dialogues_001.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))[:-1]), encoding="utf-8")
+    cut_one(folder / "elsewhere/dialogues_001.json")
     assert run(folder, "--only", "sets/typos") == 0
     assert "1 step run, 0 unchanged" in capsys.readouterr().out
+
+
+def test_what_cannot_be_read_hides_no_other_file(tmp_path: Path) -> None:
+    for n in range(9):  # the order of a folder is the file system's
+        (tmp_path / "corpus" / f"{n}").mkdir(parents=True)
+        (tmp_path / "corpus" / f"link{n}").symlink_to(f"link{n}")
+    os.mkfifo(tmp_path / "corpus/pipe")
+    state, hashes = State(tmp_path / "out"), set()
+    for n in range(9):
+        (tmp_path / "corpus" / f"{n}" / "schema.json").write_text("[]", encoding="utf-8")
+        hashes.add(state.hash_of(tmp_path / "corpus"))
+    assert len(hashes) == 9
 
 
 LEAVING = """
@@ -564,7 +618,10 @@ def test_a_folder_of_other_files_is_refused(folder: Path, capsys: pytest.Capture
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(("key", "value"), [("name", "../../evil"), ("version", "1"), ("nmae", "x")])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("name", "../../evil"), ("version", "1"), ("nmae", "x"), ("parent", "x"), ("licence", "mine")],
+)
 def test_a_release_that_cannot_be_is_refused_before_anything_runs(
     key: str, value: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -574,6 +631,37 @@ def test_a_release_that_cannot_be_is_refused_before_anything_runs(
         assert run(folder, *flags) == 2
         assert f"{folder / 'small.toml'}: release" in capsys.readouterr().err
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("sets", "release", "place"),
+    [
+        (("a.b", "a+b"), "", "corpora[2].name"),
+        (("mine",), '[[release.corpora]]\npath = "corpus"\nname = "mine"\nkind = "copy"\n', "corpora[2].name"),
+        (("mine",), '[[release.corpora]]\npath = "nowhere"\nkind = "copy"\n', "corpora[2].path"),
+        ((), 'licence = "LicenseRef-mine"\nlicence_file = "nowhere"\n', "licence_file"),
+        (("mine",), '[[release.audits]]\npath = "nowhere"\n', "audits[0].path"),
+    ],
+)
+def test_what_a_release_cannot_hold_is_refused_before_anything_runs(
+    sets: tuple[str, ...], release: str, place: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = '[[sets]]\nperturbation = "typos"\n' if not sets else ""
+    text += "".join(f'[[sets]]\npath = "corpus"\nname = "{name}"\n' for name in sets)
+    text += f'[release]\nname = "small"\nversion = "1.0.0"\n{release}'
+    (folder / "small.toml").write_text(f'[corpus]\nsgd = "corpus"\n{text}', encoding="utf-8")
+    for flags in ([], ["--dry_run"]):
+        assert run(folder, *flags) == 2
+        assert f"small.toml: release.{place}: " in capsys.readouterr().err
+
+
+def test_the_licence_of_a_release_lies_beside_the_suite(folder: Path) -> None:
+    text = '[corpus]\nsgd = "corpus"\n[[sets]]\npath = "corpus"\nname = "mine"\n[release]\nname = "small"\n'
+    text += 'version = "1.0.0"\nlicence = "LicenseRef-mine"\nlicence_file = "mine.txt"\n'
+    (folder / "small.toml").write_text(text, encoding="utf-8")
+    (folder / "mine.txt").write_text("Do as you like.\n", encoding="utf-8")
+    assert run(folder) == 0
+    assert "Do as you like." in (folder / "out/release/small/1.0.0/LICENSE").read_text(encoding="utf-8")
 
 
 def test_twenty_thousand_seeds_make_a_graph_in_seconds(folder: Path) -> None:

@@ -13,31 +13,64 @@ from plugin_packages import bring
 
 CODE = '''
 import os
+import sys
 
 import parapet
+
+done = []
+
+
+def act(place):
+    if place == {0!r} and not done:
+        done.append(place)
+        {1}
+
+
+act("import")
 
 
 class Odd(parapet.Perturbation):
     """Acts on the process."""
 
     name = "odd"
-    forked = False
+
+    def __init__(self, *, seed=0):
+        super().__init__(seed=seed)
+        act("init")
+
+    def open(self):
+        act("open")
+
+    def close(self):
+        act("close")
+
+    def state_of(self, place, state, shared):
+        act("state_of")
+        return state
 
     def perturb(self, dialogue, set_name, state):
-        {}
+        act("perturb")
         return parapet.Perturbed(dialogue)
+
+    def statistics(self, counts, reported):
+        act("statistics")
+        return super().statistics(counts, reported)
+
+    def summary(self, statistics):
+        act("summary")
+        return super().summary(statistics)
 '''
-FORKS = "if not Odd.forked: Odd.forked = True; os.fork()"
+PLACES = ("import", "init", "open", "close", "state_of", "perturb", "statistics", "summary")
 
 
-def perturbed(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
-    bring(folder / "site", "odd_one", "parapet.perturbations", "odd", "odd_one:Odd", CODE.format(line))
+def perturbed(folder: Path, place: str, line: str) -> subprocess.CompletedProcess[str]:
+    bring(folder / "site", "odd_one", "parapet.perturbations", "odd", "odd_one:Odd", CODE.format(place, line))
     (folder / "here").mkdir()
     (folder / "elsewhere").mkdir()
     return subprocess.run(
         [sys.executable, "-m", "parapet.pipelines.main", "perturb", "odd", "--output", "out", "--quiet"],
         cwd=folder / "here",
-        env={**os.environ, "PYTHONPATH": str(folder / "site")},
+        env={**os.environ, "PYTHONPATH": f"{folder / 'site'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
         text=True,
         timeout=120,
@@ -45,16 +78,24 @@ def perturbed(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("line", ["os.chdir('../elsewhere')", FORKS, "pass"])
-def test_output_is_published_once_where_the_command_began(line: str, tmp_path: Path) -> None:
-    ended = perturbed(tmp_path, line)
+@pytest.mark.parametrize("line", ["os.chdir('../elsewhere')", "os.fork()"])
+@pytest.mark.parametrize("place", PLACES)
+def test_output_is_published_once_where_the_command_began(place: str, line: str, tmp_path: Path) -> None:
+    ended = perturbed(tmp_path, place, line)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "out/odd/test/dialogues_001.json" in files_of(tmp_path / "here")
+    assert {"out/run.json", "out/odd/test/dialogues_001.json"} <= set(files_of(tmp_path / "here"))
     assert not files_of(tmp_path / "elsewhere")
 
 
-def test_a_command_that_a_plugin_ends_has_failed(tmp_path: Path) -> None:
-    ended = perturbed(tmp_path, "os._exit(0)")
+@pytest.mark.parametrize("place", PLACES)
+def test_a_command_that_a_plugin_ends_has_failed(place: str, tmp_path: Path) -> None:
+    ended = perturbed(tmp_path, place, "os._exit(0)")
     assert ended.returncode == 1
     assert ended.stderr == "error: the process was ended by code that it ran, with os._exit(0)\n"
-    assert "run.json" not in " ".join(map(str, files_of(tmp_path / "here")))
+
+
+@pytest.mark.parametrize("place", ["import", "init", "perturb", "summary"])
+def test_a_plugin_that_exits_is_an_error(place: str, tmp_path: Path) -> None:
+    ended = perturbed(tmp_path, place, "sys.exit(0)")
+    assert ended.returncode == (2 if place == "import" else 1)
+    assert "called sys.exit(0)" in ended.stderr
