@@ -86,6 +86,7 @@ def test_both_kinds_of_flags_are_a_mistake(tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("bundled_sample")  # which the program reads, too
 def test_forked_workers_write_the_same_bytes(tmp_path: Path) -> None:
     script = """
         import sys
