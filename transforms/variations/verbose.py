@@ -105,7 +105,7 @@ def verbose_operations(user_turn: UserTurn, key: bytes) -> tuple[list[Operation]
     kept = Ranges(user_turn.protected())
     before, after = (
         _opener(user_turn, _filler("opener", user_turn, draw), kept),
-        _closer(user_turn, _filler("closer", user_turn, draw)),
+        _closer(user_turn, _filler("closer", user_turn, draw), kept),
     )
     if before and after:
         before, after = (None if sides == 1 else before), (None if sides == 0 else after)
@@ -142,8 +142,10 @@ def _opener(user_turn: UserTurn, text: str, kept: Ranges) -> Operation | None:
     return Operation(start, end, f". {text} {rest.upper() * rest.islower()}", "opener", utterance[start:end])
 
 
-def _closer(user_turn: UserTurn, text: str) -> Operation | None:
+def _closer(user_turn: UserTurn, text: str, kept: Ranges) -> Operation | None:
     end = len(user_turn.utterance.rstrip())
+    if end < len(user_turn.utterance) and kept.touch(end, len(user_turn.utterance)):
+        return None  # a value ends in the space behind the sentence
     last = user_turn.utterance[end - 1]
     # Behind an emoji or a quotation mark nobody can say whether the sentence has ended.
     if not text or last in _OPEN_ENDS or not (last in _ENDS or last.isalnum()):

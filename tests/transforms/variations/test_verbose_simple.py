@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parapet.transforms.perturb.edits import edited, moved
@@ -163,6 +163,7 @@ WORDS = st.one_of(
     st.sampled_from(sorted(KINDS)),
     st.booleans(),
 )
+@example(["Thanks", "want", "want", ""], set(), [(5, 12)], "verbose", False)  # the value ends in a space
 def test_any_turn_keeps_its_spans(
     words: list[str], acts: set[str], drawn: list[tuple[int, int]], kind: str, perturb_values: bool
 ) -> None:
