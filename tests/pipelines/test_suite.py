@@ -533,6 +533,14 @@ def test_links_in_a_corpus_are_followed(folder: Path, capsys: pytest.CaptureFixt
     assert "1 step run, 0 unchanged" in capsys.readouterr().out
 
 
+def test_a_suite_in_the_folder_of_its_corpus_is_no_part_of_the_corpus(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for steps in (1, 0):
+        assert run(folder, "--only", "sets/typos", output="corpus/out") == 0
+        assert f"{steps} step{'s' * (not steps)} run, {1 - steps} unchanged" in capsys.readouterr().out
+
+
 def test_what_cannot_be_read_hides_no_other_file(tmp_path: Path) -> None:
     for n in range(9):  # the order of a folder is the file system's
         (tmp_path / "corpus" / f"{n}").mkdir(parents=True)
