@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
@@ -40,17 +41,28 @@ def parser_of(step: Step) -> StrictParser:
         raise InputError(f"'{pipeline}' needs a {what}: one of {', '.join(actions)}")
     if actions and action[0] not in actions:
         raise InputError(unknown_key(action[0], actions, what))
-    return dispatch.parser_of(pipeline, *action)
+    return _parser(pipeline, *action)
+
+
+@cache  # thousands of steps may have one command
+def _parser(*command: str) -> StrictParser:
+    return dispatch.parser_of(*command)
+
+
+@cache
+def _parser_of_class(perturbation: Any) -> StrictParser:
+    from parapet.pipelines.perturb import parser
+
+    return parser(perturbation)
 
 
 def _perturb_parser(name: str) -> StrictParser:
-    from parapet.pipelines.perturb import parser
     from parapet.transforms.perturbations import Registry
 
     registry = Registry()
     if name not in registry:
         raise InputError(unknown_key(name, registry, "perturbation"))
-    return parser(registry[name])
+    return _parser_of_class(registry[name])  # type: ignore[arg-type]  # mypy takes instances for the class
 
 
 def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:

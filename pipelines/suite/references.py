@@ -13,11 +13,6 @@ from parapet.schemas.layout import sample_root
 _REFERENCE = re.compile(r"(?:^|(?<==))@([\w.+\-/]+)")
 
 
-def is_below(reference: str, name: str) -> bool:
-    """Whether a reference names a step's folder, or something in it."""
-    return reference == name or reference.startswith(f"{name}/")
-
-
 def _in_full(reference: str) -> str:
     """A reference with its task: ``scores/ours`` is ``scores/ours/dst``."""
     kind, _, rest = reference.partition("/")

@@ -6,6 +6,7 @@ Each function below is of one pipeline: from its flags and the amounts of its in
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,6 @@ import msgspec
 
 from parapet.pipelines.suite import amounts
 from parapet.pipelines.suite.amounts import Amounts, Contents, total
-from parapet.pipelines.suite.references import is_below
 from parapet.pipelines.suite.steps import Step
 from parapet.schemas.layout import SPLITS, TEST, TRAIN, sample_root
 from parapet.transforms.speech import RATIOS, SAMPLE
@@ -79,9 +79,8 @@ class Inputs:
         place = Path(self.folder, text).absolute()
         if place.is_relative_to(self.output):
             relative = place.relative_to(self.output).as_posix()
-            owners = [step for step in self.predicted if is_below(relative, step)]
-            if owners:
-                owner = max(owners, key=len)
+            above = itertools.accumulate(relative.split("/"), "{}/{}".format)
+            if owner := max((step for step in above if step in self.predicted), key=len, default=""):
                 contents = self.predicted[owner]
                 if contents is None:
                     raise NotEstimated(f"needs {owner}, whose output cannot be predicted")

@@ -11,14 +11,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Never
 
 import pytest
 from two_workers import THOROUGH
 
+from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.main import main
+from parapet.pipelines.suite import options
+from parapet.pipelines.suite.amounts import Amounts, Contents
 from parapet.pipelines.suite.checks import total_seconds
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.options import command_line, lacks, sets_of
@@ -27,6 +32,7 @@ from parapet.pipelines.suite.references import owner
 from parapet.pipelines.suite.state import FOLDER, State, source_hash
 from parapet.pipelines.suite.steps import RESULTS, Graph, without
 from parapet.pipelines.suite.suite_file import read_suite
+from parapet.pipelines.suite.work import Inputs, NotEstimated
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
@@ -527,6 +533,14 @@ def test_links_in_a_corpus_are_followed(folder: Path, capsys: pytest.CaptureFixt
     assert "1 step run, 0 unchanged" in capsys.readouterr().out
 
 
+def test_a_suite_in_the_folder_of_its_corpus_is_no_part_of_the_corpus(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for steps in (1, 0):
+        assert run(folder, "--only", "sets/typos", output="corpus/out") == 0
+        assert f"{steps} step{'s' * (not steps)} run, {1 - steps} unchanged" in capsys.readouterr().out
+
+
 def test_what_cannot_be_read_hides_no_other_file(tmp_path: Path) -> None:
     for n in range(9):  # the order of a folder is the file system's
         (tmp_path / "corpus" / f"{n}").mkdir(parents=True)
@@ -675,6 +689,37 @@ def test_twenty_thousand_seeds_make_a_graph_in_seconds(folder: Path) -> None:
         graph_of(folder / "many.toml")
         seconds.append(time.process_time() - begun)
     assert seconds[1] < 10 * seconds[0]
+
+
+def test_steps_of_one_command_share_its_parser(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'seeds = [0, 1, 2, 3, 4, 5]\n[[systems]]\nname = "m-{seed}"\nmodel = "keywords"\n'
+    text += '[[sets]]\nperturbation = "typos"\nname = "t-{seed}"\n'
+    (folder / "small.toml").write_text(text, encoding="utf-8")
+    parsers, plain = [], StrictParser.__init__
+
+    def init(parser: StrictParser, name: str, *others: str) -> None:
+        parsers.append(name)
+        plain(parser, name, *others)
+
+    monkeypatch.setattr(StrictParser, "__init__", init)
+    options._parser.cache_clear()
+    assert run(folder, "--dry_run") == 0
+    assert max(Counter(parsers).values()) == 1
+
+
+class Unsearched(dict[str, Contents | None]):
+    """Names are looked up in it: a search would take as long as there are steps, for each of them."""
+
+    def __iter__(self) -> Never:
+        raise AssertionError("searched")
+
+
+def test_the_step_that_writes_an_input_is_looked_up(tmp_path: Path) -> None:
+    inputs = Inputs(tmp_path, tmp_path / "out", sets_of)
+    inputs.predicted = Unsearched({"sets/a": None, "sets/ab": {"typos/test": Amounts(dialogues=3)}})
+    assert inputs.at("out/sets/ab/typos") == {"test": Amounts(dialogues=3)}
+    with pytest.raises(NotEstimated, match="needs sets/a, whose output"):
+        inputs.at("out/sets/a/typos")
 
 
 def test_a_failed_step_leaves_the_others_done(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
