@@ -516,6 +516,12 @@ READERS: list[Reader] = [
         lambda p: _all(dst_predictions.read_predictions(str(p))),
     ),
     Reader(
+        "evaluation.dst.predictions.read_parts",
+        "a.json",
+        DIALOGUES,
+        lambda p: _all(dst_predictions.read_parts(str(p))),
+    ),
+    Reader(
         "evaluation.intent_items.read_items",
         "i.jsonl",
         _lines(INTENTS),

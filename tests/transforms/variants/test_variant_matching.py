@@ -46,7 +46,7 @@ def corpus(tmp_path: Path) -> Path:
         write(tmp_path / "sgd" / split / "dialogues_001.json", [DIALOGUE] * n)
         for variant in ("v1", "v2", "v10"):
             write(tmp_path / "variants" / variant / split / "schema.json", VARIANT[:n])
-    write(tmp_path / "variants" / ".incomplete" / "v1" / "schema.json", [])
+    write(tmp_path / "variants" / ".hidden" / "v1" / "schema.json", [])
     (tmp_path / "variants" / "notes").mkdir()
     return tmp_path
 
