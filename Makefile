@@ -17,7 +17,7 @@ help:
 	@echo "make demo-core  the same without speech and models, whose packages are large"
 	@echo "make test   install what the tests need, lint, type-check, test"
 	@echo "make test-all  the same, and the tests that take long"
-	@echo "make test-machines  the tests that train, as other machines would run them, and pipelines on several machines"
+	@echo "make test-machines  the tests that train, as other machines would run them"
 	@echo "make test-faults  commands killed, and their disk failing, at hundreds of operations"
 	@echo "make fuzz   mutated input through every reader and pipeline for an hour: make fuzz MINUTES=5 SEED=2"
 	@echo "make test-matrix  every command's output as the value of every flag that reads one (half an hour)"
@@ -81,7 +81,6 @@ test-all: lint
 
 test-machines: $(VENV)/.test
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python tests/machines.py
-	PYTHONPATH=tests:tests/end_to_end $(BIN)/python -m cluster
 
 test-faults: $(VENV)/.test
 	PYTHONPATH=tests $(BIN)/python -m faults

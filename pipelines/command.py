@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,7 +18,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parapet.pipelines import lean_imports, progress, runners, workers
+from parapet.pipelines import progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, as_path, is_below, read_root, same_place
@@ -39,7 +38,6 @@ Config = TypeVar("Config")  # of a command: what its check makes of the flags, t
 
 # Flags with which a terminal gets no live display.
 _NO_DISPLAY = re.compile(r"(?<!\S)(--quiet|-h|--help\S*|--log[_-]format[= ]json)(?!\S)")
-_WORKER_OPTIONS = "PIPELINE_OPTIONS_FILE"
 
 EXIT_FAILURE = 1
 
@@ -346,10 +344,8 @@ def run_pipeline(
     except InputError as error:
         raise UsageError(error.reason, error.path, error.where) from None
     with (
-        workers.started(options, n_workers) as local_runner,  # first: it forks, and what follows has threads
+        workers.started(options, n_workers) as local_runner,
         progress.running(title) as run,
-        _calm_workers(),
-        lean_imports.outside_notebooks(),
     ):
         run.stage("starting")
         started = time.monotonic()
@@ -371,28 +367,6 @@ def run_pipeline(
     summary = ", ".join(f"{name} {n:,}" for name, n in counters.items())
     logging.info("done in %.1f s%s", time.monotonic() - started, f": {summary}" if summary else "")
     return counters
-
-
-@contextmanager
-def _calm_workers() -> Iterator[None]:
-    """Local workers log each of their steps to stderr by default, and print the tracebacks that they send us.
-
-    The local runner does not hand the pipeline's options to worker processes: they are read from this variable.
-    """
-    if _debug() or _WORKER_OPTIONS in os.environ:
-        yield
-        return
-    from parapet.pipelines import quiet_workers
-
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as options:
-        calm = {"default_sdk_harness_log_level": "ERROR", "beam_plugins": [quiet_workers.__name__]}
-        options.write(json.dumps(calm))
-        options.flush()
-        os.environ[_WORKER_OPTIONS] = options.name
-        try:
-            yield
-        finally:
-            del os.environ[_WORKER_OPTIONS]
 
 
 def configure_logging(log_format: str, quiet: bool) -> None:
@@ -438,7 +412,7 @@ def _reason(error: BaseException) -> str:
         return str(error).rpartition(mark)[2].partition(" [while running")[0]
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
-    if runners.LOST in str(error) or "Channel closed prematurely" in str(error):
+    if "Channel closed prematurely" in str(error):
         return runners.LOST
     if details := re.findall(r'details = "(.*)"', str(error)):  # gRPC's, of who could not be reached
         return f"{details[-1]}{_SHOW}"

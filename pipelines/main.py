@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from parapet.pipelines import lean_imports, workers
+from parapet.pipelines import lean_imports
 from parapet.pipelines.dispatch import GROUPS, PIPELINES, hand_over
 
 USAGE = """\
@@ -41,7 +41,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         from parapet.pipelines.completion import answer
 
         answer()
-    workers.may_fork = argv is None
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv[:1] == ["--version"]:
         from parapet.schemas.distribution import parapet_version

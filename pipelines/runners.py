@@ -171,14 +171,6 @@ def start(pipeline: Any, options: Any) -> Any:
         from apache_beam.options.pipeline_options import PortableOptions
 
         pipeline.options.view_as(PortableOptions).job_server_timeout = _NO_LIMIT
-        if given.get("job_endpoint") == "embed":
-            from parapet.pipelines import job_service
-
-            job_service.install()
-    elif given.get("direct_running_mode") == "multi_processing":
-        from parapet.pipelines import lost_workers
-
-        lost_workers.notice()
     return pipeline.run()
 
 
@@ -222,7 +214,7 @@ def _wait_for_dataflow(job: Any, options: Any, show: Callable[[int, str], object
 def _wait_for_service(job: Any) -> str:
     import grpc
 
-    threading.excepthook = _silent_on_connections  # and so it stays: Beam's threads end later than the job
+    silence_connections()
     try:
         return str(job.wait_until_finish())
     except grpc.RpcError as error:
@@ -236,12 +228,18 @@ def _wait_for_service(job: Any) -> str:
         ) from None
 
 
-def _silent_on_connections(failure: threading.ExceptHookArgs) -> None:
-    """A thread that reads messages ends with the connection; the command says why."""
+def silence_connections() -> None:
+    """Has threads of Beam's that read from a connection end silently with it: the command reports the reason.
+
+    It lasts as long as the process: Beam's threads end later than the job.
+    """
     import grpc
 
-    if not issubclass(failure.exc_type, grpc.RpcError):
-        threading.__excepthook__(failure)
+    def report(failure: threading.ExceptHookArgs) -> None:
+        if not issubclass(failure.exc_type, grpc.RpcError):
+            threading.__excepthook__(failure)
+
+    threading.excepthook = report
 
 
 @contextmanager

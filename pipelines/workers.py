@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines import progress
+from parapet.pipelines import progress, runners, worker_process
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ AUTO = "auto"
 LARGE = 24 << 20  # bytes of dialogues from which on further workers repay their start, for a quick pipeline
 
 _MEMORY = 1 << 30  # bytes that there should be for each worker
-
-# Whether workers may be forked: the program ``parapet`` sets it. Others may have threads that nobody sees here.
-may_fork = False
 
 
 def number(text: str) -> str | int:
@@ -53,8 +51,7 @@ def count(args: argparse.Namespace, paths: Iterable[str], large: int | None) -> 
         return int(args.workers)
     if of_beam:
         return 0
-    # The steps of a suite run side by side. Processes that are not forked cost too much to start unasked.
-    if large is None or progress.sink is not None or not _can_fork() or not _is_larger(paths, large):
+    if large is None or progress.sink is not None or not _is_larger(paths, large):  # suite steps run side by side
         return 1
     from parapet.pipelines.doctor.machine import memory_bytes
 
@@ -84,21 +81,17 @@ def _sizes(path: str) -> Iterator[int]:
             yield os.stat(path).st_size
 
 
-def _can_fork() -> bool:
-    alone = threading.active_count() == 1 and "torch" not in sys.modules  # torch's threads do not survive a fork
-    return may_fork and alone and sys.platform == "linux"
+def _lose_worker(*_: object) -> None:
+    raise RuntimeError("a worker process was killed: out of memory? --workers 1 needs less of it")
 
 
 @contextmanager
 def started(options: PipelineOptions, workers: int) -> Iterator[Any]:
-    """The local runner with so many workers; None where Beam's own flags decide. All have ended after the block.
-
-    It is entered before anything that starts threads.
-    """
+    """The local runner with this number of workers; None where Beam's own flags decide."""
     from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-    global may_fork
     if not workers:
         standard = options.view_as(StandardOptions)
         # Beam's default looks for a Prism binary to download before it falls back to this runner.
@@ -108,14 +101,13 @@ def started(options: PipelineOptions, workers: int) -> Iterator[Any]:
     if workers == 1:
         yield FnApiRunner()
         return
-    direct = options.view_as(DirectOptions)
-    direct.direct_num_workers = workers
-    if not _can_fork():
-        direct.direct_running_mode = "multi_processing"
-        yield FnApiRunner()
-        return
-    may_fork = False  # Beam leaves threads behind
-    from parapet.pipelines.forked_workers import forked
-
-    with forked(workers) as environment:
+    options.view_as(DirectOptions).direct_num_workers = workers
+    paths = os.pathsep.join(map(os.path.abspath, sys.path))  # those of a user's perturbation, too
+    words = ["env", f"PYTHONPATH={paths}", sys.executable, "-m", worker_process.__name__, str(os.getpid())]
+    environment = SubprocessSDKEnvironment.from_command_string(f"exec {shlex.join(words)}")
+    runners.silence_connections()
+    before = signal.signal(worker_process.WORKER_LOST, _lose_worker)
+    try:
         yield FnApiRunner(default_environment=environment)
+    finally:
+        signal.signal(worker_process.WORKER_LOST, before)

@@ -163,14 +163,13 @@ def test_an_output_that_other_machines_wrote_for_themselves(tmp_path: Path) -> N
 def test_a_killed_worker_process_ends_the_run(tmp_path: Path) -> None:
     """Beam alone would wait for ever; here for one that has not begun. A rerun ends as an undisturbed run."""
     argv = ["language_variations", "--kinds", "typos", "--env", "0.5", "--quiet"]
-    workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    command = [sys.executable, "-m", "parapet", *argv, "--output", str(tmp_path / "out"), *workers]
+    command = [sys.executable, "-m", "parapet", *argv, "--output", str(tmp_path / "out"), "--workers", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (of_it := _workers_of(process.pid)) and time.monotonic() < deadline:
         time.sleep(0.02)
     os.kill(of_it[0], signal.SIGKILL)
-    assert runners.LOST in process.communicate(timeout=120)[1]
+    assert "a worker process was killed" in process.communicate(timeout=120)[1]
     assert process.returncode == 1
     assert not (tmp_path / "out" / "run.json").exists()
     assert main([*argv, "--output", str(tmp_path / "out")]) == 0
@@ -179,10 +178,8 @@ def test_a_killed_worker_process_ends_the_run(tmp_path: Path) -> None:
 
 
 def _workers_of(process: int) -> list[int]:
-    """The worker processes of a command, below the shells that Beam starts them with."""
-    below = subprocess.run(["ps", "-eo", "pid=,ppid=,args=", "-ww"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in below.splitlines()]
-    shells = {pid for pid, parent, _ in rows if parent == str(process)} | {str(process)}
-    return [
-        int(pid) for pid, parent, args in rows if parent in shells and "sdk_worker_main" in args and "-c" not in args
-    ]
+    """The worker processes of a command, below those that supervise them."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args=", "-ww"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    above = {pid for pid, parent, _ in rows if parent == str(process)}
+    return [int(pid) for pid, parent, args in rows if parent in above and "worker_process" in args]
