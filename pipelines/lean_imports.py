@@ -14,20 +14,15 @@ from pathlib import Path
 from types import ModuleType
 
 _BUCKETS = ("gs://", "s3://", "azfs://")
-_BEAM = [
-    "apitools",
-    "azure",
-    "boto3",
-    "google.api_core",
-    "google.auth",
-    "google.cloud.dataflow",
-    "pandas",
-    "pymongo",
-    "requests",
-    "IPython",
-]
 # Package that imports to what it does without. With pandas installed, pyarrow imports it to make Parapet's first array.
-_HIDDEN = {"apache_beam": _BEAM, "thinc": ["cupy", "mxnet", "tensorflow", "torch"], "parapet": ["pandas"]}
+_HIDDEN = {
+    "apache_beam": (
+        *("apitools", "azure", "boto3", "google.api_core", "google.auth", "google.cloud.dataflow"),
+        *("pandas", "pymongo", "requests", "IPython"),
+    ),
+    "thinc": ("cupy", "mxnet", "tensorflow", "torch"),
+    "parapet": ("pandas",),
+}
 
 
 class _Hiding(MetaPathFinder):

@@ -166,7 +166,6 @@ def _manifest(output: str) -> tuple[int, int] | None:
 
 def start(pipeline: Any, options: Any) -> Any:
     """Starts a Beam pipeline, or runs it to its end; gives Beam's result."""
-    given = options.get_all_options()
     if on_job_service(options):
         from apache_beam.options.pipeline_options import PortableOptions
 

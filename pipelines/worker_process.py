@@ -1,8 +1,8 @@
 """A local worker process of Beam: ``python -m parapet.pipelines.worker_process``, started by :mod:`workers`.
 
-It is Beam's own worker, except that it imports Beam without its optional libraries and prints no tracebacks: the command
-gets each error and reports it once. PARAPET_DEBUG=1 shows what the worker prints. Beam would wait for ever for a worker that
-was killed, for example where memory is short, so the command gets :data:`WORKER_LOST` then.
+It is Beam's own worker, except that it imports Beam without its optional libraries and prints no tracebacks: the
+command gets each error and reports it once. PARAPET_DEBUG=1 shows what the worker prints. Beam would wait for ever for
+a worker that was killed, for example where memory is short, so the command gets :data:`WORKER_LOST` then.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def _supervise(worker: int, command: int) -> None:
 
 
 def _work() -> None:
-    lean_imports.lean([])
-    from apache_beam.runners.worker import sdk_worker_main
-
     if os.environ.get("PARAPET_DEBUG") != "1":
         logging.disable(logging.WARNING)
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open as long as the process)
+    lean_imports.lean([])
+    from apache_beam.runners.worker import sdk_worker_main
+
     sdk_worker_main.main([])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import shlex
 import signal
@@ -82,7 +83,9 @@ def _sizes(path: str) -> Iterator[int]:
 
 
 def _lose_worker(*_: object) -> None:
-    raise RuntimeError("a worker process was killed: out of memory? --workers 1 needs less of it")
+    """Ends the command: Beam can neither go on nor close its connections without the worker."""
+    logging.error("a worker process was killed: out of memory? --workers 1 needs less of it")
+    os._exit(1)
 
 
 @contextmanager
