@@ -12,6 +12,6 @@ from __future__ import annotations
 import os
 
 THOROUGH = bool(os.environ.get("PARAPET_THOROUGH"))
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+TWO_PROCESSES = ["--workers=2"]
 TWO_THREADS = ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]
 TWO_WORKERS = TWO_PROCESSES if THOROUGH else TWO_THREADS

@@ -25,7 +25,7 @@ from parapet.transforms.text import counted
 SHOWN = 3  # places in a message
 
 
-class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeadLetter(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """A dialogue that a variant does not have, a file that could not be read, a turn that stayed as it was.
 
     Attributes:
@@ -146,16 +146,22 @@ def places_of(dead: Iterable[DeadLetter]) -> list[str]:
     """One line for each record: file, dialogue, place and reason. One that several variants lack is one."""
     lines: dict[tuple[str, str, str], str] = {}
     for letter in dead:
-        lines.setdefault(*place_of(letter))
+        path = f"{letter.split}/{letter.file}" if letter.split else letter.file
+        parts = [path, f"dialogue {letter.dialogue_id}" if letter.dialogue_id else "", letter.where, letter.reason]
+        record = (letter.split, letter.file, letter.dialogue_id or letter.where)
+        lines.setdefault(record, ": ".join(part for part in parts if part))
     return list(lines.values())
 
 
-def place_of(letter: DeadLetter) -> tuple[tuple[str, str, str], str]:
-    """Which record is bad, whatever the variant; and the line that is shown of it."""
-    path = f"{letter.split}/{letter.file}" if letter.split else letter.file
-    parts = [path, f"dialogue {letter.dialogue_id}" if letter.dialogue_id else "", letter.where, letter.reason]
-    record = (letter.split, letter.file, letter.dialogue_id or letter.where)
-    return record, ": ".join(part for part in parts if part)
+def in_order(elements: Iterable[tuple[str, Sequence[DeadLetter]]]) -> list[DeadLetter]:
+    """The dead letters of a run, given as (key, dead letters of an element of this key), in the order of the keys."""
+    return [letter for _, letters in sorted(elements) for letter in letters]
+
+
+def check_letters(letters: Sequence[DeadLetter], tallies: Sequence[Tally], max_bad: Fraction, done: str) -> None:
+    """:func:`check_bad` of a run's dead letters."""
+    traces = [letter.trace for letter in letters if letter.trace and reason_of(letter) == PLUGIN]
+    check_bad(tallies, max_bad, done, reasons_of(letters), places_of(letters), traces[0] if traces else "")
 
 
 def check_bad(
@@ -164,7 +170,6 @@ def check_bad(
     done: str,
     reasons: Mapping[str, int],
     places: Sequence[str],
-    records: int | None = None,
     trace: str = "",
 ) -> None:
     """Raises InputError where more records are bad than may be, or none of those that make the output is left.
@@ -174,8 +179,7 @@ def check_bad(
       max_bad: the share of each kind that may be bad.
       done: what could not be done to a bad one: ``rewritten``.
       reasons: id to how often.
-      places: where they are and why, a line each; the first of them are enough.
-      records: how many places there are, where these are not all.
+      places: where they are and why, a line each.
       trace: the traceback of a plug-in's error, which its author needs.
 
     Raises:
@@ -183,7 +187,7 @@ def check_bad(
     """
     refusal = UserCodeError if trace else InputError
     end = f"\n{trace}" if trace else ""
-    why = _why(reasons, places, len(places) if records is None else records)
+    why = _why(reasons, places)
     blame = _blame(reasons)
     if nothing := _nothing_left(tallies, done):
         why = f": {why}{f'; {blame}' if blame else ''}" if places else ""
@@ -218,10 +222,10 @@ def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
     return ""
 
 
-def _why(reasons: Mapping[str, int], places: Sequence[str], records: int) -> str:
+def _why(reasons: Mapping[str, int], places: Sequence[str]) -> str:
     by_count = sorted(reasons.items(), key=lambda found: (-found[1], found[0]))
     shown = "; ".join(places[:SHOWN])
-    more = f"; and {records - SHOWN:,} more" if records > SHOWN else ""
+    more = f"; and {len(places) - SHOWN:,} more" if len(places) > SHOWN else ""
     return f"{', '.join(f'{reason} {n:,}' for reason, n in by_count)}; the first: {shown}{more}"
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
+import orjson
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints.decorators import IOTypeHints
@@ -18,8 +19,8 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import UserCodeError
 from parapet.transforms.counts import Counts, Invariant, check_invariants
-from parapet.transforms.dead_letter_parts import DeadPart, SetAside, check_parts, write_dead_letters
-from parapet.transforms.dead_letters import DeadLetter, Tally, dead_file
+from parapet.transforms.dead_letters import DEAD_LETTERS as DEAD_LETTERS_FILE
+from parapet.transforms.dead_letters import DeadLetter, Tally, check_letters, dead_file, in_order
 from parapet.transforms.fence import bad_record, fatal
 from parapet.transforms.files import PublishStaged, Written, manifest_of, write_staged
 from parapet.transforms.users_code import calling
@@ -27,6 +28,7 @@ from parapet.transforms.users_code import calling
 WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
 
 MetadataFiles = Callable[..., Mapping[str, bytes | Iterable[bytes]]]  # whole, or in pieces
+Letters = tuple[str, list[DeadLetter]]  # the key of an element, and its dead letters
 Sums = Iterable[tuple[tuple[str, str, str, str], int]]  # counts, by CountKey as a tuple
 
 
@@ -92,8 +94,6 @@ class Outputs(NamedTuple):
       counts: PCollection of (CountKey as a tuple, n).
       examples: PCollection of (set, (draw, example)); None where there are none.
       others: tag to PCollection.
-      more_dead_letters: further PCollections of (key, list of DeadLetter). They are not flattened into one: Beam would
-        keep all of them in memory to do that.
     """
 
     written: beam.PCollection
@@ -101,7 +101,6 @@ class Outputs(NamedTuple):
     counts: beam.PCollection
     examples: beam.PCollection | None = None
     others: Mapping[str, beam.PCollection] = {}
-    more_dead_letters: tuple[beam.PCollection, ...] = ()
 
     @classmethod
     def plain(cls, written: beam.PCollection, counts: beam.PCollection) -> Outputs:
@@ -110,12 +109,12 @@ class Outputs(NamedTuple):
 
     def with_more(self, label: str, **more: beam.PCollection) -> Outputs:
         """The same with further written files, dead letters or counts."""
-        dead_letters = [more.pop(DEAD_LETTERS)] if DEAD_LETTERS in more else []
         flattened = {
-            name: (getattr(self, name), pcollection) | f"{label}: {name}" >> beam.Flatten()
-            for name, pcollection in more.items()
+            name: [pcollection for pcollection in (getattr(self, name), more[name]) if pcollection is not None]
+            | f"{label}: {name}" >> beam.Flatten()
+            for name in more
         }
-        return self._replace(**flattened, more_dead_letters=(*self.more_dead_letters, *dead_letters))
+        return self._replace(**flattened)
 
 
 class WriteEach(beam.PTransform):
@@ -257,11 +256,7 @@ class FinishRun(beam.PTransform):
         summed = outputs.counts | "Sum counts" >> beam.CombinePerKey(sum)
         optional = {}
         if outputs.dead_letters is not None and self.tallies is not None:
-            parts = [
-                dead_letters | f"Dead letters {i}" >> SetAside(self.info.output)
-                for i, dead_letters in enumerate((outputs.dead_letters, *outputs.more_dead_letters))
-            ]
-            optional["dead_letters"] = beam.pvalue.AsList(parts | "Dead letters" >> beam.Flatten())
+            optional["dead_letters"] = beam.pvalue.AsList(outputs.dead_letters)
         if outputs.examples is not None:
             top = outputs.examples | "Examples" >> beam.combiners.Top.SmallestPerKey(self.shown, key=_draw)
             optional["examples"] = beam.pvalue.AsList(top)
@@ -304,19 +299,21 @@ class _Finish(beam.DoFn):
         written: Iterable[Written],
         sums: Sums,
         *side: Any,
-        dead_letters: Sequence[DeadPart] | None = None,
+        dead_letters: Sequence[Letters] | None = None,
         examples: Iterable[tuple[str, list[tuple[bytes, Any]]]] = (),
     ) -> Iterator[dict[str, Any]]:
         counts = Counts.of_pairs(sums)
+        letters = in_order(dead_letters or ())
         if dead_letters is not None and self.tallies is not None:
-            check_parts(dead_letters, self.tallies(counts), info.max_bad, info.done)
+            check_letters(letters, self.tallies(counts), info.max_bad, info.done)
         check_invariants(counts, self.invariants)
         shown = {name: [example for _, example in drawn] for name, drawn in examples}
         with calling():
             files = self.metadata_files(counts, shown, *side)
         metadata = [write_staged(info.output, path, data) for path, data in sorted(files.items())]
         if dead_letters is not None:
-            metadata.append(write_dead_letters(dead_letters, info.output))
+            lines = (orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in letters)
+            metadata.append(write_staged(info.output, DEAD_LETTERS_FILE, lines))
         yield manifest_of(info.manifest(), counts.as_json(self.recorded), [*written, *metadata])
 
 
@@ -328,16 +325,15 @@ def check_dead_letters(
 ) -> None:
     """Fails the pipeline where more records are bad than may be, or nothing is left."""
     summed = counts | "Sum counts" >> beam.CombinePerKey(sum)
-    parts = dead_letters | "Count dead letters" >> SetAside()
     _ = (
         dead_letters.pipeline
         | "Once" >> beam.Create([max_bad], reshuffle=False)
         | "Check dead letters"
-        >> beam.Map(_check_dead_letters, beam.pvalue.AsList(parts), beam.pvalue.AsList(summed), tallies)
+        >> beam.Map(_check_dead_letters, beam.pvalue.AsList(dead_letters), beam.pvalue.AsList(summed), tallies)
     )
 
 
 def _check_dead_letters(
-    max_bad: Fraction, parts: Sequence[DeadPart], sums: Sums, tallies: Callable[[Counts], list[Tally]]
+    max_bad: Fraction, elements: Sequence[Letters], sums: Sums, tallies: Callable[[Counts], list[Tally]]
 ) -> None:
-    check_parts(parts, tallies(Counts.of_pairs(sums)), max_bad, "used")
+    check_letters(in_order(elements), tallies(Counts.of_pairs(sums)), max_bad, "used")

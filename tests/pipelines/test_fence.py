@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from folders import files_of
 from plugin_packages import bring
-from two_workers import TWO_THREADS, TWO_WORKERS
+from two_workers import TWO_PROCESSES, TWO_THREADS
 
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import ISSUES
@@ -206,7 +206,7 @@ def test_a_plugin_that_raises_on_one_dialogue(
     monkeypatch.setenv("PYTHONPATH", str(site))
     argv = ["perturb", "some", "--sgd", "{corpus}"]
     output = tmp_path / "out"
-    workers = TWO_WORKERS if failure == "raises" else []
+    workers = TWO_PROCESSES if failure == "raises" else []  # Beam prints tracebacks of threads
     assert run([*argv, *workers], corpora / "whole", output, quiet=False) == 0
     (letter,) = letters_of(output)
     assert (letter["dialogue_id"], letter["file"]) == (VICTIM, "dialogues_001.json")

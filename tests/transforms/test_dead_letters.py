@@ -14,6 +14,8 @@ from parapet.transforms.dead_letters import (
     DeadLetter,
     Tally,
     check_bad,
+    check_letters,
+    in_order,
     percent,
     warnings_of,
 )
@@ -87,3 +89,10 @@ def test_the_limit_that_is_advised_passes(found: list[tuple[int, int]], hundredt
 )
 def test_shares_as_they_are_told(share: str, down: str, up: str) -> None:
     assert (percent(Fraction(share)), percent(Fraction(share), up=True)) == (down, up)
+
+
+def test_letters_of_a_run_are_in_the_order_of_the_keys_and_a_record_counts_once() -> None:
+    elements = [("b", letters(2, "v1")), ("a", letters(1)), ("b", letters(2, "v2"))]
+    assert in_order(elements) == in_order(reversed(elements)) == [*letters(1), *letters(2, "v1"), *letters(2, "v2")]
+    with pytest.raises(InputError, match=r"bad_span 5; the first: .*dialogue 0.*dialogue 1[^;]*; mend these"):
+        check_letters(in_order(elements), [Tally("dialogue", 9, 2, is_record=True)], ONE, "used")

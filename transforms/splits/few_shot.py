@@ -16,12 +16,11 @@ from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, Dia
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, domain_of
 from parapet.transforms.counts import Balance, Counts, Identities, Invariant, Zero
-from parapet.transforms.dead_letter_parts import DeadPart, SetAside, check_parts
-from parapet.transforms.dead_letters import of_dialogues
+from parapet.transforms.dead_letters import check_letters, in_order, of_dialogues
 from parapet.transforms.fence import needed
 from parapet.transforms.files import WriteFiles
 from parapet.transforms.report import Report, Table, Text, Tile
-from parapet.transforms.runs import FileResult, Outputs, RunInfo, WriteEach
+from parapet.transforms.runs import FileResult, Letters, Outputs, RunInfo, WriteEach
 from parapet.transforms.splits.few_shot_candidates import (
     TEST,
     TRAIN,
@@ -67,7 +66,7 @@ class FewShot(Split, frozen=True, kw_only=True):
                 chosen_of,
                 self.rule,
                 beam.pvalue.AsList(outputs.others["candidates"]),
-                beam.pvalue.AsList(outputs.dead_letters | "Count dead letters" >> SetAside()),
+                beam.pvalue.AsList(outputs.dead_letters),
                 beam.pvalue.AsIter(outputs.counts),
             )
         )
@@ -194,7 +193,7 @@ def chosen_of(
     run: RunInfo,
     rule: Rule,
     parts: Sequence[tuple[str, Part]],
-    dead_letters: Sequence[DeadPart],
+    dead_letters: Sequence[Letters],
     counts: Iterable[tuple[tuple[str, str, str, str], int]],
 ) -> dict[str, Chosen]:
     """The dialogues of each domain.
@@ -210,7 +209,7 @@ def chosen_of(
       InputError: too many dialogues cannot be used, or no domain has a training dialogue.
     """
     # Reported here, before a lack of candidates that it causes.
-    check_parts(dead_letters, of_dialogues(Counts.of_pairs(counts)), run.max_bad, run.done)
+    check_letters(in_order(dead_letters), of_dialogues(Counts.of_pairs(counts)), run.max_bad, run.done)
     chosen = {
         domain: choose(Candidates((part for of, part in parts if of == domain), run.output), rule)
         for domain in rule.domains
