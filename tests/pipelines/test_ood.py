@@ -18,9 +18,7 @@ from parapet.pipelines.ood import run as run_ood
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.ood_turns import OOD_TURNS
-from parapet.transforms.ood import perturbation
 from parapet.transforms.ood.injecting import FALLBACKS
-from parapet.transforms.ood.perturbation import OutOfDomain
 from parapet.transforms.ood.texts import key_of
 
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
@@ -168,10 +166,7 @@ def test_in_any_order_on_two_workers(made: Path, sample: Path, talk: Path, tmp_p
         assert (tmp_path / "out" / name).read_bytes() == (made / name).read_bytes()
 
 
-def test_a_large_corpus_in_cells(sample: Path, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact over all cells, nested and disjoint, and the same in whatever files dialogues are."""
-    monkeypatch.setattr(OutOfDomain, "cell_turns", 60)  # of 199 user turns
-    monkeypatch.setattr(perturbation, "PART_SIZE", 1 << 16)
+def test_sets_are_exact_and_nested_in_whatever_files_dialogues_are(sample: Path, talk: Path, tmp_path: Path) -> None:
     write_in_other_files(sample, tmp_path / "sgd")
     rates = {"ood-10": 0.1, "ood-20": 0.2}
     for name, root in (("a", sample), ("b", tmp_path / "sgd")):
@@ -190,10 +185,7 @@ def test_a_large_corpus_in_cells(sample: Path, talk: Path, tmp_path: Path, monke
     assert (tmp_path / "a" / "statistics.json").read_bytes() == (tmp_path / "b" / "statistics.json").read_bytes()
 
 
-def test_too_few_for_the_cells_together(
-    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(OutOfDomain, "cell_turns", 30)
+def test_too_few_utterances(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "few.txt"
     source.write_text("\n".join(f"please explain volcanoes of century {n}" for n in range(20)))
     assert run(tmp_path / "out", "--sgd", str(sample), "--source", str(source), "--rates", "0.3", "--quiet") == 1

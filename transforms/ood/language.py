@@ -169,12 +169,6 @@ class DomainCounts:
             self.turns[domain] += 1
             self.words.setdefault(domain, Counter()).update(content)
 
-    def update(self, other: DomainCounts) -> None:
-        """Adds the counts of other turns."""
-        self.turns.update(other.turns)
-        for domain, words_of_domain in other.words.items():
-            self.words.setdefault(domain, Counter()).update(words_of_domain)
-
 
 class Languages:
     """The languages of a corpus's domains.

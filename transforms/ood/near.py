@@ -3,8 +3,7 @@
 They are found by a set-similarity join. Words are ordered from rare to frequent. Two sets of a Jaccard index of 0.8 or
 more share so many words that two of those are among the first few of either (prefix filtering: Chaudhuri et al. 2006,
 Bayardo et al. 2007; with several words: Wang, Li and Feng 2012, section 3). So each set has a signature for each pair
-of words in its prefix, and only sets with a signature in common are compared. Signatures divide the work: a part of it
-has all turns and utterances with some of the signatures, and needs to know of no others.
+of words in its prefix, and only sets with a signature in common are compared.
 """
 
 from __future__ import annotations
@@ -72,25 +71,9 @@ def signatures(tokens: Tokens) -> Iterator[int]:
                 yield rare << 32 | frequent
 
 
-def part_of(signature: int, parts: int) -> int:
-    """The part of the work to which a signature belongs."""
-    return ((signature * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 32) % parts
-
-
-def parts_of(tokens: Tokens, parts: int) -> set[int]:
-    """The parts of the work to which a set belongs."""
-    return {part_of(signature, parts) for signature in signatures(tokens)}
-
-
-def near_duplicates(texts: Sequence[Text], part: int = 0, parts: int = 1) -> Iterator[int]:
-    """The ids of utterances that an in-domain turn resembles, found by the signatures of one part.
-
-    Args:
-      texts: all that have a signature of the part; each set of words once.
-      part: the part, from 0.
-      parts: how many there are. An id may be found in several.
-    """
-    signed = [[one for one in signatures(text.tokens) if parts == 1 or part_of(one, parts) == part] for text in texts]
+def near_duplicates(texts: Sequence[Text]) -> Iterator[int]:
+    """The ids of utterances that an in-domain turn resembles, given each set of words once."""
+    signed = [list(signatures(text.tokens)) for text in texts]
     asked = {one for text, ones in zip(texts, signed, strict=True) if text.utterances for one in ones}
     turns = _Turns(texts)
     for i, (text, ones) in enumerate(zip(texts, signed, strict=True)):

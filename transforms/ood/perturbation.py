@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -32,7 +31,7 @@ from parapet.transforms.ood.plan import (
     set_name,
 )
 from parapet.transforms.ood.pool import pool_numbers
-from parapet.transforms.ood.sources import kinds_of, list_sources, plugin_of, size_of_sources
+from parapet.transforms.ood.sources import kinds_of, list_sources, plugin_of
 from parapet.transforms.ood.texts import key_of
 from parapet.transforms.perturbation import (
     Analysis,
@@ -53,10 +52,6 @@ if TYPE_CHECKING:
     from parapet.transforms.runs import Outputs
 
 _USED = "used"  # the tag of the utterances that were injected
-
-_USES_SHARDS = 16
-PART_SIZE = 1 << 25  # bytes of dialogue files: a worker holds the texts of so many
-SPARSE = 8  # what is text in a source is a tenth of a dialogue file, or less
 
 
 class OutOfDomain(Perturbation):
@@ -79,8 +74,6 @@ class OutOfDomain(Perturbation):
     other_outputs = (_USED,)
 
     schemas: Schemas | None = None  # of the corpus, where utterances are its own
-    parts = 16  # into which texts are divided
-    cell_turns = 1 << 18  # that are planned in one go
 
     def __init__(
         self,
@@ -136,8 +129,7 @@ class OutOfDomain(Perturbation):
         return self.own
 
     def fit(self, corpus: Corpus) -> None:
-        """Learns what the domains of the corpus speak of, and how large it is."""
-        self.parts = 1 + (sum(file.size for file in corpus.files) + SPARSE * size_of_sources(self.sources)) // PART_SIZE
+        """Learns what the domains of the corpus speak of."""
         if self.own:
             self.schemas = schemas_of(service for of in corpus.folders.values() for service in of.services)
 
@@ -145,9 +137,7 @@ class OutOfDomain(Perturbation):
         """The state of a dialogue: its injections."""
         from parapet.transforms.ood.planning import PlanInjections
 
-        analysis: Analysis = files | "Injections" >> PlanInjections(
-            self.config, self.sources, self.schemas, self.parts, self.cell_turns
-        )
+        analysis: Analysis = files | "Injections" >> PlanInjections(self.config, self.sources, self.schemas)
         return analysis
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
@@ -197,8 +187,8 @@ class OutOfDomain(Perturbation):
         uses = (
             outputs.others[_USED]
             | "Batch" >> beam.BatchElements(1 << 10, 1 << 16)
-            | "By shard" >> beam.FlatMap(_by_shard)
-            | "Same shard" >> beam.GroupByKey()
+            | "Of all" >> beam.WithKeys(0)
+            | "Together" >> beam.GroupByKey()
             | "Count uses" >> beam.FlatMapTuple(_uses)
         )
         return outputs.with_more("Uses", counts=uses)
@@ -289,14 +279,6 @@ def _with_context(turns: Sequence[Any], row: Row) -> dict[str, Any]:
 
 
 Used = tuple[str, str, str]  # set, split, key of the utterance
-
-
-def _by_shard(used: Iterable[Used]) -> Iterator[tuple[int, list[Used]]]:
-    """Parts of a batch: uses of the same utterance are of one shard."""
-    shards: dict[int, list[Used]] = {}
-    for one in used:
-        shards.setdefault(zlib.crc32(one[2].encode()) % _USES_SHARDS, []).append(one)
-    yield from shards.items()
 
 
 def _uses(_: int, batches: Iterable[Iterable[Used]]) -> Iterator[tuple[CountKey, int]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import cache
-from typing import NamedTuple
 
 import msgspec
 
@@ -18,7 +17,7 @@ from parapet.transforms.corpora import dialogues_of, listed
 from parapet.transforms.exact_rates import size_of
 from parapet.transforms.ood.matching import Matching
 from parapet.transforms.ood.pool import Utterance
-from parapet.transforms.seeding import key_of, short_digest, stable_hash
+from parapet.transforms.seeding import stable_hash
 
 PLACES = ("append", "between")
 
@@ -63,53 +62,15 @@ def turns_with_place(dialogue: Dialogue, place: str) -> list[int]:
     return [t for t in users if speakers[t + 1 : t + 3] == ["SYSTEM", "USER"]]
 
 
-class DialoguePlaces(msgspec.Struct, array_like=True):
-    """The places of a dialogue.
-
-    Attributes:
-      position: the dialogue's, in its file.
-      name: a hash of its split and id.
-      among: 8 bytes; they decide between dialogues of one id.
-      domains: the dialogue's.
-      user_turns: how many there are.
-      draws: (draw, user turn) of each place.
-    """
-
-    position: int
-    name: int
-    among: bytes
-    domains: tuple[str, ...]
-    user_turns: int
-    draws: list[tuple[int, int]]
-
-
-class FilePlaces(msgspec.Struct, array_like=True):
-    """The places of some dialogues of a file."""
-
-    split: str
-    file: str
-    dialogues: list[DialoguePlaces]
-
-    def places(self) -> Iterator[Place]:
-        """Each place."""
-        for of in self.dialogues:
-            for draw, turn in of.draws:
-                yield Place(draw, self.split, self.file, of.position, turn, of.domains)
-
-
 def places_of(
     dialogue: Dialogue, file: DialogueFile, position: int, domains: tuple[str, ...], config: Config
-) -> DialoguePlaces:
+) -> list[Place]:
     """The places of a dialogue, given its position in its file and its domains."""
     split, name = file.split, dialogue.dialogue_id
-    draws = [
-        (stable_hash(config.seed, "place", split, name, str(turn)), turn)
+    return [
+        Place(stable_hash(config.seed, "place", split, name, str(turn)), split, file.relative, position, turn, domains)
         for turn in turns_with_place(dialogue, config.place)
     ]
-    among = short_digest(key_of(file.relative, str(position)))[:8]
-    return DialoguePlaces(
-        position, stable_hash(config.seed, "cell", split, name), among, domains, len(user_turns_of(dialogue)), draws
-    )
 
 
 @cache
@@ -194,50 +155,10 @@ def most_uses(turns: int) -> int:
     return max(1, min((2 * turns + TURNS_A_USE) // (2 * TURNS_A_USE), MOST_USES))
 
 
-class Served(NamedTuple):
-    """How many places of each split have an utterance.
-
-    Attributes:
-      found: split to their number.
-      needed: split to how many are needed for the highest rate.
-      turns: split to the number of in-domain user turns that these are for.
-      texts: how many different utterances there are.
-    """
-
-    found: dict[str, int]
-    needed: dict[str, int]
-    turns: Mapping[str, float]
-    texts: int
-
-    @property
-    def missing(self) -> dict[str, int]:
-        """Of splits where some are."""
-        return {split: n - self.found[split] for split, n in sorted(self.needed.items()) if self.found[split] < n}
-
-
 Planned = list[tuple[str, Injection]]  # with the dialogue file, below the root
 
 
 def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], turns: Mapping[str, int]) -> Planned:
-    """The plan of a corpus that is planned in one go, see :func:`plan_cell`. Raises InputError where it fails."""
-    places = list(places)
-    there = Counter(place.split for place in places)
-    for split in config.splits:
-        check_places(config, split, there[split], turns.get(split, 0))
-    numbers = {split: [size_of(rate, turns.get(split, 0)) for rate in config.rates] for split in config.splits}
-    planned, served = plan_cell(config, places, pool, numbers, turns, turns)
-    check_served(config, [served])
-    return planned
-
-
-def plan_cell(
-    config: Config,
-    places: Iterable[Place],
-    pool: Iterable[Utterance],
-    numbers: Mapping[str, Sequence[int]],
-    turns: Mapping[str, int],
-    turns_of_cell: Mapping[str, float],
-) -> tuple[Planned, Served]:
     """Takes the first places of each split in drawn order that something fits, and gives each an utterance.
 
     The places of a lower rate are the first of those of a higher one, with the same utterances: sets are nested. An
@@ -248,39 +169,36 @@ def plan_cell(
       config: how.
       places: of all splits.
       pool: what may be injected.
-      numbers: split to how many places each rate takes.
-      turns: split to the number of in-domain user turns, in all cells.
-      turns_of_cell: the same in this one, as many as its numbers are for.
+      turns: split to the number of in-domain user turns.
 
     Returns:
-      (dialogue file, injection), in order; nothing where there are too few. And how many places are served.
+      (dialogue file, injection), in order.
+
+    Raises:
+      InputError: there are too few places or utterances.
     """
     of_split: dict[str, list[Place]] = {split: [] for split in config.splits}
     for place in sorted(places):
         of_split[place.split].append(place)
+    for split, of in of_split.items():
+        check_places(config, split, len(of), turns.get(split, 0))
     # All splits side by side: no split takes what another needs more.
-    ranked = sorted(
-        (rank / turns_of_cell[split], place) for split, of in of_split.items() for rank, place in enumerate(of)
-    )
+    ranked = sorted((rank / turns[split], place) for split, of in of_split.items() for rank, place in enumerate(of))
     utterances = _copies(config, pool, turns)
+    numbers = {split: [size_of(rate, turns.get(split, 0)) for rate in config.rates] for split in config.splits}
     needed = {split: of[-1] for split, of in numbers.items()}
     served = _served([place for _, place in ranked], utterances, needed)
-    found = Counter(place.split for place, _ in served)
-    result = Served(
-        {split: found[split] for split in config.splits},
-        needed,
-        turns_of_cell,
-        len({one.key for one in utterances}),
-    )
-    if result.missing:
-        return [], result
+    served_of = Counter(place.split for place, _ in served)
+    if missing := {split: n - served_of[split] for split, n in sorted(needed.items()) if served_of[split] < n}:
+        highest = min(served_of[split] / turns[split] for split in missing)
+        raise _too_few(config, missing, sum(needed.values()), len({one.key for one in utterances}), highest)
     ranks: Counter[str] = Counter()
     planned = []
     for place, one in served:
         sets = sum(ranks[place.split] < count for count in numbers[place.split])
         ranks[place.split] += 1
         planned.append((place.file, Injection(place.draw, place.dialogue, place.turn, one, sets)))
-    return sorted(planned), result
+    return sorted(planned)
 
 
 def _served(
@@ -380,14 +298,17 @@ def check_places(config: Config, split: str, there: int, turns: int) -> None:
         )
 
 
-def check_served(config: Config, cells: Sequence[Served]) -> None:
-    """Raises InputError where places of a cell have no utterance; it says which rate can be reached."""
-    if not any(cell.missing for cell in cells):
-        return
-    missing: Counter[str] = Counter()
-    for cell in cells:
-        missing.update(cell.missing)
-    of = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in sorted(missing.items()))
+def _too_few(config: Config, missing: Mapping[str, int], needed: int, texts: int, reached: float) -> InputError:
+    """The error where places have no utterance.
+
+    Args:
+      config: how.
+      missing: split to the number of places that have none.
+      needed: places of all splits.
+      texts: how many different utterances there are.
+      reached: the lowest share of user turns that was served.
+    """
+    splits = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in missing.items())
     if config.own:
         rule = (
             f"each is used once for each {TURNS_A_USE} user turns of its split, {MOST_USES} times at most, and not in "
@@ -396,11 +317,9 @@ def check_served(config: Config, cells: Sequence[Served]) -> None:
         rule += ", nor in another split that is written" if len(config.splits) > 1 else ""
     else:
         rule = "each is used once, and not in dialogues of domains that it is of or speaks of"
-    highest = _highest(min(cell.found[split] / cell.turns[split] for cell in cells for split in cell.missing))
-    raise InputError(
-        f"too few foreign utterances for {config.sets[-1]}: {of} missing, "
-        f"{sum(sum(cell.needed.values()) for cell in cells):,} are needed in all (there are "
-        f"{sum(cell.texts for cell in cells):,}; {rule}); {highest}, or another --source",
+    return InputError(
+        f"too few foreign utterances for {config.sets[-1]}: {splits} missing, {needed:,} are needed in all (there are "
+        f"{texts:,}; {rule}); {_highest(reached)}, or another --source",
         "--rates",
     )
 

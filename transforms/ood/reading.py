@@ -1,12 +1,7 @@
-"""Dialogue files and sources read: their different texts, the places of dialogues, dead letters, counts.
-
-What is read leaves a file in few large elements: Beam handles each element by itself, which takes longer than to make
-it.
-"""
+"""Dialogue files and sources read: their different texts, the places of dialogues, dead letters, counts."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import wraps
@@ -15,7 +10,6 @@ from typing import Any, ParamSpec
 
 import apache_beam as beam
 import msgspec
-import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue, over_limit, repeated_id
@@ -31,7 +25,7 @@ from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, de
 from parapet.transforms.fence import Fault, bad_record
 from parapet.transforms.ood.injecting import check_unicode
 from parapet.transforms.ood.language import TurnContent, content_of_turn
-from parapet.transforms.ood.plan import Config, FilePlaces, places_of, user_turns_of
+from parapet.transforms.ood.plan import Config, Place, places_of, user_turns_of
 from parapet.transforms.ood.pool import Utterance, merged
 from parapet.transforms.ood.sources import SourceFile, read_source, source_id
 from parapet.transforms.ood.texts import Domains, key_of
@@ -47,8 +41,6 @@ _encode = msgspec.json.Encoder().encode
 PLACES, DEAD_LETTERS, COUNTS = "places", "dead_letters", "counts"
 
 Given = ParamSpec("Given")
-
-_ROWS_AT_ONCE = 1 << 14  # of a source: its files may be large
 
 
 def uncollected(generator: Callable[Given, Iterator[Any]]) -> Callable[Given, Iterator[Any]]:
@@ -78,17 +70,14 @@ class Text(msgspec.Struct, array_like=True):
     utterance: Utterance | None = None
 
 
-def pack(value: Any) -> bytes:
-    """Records for another step: as MessagePack, compressed, since a local runner keeps in memory what steps pass on."""
-    data = msgspec.msgpack.encode(value)
-    packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
-    return len(data).to_bytes(8, "big") + packed
+def pack(values: Any) -> bytes:
+    """Records for another step, in one element: Beam handles each by itself."""
+    return msgspec.msgpack.encode(values)
 
 
 def unpack(data: bytes, kind: Any) -> Any:
     """What :func:`pack` was given, which is of that type."""
-    packed = pa.decompress(data[8:], int.from_bytes(data[:8], "big"), codec="zstd", asbytes=True)
-    return msgspec.msgpack.decode(packed, type=kind)
+    return msgspec.msgpack.decode(data, type=kind)
 
 
 class Texts:
@@ -121,16 +110,6 @@ class Texts:
             spoken_in, spoken_of = self._in_domain.get(key, ((), ()))
             same = self._utterances.get(key)
             yield Text(key, tuple(spoken_in), tuple(spoken_of), merged(same) if same else None)
-
-    def by_shard(self, shards: int) -> Iterator[tuple[int, bytes]]:
-        """(shard, some of the texts, packed). All texts with the same set of words are of one shard."""
-        parts: dict[int, list[Text]] = {}
-        for text in self:
-            words = " ".join(sorted(set(text.key.split())))
-            shard = zlib.crc32(words.encode("utf-8", "surrogatepass")) % shards
-            parts.setdefault(shard, []).append(text)
-        for shard, texts in parts.items():
-            yield shard, pack(texts)
 
 
 def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | InputError]]:
@@ -173,32 +152,30 @@ class ReadCorpus(beam.PTransform):
 
     Args:
       config: how the sets are made.
-      shards: of texts.
     """
 
-    def __init__(self, config: Config, shards: int) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.config, self.shards = config, shards
+        self.config = config
 
     def expand(self, files: beam.PCollection) -> Any:
-        """DialogueFile to (shard, packed Texts) (main), packed FilePlaces (PLACES), (file, dead letters)
-        (DEAD_LETTERS), (count key, n) (COUNTS), ((file, position), error) of what raised (REFUSED).
+        """DialogueFile to packed lists of Text (main) and of Place (PLACES), (file, dead letters) (DEAD_LETTERS),
+        (count key, n) (COUNTS), ((file, position), error) of what raised (REFUSED).
 
         What cannot be read of splits that are written is reported by who writes them.
         """
-        read = beam.FlatMap(read_file, self.config, self.shards).with_outputs(
-            PLACES, DEAD_LETTERS, COUNTS, REFUSED, main="texts"
-        )
+        read = beam.FlatMap(read_file, self.config).with_outputs(PLACES, DEAD_LETTERS, COUNTS, REFUSED, main="texts")
         return files | "Spread" >> beam.Reshuffle() | "Read file" >> read
 
 
 @uncollected
-def read_file(file: DialogueFile, config: Config, shards: int = 1) -> Iterator[Any]:
+def read_file(file: DialogueFile, config: Config) -> Iterator[Any]:
     """The turns and places of one file; nothing of a file that cannot be read to its end."""
     is_written = config.writes(file.split)
     dead_letters: list[DeadLetter] = []
     refused: list[tuple[tuple[str, int], InputError]] = []
-    texts, places = Texts(), FilePlaces(file.split, file.relative, [])
+    texts = Texts()
+    places: list[Place] = []
     counts, elsewhere, rows = Counts(), Counts(), 0
     elsewhere.add("files_elsewhere")
     try:
@@ -211,7 +188,7 @@ def read_file(file: DialogueFile, config: Config, shards: int = 1) -> Iterator[A
             try:
                 users, domains = user_turns_of(dialogue), domains_of(dialogue)
                 of_turns = _read_turns(file, dialogue, users, domains, config, is_written)
-                of_dialogue = places_of(dialogue, file, position, domains, config) if is_written else None
+                of_dialogue = places_of(dialogue, file, position, domains, config) if is_written else []
             except Exception as error:
                 bad = bad_record(error)
                 elsewhere.add("left_out_elsewhere")
@@ -222,17 +199,16 @@ def read_file(file: DialogueFile, config: Config, shards: int = 1) -> Iterator[A
                 texts.add(text)
             counts.add("planned_turns", len(users), split=file.split)
             rows += len(users) if config.own else 0
-            if of_dialogue is not None:
-                places.dialogues.append(of_dialogue)
+            places += of_dialogue
     except Exception as error:
         dead_letters, refused = [dead_file(file, bad_record(error))], []
         texts, counts, elsewhere = Texts(), Counts(), Counts()
-        places.dialogues.clear()
+        places.clear()
         rows = 0
         elsewhere.add("files_elsewhere")
         elsewhere.add("broken_files_elsewhere")
-    yield from texts.by_shard(shards)
-    if places.dialogues:
+    yield pack(list(texts))
+    if places:
         yield TaggedOutput(PLACES, pack(places))
     of_file = counts if is_written else elsewhere
     if rows:
@@ -272,23 +248,15 @@ def _read_turns(
 
 
 class ReadSource(beam.PTransform):
-    """Reads files of foreign utterances.
-
-    Args:
-      shards: of texts.
-    """
-
-    def __init__(self, shards: int) -> None:
-        super().__init__()
-        self.shards = shards
+    """Reads files of foreign utterances."""
 
     def expand(self, files: beam.PCollection) -> Any:
-        """SourceFile to (shard, packed Texts) (main), (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS)."""
-        read = beam.FlatMap(read_source_file, self.shards).with_outputs(DEAD_LETTERS, COUNTS, main="texts")
+        """SourceFile to packed lists of Text (main), (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS)."""
+        read = beam.FlatMap(read_source_file).with_outputs(DEAD_LETTERS, COUNTS, main="texts")
         return files | "Spread" >> beam.Reshuffle() | "Read source" >> read
 
 
-def read_source_file(file: SourceFile, shards: int = 1) -> Iterator[Any]:
+def read_source_file(file: SourceFile) -> Iterator[Any]:
     """The utterances of a file; a dead letter for each row that is none."""
     dead_letters: list[DeadLetter] = []
     texts, rows = Texts(), 0
@@ -299,14 +267,11 @@ def read_source_file(file: SourceFile, shards: int = 1) -> Iterator[Any]:
                 continue
             texts.add_utterance(row)
             rows += 1
-            if rows % _ROWS_AT_ONCE == 0:
-                yield from texts.by_shard(shards)
-                texts = Texts()
     except Exception as error:
         bad = bad_record(error)
         reason = bad.reason if isinstance(bad, Fault) else f"broken_file: {bad.reason}"
         dead_letters.append(_dead_row(file, bad.where, reason))
-    yield from texts.by_shard(shards)
+    yield pack(list(texts))
     if rows:
         yield TaggedOutput(COUNTS, (CountKey("source_rows"), rows))
     if dead_letters:

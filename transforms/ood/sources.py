@@ -71,11 +71,6 @@ def list_sources(given: str) -> list[SourceFile]:
     return sorted(found, key=lambda file: file.name)
 
 
-def size_of_sources(files: Iterable[SourceFile]) -> int:
-    """Bytes of the files; a plug-in has none."""
-    return sum(as_path(file.path).stat().st_size for file in files if file.kind != PLUG_IN)
-
-
 def plugin_of(given: str) -> plugins.Chosen | None:
     """The plug-in that ``--source`` names. A file or folder of that name goes first."""
     return None if is_there(given) else plugins.find(plugins.OOD_SOURCES, given, "--source")

@@ -91,11 +91,6 @@ class WordCounts:
         for domain in {domain for domains in spoken_in for domain in domains}:
             self.of_domains.update((word, domain) for word in content)
 
-    def update(self, other: WordCounts) -> None:
-        """Adds the counts of other turns."""
-        self.turns.update(other.turns)
-        self.of_domains.update(other.of_domains)
-
 
 class Vocabulary:
     """The words of in-domain turns.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.ood.near import Text, near_duplicates, parts_of, signatures, tokens_of
+from parapet.transforms.ood.near import Text, near_duplicates, signatures, tokens_of
 from parapet.transforms.ood.pool import judged, merged, utterance_of
 from parapet.transforms.ood.texts import Vocabulary, WordCounts, key_of
 
@@ -41,14 +41,11 @@ def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
 @given(
     st.lists(st.tuples(sets, st.lists(domains, min_size=1, max_size=2)), max_size=12),
     st.lists(st.tuples(sets, st.one_of(st.just(()), domains)), max_size=5),
-    st.integers(1, 5),
 )
 def test_near_duplicates_are_those_of_a_loop(
     turns: list[tuple[frozenset[int], list[tuple[str, ...]]]],
     asked: list[tuple[frozenset[int], tuple[str, ...]]],
-    parts: int,
 ) -> None:
-    """In any number of parts, each of which has the sets with one of its signatures."""
     spoken_in: dict[frozenset[int], set[tuple[str, ...]]] = {}
     for tokens, of in turns:
         spoken_in.setdefault(tokens, set()).update(of)
@@ -59,9 +56,7 @@ def test_near_duplicates_are_those_of_a_loop(
         Text(tuple(sorted(tokens)), tuple(sorted(spoken_in.get(tokens, ()))), tuple(ids.get(tokens, ())))
         for tokens in spoken_in.keys() | ids.keys()
     ]
-    found: set[int] = set()
-    for part in range(parts):
-        found.update(near_duplicates([text for text in texts if part in parts_of(text.tokens, parts)], part, parts))
+    found = set(near_duplicates(texts))
     wanted = {
         i
         for i, (tokens, of) in enumerate(asked)
