@@ -7,10 +7,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from parapet.pipelines.suite.references import entry_of, owner, references
+from parapet.pipelines.suite.published import SEED, Table
 from parapet.pipelines.suite.release import release_files
-from parapet.pipelines.suite.steps import COMPARISON, RESULTS, Graph, LeftOut, ScoredSet, Step, without
-from parapet.pipelines.suite.suite_file import HEADS, NAME, SAMPLE, TASKS, Options, SuiteFile, Value, unknown_key
+from parapet.pipelines.suite.steps import (
+    COMPARISON,
+    RESULTS,
+    SAMPLE,
+    TASKS,
+    Graph,
+    LeftOut,
+    Options,
+    ScoredSet,
+    Step,
+    Value,
+    entry_of,
+    owner,
+    references,
+    without,
+)
+from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, SuiteFile, unknown_key
 from parapet.schemas.errors import InputError
 
 RELEASE_CONFIG = "release.toml"
@@ -128,7 +143,7 @@ class _Builder:
             if options:
                 raise self.suite.error(unknown_key(next(iter(options)), ("path", "name", "needs")), place)
             given = str(self._expanded(given))
-            if not self._missing(name, {"path": given}, place, needs):
+            if not self._is_missing(name, {"path": given}, place, needs):
                 self._add_set(ScoredSet(name, given), place)
             return
         command, defaults = _COMMANDS.get(given, (("perturb", given), {}))
@@ -374,20 +389,6 @@ class _Builder:
         given = {key: _single(item) if isinstance(table[key], str) else item for key, item in found.items()}
         return given if given or not table else ""
 
-    def _missing(self, name: str, options: Mapping[str, Any], place: str, needs: str) -> bool:
-        """Whether something must be given: an option is the empty text. Raises InputError without ``needs``."""
-        empty = next((key for key, value in options.items() if value in ("", [], [""])), None)
-        lost = next(filter(None, map(self._left_out_of, references(options))), None)
-        if empty is None and lost is None:
-            return False
-        if empty is not None and not needs:
-            raise self.suite.error("is empty: give it here or with --set", f"{place}.{empty}")
-        if empty is None and lost is not None:
-            self.left_out.append(LeftOut(name, place, f"{entry_of(lost.name)} is left out", lost.needs or needs))
-        else:
-            self.left_out.append(LeftOut(name, place, f"{empty} is not given", needs))
-        return True
-
     def _left_out_of(self, reference: str) -> LeftOut | None:
         """What was left out and would write what a reference names."""
         if self._owner(reference) is not None:
@@ -407,16 +408,13 @@ class _Builder:
         reads: tuple[Value, ...] = (),
     ) -> bool:
         """Adds a step, unless it cannot be had: then it says so and gives False."""
-        for part in name.split("/"):
-            if not NAME.fullmatch(part):
-                raise self.suite.error(
-                    f"{part!r} cannot be a name: letters, digits, '_', '-', '+' and '.'", f"{place}.name"
-                )
+        if part := next((part for part in name.split("/") if not NAME.fullmatch(part)), None):
+            raise self.suite.error(f"{part!r} {NO_NAME}", f"{place}.name")
         if name.partition("/")[0] in RESULTS:
             raise self.suite.error(f"{name!r} is a file of the suite itself: give it another name", f"{place}.name")
-        options = {key: self._expanded(value) for key, value in options.items()}
         if name in self.steps:
             raise self.suite.error(f"there is a step {name!r} already: give this one another name", f"{place}.name")
+        options = {key: self._expanded(value) for key, value in options.items()}
         step = Step(
             name=name,
             command=command,
@@ -428,11 +426,10 @@ class _Builder:
             files=files or {},
             reads=reads,
         )
-        if step.pipeline in _REDUCED and (lost := self._lost(step)):
-            step = without(step, lost) or step
-        if skipped := self.skipped(name):
+        if self.skipped(name):
             self.left_out.append(LeftOut(name, place, "--skip names it", ""))
-        if skipped or self._missing(name, step.options, place, needs):
+            return False
+        if self._is_missing(name, options, place, needs):
             return False
         if lacking := self.lacks(step):
             if not needs:
@@ -440,6 +437,16 @@ class _Builder:
             self.left_out.append(LeftOut(name, place, lacking, needs))
             return False
         self.steps[name] = step
+        return True
+
+    def _is_missing(self, name: str, options: Options, place: str, needs: str) -> bool:
+        """Whether an option is the empty text: it must still be given. Raises InputError without ``needs``."""
+        empty = next((key for key, value in options.items() if value in ("", [], [""])), None)
+        if empty is None:
+            return False
+        if not needs:
+            raise self.suite.error("is empty: give it here or with --set", f"{place}.{empty}")
+        self.left_out.append(LeftOut(name, place, f"{empty} is not given", needs))
         return True
 
     def _owner(self, reference: str) -> str | None:
@@ -496,13 +503,14 @@ class _Builder:
             raise self.suite.error(_no_step(reference, self.steps), f"{step.place} ({step.name})")
         return found
 
-    def _check_pointers(self, table: Any, place: str) -> None:
+    def _check_pointers(self, table: Table, place: str) -> None:
         for i, row in enumerate(table.rows):
-            for key, pointer in row.named(table.columns, self.suite.seeds):
-                reference = pointer[1:].partition("#")[0]
-                gone = row.needs or self._left_out_of(reference)
-                if self._owner(reference) is None and not gone:
-                    raise self.suite.error(_no_step(reference, self.steps), f"{place}.rows[{i}].{key}")
+            for key in ("ours", "relative_to"):
+                for pointer in filter(None, getattr(row, key)):
+                    for seed in self.suite.seeds if SEED in pointer else self.suite.seeds[:1]:
+                        reference = pointer.replace(SEED, seed)[1:].partition("#")[0]
+                        if self._owner(reference) is None and not (row.needs or self._left_out_of(reference)):
+                            raise self.suite.error(_no_step(reference, self.steps), f"{place}.rows[{i}].{key}")
 
 
 def _single(value: Value) -> Value:
