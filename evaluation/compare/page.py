@@ -5,22 +5,34 @@ from __future__ import annotations
 from collections import Counter
 
 from parapet.evaluation.compare.grid import (
+    Cell,
     Grid,
+    Line,
     by_domain,
     cell,
+    folded_tables,
     grid,
     grid_tables,
     headings,
     metric_label,
-    of_100,
     one_row,
     set_label,
     shown,
     unit,
-    with_mixes_folded,
 )
-from parapet.evaluation.compare.leaderboard import AVERAGE, Board, PairedTest
-from parapet.evaluation.compare.results import JGA, OF_100, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, Column, mixes
+from parapet.evaluation.compare.leaderboard import AVERAGE, Board, PairedTest, Value
+from parapet.evaluation.compare.results import (
+    JGA,
+    OF_100,
+    SEEN,
+    SENSITIVITY,
+    UNSEEN,
+    VARIANTS,
+    WHOLE,
+    Column,
+    mixes,
+    of_100,
+)
 from parapet.evaluation.dst.report import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
@@ -97,55 +109,43 @@ def _note(whole: Grid) -> str:
     parts = ["its 95% interval"] if any(one.low is not None for one in values) else []
     if any(one.set == ORIGINAL for one in values) and len(whole.headings) > 1:
         parts.append("its relative change from the original")
-    several = any(len(block.systems) > 1 for block in whole.blocks)
+    several = len(whole.systems) > 1
     lines = [f"Below each number: {' and '.join(parts)}."] if parts else []
     return " ".join([*lines, *(["The best number of a column is bold."] if several else [])])
 
 
 def _baselines(board: Board) -> list[Table]:
     """Each system against its baseline: differences by set, bold where they are significant."""
-    if not board.settings.baselines:
+    baselines = board.settings.baselines
+    if not baselines:
         return []
     tests = {(test.first, test.second, test.column): test for test in board.tests}
-    single = len(set(board.settings.baselines.values())) == 1
-    rows: list[list[str]] = []
-    bold: list[tuple[int, int]] = []
-    groups: dict[int, str] = {}
-    whole = grid(board)
-
-    def add(row: list[str], value: float | None, other: float | None, test: PairedTest | None) -> None:
-        """A cell of the row that comes next."""
-        bold.extend([(len(rows), len(row))] if test is not None and test.p_holm < 0.05 else [])
-        row.append(_gap(value, other, test))
-
+    single = len(set(baselines.values())) == 1
+    whole, lines = grid(board), []
     for block in whole.blocks:
-        if len(whole.blocks) > 1:
-            groups[len(rows)] = block.title
-        at = dict(zip(block.systems, zip(block.means, block.numbers, strict=True), strict=True))
-        for name in [name for name in board.systems if name in board.settings.baselines]:
-            baseline = board.settings.baselines[name]
+        at = dict(zip(board.systems, zip(block.means, block.numbers, strict=True), strict=True))
+        is_average = block.metric == AVERAGE or len(whole.blocks) == 1
+        for name in [name for name in board.systems if name in baselines]:
+            baseline = baselines[name]
             (mean, numbers), (other_mean, others) = at[name], at[baseline]
-            row = [name if single else f"{name}\nagainst {baseline}"]
-            if whole.with_mean:
-                is_average = block.metric == AVERAGE or len(whole.blocks) == 1
-                test = tests.get((name, baseline, AVERAGE)) if is_average else None
-                add(row, mean.value, other_mean.value, test)
+            test = tests.get((name, baseline, AVERAGE)) if is_average else None
+            cells = []
             for one, other in zip(numbers, others, strict=True):
-                if one is None or other is None or one.value is None or other.value is None:
-                    row.append("" if one is None and other is None else "–")
-                    continue
-                values = of_100(one.metric, one.value), of_100(one.metric, other.value)
-                add(row, *values, tests.get((name, baseline, one.column.name)))
-            rows.append(row)
+                column = (one or other).column.name if one or other else ""  # type: ignore[union-attr]
+                cells.append(_gap(_of_100(one), _of_100(other), tests.get((name, baseline, column))))
+                if one is None and other is None:
+                    cells[-1] = Cell("")
+            group = block.title if len(whole.blocks) > 1 else ""
+            label = name if single else f"{name}\nagainst {baseline}"
+            lines.append(Line(group, label, _gap(mean.value, other_mean.value, test), cells))
     note = "In small print: the 95% interval, the relative change."
-    baseline = next(iter(board.settings.baselines.values()))
-    table = Table(
-        title=f"Differences from {baseline}" if single else "Differences from baselines",
-        note=note + (" Bold: p < 0.05 after Holm's correction." if board.tests else ""),
-        columns=["system", *(["mean"] if whole.with_mean else []), *whole.headings],
-        rows=rows, best=bold, groups=groups, numbers_in="leaderboard.json",
-    )  # fmt: skip
-    return with_mixes_folded(table, whole)
+    note += " Bold: p < 0.05 after Holm's correction." if board.tests else ""
+    title = f"Differences from {next(iter(baselines.values()))}" if single else "Differences from baselines"
+    return folded_tables(lines, whole, "mean", title=title, note=note, numbers_in="leaderboard.json")
+
+
+def _of_100(value: Value | None) -> float | None:
+    return None if value is None or value.value is None else of_100(value.metric, value.value)
 
 
 def _relative_changes(board: Board) -> list[Table]:
@@ -188,13 +188,15 @@ def _by_baseline(board: Board) -> list[str]:
     return list(dict.fromkeys(name for one in baselines for name in (one, *after[one])))
 
 
-def _gap(value: float | None, other: float | None, test: PairedTest | None) -> str:
+def _gap(value: float | None, other: float | None, test: PairedTest | None) -> Cell:
+    """A difference, in small print its interval and the relative change; bold where it is significant."""
     if value is None or other is None:
-        return "–"
+        return Cell("–")
     lines = [number(value - other, 1, signed=True)]
     if test is not None and test.interval is not None:
         lines.append(f"{test.interval[0]:+.1f} to {test.interval[1]:+.1f}")
-    return "\n".join([*lines, *([percent((value - other) / other, 1, signed=True)] if other else [])])
+    lines += [percent((value - other) / other, 1, signed=True)] if other else []
+    return Cell("\n".join(lines), test is not None and test.p_holm < 0.05)
 
 
 def _chart(board: Board) -> list[Dots]:
@@ -202,7 +204,7 @@ def _chart(board: Board) -> list[Dots]:
     names = headings(board)
     mixed = mixes({column.set for column in board.columns})
     charted = [one for one in board.columns if one.metric not in OF_100 | {SENSITIVITY} and one.set not in mixed]
-    values = {(value.system, value.column): value for value in board.values}
+    values = board.by_column
     dots = [
         Dot(names[column.column.name], value.value, value.low, value.high, group=name)
         for column in charted

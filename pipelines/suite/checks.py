@@ -60,10 +60,11 @@ def _check_paths(suite: SuiteFile, step: Step, where: str) -> None:
         check_there(parser, argparse.Namespace(**inputs))
     except InputError as error:
         raise suite.error(f"{error.path}: {error.reason}", f"{where}.{error.where.lstrip('-')}") from None
-    if step.command == ("evaluate", "dst") and ".py" in str(model := step.options.get("model", "")):
-        inputs["model"] = str(suite.folder / (str(model).rpartition(":")[0] or str(model)))
-    for key in (*_OTHER_INPUTS, "model"):
-        values = inputs.get(key, [])
+    others = {key: inputs.get(key, []) for key in _OTHER_INPUTS}
+    model = str(step.options.get("model", ""))
+    if step.command == ("evaluate", "dst") and ".py" in model:
+        others["model"] = str(suite.folder / (model.rpartition(":")[0] or model))
+    for key, values in others.items():
         for path in values if isinstance(values, list) else [values]:
             if not Path(path).exists() and "://" not in path:
                 raise suite.error(f"{path}: there is no such file or folder", f"{where}.{key}")

@@ -257,14 +257,5 @@ def _check(suite: SuiteFile) -> None:
     for name in suite.inputs:
         if not NAME.fullmatch(name) or name in HEADS:
             raise suite.error(f"{name!r} {NO_NAME}; not {', '.join(HEADS)}", "inputs")
-    entries: dict[str, Options] = {"variants": suite.variants or {}}
-    for level in ("sets", "systems", "steps"):
-        entries |= {f"{level}[{i}]": entry for i, entry in enumerate(getattr(suite, level))}
-    for place, entry in entries.items():
-        named = entry.get("name")
-        if named is not None and not (isinstance(named, str) and NAME.fullmatch(named)) and place != "variants":
-            raise suite.error(f"{named!r} {NO_NAME}", f"{place}.name")
-        if not isinstance(entry.get("needs", ""), str):
-            raise suite.error("expected a text: what must be given", f"{place}.needs")
     if not (suite.sets or suite.systems or suite.steps or suite.variants is not None):
         raise suite.error("is empty: give [variants], [[sets]], [[systems]] or [[steps]]", "")
