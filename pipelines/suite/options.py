@@ -180,6 +180,6 @@ def _extras(step: Step) -> Iterator[str]:
 
 @cache
 def _is_installed(extra: str) -> bool:
-    from parapet.pipelines.doctor.requirements import installed, requirements_of
+    from parapet.pipelines.doctor.packages import installed, requirements_of
 
     return all(installed(requirement.name) is not None for requirement in requirements_of(DISTRIBUTION, extra))
