@@ -237,7 +237,7 @@ def _best(texts: Sequence[str], low_is_good: bool) -> set[int]:
 
 
 def grid_tables(of: Sequence[tuple[str, Grid]], title: str, note: str = "") -> list[Table]:
-    """Grids as tables, as :func:`folded_tables` has them; a heading above each of several blocks.
+    """Grids as a table without mixes, and these as a folded one; a heading above each of several blocks.
 
     Args:
       of: the grids, all with the same columns, each with what its headings add.
@@ -256,26 +256,13 @@ def grid_tables(of: Sequence[tuple[str, Grid]], title: str, note: str = "") -> l
                 lines.append(Line(group if several else "", name, Cell(with_interval(mean), i in means), row))
     first = of[0][1]
     mean_title = "average" if first.blocks[0].title == "Average" and len(first.blocks) == 1 else "mean"
-    return folded_tables(lines, first, mean_title, title=title, note=note)
-
-
-def folded_tables(lines: Sequence[Line], whole: Grid, mean: str, title: str, **others: Any) -> list[Table]:
-    """A table with the columns of a grid, without its mixes; and these in a folded table of their own.
-
-    Args:
-      lines: of the table.
-      whole: the grid that has the columns.
-      mean: the heading of the means, if the grid has some.
-      title: of the table.
-      others: further fields of the tables.
-    """
-    kept = [j for j in range(len(whole.headings)) if j not in whole.mixes]
-    names = ["system", *([mean] if whole.with_mean else []), *(whole.headings[j] for j in kept)]
-    tables = [_table(_chosen(lines, kept), names, whole.with_mean, title=title, **others)]
-    if mixed := sorted(whole.mixes):
+    kept = [j for j in range(len(first.headings)) if j not in first.mixes]
+    names = ["system", *([mean_title] if first.with_mean else []), *(first.headings[j] for j in kept)]
+    tables = [_table(_chosen(lines, kept), names, first.with_mean, title=title, note=note)]
+    if mixed := sorted(first.mixes):
         summary = f"{counted(len(mixed), 'more set')}: mixes of these sets with the original"
-        names = ["system", *(whole.headings[j] for j in mixed)]
-        tables.append(_table(_chosen(lines, mixed), names, title=f"{title}: mixes", folded=summary, **others))
+        names = ["system", *(first.headings[j] for j in mixed)]
+        tables.append(_table(_chosen(lines, mixed), names, title=f"{title}: mixes", note=note, folded=summary))
     return tables
 
 
@@ -294,8 +281,7 @@ def _table(lines: Iterable[Line], columns: Sequence[str], with_mean: bool = Fals
             groups |= {len(rows): line.group} if line.group and line.group not in groups.values() else {}
             bold += [(len(rows), j) for j, one in enumerate(cells, 1) if one.is_bold]
             rows.append([line.name, *(one.text for one in cells)])
-    fields = {"numbers_in": "table.csv", **others}
-    return Table(columns=columns, rows=rows, best=bold, groups=groups, **fields)
+    return Table(columns=columns, rows=rows, best=bold, groups=groups, numbers_in="table.csv", **others)
 
 
 def with_interval(mean: Number) -> str:
