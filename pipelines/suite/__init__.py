@@ -38,28 +38,22 @@ class Config(msgspec.Struct, frozen=True):
     """A run.
 
     Attributes:
+      args: the flags.
       suite: the file.
       graph: its steps.
-      output: the output folder.
-      names: the steps that are wanted, with those that they need.
       state: of the output folder.
+      names: the steps that are wanted, with those that they need.
       stale: those of the steps that have changed, as far as can be said before any runs, and all that need them.
-      bills: of the stale steps with paid engines, what their commands say that they would send, and what it costs.
-      jobs: how many run at a time.
-      dry_run: whether to show what would be done, and do nothing.
-      runner_flags: flags of Beam's own, for the steps that run on Beam.
+      bills: (step, line): what the stale steps with paid engines say that they would send, and what it costs.
     """
 
+    args: argparse.Namespace
     suite: SuiteFile
     graph: Graph
-    output: Path
-    names: list[str]
     state: State
+    names: list[str]
     stale: list[str]
-    bills: dict[str, str]
-    jobs: int
-    dry_run: bool
-    runner_flags: list[str]
+    bills: list[tuple[str, str]]
 
 
 def parser() -> Parser:
@@ -126,19 +120,17 @@ def check(args: argparse.Namespace) -> Config:
                 raise InputError(unknown_key(pattern, names, "step"), "--only")
         needed = graph.with_needs(name for matches in chosen for name in matches)
         names = [name for name in names if name in needed]
-    stale, paid = _stale(suite, graph, state, names), dict[str, str]()
+    stale, bills = _stale(suite, graph, state, names), list[tuple[str, str]]()
     if stale:
         from parapet.pipelines.suite import checks
         from parapet.pipelines.suite.running import warm_up
 
         if not args.dry_run:
             warm_up()
-        commands = checks.check_steps(suite, graph, stale, output, args.runner_flags)
-        paid = checks.bills(graph, commands, suite.folder)
+        checks.check_steps(suite, graph, stale, output, args.runner_flags)
+        bills = list(checks.bills(graph, stale, output, args.runner_flags, suite.folder))
         checks.warn_of_little_room(suite, graph, stale, output)
-    return Config(
-        suite, graph, output, names, state, stale, paid, args.jobs or _cores(), args.dry_run, args.runner_flags
-    )
+    return Config(args, suite, graph, state, names, stale, bills)
 
 
 def _cores() -> int:
@@ -158,18 +150,21 @@ def act(config: Config) -> int:
 
     for names, first in config.graph.lacking():
         logging.warning("left out: %s: %s%s", names, first.reason, f" (needs {first.needs})" if first.needs else "")
-    if config.dry_run:
+    suite, graph, state, args = config.suite, config.graph, config.state, config.args
+    if args.dry_run:
         _show(config)
+    for step, line in config.bills:
+        say(f"{step}: {line}")
+    if args.dry_run:
         return 0
-    _show_bills(config)
-    with locked(config.output):
+    with locked(state.output):
         outcomes = {name: Outcome(UNCHANGED) for name in config.names}
         if config.stale:
-            with Display(config.suite.title, len(config.names)) as display:
-                arguments = (config.graph, config.state, config.suite.folder, config.runner_flags, config.jobs)
-                outcomes = Runner(*arguments, display).run(config.names)
-        config.state.save()
-        write_results(config.suite, config.graph, config.state, outcomes)
+            with Display(suite.title, len(config.names)) as display:
+                runner = Runner(graph, state, suite.folder, args.runner_flags, args.jobs or _cores(), display)
+                outcomes = runner.run(config.names)
+        state.save()
+        write_results(suite, graph, state, outcomes)
     return _end(config, outcomes)
 
 
@@ -193,48 +188,35 @@ def _show(config: Config) -> None:
         after = f"after {', '.join(several)}" if needs else ""
         what = "runs" if name in config.stale else "unchanged"
         say(f"{name:{width}}  {what:9}  {after}".rstrip())
-    _show_bills(config)
-    if config.stale:
-        say(f"{counted(len(config.stale), 'step')} would run, {len(config.names) - len(config.stale)} unchanged")
-    else:
-        say("nothing has changed: nothing would run")
-
-
-def _show_bills(config: Config) -> None:
-    for name, text in config.bills.items():
-        for line in text.splitlines():
-            say(f"{name}: {line}")
+    unchanged = len(config.names) - len(config.stale)
+    say(f"{counted(len(config.stale), 'step')} would run, {unchanged} unchanged")
 
 
 def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     """Prints the end of a run; gives the exit status."""
     from parapet.pipelines.suite.running import BLOCKED, DONE, FAILED, UNCHANGED
+    from parapet.pipelines.suite.steps import COMPARISON
 
     statuses = (DONE, FAILED, BLOCKED, UNCHANGED)
     done, failed, blocked, unchanged = (
         [name for name, outcome in outcomes.items() if outcome.status == status] for status in statuses
     )
-    page = config.output / "index.html"
+    page = config.state.output / "index.html"
     if page.is_relative_to(Path.cwd()):
         page = page.relative_to(Path.cwd())
-    for line in _scores(config) if done else []:
-        say(line)
+    board = config.state.output / COMPARISON / "leaderboard.json"
+    if done and board.is_file():
+        from parapet.evaluation.compare.leaderboard import read_board
+        from parapet.evaluation.compare.tables import terminal_lines
+
+        for line in terminal_lines(read_board(str(board))):
+            say(line)
     say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {page}")
     if failed:
         they = "they need" if len(blocked) > 1 else "it needs"
         also = f"; not run, because {they} what failed: {', '.join(blocked)}" if blocked else ""
         logging.error("%s failed: %s%s", counted(len(failed), "step"), ", ".join(failed), also)
     return EXIT_FAILURE if failed else 0
-
-
-def _scores(config: Config) -> list[str]:
-    """The table of all systems, as far as it fits a terminal."""
-    from parapet.evaluation.compare.leaderboard import read_board
-    from parapet.evaluation.compare.tables import terminal_lines
-    from parapet.pipelines.suite.steps import COMPARISON
-
-    place = config.output / COMPARISON / "leaderboard.json"
-    return terminal_lines(read_board(str(place))) if place.is_file() else []
 
 
 if __name__ == "__main__":

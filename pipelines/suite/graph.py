@@ -85,7 +85,7 @@ class _Builder:
     def __init__(
         self, suite: SuiteFile, sets_of: SetsOf, lacks: Callable[[Step], str], skipped: Callable[[str], bool]
     ) -> None:
-        self.suite, self.sets_of, self.lacks, self.skipped = suite, sets_of, lacks, skipped
+        self.suite, self.sets_of, self.lacks, self.skipped, self.error = suite, sets_of, lacks, skipped, suite.error
         self.steps: dict[str, Step] = {}
         self.sets: list[ScoredSet] = []
         self.set_names: set[str] = set()
@@ -130,7 +130,7 @@ class _Builder:
         name = name or chosen.rstrip("/").rpartition("/")[2]
         if source == "path":
             if entry:
-                raise self.suite.error(unknown_key(next(iter(entry)), ("path", "name", "needs")), place)
+                raise self.error(unknown_key(next(iter(entry)), ("path", "name", "needs")), place)
             root = str(self._expanded(chosen))
             if not self._is_missing(name, {"path": root}, place, needs):
                 self._add_set(ScoredSet(name, root), place)
@@ -142,7 +142,7 @@ class _Builder:
             try:
                 sets, in_folders = self.sets_of(chosen, entry)
             except InputError as error:
-                raise self.suite.error(str(error), f"{place} ({name})") from None
+                raise self.error(str(error), f"{place} ({name})") from None
             for made in sets:
                 own = made
                 if name != chosen:
@@ -151,10 +151,10 @@ class _Builder:
 
     def _add_set(self, scored: ScoredSet, place: str) -> None:
         if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):
-            raise self.suite.error(f"{scored.name!r} is the name of the original or of a variant", f"{place}.name")
+            raise self.error(f"{scored.name!r} is the name of the original or of a variant", f"{place}.name")
         if scored.name in self.set_names:
             reason = f"there is a set {scored.name!r} already: give this one another name"
-            raise self.suite.error(reason, f"{place}.name")
+            raise self.error(reason, f"{place}.name")
         self.sets.append(scored)
         self.set_names.add(scored.name)
 
@@ -164,7 +164,7 @@ class _Builder:
         command = tuple(word for word in pipeline.split() if word != "--task")
         if not command:
             reason = "which pipeline? Give its command, such as 'few_shot' or 'train tiny_dst'"
-            raise self.suite.error(reason, f"{place}.pipeline")
+            raise self.error(reason, f"{place}.pipeline")
         if command[0] in _REDUCED and entry.get("reference") == "@corpus":
             entry.setdefault("split", self.suite.corpus.scored)
         self._add(name, command, entry, place, needs, about)
@@ -172,17 +172,17 @@ class _Builder:
     def system(self, entry: Options, place: str) -> None:
         name, needs = self._texts(entry, place, "name", "needs")
         if not name:
-            raise self.suite.error("give the system a name", f"{place}.name")
+            raise self.error("give the system a name", f"{place}.name")
         if name in self.systems:
-            raise self.suite.error(f"there is a system {name!r} already", f"{place}.name")
+            raise self.error(f"there is a system {name!r} already", f"{place}.name")
         tasks: dict[str, Any] = {task: entry.pop(task) for task in TASKS if isinstance(entry.get(task), dict)}
         sources = ("model", "predictions", "train")
         if any(key in entry for key in sources):
             tasks = {"dst": entry, **tasks}
         elif entry:
-            raise self.suite.error(unknown_key(next(iter(entry)), (*sources, "name", "needs", *TASKS)), place)
+            raise self.error(unknown_key(next(iter(entry)), (*sources, "name", "needs", *TASKS)), place)
         if not tasks:
-            raise self.suite.error("give model, predictions or train, or a table of a task: response = {...}", place)
+            raise self.error("give model, predictions or train, or a table of a task: response = {...}", place)
         self.systems[name] = []
         for task, options in tasks.items():
             where = place if options is entry else f"{place}.{task}"
@@ -210,7 +210,7 @@ class _Builder:
             train = self._table(options, "train", place)
             place = f"{place}.train"
             if not isinstance(model := train.pop("model", None), str):
-                raise self.suite.error('expected a table such as { model = "t5dst" }', place)
+                raise self.error('expected a table such as { model = "t5dst" }', place)
             predict = self._table(train, "predict", place)
             trained, predicted = f"models/{name}/{task}", f"predictions/{name}/{task}"
             options_of_training: Options = {"train": [self.sgd], **train}
@@ -305,9 +305,9 @@ class _Builder:
         for key in keys:
             value = options.pop(key, "")
             if not isinstance(value, str):
-                raise self.suite.error(f"expected a text, found {value!r}", f"{place}.{key}")
+                raise self.error(f"expected a text, found {value!r}", f"{place}.{key}")
             if key == "name" and value and not NAME.fullmatch(value):
-                raise self.suite.error(f"{value!r} {NO_NAME}", f"{place}.name")
+                raise self.error(f"{value!r} {NO_NAME}", f"{place}.name")
             texts.append(value)
         return texts
 
@@ -316,7 +316,7 @@ class _Builder:
         table = options.pop(key, {})
         if not isinstance(table, dict):
             example = 'such as { model = "t5dst" }' if key == "train" else f"with options of 'parapet {key}'"
-            raise self.suite.error(f"expected a table {example}", f"{place}.{key}")
+            raise self.error(f"expected a table {example}", f"{place}.{key}")
         return dict(table)
 
     def _exactly_one(self, options: Options, keys: Sequence[str], place: str) -> str:
@@ -325,7 +325,7 @@ class _Builder:
         given = [key for key in there if not self._is_empty(options[key])] or there[:1]
         if len(given) != 1:
             names = f"found {' and '.join(given)}" if given else "found none of them"
-            raise self.suite.error(f"give exactly one of {', '.join(keys)}: {names}", place)
+            raise self.error(f"give exactly one of {', '.join(keys)}: {names}", place)
         for key in there:
             if key not in given:
                 del options[key]
@@ -382,11 +382,11 @@ class _Builder:
     ) -> bool:
         """Adds a step, unless it cannot be had: then it says so and gives False. ``others`` are fields of the step."""
         if part := next((part for part in name.split("/") if not NAME.fullmatch(part)), None):
-            raise self.suite.error(f"{part!r} {NO_NAME}", f"{place}.name")
+            raise self.error(f"{part!r} {NO_NAME}", f"{place}.name")
         if name.partition("/")[0] in RESULTS:
-            raise self.suite.error(f"{name!r} is a file of the suite itself: give it another name", f"{place}.name")
+            raise self.error(f"{name!r} is a file of the suite itself: give it another name", f"{place}.name")
         if name in self.steps:
-            raise self.suite.error(f"there is a step {name!r} already: give this one another name", f"{place}.name")
+            raise self.error(f"there is a step {name!r} already: give this one another name", f"{place}.name")
         step = Step(
             name=name,
             command=(command,) if isinstance(command, str) else command,
@@ -401,7 +401,7 @@ class _Builder:
         elif not self._is_missing(name, step.options, place, needs):
             lacking = self.lacks(step)
             if lacking and not needs:
-                raise self.suite.error(lacking, f"{place} ({name})")
+                raise self.error(lacking, f"{place} ({name})")
             if not lacking:
                 self.steps[name] = step
                 return True
@@ -414,7 +414,7 @@ class _Builder:
         if empty is None:
             return False
         if not needs:
-            raise self.suite.error("is empty: give it here or with --set", f"{place}.{empty}")
+            raise self.error("is empty: give it here or with --set", f"{place}.{empty}")
         self.left_out.append(LeftOut(name, place, f"{empty} is not given", needs))
         return True
 
@@ -429,7 +429,7 @@ class _Builder:
         step = owner(reference, self.steps)
         if step is None:
             unknown = unknown_key(reference.split("/")[0], list(self.steps), "step")
-            raise self.suite.error(f"@{reference}: {unknown}", place)
+            raise self.error(f"@{reference}: {unknown}", place)
         return step
 
     def graph(self) -> Graph:
@@ -450,7 +450,7 @@ class _Builder:
         except CycleError as error:
             circle = " -> ".join(reversed(error.args[1]))
             place = self.steps[error.args[1][0]].place
-            raise self.suite.error(f"steps need each other in a circle: {circle}", place) from None
+            raise self.error(f"steps need each other in a circle: {circle}", place) from None
         self._check_tables()
         steps = {name: self.steps[name] for name in order}
         return Graph(steps=steps, needs=needs, sets=self.sets, systems=list(self.systems), left_out=self.left_out)
@@ -459,9 +459,9 @@ class _Builder:
         """Raises InputError where everything is left out."""
         for name, path in self.suite.inputs.items():
             if not path:
-                raise self.suite.error(f"is empty: give it here, or --set inputs.{name}=PATH", f"inputs.{name}")
+                raise self.error(f"is empty: give it here, or --set inputs.{name}=PATH", f"inputs.{name}")
         for entry in self.left_out:
-            raise self.suite.error(f"everything is left out: {entry.reason}. {entry.needs}".rstrip(" ."), entry.place)
+            raise self.error(f"everything is left out: {entry.reason}. {entry.needs}".rstrip(" ."), entry.place)
 
     def _check_tables(self) -> None:
         """Raises InputError for a number of a step that there is not."""

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
@@ -98,6 +98,12 @@ def command_line(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> 
     Raises:
       InputError: an option that the command does not have, or a value that it does not take. ``where`` is the option.
     """
+    argv, _ = parsed(step, output, runner_flags)
+    return [step.pipeline, *(["--task"] if step.pipeline == "evaluate" else []), *step.command[1:], *argv]
+
+
+def parsed(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> tuple[list[str], argparse.Namespace]:
+    """The flags of a step, and what its command reads in them. Arguments and errors are those of ``command_line``."""
     parser = parser_of(step)
     actions = {action.dest: action for action in parser._actions if action.option_strings and action.dest != "help"}
     flags: list[str] = []
@@ -108,8 +114,12 @@ def command_line(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> 
             raise InputError(unknown_key(key, known, "option", f"'parapet {' '.join(step.command)}'"), "", key)
         flags += _flag(actions[key], resolved(value, output), key)
     argv = [*flags, "--output", str(output / step.name), *(runner_flags if isinstance(parser, Parser) else ())]
-    _check(parser, argv)
-    return [step.pipeline, *(["--task"] if step.pipeline == "evaluate" else []), *step.command[1:], *argv]
+
+    def refuse(message: str) -> Never:
+        raise InputError(message.removeprefix("argument "))
+
+    parser.error = refuse  # type: ignore[method-assign]  # instead of ending the program
+    return argv, parser.parse(argv)[0]
 
 
 def _flag(action: argparse.Action, value: Value, key: str) -> Iterator[str] | list[str]:
@@ -134,23 +144,6 @@ def _items(value: Value) -> list[Value]:
 
 def _joined(value: Value) -> str:
     return ",".join(map(str, _items(value)))
-
-
-class _Refused(Exception):
-    """What a parser says instead of ending the program."""
-
-
-def _check(parser: StrictParser, argv: Sequence[str]) -> None:
-    """Parses flags. Raises InputError with the parser's reason."""
-
-    def refuse(message: str) -> None:
-        raise _Refused(message)
-
-    parser.error = refuse  # type: ignore[assignment, method-assign]
-    try:
-        parser.parse(argv)
-    except _Refused as refused:
-        raise InputError(str(refused).removeprefix("argument ")) from None
 
 
 def lacks(step: Step) -> str:
