@@ -159,8 +159,8 @@ def one_row(board: Board) -> Grid:
         (column.column for column in board.columns if column.in_average),
         key=lambda column: (set_order(column.set, board.selection.sets), column.group, metrics.index(column.metric)),
     )
-    rows: list[list[Value | None]] = [[board.by_column[name, one] for one in averaged] for name in board.systems]
-    names = headings(board)
+    names, values = headings(board), board.by_column
+    rows: list[list[Value | None]] = [[values[name, column] for column in averaged] for name in board.systems]
     block = Block("Average", AVERAGE, [board.average[name] for name in board.systems], rows)
     shorter = [names[column.name].replace(metric_label(JGA), "JGA") for column in averaged]
     return Grid(board.systems, shorter, [block], True)

@@ -143,11 +143,11 @@ class _Builder:
                 sets, in_folders = self.sets_of(chosen, entry)
             except InputError as error:
                 raise self.error(str(error), f"{place} ({name})") from None
-            for made in sets:
-                own = made
+            for folder in sets:
+                own_name = folder
                 if name != chosen:
-                    own = name + made.removeprefix(chosen) if made.startswith(chosen) else f"{name}-{made}"
-                self._add_set(ScoredSet(own, f"@{step}/{made}" if in_folders else f"@{step}"), place)
+                    own_name = name + folder.removeprefix(chosen) if folder.startswith(chosen) else f"{name}-{folder}"
+                self._add_set(ScoredSet(own_name, f"@{step}/{folder}" if in_folders else f"@{step}"), place)
 
     def _add_set(self, scored: ScoredSet, place: str) -> None:
         if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):
@@ -273,7 +273,7 @@ class _Builder:
         del self.steps[step.name]
         self.rewritten = self.rewritten and step.name != "rewrite"
         self.sets = [scored for scored in self.sets if not any(map(self._left_out_of, references(scored.root)))]
-        self.systems = {name: [of for of in steps if of != step.name] for name, steps in self.systems.items()}
+        self.systems = {name: [score for score in steps if score != step.name] for name, steps in self.systems.items()}
         return True
 
     def comparison(self) -> None:
@@ -446,7 +446,7 @@ class _Builder:
                 if not _is_sample(name):
                     self._step_of(name, f"sets ({scored.name})")
         try:
-            order = list(TopologicalSorter({name: sorted(of) for name, of in needs.items()}).static_order())
+            order = list(TopologicalSorter({name: sorted(names) for name, names in needs.items()}).static_order())
         except CycleError as error:
             circle = " -> ".join(reversed(error.args[1]))
             place = self.steps[error.args[1][0]].place
