@@ -128,7 +128,7 @@ setup(
         "parapet.schemas": ["json/*.json", "sample/**/*"],
         "parapet.transforms": ["**/*.toml"],
         "parapet.evaluation": ["**/*.toml"],
-        "parapet.pipelines": ["suite/costs.json", "suite/suites/*.toml"],
+        "parapet.pipelines": ["suite/suites/*.toml"],
         "parapet.crowd_templates": ["*.jinja", "*.css", "*.js"],
     },
     install_requires=CORE,

@@ -25,7 +25,7 @@ from parapet.schemas.published import stays_within
 if TYPE_CHECKING:
     from parapet.evaluation.board.pages import Refused, Setting
     from parapet.evaluation.board.setting import Released
-    from parapet.evaluation.board.submission import Found, Limits
+    from parapet.evaluation.board.submission import Found
     from parapet.evaluation.compare.parts import Selection
 
 DESCRIPTION = """\
@@ -52,6 +52,7 @@ class Config(msgspec.Struct, frozen=True):
     """A board to be made.
 
     Attributes:
+      megabytes: that a submission may have.
       folders: of the submissions, sorted.
       timeout: seconds that the scoring of a task may take.
       ood: the labels of task ``ood``.
@@ -61,7 +62,7 @@ class Config(msgspec.Struct, frozen=True):
     released: Released
     setting: Setting
     selection: Selection
-    limits: Limits
+    megabytes: int
     folders: list[Path]
     timeout: int
     ood: str | None
@@ -105,7 +106,6 @@ def check(args: argparse.Namespace) -> Config:
     """Raises InputError where no board can come of the flags."""
     from parapet.evaluation.board.pages import Setting
     from parapet.evaluation.board.setting import columns_of_average, open_released, tasks_of
-    from parapet.evaluation.board.submission import Limits
     from parapet.evaluation.compare.parts import Selection
     from parapet.transforms.release.opening import open_release
 
@@ -128,7 +128,7 @@ def check(args: argparse.Namespace) -> Config:
         released=released,
         setting=Setting(title, released.of, args.split, tasks, dialogues),
         selection=Selection(domains=tuple(args.domains), average=columns_of_average(args.average, tasks)),
-        limits=Limits(args.max_mb),
+        megabytes=args.max_mb,
         folders=folders,
         timeout=args.timeout,
         ood=args.ood,
@@ -207,7 +207,7 @@ def _accepted(folder: Path, config: Config) -> tuple[Found, dict[str, str]]:
     from parapet.evaluation.board.submission import check_complete, read_submission
 
     tasks = config.setting.tasks
-    found = read_submission(folder, config.released.of, list(tasks), config.limits)
+    found = read_submission(folder, config.released.of, list(tasks), config.megabytes)
     for task, predictions in found.predictions.items():
         expected = {name: config.released.dialogues[name] for name in tasks[task]}
         try:

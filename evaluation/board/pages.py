@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from parapet.evaluation.board.submission import FILE, Found, OfRelease
-from parapet.evaluation.compare.grid import Grid, cell, metric_label, of_100, one_row, shown
+from parapet.evaluation.compare.grid import Grid, cell, metric_label, one_row, shown, with_interval
 from parapet.evaluation.compare.leaderboard import Board, Number, SignificanceConfig, Value, leaderboard, read_systems
 from parapet.evaluation.compare.page import TERMS, sections
 from parapet.evaluation.compare.page import terms as terms_of
 from parapet.evaluation.compare.parts import Selection
-from parapet.evaluation.compare.results import JGA, Column, read_outcome
+from parapet.evaluation.compare.results import JGA, Column, of_100, read_outcome
 from parapet.evaluation.dst.report import slots_table
 from parapet.evaluation.response.domains import SetScores, table_of
 from parapet.evaluation.writing import json_bytes
@@ -181,7 +181,7 @@ def _ranking(board: Board, row: Grid, ranked: Sequence[Scored]) -> Table:
     for one, values in zip(ranked, numbers, strict=True):
         rank, submission = ranks[one.name], one.found.submission
         start = [NO_RANK if rank is None else str(rank), one.name, ", ".join(submission.authors)]
-        average = _with_interval(board.average[one.name])
+        average = with_interval(board.average[one.name])
         rows.append([*start, submission.date.isoformat(), average, *(cell(value, values) for value in values)])
     metrics = {column.metric for column in board.columns if column.in_average}
     what = f" by {metric_label(metrics.pop())}" if len(metrics) == 1 else ""
@@ -195,11 +195,6 @@ def _ranking(board: Board, row: Grid, ranked: Sequence[Scored]) -> Table:
         hrefs={(i, 1): one.page for i, one in enumerate(ranked)},
         numbers_in="leaderboard.csv",
     )  # fmt: skip
-
-
-def _with_interval(mean: Number) -> str:
-    text = number(mean.value, 1)
-    return text if mean.low is None or mean.high is None else f"{text}\n{mean.low:.1f}–{mean.high:.1f}"
 
 
 def _sets(setting: Setting) -> Table:

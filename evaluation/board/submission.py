@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.evaluation.lines import read_lines
-from parapet.evaluation.sets import SetRoot, prediction_files, read_dialogues
+from parapet.evaluation.sets import prediction_files
 from parapet.evaluation.writing import sha256_of
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
@@ -83,13 +83,6 @@ class Found(msgspec.Struct, frozen=True):
     sha256: dict[str, str]
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """What a submission may not exceed."""
-
-    megabytes: int = 1000
-    files: int = _MOST_FILES
-
-
 def template(release: OfRelease, tasks: Iterable[str], today: datetime.date) -> str:
     """A ``submission.toml`` to be filled in."""
     folders = "\n".join(f'{task} = "{_FOLDERS[task]}"' for task in tasks)
@@ -115,21 +108,24 @@ manifest_sha256 = "{release.manifest_sha256}"
 _FOLDERS = {"dst": "predictions", "response": "responses", "intent": "intents", "ood": "ood"}
 
 
-def read_submission(folder: Path, release: OfRelease, tasks: Sequence[str], limits: Limits) -> Found:
+def read_submission(
+    folder: Path, release: OfRelease, tasks: Sequence[str], megabytes: int = 1000, most_files: int = _MOST_FILES
+) -> Found:
     """Reads and checks a submission, all but its predictions.
 
     Args:
       folder: of the submission.
       release: the one that the board is about.
       tasks: those of the board.
-      limits: of size.
+      megabytes: that it may have.
+      most_files: that it may have.
 
     Raises:
       InputError: why it is refused.
     """
     if not folder.name.isprintable():
         raise InputError("the folder's name has characters that cannot be shown")
-    files = check_folder(folder, limits)
+    files = _files_of(folder, megabytes, most_files)
     submission = _read(folder)
     _check_release(submission.release, release)
     if not submission.tasks:
@@ -143,7 +139,7 @@ def read_submission(folder: Path, release: OfRelease, tasks: Sequence[str], limi
     return Found(folder.name, submission, predictions, hashes)
 
 
-def check_folder(folder: Path, limits: Limits) -> list[Path]:
+def _files_of(folder: Path, megabytes: int, most_files: int) -> list[Path]:
     """The files of a submission, sorted. Raises InputError where one is no plain file, or there is too much of them."""
     if folder.is_symlink():
         raise InputError("is a link")
@@ -157,10 +153,10 @@ def check_folder(folder: Path, limits: Limits) -> list[Path]:
             if stat.S_ISREG(mode):
                 files.append(path)
                 size += path.lstat().st_size
-        if len(files) > limits.files:
-            raise InputError(f"has more than {limits.files:,} files")
-        if size > limits.megabytes * 10**6:
-            raise InputError(f"has more than {limits.megabytes:,} MB")
+        if len(files) > most_files:
+            raise InputError(f"has more than {most_files:,} files")
+        if size > megabytes * 10**6:
+            raise InputError(f"has more than {megabytes:,} MB")
     return sorted(files)
 
 
@@ -252,11 +248,6 @@ class _Identified(msgspec.Struct):
     """A dialogue, or a row of predictions, as far as it says of which dialogue it is."""
 
     dialogue_id: str | int | UnsetType = UNSET
-
-
-def dialogue_ids(roots: Iterable[SetRoot], split: str) -> dict[str, list[str]]:
-    """The dialogues of each set, which have to be predicted."""
-    return {root.name: [one.dialogue_id for _, one in read_dialogues(root.path, split)] for root in roots}
 
 
 def check_complete(predictions: Path, split: str, expected: Mapping[str, Sequence[str]]) -> None:

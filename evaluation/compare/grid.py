@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +18,7 @@ from parapet.evaluation.compare.results import (
     Column,
     macro_average,
     mixes,
+    of_100,
     set_order,
 )
 from parapet.evaluation.lines import ALL, group_label
@@ -38,7 +40,6 @@ class Block(msgspec.Struct, frozen=True):
 
     title: str
     metric: str
-    systems: list[str]
     means: list[Number]
     numbers: list[list[Value | None]]
 
@@ -50,10 +51,27 @@ class Grid(msgspec.Struct, frozen=True):
       mixes: the columns whose sets mix another set with the original.
     """
 
+    systems: list[str]
     headings: list[str]
     blocks: list[Block]
     with_mean: bool
     mixes: frozenset[int] = frozenset()
+
+
+class Cell(NamedTuple):
+    """A cell of a table; what follows a line break is small print."""
+
+    text: str
+    is_bold: bool = False
+
+
+class Line(NamedTuple):
+    """A row of a table: the heading that stands above it and those like it, its name, its mean and its cells."""
+
+    group: str
+    name: str
+    mean: Cell
+    cells: list[Cell]
 
 
 def metric_label(metric: str) -> str:
@@ -96,7 +114,7 @@ def headings(board: Board) -> dict[str, str]:
 
 def grid(board: Board, group: str = WHOLE) -> Grid:
     """The table of all services, or of a group of them."""
-    values = {(value.system, value.column): value for value in board.values if value.group == group}
+    values = {key: value for key, value in board.by_column.items() if value.group == group}
     there = list(dict.fromkeys(column for _, column in values))
     wanted = {(column.task, column.set, column.metric) for column in board.columns}
     there = [column for column in there if group != WHOLE or (column.task, column.set, column.metric) in wanted]
@@ -117,72 +135,64 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
              for at, extra in keys]
             for name in board.systems
         ]  # fmt: skip
-        blocks.append(
-            Block(_block_title(board, task, metric), metric, board.systems, [_mean(row) for row in rows], rows)
-        )
+        label = full_label(board, task, metric)
+        blocks.append(Block(label[:1].upper() + label[1:], metric, [_mean(row) for row in rows], rows))
     averaged = {(column.task, column.metric) for column in board.columns if column.in_average}
     several = sum(not extra for _, extra in keys) > 1  # of one set the column of means is not shown
+    averages = [board.average[name] for name in board.systems]
     if group == WHOLE and len(averaged) > 1 and several:
-        empty: list[list[Value | None]] = [[None] * len(keys) for _ in board.systems]
-        averages = [board.average[name] for name in board.systems]
-        blocks.insert(0, Block("Average", AVERAGE, board.systems, averages, empty))
+        blocks.insert(0, Block("Average", AVERAGE, averages, [[None] * len(keys) for _ in board.systems]))
     elif group == WHOLE and len(blocks) == 1:
-        blocks = [msgspec.structs.replace(blocks[0], means=[board.average[name] for name in board.systems])]
+        blocks = [msgspec.structs.replace(blocks[0], means=averages)]
     names = [
         f"{metric_label(extra)}, {unit(extra)}" if extra else _shared_label(board, at, of_rows) for at, extra in keys
     ]
     mixed = mixes({name for name, _ in keys})
-    return Grid(names, blocks, several, frozenset(j for j, (name, _) in enumerate(keys) if name in mixed))
+    at_mixes = frozenset(j for j, (name, _) in enumerate(keys) if name in mixed)
+    return Grid(board.systems, names, blocks, several, at_mixes)
 
 
 def one_row(board: Board) -> Grid:
     """The table with all numbers of the average in one row a system, set by set (RADDLE, Table 2)."""
     metrics = list(dict.fromkeys(column.metric for column in board.columns))
     averaged = sorted(
-        (one.column for one in board.columns if one.in_average),
-        key=lambda one: (set_order(one.set, board.selection.sets), one.group, metrics.index(one.metric)),
+        (column.column for column in board.columns if column.in_average),
+        key=lambda column: (set_order(column.set, board.selection.sets), column.group, metrics.index(column.metric)),
     )
-    values = {(value.system, value.column): value for value in board.values}
+    names, values = headings(board), board.by_column
     rows: list[list[Value | None]] = [[values[name, column] for column in averaged] for name in board.systems]
-    names = headings(board)
-    block = Block("Average", AVERAGE, board.systems, [board.average[name] for name in board.systems], rows)
-    return Grid([names[column.name].replace(metric_label(JGA), "JGA") for column in averaged], [block], True)
+    block = Block("Average", AVERAGE, [board.average[name] for name in board.systems], rows)
+    shorter = [names[column.name].replace(metric_label(JGA), "JGA") for column in averaged]
+    return Grid(board.systems, shorter, [block], True)
 
 
 def by_domain(board: Board) -> list[Table]:
     """A table a task: below each system a row a set, for each domain its metrics (RADDLE, Tables 3 to 5)."""
     tables = []
-    values = {(value.system, value.column): value for value in board.values}
+    values = board.by_column
     for task in dict.fromkeys(column.task for column in board.columns):
-        metrics = [
-            one for one in _IN_DOMAINS.get(task, ()) if any(c.task == task and c.metric == one for c in board.columns)
-        ]
+        there = {column.metric for column in board.columns if column.task == task}
+        metrics = [metric for metric in _IN_DOMAINS.get(task, ()) if metric in there]
         columns = [(domain, metric) for domain in board.selection.domains for metric in metrics]
-        sets = dict.fromkeys(one.set for one in board.columns if one.task == task and one.metric in metrics)
-        rows: list[list[str]] = []
-        groups: dict[int, str] = {}
+        sets = dict.fromkeys(column.set for column in board.columns if column.task == task and column.metric in metrics)
+        lines = []
         for name in board.systems:
             for at in sets:
-                found = [values.get((name, Column(task, at, metric, domain))) for domain, metric in columns]
-                if any(one is not None and one.value is not None for one in found):
-                    groups |= {len(rows): name} if name not in groups.values() else {}
-                    rows.append([set_label(board, task, at), *("–" if one is None else cell(one, []) for one in found)])
+                row = [values.get((name, Column(task, at, metric, domain))) for domain, metric in columns]
+                if any(value is not None and value.value is not None for value in row):
+                    cells = [Cell("–" if value is None else cell(value, [])) for value in row]
+                    lines.append(Line(name, set_label(board, task, at), Cell(""), cells))
         several = len(metrics) > 1
         names = [f"{domain} {metric_label(metric)}" if several else domain for domain, metric in columns]
         what = "Responses" if task == "response" else metric_label(metrics[0]).capitalize() if metrics else ""
-        if rows:
+        if lines:
             title = f"{what} by domain, {'of 100' if several else unit(metrics[0])}"
-            tables.append(Table(title=title, columns=["set", *names], rows=rows, groups=groups, numbers_in="table.csv"))
+            tables.append(_table(lines, ["set", *names], title=title))
     return tables
 
 
 def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
     return set_label(board, next(column.task for column in columns if column.set == name), name)
-
-
-def _block_title(board: Board, task: str, metric: str) -> str:
-    label = full_label(board, task, metric)
-    return label[:1].upper() + label[1:]
 
 
 def _mean(row: Sequence[Value | None]) -> Number:
@@ -193,11 +203,6 @@ def _mean(row: Sequence[Value | None]) -> Number:
     mean = macro_average(values or whole)
     metric = next((one.metric for one in row if one is not None), "")
     return Number(None if mean is None else of_100(metric, mean))
-
-
-def of_100(metric: str, value: float) -> float:
-    """A number as tables have it."""
-    return value if metric in OF_100 else 100 * value
 
 
 def unit(metric: str) -> str:
@@ -212,14 +217,13 @@ def shown(metric: str, value: float | None) -> str:
 
 def best(block: Block) -> tuple[set[int], set[tuple[int, int]]]:
     """The rows whose mean is the best, and the (row, column) of the best numbers, as they are printed."""
-    if len(block.systems) < 2:
+    if len(block.means) < 2:
         return set(), set()
     means = _best([number(mean.value, 1) for mean in block.means], block.metric in LOW_IS_GOOD)
     cells = set()
-    for j in range(len(block.numbers[0])):
-        column = [row[j] for row in block.numbers]
-        low_is_good = any(one is not None and one.metric in LOW_IS_GOOD for one in column)
-        texts = ["–" if one is None else shown(one.metric, one.value) for one in column]
+    for j, column in enumerate(zip(*block.numbers, strict=True)):
+        low_is_good = any(value is not None and value.metric in LOW_IS_GOOD for value in column)
+        texts = ["–" if value is None else shown(value.metric, value.value) for value in column]
         cells |= {(i, j) for i in _best(texts, low_is_good)}
     return means, cells
 
@@ -233,68 +237,55 @@ def _best(texts: Sequence[str], low_is_good: bool) -> set[int]:
 
 
 def grid_tables(of: Sequence[tuple[str, Grid]], title: str, note: str = "") -> list[Table]:
-    """Grids as a table, and what :func:`with_mixes_folded` makes of it; a heading above each of several blocks.
+    """Grids as a table without mixes, and these as a folded one; a heading above each of several blocks.
 
     Args:
       of: the grids, all with the same columns, each with what its headings add.
       title: of the table.
       note: above it.
     """
-    rows: list[list[str]] = []
-    bold: set[tuple[int, int]] = set()
-    groups: dict[int, str] = {}
-    with_mean = of[0][1].with_mean
-    mean = "average" if of[0][1].blocks[0].title == "Average" and len(of[0][1].blocks) == 1 else "mean"
-    several = sum(len(one.blocks) for _, one in of) > 1
-    for what, one in of:
-        for block in one.blocks:
-            if several:
-                metric = f"{block.title}, {unit(block.metric)}"
-                groups[len(rows)] = f"{metric}, {what}" if what and len(one.blocks) > 1 else what or metric
+    lines = []
+    several = sum(len(whole.blocks) for _, whole in of) > 1
+    for what, whole in of:
+        for block in whole.blocks:
+            metric = f"{block.title}, {unit(block.metric)}"
+            group = f"{metric}, {what}" if what and len(whole.blocks) > 1 else what or metric
             means, cells = best(block)
-            shift = 1 + with_mean
-            bold |= {(len(rows) + i, j + shift) for i, j in cells}
-            bold |= {(len(rows) + i, 1) for i in means if with_mean}
-            for name, of_row, numbers in zip(block.systems, block.means, block.numbers, strict=True):
-                start = [name, *([_with_interval(of_row)] if with_mean else [])]
-                rows.append([*start, *(cell(value, numbers) for value in numbers)])
-    columns = ["system", *([mean] if with_mean else []), *of[0][1].headings]
-    table = Table(
-        title=title, columns=columns, rows=rows, note=note, best=sorted(bold), groups=groups, numbers_in="table.csv"
-    )
-    return with_mixes_folded(table, of[0][1])
+            for i, (name, mean, numbers) in enumerate(zip(whole.systems, block.means, block.numbers, strict=True)):
+                row = [Cell(cell(value, numbers), (i, j) in cells) for j, value in enumerate(numbers)]
+                lines.append(Line(group if several else "", name, Cell(with_interval(mean), i in means), row))
+    first = of[0][1]
+    mean_title = "average" if first.blocks[0].title == "Average" and len(first.blocks) == 1 else "mean"
+    kept = [j for j in range(len(first.headings)) if j not in first.mixes]
+    names = ["system", *([mean_title] if first.with_mean else []), *(first.headings[j] for j in kept)]
+    tables = [_table(_chosen(lines, kept), names, first.with_mean, title=title, note=note)]
+    if mixed := sorted(first.mixes):
+        summary = f"{counted(len(mixed), 'more set')}: mixes of these sets with the original"
+        names = ["system", *(first.headings[j] for j in mixed)]
+        tables.append(_table(_chosen(lines, mixed), names, title=f"{title}: mixes", note=note, folded=summary))
+    return tables
 
 
-def with_mixes_folded(table: Table, whole: Grid) -> list[Table]:
-    """A table whose last columns are those of a grid, without its mixes; and these in a folded table of their own."""
-    if not whole.mixes:
-        return [table]
-    shift = len(table.columns) - len(whole.headings)
-    mixed = [shift + j for j in sorted(whole.mixes)]
-    summary = f"{counted(len(mixed), 'more set')}: mixes of these sets with the original"
-    kept = _with_columns(table, [j for j in range(len(table.columns)) if j not in mixed])
-    of_mixes = msgspec.structs.replace(_with_columns(table, [0, *mixed]), title=f"{table.title}: mixes", folded=summary)
-    return [kept, of_mixes]
+def _chosen(lines: Iterable[Line], columns: Sequence[int]) -> list[Line]:
+    return [line._replace(cells=[line.cells[j] for j in columns]) for line in lines]
 
 
-def _with_columns(table: Table, columns: Sequence[int]) -> Table:
-    """Some columns of a table, the row's name first, and the rows that have a number there."""
-    rows = [i for i, row in enumerate(table.rows) if any(row[j] for j in columns[1:])]
+def _table(lines: Iterable[Line], columns: Sequence[str], with_mean: bool = False, **others: Any) -> Table:
+    """A table of the lines that have a number."""
+    rows: list[list[str]] = []
+    bold: list[tuple[int, int]] = []
     groups: dict[int, str] = {}
-    for position, i in enumerate(rows):
-        start = max((start for start in table.groups if start <= i), default=None)
-        if start is not None and table.groups[start] not in groups.values():
-            groups[position] = table.groups[start]
-    return msgspec.structs.replace(
-        table,
-        columns=[table.columns[j] for j in columns],
-        rows=[[table.rows[i][j] for j in columns] for i in rows],
-        best=[(rows.index(i), columns.index(j)) for i, j in table.best if i in rows and j in columns],
-        groups=groups,
-    )
+    for line in lines:
+        cells = [line.mean, *line.cells] if with_mean else line.cells
+        if any(one.text for one in cells):
+            groups |= {len(rows): line.group} if line.group and line.group not in groups.values() else {}
+            bold += [(len(rows), j) for j, one in enumerate(cells, 1) if one.is_bold]
+            rows.append([line.name, *(one.text for one in cells)])
+    return Table(columns=columns, rows=rows, best=bold, groups=groups, numbers_in="table.csv", **others)
 
 
-def _with_interval(mean: Number) -> str:
+def with_interval(mean: Number) -> str:
+    """A mean, and in small print its interval."""
     text = number(mean.value, 1)
     return text if mean.low is None or mean.high is None else f"{text}\n{mean.low:.1f}–{mean.high:.1f}"
 

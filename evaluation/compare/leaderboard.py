@@ -24,13 +24,13 @@ from parapet.evaluation.compare.results import (
     columns_of,
     macro_average,
     mixes,
+    of_100,
     read_outcome,
     shared,
 )
 from parapet.evaluation.compare.rows import Parts, check_same_turns, read_rows
-from parapet.evaluation.compare.significance import Difference, bootstrapped, holm, intervals, randomised
+from parapet.evaluation.compare.significance import Difference, holm, intervals, paired
 from parapet.evaluation.dst.rows import HurtFrame
-from parapet.evaluation.task import Result, Stage, Task
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_whole
@@ -142,6 +142,11 @@ class Board(msgspec.Struct, frozen=True):
     relative_changes: dict[str, dict[str, dict[str, float]]] = {}
     selection: Selection = EVERYTHING
 
+    @property
+    def by_column(self) -> dict[tuple[str, Column], Value]:
+        """The values by system and column."""
+        return {(value.system, value.column): value for value in self.values}
+
 
 class Systems(msgspec.Struct, frozen=True):
     """What is compared.
@@ -165,53 +170,6 @@ class Systems(msgspec.Struct, frozen=True):
     def value(self, system: str, column: Column) -> float | None:
         """A number of a system."""
         return next((one.values[column] for one in self.outcomes[system] if column in one.values), None)
-
-
-class Compare(Task[Systems], frozen=True, kw_only=True):
-    """``parapet compare``.
-
-    Attributes:
-      systems: name, or name and part, to folders that ``parapet evaluate`` wrote.
-      metrics: the columns, as :func:`columns_of` has them.
-      sets: which tasks and sets are compared: those that all systems have, all, or those that all have and an error
-        if there are others.
-      quiet: no warning about what is left out.
-      selection: of sets, domains and the average.
-    """
-
-    name = "compare"
-
-    systems: dict[str, list[str]]
-    metrics: tuple[str, ...] = ()
-    sets: Sets = "common"
-    quiet: bool = False
-    settings: SignificanceConfig = SignificanceConfig()
-    selection: Selection = EVERYTHING
-
-    def read(self) -> Systems:
-        """Reads the results. Raises InputError where they cannot be compared."""
-        return read_systems(self.systems, self.metrics, self.sets, self.selection)
-
-    def score(self, inputs: Systems, stage: Stage) -> Result:
-        """The leaderboard."""
-        from parapet.evaluation.compare.page import closing_lines, page_of
-        from parapet.evaluation.compare.tables import board_json, table_files, terminal_lines
-
-        stage("intervals and tests")
-        board = leaderboard(inputs, self.settings)
-        files = {"leaderboard.json": board_json(board), **table_files(board), "report.html": page_of(board)}
-        return Result(
-            files=files,
-            summary=[*terminal_lines(board), *closing_lines(board)],
-            options={
-                "systems": sorted(self.systems),
-                "columns": [column.name for column in inputs.columns],
-                "average": [column.name for column in inputs.averaged],
-                "domains": list(self.selection.domains),
-                **msgspec.structs.asdict(self.settings),
-            },
-            warnings=[] if self.quiet else [f"left out: {line}" for line in board.left_out],
-        )
 
 
 def read_systems(
@@ -311,7 +269,8 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
     """The leaderboard of systems."""
     averages = {name: _average(systems, name, settings.seed) for name in systems.outcomes}
     ranked = sorted(averages, key=lambda name: (averages[name].value is None, -(averages[name].value or 0.0), name))
-    testable = [column for column in systems.columns if all(column in of for of in systems.parts.values())]
+    counts = {column: {len(parts.get(column, ())) for parts in systems.parts.values()} for column in systems.columns}
+    testable = [column for column, of in counts.items() if len(of) == 1 and of != {0}]
     tested = testable if settings.replicates and len(ranked) > 1 else []
     return Board(
         ranked,
@@ -345,13 +304,12 @@ def _relative_changes(systems: Systems, name: str, baseline: str | None) -> dict
 
 def _average(systems: Systems, name: str, seed: str) -> Number:
     """The average of a system, with an interval if all of its numbers are means of rows."""
-    values = [systems.value(name, column) for column in systems.averaged]
-    of_100 = [None if x is None else column.of_100(x) for column, x in zip(systems.averaged, values, strict=True)]
+    numbers = [(column.metric, systems.value(name, column)) for column in systems.averaged]
     parts = [systems.parts[name].get(column, ()) for column in systems.averaged]
     interval = None
     if _alike(parts) and not any(column.metric in OF_100 for column in systems.averaged):
         interval = intervals([tuple(part for of in parts for part in of)], seed)[0]
-    value = macro_average(of_100)
+    value = macro_average([None if number is None else of_100(metric, number) for metric, number in numbers])
     return Number(value) if interval is None else Number(value, 100 * interval[0], 100 * interval[1])
 
 
@@ -379,39 +337,35 @@ def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
 def _tests(
     ranked: Sequence[str], systems: Systems, tested: Sequence[Column], settings: SignificanceConfig
 ) -> list[PairedTest]:
-    compared = [(name, settings.baselines[name]) for name in ranked if name in settings.baselines]
-    pairs = compared or list(combinations(ranked, 2))
+    """Tests of all pairs, or of each system and its baseline, on the columns and on the average."""
+    baselines = [(name, settings.baselines[name]) for name in ranked if name in settings.baselines]
+    pairs = baselines or list(combinations(ranked, 2))
     # What is computed over several sets is tested by the bootstrap; the average, if all of its columns can be tested.
-    over_sets = [column for column in tested if column.set == VARIANTS]
     single = [column for column in tested if column.set != VARIANTS]
     alike = all(_alike([systems.parts[name].get(column, ()) for column in systems.averaged]) for name in ranked)
     whole = [AVERAGE] if len(systems.averaged) > 1 and set(systems.averaged) <= set(single) and alike else []
-    found: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in pairs}
-    for columns, test in ((single, randomised), (over_sets, bootstrapped)):
-        if not columns:
-            continue
-        of_pairs = [
-            [two for column in columns for two in zip(systems.parts[a][column], systems.parts[b][column], strict=True)]
-            for a, b in pairs
-        ]
-        counts = [len(systems.parts[ranked[0]][column]) for column in columns]
-        starts = [sum(counts[:i]) for i in range(len(counts))]
-        numbers = [list(range(start, start + count)) for start, count in zip(starts, counts, strict=True)]
-        names = [column.name for column in columns]
-        if columns is single and whole:
-            numbers.append([part for column in systems.averaged for part in numbers[columns.index(column)]])
+    results: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in pairs}
+    for method, columns in (("randomisation", single), ("bootstrap", [one for one in tested if one not in single])):
+        parts = {name: [part for column in columns for part in systems.parts[name][column]] for name in ranked}
+        names, numbers, factors = [column.name for column in columns], list[list[int]](), list[float]()
+        for column in columns:
+            count = len(systems.parts[ranked[0]][column])
+            numbers.append(list(range(len(factors), len(factors) + count)))
+            factors += [of_100(column.metric, 1.0)] * count
+        if whole and columns is single:
             names.append(AVERAGE)
-        factors = [column.of_100(1.0) for column, count in zip(columns, counts, strict=True) for _ in range(count)]
-        for pair, results in zip(
-            pairs, test(of_pairs, factors, numbers, settings.seed, settings.replicates), strict=True
-        ):
-            found[pair] |= dict(zip(names, results, strict=True))
+            numbers.append([part for column in systems.averaged for part in numbers[columns.index(column)]])
+        if columns:
+            of_pairs = [list(zip(parts[a], parts[b], strict=True)) for a, b in pairs]
+            differences = paired(of_pairs, factors, numbers, settings.seed, settings.replicates, method)
+            for pair, of_pair in zip(pairs, differences, strict=True):
+                results[pair] |= dict(zip(names, of_pair, strict=True))
     order = [column.name for column in tested] + whole
-    listed = [(pair, name, found[pair][name]) for pair in pairs for name in order]
-    corrected = holm([one.p for _, _, one in listed])
+    listed = [(pair, name, results[pair][name]) for pair in pairs for name in order]
+    corrected = holm([result.p for _, _, result in listed])
     return [
-        PairedTest(a, b, name, one.difference, one.interval, one.p, one.dialogues, p_holm)
-        for ((a, b), name, one), p_holm in zip(listed, corrected, strict=True)
+        PairedTest(*pair, name, result.difference, result.interval, result.p, result.dialogues, p_holm)
+        for (pair, name, result), p_holm in zip(listed, corrected, strict=True)
     ]
 
 

@@ -12,15 +12,24 @@ from parapet.evaluation.compare.grid import (
     grid_tables,
     headings,
     metric_label,
-    of_100,
     one_row,
     set_label,
     shown,
     unit,
-    with_mixes_folded,
 )
-from parapet.evaluation.compare.leaderboard import AVERAGE, Board, PairedTest
-from parapet.evaluation.compare.results import JGA, OF_100, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, Column, mixes
+from parapet.evaluation.compare.leaderboard import AVERAGE, Board
+from parapet.evaluation.compare.results import (
+    JGA,
+    OF_100,
+    SEEN,
+    SENSITIVITY,
+    UNSEEN,
+    VARIANTS,
+    WHOLE,
+    Column,
+    mixes,
+    of_100,
+)
 from parapet.evaluation.dst.report import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
@@ -53,7 +62,6 @@ def sections(board: Board) -> list[Section]:
     """The sections of a page: everything that the leaderboard has."""
     found: list[Section] = [*main_tables(board), *_chart(board), *by_domain(board)]
     found += _relative_changes(board)
-    found += _baselines(board)
     found += seen_and_unseen(board)
     found += _seen_and_unseen_chart(board)
     found += [] if board.selection.domains else _services(board)
@@ -97,55 +105,9 @@ def _note(whole: Grid) -> str:
     parts = ["its 95% interval"] if any(one.low is not None for one in values) else []
     if any(one.set == ORIGINAL for one in values) and len(whole.headings) > 1:
         parts.append("its relative change from the original")
-    several = any(len(block.systems) > 1 for block in whole.blocks)
+    several = len(whole.systems) > 1
     lines = [f"Below each number: {' and '.join(parts)}."] if parts else []
     return " ".join([*lines, *(["The best number of a column is bold."] if several else [])])
-
-
-def _baselines(board: Board) -> list[Table]:
-    """Each system against its baseline: differences by set, bold where they are significant."""
-    if not board.settings.baselines:
-        return []
-    tests = {(test.first, test.second, test.column): test for test in board.tests}
-    single = len(set(board.settings.baselines.values())) == 1
-    rows: list[list[str]] = []
-    bold: list[tuple[int, int]] = []
-    groups: dict[int, str] = {}
-    whole = grid(board)
-
-    def add(row: list[str], value: float | None, other: float | None, test: PairedTest | None) -> None:
-        """A cell of the row that comes next."""
-        bold.extend([(len(rows), len(row))] if test is not None and test.p_holm < 0.05 else [])
-        row.append(_gap(value, other, test))
-
-    for block in whole.blocks:
-        if len(whole.blocks) > 1:
-            groups[len(rows)] = block.title
-        at = dict(zip(block.systems, zip(block.means, block.numbers, strict=True), strict=True))
-        for name in [name for name in board.systems if name in board.settings.baselines]:
-            baseline = board.settings.baselines[name]
-            (mean, numbers), (other_mean, others) = at[name], at[baseline]
-            row = [name if single else f"{name}\nagainst {baseline}"]
-            if whole.with_mean:
-                is_average = block.metric == AVERAGE or len(whole.blocks) == 1
-                test = tests.get((name, baseline, AVERAGE)) if is_average else None
-                add(row, mean.value, other_mean.value, test)
-            for one, other in zip(numbers, others, strict=True):
-                if one is None or other is None or one.value is None or other.value is None:
-                    row.append("" if one is None and other is None else "–")
-                    continue
-                values = of_100(one.metric, one.value), of_100(one.metric, other.value)
-                add(row, *values, tests.get((name, baseline, one.column.name)))
-            rows.append(row)
-    note = "In small print: the 95% interval, the relative change."
-    baseline = next(iter(board.settings.baselines.values()))
-    table = Table(
-        title=f"Differences from {baseline}" if single else "Differences from baselines",
-        note=note + (" Bold: p < 0.05 after Holm's correction." if board.tests else ""),
-        columns=["system", *(["mean"] if whole.with_mean else []), *whole.headings],
-        rows=rows, best=bold, groups=groups, numbers_in="leaderboard.json",
-    )  # fmt: skip
-    return with_mixes_folded(table, whole)
 
 
 def _relative_changes(board: Board) -> list[Table]:
@@ -188,21 +150,12 @@ def _by_baseline(board: Board) -> list[str]:
     return list(dict.fromkeys(name for one in baselines for name in (one, *after[one])))
 
 
-def _gap(value: float | None, other: float | None, test: PairedTest | None) -> str:
-    if value is None or other is None:
-        return "–"
-    lines = [number(value - other, 1, signed=True)]
-    if test is not None and test.interval is not None:
-        lines.append(f"{test.interval[0]:+.1f} to {test.interval[1]:+.1f}")
-    return "\n".join([*lines, *([percent((value - other) / other, 1, signed=True)] if other else [])])
-
-
 def _chart(board: Board) -> list[Dots]:
     """All columns that are shares in one chart, without mixes: a row a column and a mark a system."""
     names = headings(board)
     mixed = mixes({column.set for column in board.columns})
     charted = [one for one in board.columns if one.metric not in OF_100 | {SENSITIVITY} and one.set not in mixed]
-    values = {(value.system, value.column): value for value in board.values}
+    values = board.by_column
     dots = [
         Dot(names[column.column.name], value.value, value.low, value.high, group=name)
         for column in charted
@@ -253,51 +206,54 @@ def _services(board: Board) -> list[Table]:
 
 
 def _differences(board: Board) -> list[Table]:
-    """The paired tests; those on mixes are folded."""
+    """The differences that are tested, and all from baselines; those on mixes are folded. Significant ones are bold."""
     names, sets = headings(board), {one.column.name: one.set for one in board.columns}
+    tests = {(test.first, test.second, test.column): test for test in board.tests}
+    numbers = {(name, AVERAGE): average.value for name, average in board.average.items()}
+    for one in board.values:
+        numbers[one.system, one.column.name] = None if one.value is None else of_100(one.metric, one.value)
+    baselines = [(name, board.settings.baselines[name]) for name in board.systems if name in board.settings.baselines]
     mixed = mixes({*sets.values()})
+    rows: dict[bool, list[list[str]]] = {False: [], True: []}
+    bold: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
+    for first, second in baselines or dict.fromkeys((test.first, test.second) for test in board.tests):
+        for column, heading in names.items():
+            value, other, test = numbers[first, column], numbers[second, column], tests.get((first, second, column))
+            if (test is None and not baselines) or value is None or other is None:
+                continue
+            folded = sets.get(column) in mixed
+            cells = [f"{value - other:+.2f}", percent((value - other) / other, 1, signed=True) if other else "–"]
+            if test is None:
+                cells += ["–"] * 4
+            else:
+                bold[folded] += [(len(rows[folded]), 2)] if test.p_holm < 0.05 else []
+                interval = "–" if test.interval is None else f"{test.interval[0]:+.2f} to {test.interval[1]:+.2f}"
+                cells += [interval, f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
+            rows[folded].append([f"{first} – {second}", heading, *cells])
     points = "points of 100" if OF_100 & {one.metric for one in board.columns} else "percentage points"
-    tables = []
-    for folded in (False, True):
-        rows = [
-            [f"{test.first} – {test.second}", names[test.column], f"{test.difference:+.2f}",
-             "–" if test.interval is None else f"{test.interval[0]:+.2f} to {test.interval[1]:+.2f}",
-             f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
-            for test in board.tests if (sets.get(test.column) in mixed) == folded
-        ]  # fmt: skip
-        if rows:
-            summary = f"{counted(len(rows), 'more test')}: mixes of these sets with the original"
-            tables.append(
-                Table(
-                    title="Significance: mixes" if folded else "Significance",
-                    note=f"Differences are the first system's score minus the second's, in {points}.",
-                    columns=["systems", "column", "difference", "interval", "p", "p, Holm", "dialogues"],
-                    rows=rows, text_columns=2, numbers_in="leaderboard.json", folded=summary if folded else "",
-                )
-            )  # fmt: skip
-    return tables
+    note = f"The first system's score minus the second's, in {points}, and as a share of the second's."
+    note += " Bold: p < 0.05 after Holm's correction." if tests else ""
+    columns = ["systems", "column", "difference", "change", "interval", "p", "p, Holm", "dialogues"]
+    return [
+        Table(
+            title="Differences: mixes" if folded else "Differences",
+            columns=columns,
+            rows=rows[folded],
+            best=bold[folded],
+            text_columns=2,
+            note=note,
+            numbers_in="leaderboard.json",
+            folded=f"{counted(len(rows[folded]), 'more difference')}: mixes with the original" if folded else "",
+        )
+        for folded in (False, True)
+        if rows[folded]
+    ]
 
 
 def tiles(board: Board) -> list[Tile]:
-    """The few numbers that matter most: the averages, or of one system its main columns."""
+    """The few numbers that matter most: the averages."""
     what, sign = _averaged(board)
-    averages = [Tile(f"{name}: {what}", number(board.average[name].value, 1) + sign) for name in board.systems[:6]]
-    if len(board.systems) > 1:
-        return averages
-    names, values = headings(board), {value.column: value for value in board.values}
-    wanted = [one.column for one in board.columns if one.set in (ORIGINAL, VARIANTS)] or [
-        one.column for one in board.columns
-    ]
-    columns = []
-    for column in wanted[:5]:
-        label, metric = names[column.name], metric_label(column.metric)
-        value = shown(column.metric, values[column].value)
-        columns.append(Tile(label if metric in label else f"{metric}, {label}", value + _sign(column.metric)))
-    return [*(averages if len(board.columns) > 1 else []), *columns]
-
-
-def _sign(metric: str) -> str:
-    return "%" if unit(metric) == "%" else ""
+    return [Tile(f"{name}: {what}", number(board.average[name].value, 1) + sign) for name in board.systems[:6]]
 
 
 def _averaged(board: Board) -> tuple[str, str]:
@@ -307,7 +263,7 @@ def _averaged(board: Board) -> tuple[str, str]:
     if len(metrics) != 1:
         return f"average of {counted(len(columns), 'number')}, of 100", ""
     metric = metrics.pop()
-    return f"{metric_label(metric)}, mean over {counted(len(columns), 'set')}", _sign(metric)
+    return f"{metric_label(metric)}, mean over {counted(len(columns), 'set')}", "%" if unit(metric) == "%" else ""
 
 
 def notes(board: Board) -> list[str]:

@@ -93,10 +93,6 @@ class Column(msgspec.Struct, frozen=True, order=True):
         """Whether less is better; such a number is in no average."""
         return self.metric in LOW_IS_GOOD
 
-    def of_100(self, value: float) -> float:
-        """A value as tables have it, all of 100."""
-        return value if self.metric in OF_100 else 100 * value
-
 
 # Where a number is found: in which of several outcomes, and what it is there. Of several numbers it is the mean.
 Origin = tuple[tuple[int, Column], ...]
@@ -137,6 +133,11 @@ class Outcome(msgspec.Struct, frozen=True):
     def sets(self) -> list[str]:
         """The names of its sets, and of what is computed over several."""
         return list(dict.fromkeys(column.set for column in self.values))
+
+
+def of_100(metric: str, value: float) -> float:
+    """A number as tables have it."""
+    return value if metric in OF_100 else 100 * value
 
 
 def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from parapet.evaluation.compare.results import JGA, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, Column, Outcome
-from parapet.evaluation.dst.sensitivity import coefficient
+from parapet.evaluation.dst.files import Scored
+from parapet.evaluation.dst.frames import JOINT
+from parapet.evaluation.dst.sensitivity import measured
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
@@ -188,48 +188,35 @@ def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
     common = set.intersection(*(set(pc.unique(of["dialogue_id"]).to_pylist()) for of in of_sets))
     of_sets = [of.filter(pc.is_in(of["dialogue_id"], pa.array(sorted(common)))) for of in of_sets]
     keys = [of.select(["dialogue_id", "turn", "frame"]).combine_chunks() for of in of_sets]
-    if any(not one.equals(keys[0]) for one in keys[1:]):
+    if not common or any(not one.equals(keys[0]) for one in keys[1:]):
         return {}
-    values = np.stack([of[JGA].to_numpy(zero_copy_only=False).astype(float) for of in of_sets])
-    dialogues, turns, frames = (keys[0][name].to_pylist() for name in ("dialogue_id", "turn", "frame"))
-    services = of_sets[0]["original_service"].to_pylist()
     original = table.filter(pc.equal(table["set"], ORIGINAL))
     is_seen = dict(zip(original["original_service"].to_pylist(), original["seen"].to_pylist(), strict=True))
-    by_turn = outcome.options.get("unit") == "turn"
-    found: dict[Column, Sums] = {}
-    groupings = (
-        [WHOLE] * len(services),
-        [_group(is_seen[name]) if name in is_seen else "" for name in services],
-        services,
-    )
-    for groups in groupings:
-        # A turn counts once for each group of services, with the product of the frames of that group.
-        units = list(zip(dialogues, turns, [-1] * len(frames) if by_turn else frames, groups, strict=True))
-        place = {unit: i for i, unit in enumerate(dict.fromkeys(units))}
-        at = np.array([place[unit] for unit in units])
-        for (dialogue, _, _, group), value in zip(place, _variation(values, at, outcome), strict=True):
-            if group and not math.isnan(value):
-                sums = found.setdefault(Column(outcome.task, VARIANTS, SENSITIVITY, group), {})
-                total, n = sums.get(dialogue, (0.0, 0))
-                sums[dialogue] = total + value, n + 1
-    return found
 
+    def groups(service: str) -> list[str]:
+        return [WHOLE, *([_group(is_seen[service])] if service in is_seen else []), service]
 
-def _variation(values: NDArray[np.float64], at: NDArray[np.intp], outcome: Outcome) -> list[float]:
-    """The coefficient of variation of each unit, given the place of each frame's; NaN where it does not count.
+    def frames(of: pa.Table) -> list[Scored]:
+        columns = (of[name].to_pylist() for name in ("dialogue_id", "turn", "frame", "original_service", JGA))
+        unknown = (math.nan,) * JOINT  # the other metrics
+        return [
+            Scored(dialogue, turn, frame, service, "", (*unknown, math.nan if value is None else value), (), ("", ""))
+            for dialogue, turn, frame, service, value in zip(*columns, strict=True)
+        ]
 
-    Of several frames the product counts; one without a value does not.
-    """
-    joint = np.ones((at.max(initial=-1) + 1, len(values)))
-    np.multiply.at(joint, at, np.nan_to_num(values.T, nan=1.0))
-    known = np.zeros(joint.shape, dtype=bool)
-    np.logical_or.at(known, at, ~np.isnan(values.T))
-    joint = np.where(known, joint, np.nan)
-    found = coefficient(joint.T)
-    if outcome.options.get("zero") == "drop":
-        found = np.where(joint.any(axis=1), found, np.nan)
-    of_units: list[float] = found.tolist()
-    return of_units
+    measures = measured([[frames(of) for of in of_sets]], groups)
+    coefficients = measures["turn" if outcome.options.get("unit") == "turn" else "frame"]
+    sums: dict[Column, Sums] = {}
+    values, wrong = coefficients.values[:, JOINT].tolist(), coefficients.wrong[:, JOINT].tolist()
+    for dialogue, names, value, is_wrong in zip(
+        coefficients.dialogue_ids, coefficients.keys, values, wrong, strict=True
+    ):
+        if not math.isnan(value) and not (is_wrong and outcome.options.get("zero") == "drop"):
+            for group in names:
+                of_group = sums.setdefault(Column(outcome.task, VARIANTS, SENSITIVITY, group), {})
+                total, n = of_group.get(dialogue, (0.0, 0))
+                of_group[dialogue] = total + value, n + 1
+    return sums
 
 
 def check_same_turns(rows: Mapping[str, Rows], outcomes: Mapping[str, Outcome]) -> None:

@@ -45,71 +45,55 @@ class Difference(msgspec.Struct, frozen=True):
 Pair = Sequence[tuple[Sums, Sums]]  # of two systems, for each part of their numbers
 
 
-def randomised(
-    pairs: Sequence[Pair], factors: Sequence[float], numbers: Sequence[Sequence[int]], seed: str, replicates: int
+def paired(
+    pairs: Sequence[Pair],
+    factors: Sequence[float],
+    numbers: Sequence[Sequence[int]],
+    seed: str,
+    replicates: int,
+    method: str = "randomisation",
 ) -> list[list[Difference]]:
-    """Tests pairs of systems by approximate randomisation.
+    """Tests pairs of systems.
 
     Args:
       pairs: of each pair both systems' sums by dialogue, part by part. The parts are the same for all pairs.
       factors: what the mean of each part is multiplied by.
       numbers: what is tested: the mean over some parts, by position.
       seed: any text.
-      replicates: how many coins are tossed for a dialogue. Intervals take ``bootstrap.REPLICATES``.
+      replicates: of the method. The intervals of randomisation take ``bootstrap.REPLICATES``.
+      method: ``randomisation``, or ``bootstrap``: then p is twice the share of replicates beyond zero.
 
     Returns:
       Of each pair the difference in each of the numbers.
     """
-    size = len(pairs), len(factors)
-    seen = np.zeros((*size, 2, 2), np.int64)
-    swapped = np.zeros((replicates, *size, 2, 2), np.int64)
-    drawn = np.zeros((bootstrap.REPLICATES, *size, 2, 2), np.int64)
-    for names, values in _chunks(_flat(pairs)):
-        values = values.reshape(-1, *size, 2, 2)
+    is_bootstrap = method == "bootstrap"
+    size = len(pairs), len(factors), 2, 2
+    seen = np.zeros(size, np.int64)
+    swapped = np.zeros((0 if is_bootstrap else replicates, *size), np.int64)
+    drawn = np.zeros((replicates if is_bootstrap else bootstrap.REPLICATES, *size), np.int64)
+    for names, values in _chunks([sums for pair in pairs for part in pair for sums in part]):
+        values = values.reshape(-1, *size)
         seen += values.sum(axis=0)
-        coins = np.stack([coins_of(seed, name, replicates) for name in names])
-        # Where the coin says so, the two systems' results change places.
-        swapped += bootstrap.weighted(coins, values[..., ::-1, :] - values)
-        drawn += bootstrap.weighted(np.stack([_weights(seed, name) for name in names]), values)
+        drawn += bootstrap.weighted(np.stack([_weights(seed, name, len(drawn)) for name in names]), values)
+        if not is_bootstrap:
+            coins = np.stack([coins_of(seed, name, replicates) for name in names])
+            # Where the coin says so, the two systems' results change places.
+            swapped += bootstrap.weighted(coins, values[..., ::-1, :] - values)
     swapped += seen
     factor = np.asarray(factors, dtype=float)
     gaps, of_chance, resampled = _gaps(seen, factor), _gaps(swapped, factor), _gaps(drawn, factor)
 
     def test(i: int, number: list[int]) -> Difference:
-        difference = float(gaps[i, number].mean())
-        # Not "at least as large": a replicate without a value speaks against significance too.
-        smaller = int((np.abs(of_chance[:, i, number].mean(axis=-1)) < abs(difference) - _SAME).sum())
-        p = (1 + replicates - smaller) / (1 + replicates)
-        interval = bootstrap.interval(resampled[:, i, number].mean(axis=-1))
-        return Difference(difference, interval, p, _dialogues(pairs[i], number))
-
-    return [[test(i, list(number)) for number in numbers] for i in range(len(pairs))]
-
-
-def bootstrapped(
-    pairs: Sequence[Pair], factors: Sequence[float], numbers: Sequence[Sequence[int]], seed: str, replicates: int
-) -> list[list[Difference]]:
-    """Tests pairs of systems by the paired bootstrap: p is twice the share of replicates beyond zero.
-
-    Arguments and result are those of :func:`randomised`; ``replicates`` are those of the bootstrap.
-    """
-    size = len(pairs), len(factors)
-    seen = np.zeros((*size, 2, 2), np.int64)
-    drawn = np.zeros((replicates, *size, 2, 2), np.int64)
-    for names, values in _chunks(_flat(pairs)):
-        values = values.reshape(-1, *size, 2, 2)
-        seen += values.sum(axis=0)
-        drawn += bootstrap.weighted(np.stack([bootstrap.weights(seed, name, replicates) for name in names]), values)
-    factor = np.asarray(factors, dtype=float)
-    gaps, resampled = _gaps(seen, factor), _gaps(drawn, factor)
-
-    def test(i: int, number: list[int]) -> Difference:
-        replicated = resampled[:, i, number].mean(axis=-1)
-        # Not "at most zero": a replicate without a value speaks against significance too.
-        beyond = replicates - max(int((replicated > _SAME).sum()), int((replicated < -_SAME).sum()))
-        p = min(1.0, 2 * (1 + beyond) / (1 + replicates))
-        interval = bootstrap.interval(replicated)
-        return Difference(float(gaps[i, number].mean()), interval, p, _dialogues(pairs[i], number))
+        difference, replicated = float(gaps[i, number].mean()), resampled[:, i, number].mean(axis=-1)
+        # Not "at least as large", or "at most zero": a replicate without a value speaks against significance too.
+        if is_bootstrap:
+            beyond = replicates - max(int((replicated > _SAME).sum()), int((replicated < -_SAME).sum()))
+            p = min(1.0, 2 * (1 + beyond) / (1 + replicates))
+        else:
+            smaller = int((np.abs(of_chance[:, i, number].mean(axis=-1)) < abs(difference) - _SAME).sum())
+            p = (1 + replicates - smaller) / (1 + replicates)
+        dialogues = {name for part in number for sums in pairs[i][part] for name in sums}
+        return Difference(difference, bootstrap.interval(replicated), p, len(dialogues))
 
     return [[test(i, list(number)) for number in numbers] for i in range(len(pairs))]
 
@@ -126,10 +110,6 @@ def intervals(numbers: Sequence[Parts], seed: str) -> list[tuple[float, float] |
         bootstrap.interval(means[:, end - len(parts) : end].mean(axis=1)) if parts else None
         for parts, end in zip(numbers, ends, strict=True)
     ]
-
-
-def _flat(pairs: Sequence[Pair]) -> list[Sums]:
-    return [sums for pair in pairs for part in pair for sums in part]
 
 
 def _chunks(flat: Sequence[Sums]) -> Iterator[tuple[list[str], Whole]]:
@@ -156,13 +136,9 @@ def _chunks(flat: Sequence[Sums]) -> Iterator[tuple[list[str], Whole]]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _weights(seed: str, dialogue_id: str) -> NDArray[np.uint8]:
+def _weights(seed: str, dialogue_id: str, replicates: int = bootstrap.REPLICATES) -> NDArray[np.uint8]:
     """The weights of the bootstrap, kept for the next numbers; none is ever as large as 256."""
-    return bootstrap.weights(seed, dialogue_id).astype(np.uint8)
-
-
-def _dialogues(pair: Pair, number: Sequence[int]) -> int:
-    return len({name for part in number for sums in pair[part] for name in sums})
+    return bootstrap.weights(seed, dialogue_id, replicates).astype(np.uint8)
 
 
 def coins_of(seed: str, dialogue_id: str, replicates: int) -> Whole:
@@ -183,9 +159,9 @@ def _gaps(sums: Whole, factor: Real) -> Real:
 def holm(values: Sequence[float]) -> list[float]:
     """p-values corrected for their number (Holm 1979), in the same order."""
     order = sorted(range(len(values)), key=lambda i: values[i])
-    found = [0.0] * len(values)
+    corrected = [0.0] * len(values)
     highest = 0.0
     for rank, i in enumerate(order):
         highest = max(highest, min(1.0, (len(values) - rank) * values[i]))
-        found[i] = highest
-    return found
+        corrected[i] = highest
+    return corrected

@@ -1,14 +1,26 @@
-"""The leaderboard as files: every number in long form, and the table for LaTeX and Markdown."""
+"""``parapet compare``: the leaderboard as files: every number in long form, and the table for LaTeX and Markdown."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+
+import msgspec
 
 from parapet.evaluation.compare.grid import by_domain, cell, grid
-from parapet.evaluation.compare.leaderboard import AVERAGE, Board, Value
-from parapet.evaluation.compare.page import main_tables, notes, seen_and_unseen
+from parapet.evaluation.compare.leaderboard import (
+    AVERAGE,
+    Board,
+    Sets,
+    SignificanceConfig,
+    Systems,
+    Value,
+    leaderboard,
+    read_systems,
+)
+from parapet.evaluation.compare.page import closing_lines, main_tables, notes, page_of, seen_and_unseen
+from parapet.evaluation.compare.parts import EVERYTHING, Selection
 from parapet.evaluation.compare.results import OF_100, mixes
+from parapet.evaluation.task import Result, Stage, Task
 from parapet.evaluation.writing import json_bytes
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms import markdown
@@ -21,6 +33,50 @@ _LATEX = {
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "–": "--", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", "[": "{[}", "*": "{*}",
 }  # fmt: skip
+
+
+class Compare(Task[Systems], frozen=True, kw_only=True):
+    """``parapet compare``.
+
+    Attributes:
+      systems: name, or name and part, to folders that ``parapet evaluate`` wrote.
+      metrics: the columns, as :func:`columns_of` has them.
+      sets: which tasks and sets are compared: those that all systems have, all, or those that all have and an error
+        if there are others.
+      quiet: no warning about what is left out.
+      selection: of sets, domains and the average.
+    """
+
+    name = "compare"
+
+    systems: dict[str, list[str]]
+    metrics: tuple[str, ...] = ()
+    sets: Sets = "common"
+    quiet: bool = False
+    settings: SignificanceConfig = SignificanceConfig()
+    selection: Selection = EVERYTHING
+
+    def read(self) -> Systems:
+        """Reads the results. Raises InputError where they cannot be compared."""
+        return read_systems(self.systems, self.metrics, self.sets, self.selection)
+
+    def score(self, inputs: Systems, stage: Stage) -> Result:
+        """The leaderboard."""
+        stage("intervals and tests")
+        board = leaderboard(inputs, self.settings)
+        files = {"leaderboard.json": board_json(board), **table_files(board), "report.html": page_of(board)}
+        return Result(
+            files=files,
+            summary=[*terminal_lines(board), *closing_lines(board)],
+            options={
+                "systems": sorted(self.systems),
+                "columns": [column.name for column in inputs.columns],
+                "average": [column.name for column in inputs.averaged],
+                "domains": list(self.selection.domains),
+                **msgspec.structs.asdict(self.settings),
+            },
+            warnings=[] if self.quiet else [f"left out: {line}" for line in board.left_out],
+        )
 
 
 def board_json(board: Board) -> bytes:
@@ -68,31 +124,24 @@ def terminal_lines(board: Board, width: int = 100) -> list[str]:
     lines: list[str] = []
     for block in whole.blocks:
         unit = "" if block.metric in OF_100 or block.metric == AVERAGE else ", %"
-        rows = [
-            [heading, *(_cell_text(numbers[j], numbers) for numbers in block.numbers)]
-            for j, heading in enumerate(whole.headings)
-            if heading not in mixed and any(numbers[j] is not None for numbers in block.numbers)
-        ]
+        rows = [[f"{block.title[:1].lower()}{block.title[1:]}{unit}", *whole.systems]]
+        for heading, column in zip(whole.headings, zip(*block.numbers, strict=True), strict=True):
+            if heading not in mixed and any(value is not None for value in column):
+                pairs = zip(column, block.numbers, strict=True)
+                rows.append([heading, *(cell(value, row).partition("\n")[0] for value, row in pairs)])
         if whole.with_mean:
             sets = {one.set for one in block.numbers[0] if one and not one.set.startswith("#")} - mixed
             what = f"mean over {counted(len(sets), 'set')}" if sets else "mean of all numbers"
             rows.append([what, *(number(mean.value, 1) for mean in block.means)])
-        table = [[f"{block.title[:1].lower()}{block.title[1:]}{unit}", *block.systems], *rows]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         shown = max(n for n in range(1, len(widths)) if n == 1 or sum(widths[: n + 1]) + 2 * n <= width)
         lines += [""] if lines else []
-        for first, *cells in table:
+        for first, *cells in rows:
             texts = (text.rjust(size) for text, size in zip(cells[:shown], widths[1:], strict=False))
             lines.append("  ".join([first.ljust(widths[0]), *texts]).rstrip())
         if more := len(board.systems) - shown:
             lines.append(f"{counted(more, 'more system')} in table.md")
     return lines
-
-
-def _cell_text(value: Value | None, row: Sequence[Value | None]) -> str:
-    if value is None:
-        return ""
-    return cell(value, row).partition("\n")[0]
 
 
 def latex(board: Board) -> str:

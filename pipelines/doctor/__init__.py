@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
 from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
-    from parapet.pipelines.doctor.findings import Finding
+    from parapet.pipelines.doctor.packages import Finding
     from parapet.transforms.checkpoints import Checkpoint
 
 Report = Mapping[str, Sequence["Finding"]]
@@ -53,14 +55,20 @@ def act(args: argparse.Namespace) -> int:
     from importlib.metadata import PackageNotFoundError
 
     try:
-        found = look_around(args.model)
+        report = look_around(args.model)
     except PackageNotFoundError as error:
         raise InputError(f"{error.name} is not installed: {install_line()}") from None
-    works = not any(one.state == "wrong" for one in found["core"])
+    works = not any(finding.state == "wrong" for finding in report["core"])
     if args.format == "json":
-        print(as_json(found, works))
+        content = {"core_works": works, **msgspec.to_builtins(dict(report))}
+        print(json.dumps(content, indent=2, ensure_ascii=False))
     elif not args.quiet or not works:
-        _print(found, works)
+        from rich.console import Console
+
+        plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+        console = Console(highlight=False, soft_wrap=True, emoji=False)
+        for line, style in lines(report, works, plain):
+            console.print(line, style=style or None, markup=False)
     return 0 if works else EXIT_FAILURE
 
 
@@ -70,53 +78,48 @@ def look_around(folders: Sequence[str]) -> Report:
     Args:
       folders: with models.
     """
-    from parapet.pipelines.doctor import credentials, machine, models, requirements
-
-    here = machine.machine(Path.cwd())
-    return {
-        "core": [here[0], *requirements.core()],
-        "extras": requirements.extras(),
-        "models": [*models.installed_models(), *(inspect(folder) for folder in folders)],
-        "credentials": credentials.credentials(),
-        "plug-ins": list(_plugins()),
-        "machine": here[1:],
-    }
-
-
-def _plugins() -> Iterator[Finding]:
-    from parapet.pipelines.doctor.findings import Finding
+    from parapet.pipelines.doctor import credentials, machine, packages
     from parapet.transforms import plugins
 
-    for group, what in plugins.GROUPS.items():
-        for one in plugins.installed(group):
-            if one.built_in:
-                continue
-            yield Finding(one.name, "there", what, f"{one.distribution} {one.version} ({one.target})")
+    python, *others = machine.machine(Path.cwd())
+    return {
+        "core": [python, *packages.core()],
+        "extras": packages.extras(),
+        "models": [*packages.models(), *(inspect(folder) for folder in folders)],
+        "credentials": credentials.credentials(),
+        "plug-ins": [
+            packages.Finding(one.name, "there", what, f"{one.distribution} {one.version} ({one.target})")
+            for group, what in plugins.GROUPS.items()
+            for one in plugins.installed(group)
+            if not one.built_in
+        ],
+        "machine": others,
+    }
 
 
 def inspect(folder: str) -> Finding:
     """Which commands take the model in a folder; where none does, why."""
-    from parapet.pipelines.doctor.findings import Finding
+    from parapet.pipelines.doctor.packages import Finding
     from parapet.transforms.checkpoints import opened, read_json
 
     try:
-        if told := read_json(Path(folder), "model.json").get("model"):
-            return Finding(folder, "there", f"predict {told} --model {folder}", f"a model of 'parapet train {told}'")
+        if model := read_json(Path(folder), "model.json").get("model"):
+            return Finding(folder, "there", f"predict {model} --model {folder}", f"a model of 'parapet train {model}'")
         checkpoint = opened(folder)
     except InputError as error:
         return Finding(folder, "wrong", detail=error.reason)
-    taken: list[str] = []
-    refused: list[str] = []
+    uses: list[str] = []
+    reasons: dict[str, None] = {}
     for flags, check in _uses(folder, checkpoint).items():
         try:
             check()
-            taken.append(flags)
+            uses.append(flags)
         except InputError as error:
-            refused.append(error.reason)
+            reasons[error.reason] = None
     what = checkpoint.heads[0] if checkpoint.heads else f"a model of type {checkpoint.kind or 'unknown'!r}"
-    if taken:
-        return Finding(folder, "there", "; ".join(taken), what)
-    return Finding(folder, "wrong", detail=f"{what}: {'; '.join(dict.fromkeys(refused)) or 'no command takes it'}")
+    if uses:
+        return Finding(folder, "there", "; ".join(uses), what)
+    return Finding(folder, "wrong", detail=f"{what}: {'; '.join(reasons) or 'no command takes it'}")
 
 
 def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
@@ -135,22 +138,6 @@ def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
     if models := models_of(kind):
         uses[f"train {', '.join(models)} --checkpoint {folder}"] = lambda: checkpoints.inspect(folder, (kind,))
     return uses
-
-
-def as_json(found: Report, works: bool) -> str:
-    """The report as JSON: sections, each a list of findings."""
-    import msgspec
-
-    return json.dumps({"core_works": works, **msgspec.to_builtins(dict(found))}, indent=2, ensure_ascii=False)
-
-
-def _print(found: Report, works: bool) -> None:
-    from rich.console import Console
-
-    plain = not (sys.stdout.encoding or "").lower().startswith("utf")
-    console = Console(highlight=False, soft_wrap=True, emoji=False)
-    for line, style in lines(found, works, plain):
-        console.print(line, style=style or None, markup=False)
 
 
 MARKS = {"there": ("✓", "ok", "green"), "missing": ("–", "--", "yellow"), "wrong": ("✗", "!!", "red")}

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from parapet.pipelines.doctor.findings import Finding
-from parapet.pipelines.doctor.requirements import installed
+from parapet.pipelines.doctor.packages import Finding, installed
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd import worker_key
@@ -69,21 +68,20 @@ def _google() -> Iterator[Finding]:
     variable = "GOOGLE_APPLICATION_CREDENTIALS"
     given = os.environ.get(variable)
     place = Path(given) if given else google_default()
-    kind = _kind_of(place)
-    login = "gcloud auth application-default login"
+    kind, login = _kind_of(place), "gcloud auth application-default login"
     if kind:
         yield Finding("Google", "there", enables, f"from {variable if given else place} ({kind})")
     elif given:
-        told = f"{variable} names {given}, which holds no credentials"
-        yield Finding("Google", "wrong", enables, told, f"mend the path, or: {login}")
+        reason = f"{variable} names {given}, which holds no credentials"
+        yield Finding("Google", "wrong", enables, reason, f"mend the path, or: {login}")
     else:
         yield Finding("Google", "missing", enables, "no application default credentials", login)
-    project = os.environ.get("GOOGLE_CLOUD_PROJECT")
-    if project:
-        yield Finding("Google project", "there", "who pays, without --google_project", project)
+    name, enables = "Google project", "who pays"
+    if project := os.environ.get("GOOGLE_CLOUD_PROJECT"):
+        yield Finding(name, "there", f"{enables}, without --google_project", project)
     else:
         how = "set GOOGLE_CLOUD_PROJECT, or give --google_project"
-        yield Finding("Google project", "missing", "who pays", "GOOGLE_CLOUD_PROJECT is not set", how)
+        yield Finding(name, "missing", enables, "GOOGLE_CLOUD_PROJECT is not set", how)
 
 
 def google_default() -> Path:
@@ -95,22 +93,24 @@ def google_default() -> Path:
 def _kind_of(place: Path) -> str:
     """``service_account`` and the like; empty where there is no file with credentials."""
     try:
-        found = json.loads(place.read_bytes())
+        content = json.loads(place.read_bytes())
     except (OSError, ValueError, RecursionError):
         return ""
-    return str(found.get("type", "")) if isinstance(found, dict) else ""
+    return str(content.get("type", "")) if isinstance(content, dict) else ""
 
 
 def _azure() -> Finding:
-    enables = "speech_errors --engine azure"
-    names = ("AZURE_SPEECH_KEY", "AZURE_SPEECH_REGION")
-    there = [name for name in names if os.environ.get(name)]
-    if names[0] not in there:
-        return Finding("Azure Speech", "missing", enables, f"{names[0]} is not set", f"set {' and '.join(names)}")
-    if names[1] not in there:
-        how = f"set {names[1]}, or give --azure_region"
-        return Finding("Azure Speech", "there", enables, f"{names[0]} is set, {names[1]} is not", how)
-    return Finding("Azure Speech", "there", enables, f"{names[0]} is set; {os.environ[names[1]]}")
+    name, enables, key, region = (
+        "Azure Speech",
+        "speech_errors --engine azure",
+        "AZURE_SPEECH_KEY",
+        "AZURE_SPEECH_REGION",
+    )
+    if not os.environ.get(key):
+        return Finding(name, "missing", enables, f"{key} is not set", f"set {key} and {region}")
+    if where := os.environ.get(region):
+        return Finding(name, "there", enables, f"{key} is set; {where}")
+    return Finding(name, "there", enables, f"{key} is set, {region} is not", f"set {region}, or give --azure_region")
 
 
 def _libretranslate() -> Finding:

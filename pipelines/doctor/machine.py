@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from parapet.pipelines.doctor.findings import Finding
-from parapet.pipelines.doctor.requirements import installed, python_is_enough
+from parapet.pipelines.doctor.packages import Finding, installed, python_is_enough
 from parapet.schemas.distribution import install_line
 
 _GPUS = Path("/proc/driver/nvidia/gpus")
@@ -26,7 +25,9 @@ def machine(folder: Path) -> list[Finding]:
     Args:
       folder: where outputs would go, the current one.
     """
-    return [_python(), _cores(), _memory(), _torch(), _writable(folder)]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    detail = f"{cores}; large inputs use them all" if cores > 1 else f"{cores}"
+    return [_python(), Finding("cores", "there", detail=detail), _memory(), _torch(), _writable(folder)]
 
 
 def _python() -> Finding:
@@ -36,12 +37,6 @@ def _python() -> Finding:
     if enough:
         return Finding("Python", "there", detail=detail)
     return Finding("Python", "wrong", "everything", f"{detail}, and {wanted} is needed", "install another Python")
-
-
-def _cores() -> Finding:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    more = "large inputs use them all" if cores > 1 else ""
-    return Finding("cores", "there", detail=f"{cores}" + (f"; {more}" if more else ""))
 
 
 def _memory() -> Finding:
@@ -76,32 +71,30 @@ def _torch() -> Finding:
     cards, there = gpus(), installed("torch")
     has = ", ".join(cards) or "no NVIDIA GPU"
     if there is None:
-        enables, install = "train and predict with nets, --engine local, --scorer nli", install_line("local")
-        return Finding("torch", "missing", enables, f"not installed; {has}", install)
+        enables = "train and predict with nets, --engine local, --scorer nli"
+        return Finding("torch", "missing", enables, f"not installed; {has}", install_line("local"))
     cuda = torch_cuda()
-    built = f"torch {there}, built for {f'CUDA {cuda}' if cuda else 'the CPU'}"
+    built = f"torch {there}, built for {f'CUDA {cuda}' if cuda else 'the CPU'}; {has}"
     if cards and not cuda:
         fix = "pip install --force-reinstall torch   (a build for CUDA: https://pytorch.org/get-started/locally)"
-        return Finding("torch", "missing", "training on the GPU", f"{built}; {has}", fix)
-    return Finding("torch", "there", detail=f"{built}; {has}: computes on the {'GPU' if cards else 'CPU'}")
+        return Finding("torch", "missing", "training on the GPU", built, fix)
+    return Finding("torch", "there", detail=f"{built}: computes on the {'GPU' if cards else 'CPU'}")
 
 
 def gpus(folder: Path = _GPUS) -> list[str]:
     """The models of NVIDIA GPUs that the driver lists."""
-    told = [re.search(r"^Model:\s*(.+)$", _read(path / "information"), re.M) for path in sorted(folder.glob("*"))]
-    found = [one[1].strip() if one else "a GPU" for one in told]
+    models = [re.search(r"^Model:\s*(.+)$", _read(path / "information"), re.M) for path in sorted(folder.glob("*"))]
+    cards = [model[1].strip() if model else "a GPU" for model in models]
     # In a container the driver's files may not be there, and its devices are.
-    return found or ["a GPU"] * len([path for path in Path("/dev").glob("nvidia*") if path.name[6:].isdigit()])
+    return cards or ["a GPU" for path in Path("/dev").glob("nvidia*") if path.name[6:].isdigit()]
 
 
 def torch_cuda() -> str:
     """The version of CUDA that torch is built for, empty for a build for the CPU; read from its ``version.py``."""
     spec = find_spec("torch")
     places: Sequence[str] = spec.submodule_search_locations or () if spec is not None else ()
-    for place in places:
-        if told := re.search(r"^cuda[^=]*=\s*'([\d.]+)'", _read(Path(place) / "version.py"), re.M):
-            return told[1]
-    return ""
+    versions = [re.search(r"^cuda[^=]*=\s*'([\d.]+)'", _read(Path(place) / "version.py"), re.M) for place in places]
+    return next((version[1] for version in versions if version), "")
 
 
 def _writable(folder: Path) -> Finding:
@@ -110,8 +103,7 @@ def _writable(folder: Path) -> Finding:
             pass
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        told = f"{folder} cannot be written: {error.strerror}"
-        return Finding(
-            "folder", "missing", "outputs in the current folder", told, "cd elsewhere, or --output elsewhere"
-        )
+        reason = f"{folder} cannot be written: {error.strerror}"
+        how = "cd elsewhere, or --output elsewhere"
+        return Finding("folder", "missing", "outputs in the current folder", reason, how)
     return Finding("folder", "there", detail=f"{folder} can be written, {free / 2**30:,.1f} GiB are free")

@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,6 @@ from parapet.schemas.published import stays_within
 from parapet.transforms.text import counted
 
 if TYPE_CHECKING:
-    from parapet.pipelines.suite.checks import Plan
-    from parapet.pipelines.suite.costs import StepCost
     from parapet.pipelines.suite.running import Outcome
     from parapet.pipelines.suite.state import State
     from parapet.pipelines.suite.steps import Graph
@@ -41,28 +38,22 @@ class Config(msgspec.Struct, frozen=True):
     """A run.
 
     Attributes:
+      args: the flags.
       suite: the file.
       graph: its steps.
-      output: the output folder.
-      names: the steps that are wanted, with those that they need.
       state: of the output folder.
+      names: the steps that are wanted, with those that they need.
       stale: those of the steps that have changed, as far as can be said before any runs, and all that need them.
-      plan: of the stale ones; None where there are none.
-      jobs: how many run at a time.
-      dry_run: whether to show what would be done, and do nothing.
-      runner_flags: flags of Beam's own, for the steps that run on Beam.
+      bills: (step, line): what the stale steps with paid engines say that they would send, and what it costs.
     """
 
+    args: argparse.Namespace
     suite: SuiteFile
     graph: Graph
-    output: Path
-    names: list[str]
     state: State
+    names: list[str]
     stale: list[str]
-    plan: Plan | None
-    jobs: int
-    dry_run: bool
-    runner_flags: list[str]
+    bills: list[tuple[str, str]]
 
 
 def parser() -> Parser:
@@ -117,33 +108,29 @@ def check(args: argparse.Namespace) -> Config:
     if not stays_within(str(output), f"{FOLDER}/any"):
         raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
     state = State(output)
-    graph = make_graph(suite, state.sets_of, lacks, lambda name: any(_matches(name, one) for one in args.skip))
+    graph = make_graph(suite, state.sets_of, lacks, lambda name: any(_matches(name, skip) for skip in args.skip))
     names = list(graph.steps)
     for pattern in args.skip:
-        if not any(_matches(one.name, pattern) for one in graph.left_out):
+        if not any(_matches(entry.name, pattern) for entry in graph.left_out):
             raise InputError(unknown_key(pattern, names, "step"), "--skip")
     if args.only:
-        chosen = [name for name in names if any(_matches(name, pattern) for pattern in args.only)]
-        for pattern in args.only:
-            if not any(_matches(name, pattern) for name in names):
+        chosen = [[name for name in names if _matches(name, pattern)] for pattern in args.only]
+        for pattern, matches in zip(args.only, chosen, strict=True):
+            if not matches:
                 raise InputError(unknown_key(pattern, names, "step"), "--only")
-        needed = graph.with_needs(chosen)
+        needed = graph.with_needs(name for matches in chosen for name in matches)
         names = [name for name in names if name in needed]
-    stale, plan = _stale(suite, graph, state, names), None
+    stale, bills = _stale(suite, graph, state, names), list[tuple[str, str]]()
     if stale:
-        from parapet.pipelines.suite.checks import make_plan
+        from parapet.pipelines.suite import checks
         from parapet.pipelines.suite.running import warm_up
 
-        if args.dry_run:
-            from parapet.pipelines.suite.costs import speed_here
-
-            plan = make_plan(suite, graph, stale, state, args.runner_flags, speed_here())
-        else:
+        if not args.dry_run:
             warm_up()
-            plan = make_plan(suite, graph, stale, state, args.runner_flags)
-    return Config(
-        suite, graph, output, names, state, stale, plan, args.jobs or _cores(), args.dry_run, args.runner_flags
-    )
+        checks.check_steps(suite, graph, stale, output, args.runner_flags)
+        bills = list(checks.bills(graph, stale, output, args.runner_flags, suite.folder))
+        checks.warn_of_little_room(suite, graph, stale, output)
+    return Config(args, suite, graph, state, names, stale, bills)
 
 
 def _cores() -> int:
@@ -157,27 +144,27 @@ def _matches(name: str, pattern: str) -> bool:
 
 def act(config: Config) -> int:
     """Runs what has changed, and writes the page."""
+    from parapet.pipelines.progress import Display
     from parapet.pipelines.suite.results import write_results
-    from parapet.pipelines.suite.running import UNCHANGED, Outcome, locked
+    from parapet.pipelines.suite.running import UNCHANGED, Outcome, Runner, locked
 
     for names, first in config.graph.lacking():
         logging.warning("left out: %s: %s%s", names, first.reason, f" (needs {first.needs})" if first.needs else "")
-    if config.plan is not None:
-        from parapet.pipelines.suite.checks import warnings_of
-
-        for warning in warnings_of(config.plan, config.jobs):
-            logging.warning("%s", warning)
-    if config.dry_run:
+    suite, graph, state, args = config.suite, config.graph, config.state, config.args
+    if args.dry_run:
         _show(config)
+    for step, line in config.bills:
+        say(f"{step}: {line}")
+    if args.dry_run:
         return 0
-    if config.plan is not None:
-        _show_bills(config.plan)
-    with locked(config.output):
+    with locked(state.output):
         outcomes = {name: Outcome(UNCHANGED) for name in config.names}
-        if config.plan is not None:
-            outcomes = _run_steps(config, config.plan)
-        config.state.save()
-        write_results(config.suite, config.graph, config.state, outcomes)
+        if config.stale:
+            with Display(suite.title, len(config.names)) as display:
+                runner = Runner(graph, state, suite.folder, args.runner_flags, args.jobs or _cores(), display)
+                outcomes = runner.run(config.names)
+        state.save()
+        write_results(suite, graph, state, outcomes)
     return _end(config, outcomes)
 
 
@@ -192,110 +179,44 @@ def _stale(suite: SuiteFile, graph: Graph, state: State, names: Sequence[str]) -
     return list(stale)
 
 
-def _run_steps(config: Config, plan: Plan) -> dict[str, Outcome]:
-    from parapet.pipelines.suite.checks import total_seconds
-    from parapet.pipelines.suite.running import Runner, Shown
-
-    remaining = partial(total_seconds, config.graph, jobs=config.jobs)
-    with Shown(config.suite.title, config.names, config.state.logs, plan.seconds, remaining) as shown:
-        folder = config.suite.folder
-        runner = Runner(config.graph, config.state, folder, config.runner_flags, config.jobs, shown, plan.seconds)
-        return runner.run(config.names)
-
-
 def _show(config: Config) -> None:
-    """Prints the steps, and what they would cost."""
-    from parapet.pipelines.suite.checks import shown, total_seconds
-    from parapet.pipelines.suite.costs import peak, total
-
-    stale, plan = config.stale, config.plan
-    costs = plan.costs if plan is not None else {}
-    if costs:
-        say(f"{'':24} {'CPU':>8} {'memory':>8} {'writes':>8}")
+    """Prints the steps, and which would run after which."""
+    width = max(map(len, config.names), default=0)
     for name in config.names:
         needs = sorted(config.graph.needs[name])
         several = [*needs[:2], f"{len(needs) - 2} more"] if len(needs) > 3 else needs
-        after = f"  after {', '.join(several)}" if needs else ""
-        if name not in costs:
-            say(f"{name:24} unchanged{after}")
-            continue
-        cost = costs[name]
-        why = f" ({'not estimated: ' * (cost.cpu is None)}{cost.reason})" if cost.reason else ""
-        say(f"{_row(name, cost)}{after}{why}")
-    if plan is None:
-        say("nothing has changed: nothing would run")
-        return
-    _show_bills(plan)
-    known = [cost for cost in costs.values() if cost.cpu is not None]
-    if not known:
-        say(f"{counted(len(stale), 'step')} would run; nothing is known of what they cost")
-        return
-    say(_row("the suite itself", plan.own))
-    cpu = total([plan.own.cpu, *(cost.cpu for cost in known)])
-    wall = total_seconds(config.graph, plan.seconds, config.jobs) + (plan.own.cpu or 0.0)
-    unknown = counted(len(costs) - len(known), "step")
-    say(
-        f"{counted(len(stale), 'step')} would run: {_duration(cpu)} of CPU time, about {_duration(wall)} on "
-        f"{counted(config.jobs, 'core')}; up to {shown(peak(costs, config.jobs))} of memory; "
-        f"{shown(total(cost.written for cost in costs.values()))} to write, {shown(plan.free)} free"
-        + (f"; without {unknown} that cannot be estimated" if len(known) < len(costs) else "")
-    )
-
-
-def _row(name: str, cost: StepCost) -> str:
-    """A line of the table of costs."""
-    from parapet.pipelines.suite.checks import shown
-
-    sizes = ["-" if size is None else shown(size) for size in (cost.memory, cost.written)]
-    cells = ["-" if cost.cpu is None else _duration(cost.cpu), *sizes]
-    return f"{name:24} {' '.join(f'{cell:>8}' for cell in cells)}"
-
-
-def _show_bills(plan: Plan) -> None:
-    for name, text in plan.bills.items():
-        for line in text.splitlines():
-            say(f"{name}: {line}")
-
-
-def _duration(seconds: float) -> str:
-    """``1.4 s``, ``40 s``, ``12 min``, ``3.5 h``."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+        after = f"after {', '.join(several)}" if needs else ""
+        what = "runs" if name in config.stale else "unchanged"
+        say(f"{name:{width}}  {what:9}  {after}".rstrip())
+    unchanged = len(config.names) - len(config.stale)
+    say(f"{counted(len(config.stale), 'step')} would run, {unchanged} unchanged")
 
 
 def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     """Prints the end of a run; gives the exit status."""
-    from parapet.pipelines.suite.running import BLOCKED, DONE, FAILED
+    from parapet.pipelines.suite.running import BLOCKED, DONE, FAILED, UNCHANGED
+    from parapet.pipelines.suite.steps import COMPARISON
 
-    by_status = {
-        status: [name for name, one in outcomes.items() if one.status == status] for status in (DONE, FAILED, BLOCKED)
-    }
-    unchanged = len(outcomes) - sum(map(len, by_status.values()))
-    page = config.output / "index.html"
+    statuses = (DONE, FAILED, BLOCKED, UNCHANGED)
+    done, failed, blocked, unchanged = (
+        [name for name, outcome in outcomes.items() if outcome.status == status] for status in statuses
+    )
+    page = config.state.output / "index.html"
     if page.is_relative_to(Path.cwd()):
         page = page.relative_to(Path.cwd())
-    for line in _scores(config) if by_status[DONE] else []:
-        say(line)
-    say(f"{counted(len(by_status[DONE]), 'step')} run, {unchanged} unchanged: {page}")
-    if failed := by_status[FAILED]:
-        blocked = by_status[BLOCKED]
+    board = config.state.output / COMPARISON / "leaderboard.json"
+    if done and board.is_file():
+        from parapet.evaluation.compare.leaderboard import read_board
+        from parapet.evaluation.compare.tables import terminal_lines
+
+        for line in terminal_lines(read_board(str(board))):
+            say(line)
+    say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {page}")
+    if failed:
         they = "they need" if len(blocked) > 1 else "it needs"
         also = f"; not run, because {they} what failed: {', '.join(blocked)}" if blocked else ""
         logging.error("%s failed: %s%s", counted(len(failed), "step"), ", ".join(failed), also)
-    return EXIT_FAILURE if by_status[FAILED] else 0
-
-
-def _scores(config: Config) -> list[str]:
-    """The table of all systems, as far as it fits a terminal."""
-    from parapet.evaluation.compare.leaderboard import read_board
-    from parapet.evaluation.compare.tables import terminal_lines
-    from parapet.pipelines.suite.steps import COMPARISON
-
-    place = config.output / COMPARISON / "leaderboard.json"
-    return terminal_lines(read_board(str(place))) if place.is_file() else []
+    return EXIT_FAILURE if failed else 0
 
 
 if __name__ == "__main__":

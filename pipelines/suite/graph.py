@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from parapet.pipelines.suite.references import entry_of, owner, references
+from parapet.pipelines.suite.published import SEED
 from parapet.pipelines.suite.release import release_files
-from parapet.pipelines.suite.steps import COMPARISON, RESULTS, Graph, LeftOut, ScoredSet, Step, without
-from parapet.pipelines.suite.suite_file import HEADS, NAME, SAMPLE, TASKS, Options, SuiteFile, Value, unknown_key
+from parapet.pipelines.suite.steps import (
+    COMPARISON,
+    RESULTS,
+    SAMPLE,
+    TASKS,
+    Graph,
+    LeftOut,
+    Options,
+    ScoredSet,
+    Step,
+    Value,
+    entry_of,
+    owner,
+    references,
+    without,
+)
+from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, SuiteFile, unknown_key
 from parapet.schemas.errors import InputError
 
 RELEASE_CONFIG = "release.toml"
-SOURCES = ("path", "responses", "pivots")  # of [variants]: one of them
+_SOURCES = ("path", "responses", "pivots")  # of [variants]: one of them
 _ABOUT = {
     "compose": "The crowd's answers, vetted, ranked and composed into variants of the schemas",
     "back_translate": "Variants of the schemas: translated into each pivot language and back",
@@ -54,13 +69,13 @@ def make_graph(
     """
     builder = _Builder(suite, sets_of, lacks, skipped)
     builder.variants()
-    for i, entry in enumerate(suite.sets):
-        builder.set(entry, f"sets[{i}]")
-    for i, entry in enumerate(suite.steps):
-        builder.step(entry, f"steps[{i}]")
-    for i, entry in enumerate(suite.systems):
-        builder.system(entry, f"systems[{i}]")
-    builder.drop_followers()
+    for level, add in (("sets", builder.set), ("steps", builder.step), ("systems", builder.system)):
+        for i, entry in enumerate(getattr(suite, level)):
+            add(dict(entry), f"{level}[{i}]")
+    # Leaves out the steps that need what is left out: a system is scored on the sets that are there, and a comparison
+    # is of the systems that are there.
+    while sum(map(builder.drop, list(builder.steps.values()))):
+        pass
     builder.comparison()
     builder.release()
     return builder.graph()
@@ -70,16 +85,15 @@ class _Builder:
     def __init__(
         self, suite: SuiteFile, sets_of: SetsOf, lacks: Callable[[Step], str], skipped: Callable[[str], bool]
     ) -> None:
-        self.suite, self.sets_of, self.lacks, self.skipped = suite, sets_of, lacks, skipped
+        self.suite, self.sets_of, self.lacks, self.skipped, self.error = suite, sets_of, lacks, skipped, suite.error
         self.steps: dict[str, Step] = {}
         self.sets: list[ScoredSet] = []
         self.set_names: set[str] = set()
         self.systems: dict[str, list[str]] = {}  # to the steps that score it
-        self.system_places: dict[str, str] = {}
         self.left_out: list[LeftOut] = []
         self.rewritten, self.variant_names = False, list[str]()
-        self.aliases = {**suite.inputs, "corpus": suite.corpus.sgd}
-        self.own = {_step_name(entry) for entry in suite.steps}
+        self.sgd = suite.corpus.sgd
+        self.aliases = {**suite.inputs, "corpus": self.sgd}
 
     # Tables of the file.
 
@@ -87,111 +101,95 @@ class _Builder:
         if self.suite.variants is None:
             return
         entry, place = dict(self.suite.variants), "variants"
-        needs = str(entry.pop("needs", ""))
-        source = self._exactly_one(entry, SOURCES, place)
-        rewriting = entry.pop("rewrite", {})
-        if not isinstance(rewriting, dict):
-            raise self.suite.error("expected a table: options of 'parapet rewrite'", f"{place}.rewrite")
+        (needs,) = self._texts(entry, place, "needs")
+        source = self._exactly_one(entry, _SOURCES, place)
+        rewriting = self._table(entry, "rewrite", place)
         root = "@compose" if source == "responses" else "@back_translate"
         if source == "path":
-            root, rewriting = str(self._expanded(entry.pop("path"))), {**entry, **rewriting}
-        self.aliases["variants"] = root
-        self.variant_names = self._variant_names(source, entry, root)
-        if source != "path" and not self._add(
-            root[1:], (root[1:],), {"schemas": self.suite.corpus.sgd, **entry}, place, needs
-        ):
-            return
-        options = {"sgd": self.suite.corpus.sgd, "variants": root, **rewriting}
-        self.rewritten = self._add("rewrite", ("rewrite",), options, place, needs)
-        if "statistics" not in self.own:
-            self._add("statistics", ("statistics",), {"sgd": self.suite.corpus.sgd, "variants": root}, place, needs)
-
-    def _variant_names(self, source: str, entry: Options, root: str) -> list[str]:
-        """The names of the variants, as far as they are known before they are made."""
-        if source == "responses":
-            return [f"v{i}" for i in range(1, 6)]
-        if source == "pivots":
+            root = str(self._expanded(entry.pop("path")))
+            rewriting = {**entry, **rewriting}
+            folder = self.suite.folder / root
+            names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+        elif source == "pivots":
             pivots = entry["pivots"]
-            return [str(one) for one in (pivots if isinstance(pivots, list) else str(pivots).split(","))]
-        folder = self.suite.folder / root
-        return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-
-    def set(self, entry: Mapping[str, Any], place: str) -> None:
-        options = dict(entry)
-        needs = str(options.pop("needs", ""))
-        source = self._exactly_one(options, ("perturbation", "path"), place)
-        given = options.pop(source)
-        if not isinstance(given, str):
-            raise self.suite.error(f"expected a text, found {given!r}", f"{place}.{source}")
-        name = str(options.pop("name", "")) or given.rstrip("/").rpartition("/")[2]
-        if source == "path":
-            if options:
-                raise self.suite.error(unknown_key(next(iter(options)), ("path", "name", "needs")), place)
-            given = str(self._expanded(given))
-            if not self._missing(name, {"path": given}, place, needs):
-                self._add_set(ScoredSet(name, given), place)
+            names = list(map(str, pivots if isinstance(pivots, list) else str(pivots).split(",")))
+        else:
+            names = [f"v{i}" for i in range(1, 6)]
+        self.aliases["variants"], self.variant_names = root, names
+        if source != "path" and not self._add(root[1:], root[1:], {"schemas": self.sgd, **entry}, place, needs):
             return
-        command, defaults = _COMMANDS.get(given, (("perturb", given), {}))
-        corpus: Options = {"sgd": self.suite.corpus.sgd, "split": list(self.suite.corpus.splits)}
-        step = f"sets/{name}"
-        if self._add(step, command, {**corpus, **defaults, **options}, place, needs, f"Perturbation: {given}"):
+        options: Options = {"sgd": self.sgd, "variants": root}
+        self.rewritten = self._add("rewrite", "rewrite", {**options, **rewriting}, place, needs)
+        if "statistics" not in map(_step_name, self.suite.steps):
+            self._add("statistics", "statistics", options, place, needs)
+
+    def set(self, entry: Options, place: str) -> None:
+        name, needs = self._texts(entry, place, "name", "needs")
+        source = self._exactly_one(entry, ("perturbation", "path"), place)
+        (chosen,) = self._texts(entry, place, source)
+        name = name or chosen.rstrip("/").rpartition("/")[2]
+        if source == "path":
+            if entry:
+                raise self.error(unknown_key(next(iter(entry)), ("path", "name", "needs")), place)
+            root = str(self._expanded(chosen))
+            if not self._is_missing(name, {"path": root}, place, needs):
+                self._add_set(ScoredSet(name, root), place)
+            return
+        command, defaults = _COMMANDS.get(chosen, (("perturb", chosen), {}))
+        corpus: Options = {"sgd": self.sgd, "split": list(self.suite.corpus.splits)}
+        step, about = f"sets/{name}", f"Perturbation: {chosen}"
+        if self._add(step, command, {**corpus, **defaults, **entry}, place, needs, about):
             try:
-                sets, in_folders = self.sets_of(given, options)
+                sets, in_folders = self.sets_of(chosen, entry)
             except InputError as error:
-                raise self.suite.error(str(error), f"{place} ({name})") from None
-            for one in sets:
-                root = f"@{step}/{one}" if in_folders else f"@{step}"
-                self._add_set(ScoredSet(_set_name(one, given, name), root), place)
+                raise self.error(str(error), f"{place} ({name})") from None
+            for folder in sets:
+                own_name = folder
+                if name != chosen:
+                    own_name = name + folder.removeprefix(chosen) if folder.startswith(chosen) else f"{name}-{folder}"
+                self._add_set(ScoredSet(own_name, f"@{step}/{folder}" if in_folders else f"@{step}"), place)
 
     def _add_set(self, scored: ScoredSet, place: str) -> None:
         if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):
-            raise self.suite.error(f"{scored.name!r} is the name of the original or of a variant", f"{place}.name")
+            raise self.error(f"{scored.name!r} is the name of the original or of a variant", f"{place}.name")
         if scored.name in self.set_names:
-            raise self.suite.error(
-                f"there is a set {scored.name!r} already: give this one another name", f"{place}.name"
-            )
+            reason = f"there is a set {scored.name!r} already: give this one another name"
+            raise self.error(reason, f"{place}.name")
         self.sets.append(scored)
         self.set_names.add(scored.name)
 
-    def step(self, entry: Mapping[str, Any], place: str) -> None:
-        options = dict(entry)
-        needs, pipeline = str(options.pop("needs", "")), options.pop("pipeline", "")
-        about = str(options.pop("about", ""))
-        if not isinstance(pipeline, str) or not pipeline.split():
-            raise self.suite.error(
-                "which pipeline? Give its command, such as 'few_shot' or 'train tiny_dst'", f"{place}.pipeline"
-            )
-        options.pop("name", "")
+    def step(self, entry: Options, place: str) -> None:
+        name = _step_name(entry)
+        _, needs, pipeline, about = self._texts(entry, place, "name", "needs", "pipeline", "about")
         command = tuple(word for word in pipeline.split() if word != "--task")
-        if command[0] in ("evaluate", "predict") and options.get("reference") == "@corpus":
-            options.setdefault("split", self.suite.corpus.scored)
-        self._add(_step_name(entry), command, options, place, needs, about)
+        if not command:
+            reason = "which pipeline? Give its command, such as 'few_shot' or 'train tiny_dst'"
+            raise self.error(reason, f"{place}.pipeline")
+        if command[0] in _REDUCED and entry.get("reference") == "@corpus":
+            entry.setdefault("split", self.suite.corpus.scored)
+        self._add(name, command, entry, place, needs, about)
 
-    def system(self, entry: Mapping[str, Any], place: str) -> None:
-        options = dict(entry)
-        needs = str(options.pop("needs", ""))
-        name = options.pop("name", "")
+    def system(self, entry: Options, place: str) -> None:
+        name, needs = self._texts(entry, place, "name", "needs")
         if not name:
-            raise self.suite.error("give the system a name", f"{place}.name")
-        if name in self.system_places:
-            raise self.suite.error(f"there is a system {name!r} already", f"{place}.name")
-        self.system_places[name] = place
-        tasks = {task: options.pop(task) for task in TASKS if isinstance(options.get(task), dict)}
-        if any(key in options for key in ("model", "predictions", "train")):
-            tasks = {"dst": options, **tasks}
-        elif options:
-            keys = ("model", "predictions", "train", "name", "needs", *TASKS)
-            raise self.suite.error(unknown_key(next(iter(options)), keys), place)
+            raise self.error("give the system a name", f"{place}.name")
+        if name in self.systems:
+            raise self.error(f"there is a system {name!r} already", f"{place}.name")
+        tasks: dict[str, Any] = {task: entry.pop(task) for task in TASKS if isinstance(entry.get(task), dict)}
+        sources = ("model", "predictions", "train")
+        if any(key in entry for key in sources):
+            tasks = {"dst": entry, **tasks}
+        elif entry:
+            raise self.error(unknown_key(next(iter(entry)), (*sources, "name", "needs", *TASKS)), place)
         if not tasks:
-            raise self.suite.error("give model, predictions or train, or a table of a task: response = {...}", place)
-        for task, given in tasks.items():
-            where = place if given is options else f"{place}.{task}"
-            step = f"scores/{name}/{task}"
-            scored = self._scored(name, task, dict(given), where, needs)
-            if scored is not None and self._add(
-                step, ("evaluate", task), scored, where, needs, f"{name}: {task} scores"
-            ):
-                self.systems.setdefault(name, []).append(step)
+            raise self.error("give model, predictions or train, or a table of a task: response = {...}", place)
+        self.systems[name] = []
+        for task, options in tasks.items():
+            where = place if options is entry else f"{place}.{task}"
+            step, about = f"scores/{name}/{task}", f"{name}: {task} scores"
+            scored = self._scored(name, task, dict(options), where, needs)
+            if scored is not None and self._add(step, ("evaluate", task), scored, where, needs, about):
+                self.systems[name].append(step)
 
     def _scored(self, name: str, task: str, options: Options, place: str, needs: str) -> Options | None:
         """The options of ``evaluate``; None where the system cannot be had."""
@@ -199,26 +197,35 @@ class _Builder:
         source = self._exactly_one(options, sources, place)
         corpus: Options = {}
         if task != "ranking":  # its files are named by the options: bAbI's are no corpus
-            corpus = {"reference": self.suite.corpus.sgd, "split": self.suite.corpus.scored, **self._sets()}
-        over = ("reference", "split", "variants", "sets")
-        corpus = {key: options.pop(key, value) for key, value in corpus.items()}
-        corpus |= {key: options.pop(key) for key in over if key in options}
+            corpus = {"reference": self.sgd, "split": self.suite.corpus.scored}
+            corpus |= {"variants": "@rewrite"} if self.rewritten else {}
+            corpus |= {"sets": {scored.name: scored.root for scored in self.sets}} if self.sets else {}
+        keys = (*corpus, *(key for key in ("reference", "split", "variants", "sets") if key not in corpus))
+        corpus |= {key: options.pop(key) for key in keys if key in options}
         if task == "dst":
             options.setdefault("system", name)
-        if source == "train":
-            train = options.pop("train")
-            if not isinstance(train, dict) or not isinstance(train.get("model"), str):
-                raise self.suite.error('expected a table such as { model = "t5dst" }', f"{place}.train")
-            predictions = self._trained(name, task, dict(train), corpus, f"{place}.train", needs)
-            if not predictions:
-                return None
-            options["predictions"] = predictions
-        elif source == "predictions":
+        if source == "predictions":
             corpus = self._predicted(f"scores/{name}/{task}", str(options["predictions"]), corpus, place)
+        if source == "train":
+            train = self._table(options, "train", place)
+            place = f"{place}.train"
+            if not isinstance(model := train.pop("model", None), str):
+                raise self.error('expected a table such as { model = "t5dst" }', place)
+            predict = self._table(train, "predict", place)
+            trained, predicted = f"models/{name}/{task}", f"predictions/{name}/{task}"
+            options_of_training: Options = {"train": [self.sgd], **train}
+            options_of_predict = {**corpus, "model": f"@{trained}", **predict}
+            if not (
+                self._add(trained, ("train", model), options_of_training, place, needs, f"{name}: trained")
+                and self._add(predicted, ("predict", model), options_of_predict, place, needs, f"{name}: predictions")
+            ):
+                return None
+            written = "responses" if task == "response" else "predictions"  # soloist has both, in a folder each
+            options["predictions"] = f"@{predicted}/{written}"
         return {**corpus, **options}
 
     def _predicted(self, step: str, predictions: str, corpus: Options, place: str) -> Options:
-        """The sets of a corpus for which a folder has predictions; the others are left out."""
+        """The options of the corpus, without the sets for which a folder has no predictions."""
         from parapet.evaluation.sets import prediction_files
 
         folder = self.suite.folder / str(self._expanded(predictions))
@@ -232,126 +239,122 @@ class _Builder:
                 return False
 
         corpus, lacking = dict(corpus), []
-        sets = corpus.get("sets")
-        if isinstance(sets, dict):
+        if isinstance(sets := corpus.get("sets"), dict):
             lacking = [name for name in sets if not is_there(name)]
             corpus["sets"] = {name: root for name, root in sets.items() if name not in lacking}
         if "variants" in corpus and self.variant_names:
-            found = [name for name in self.variant_names if is_there(name)]
-            lacking += [name for name in self.variant_names if name not in found]
-            if found:
-                corpus["variant"] = ",".join(found)
+            predicted = [name for name in self.variant_names if is_there(name)]
+            lacking += [name for name in self.variant_names if name not in predicted]
+            if predicted:
+                corpus["variant"] = ",".join(predicted)
             else:
                 del corpus["variants"]
         if lacking:
             needs = f"predictions of the dialogues in sets/ and rewrite/ as {predictions}/NAME/dialogues_001.json"
-            self.left_out.append(
-                LeftOut(f"{step}: {', '.join(lacking)}", place, f"{predictions} has none of them", needs)
-            )
+            reason = f"{predictions} has none of them"
+            self.left_out.append(LeftOut(f"{step}: {', '.join(lacking)}", place, reason, needs))
         return {key: value for key, value in corpus.items() if value != {}}
 
-    def _trained(self, name: str, task: str, train: Options, corpus: Options, place: str, needs: str) -> str:
-        """Adds the steps that train a system and predict with it; gives the place of its predictions."""
-        model, predict = str(train.pop("model")), train.pop("predict", {})
-        if not isinstance(predict, dict):
-            raise self.suite.error("expected a table: options of 'parapet predict'", f"{place}.predict")
-        folder, predicted = f"models/{name}/{task}", f"predictions/{name}/{task}"
-        options: Options = {"train": [self.suite.corpus.sgd], **train}
-        if not self._add(folder, ("train", model), options, place, needs, f"{name}: trained"):
-            return ""
-        options = {**corpus, "model": f"@{folder}", **predict}
-        written = "responses" if task == "response" else "predictions"  # soloist has both, in a folder each
-        return (
-            f"@{predicted}/{written}"
-            if self._add(predicted, ("predict", model), options, place, needs, f"{name}: predictions")
-            else ""
-        )
-
-    def _sets(self) -> Options:
-        """The variants and sets on which systems are scored."""
-        options: Options = {"variants": "@rewrite"} if self.rewritten else {}
-        return {**options, "sets": {one.name: one.root for one in self.sets}} if self.sets else options
-
-    def drop_followers(self) -> None:
-        """Leaves out the steps that need what is left out, and their sets.
-
-        A system is scored on the sets that are there, and a comparison is of the systems that are there.
-        """
-        while sum(map(self._dropped, list(self.steps.values()))):
-            pass
-
-    def _dropped(self, step: Step) -> bool:
-        lost = self._lost(step)
+    def drop(self, step: Step) -> bool:
+        """Leaves out a step that needs what is left out, or what it can do without. Gives whether something changed."""
+        lost = {name: entry for name in references(step.options) if (entry := self._left_out_of(name))}
         if not lost:
             return False
         reduced = without(step, lost)
         systems = reduced.options.get("systems") if reduced else None
-        names = {str(one).partition("=")[0] for one in systems} if isinstance(systems, list | dict) else set()
+        names = {str(system).partition("=")[0] for system in systems} if isinstance(systems, list | dict) else set()
         compares = len(names) > 1 and {step.options.get("baseline")} <= {None, *names}
         if reduced and (compares or step.pipeline in _REDUCED):
             self.steps[step.name] = reduced
             return True
         first = next(iter(lost.values()))
-        self.left_out.append(
-            LeftOut(step.name, step.place, f"{entry_of(first.name)} is left out", first.needs or step.needs)
-        )
+        reason = f"{entry_of(first.name)} is left out"
+        self.left_out.append(LeftOut(step.name, step.place, reason, first.needs or step.needs))
         del self.steps[step.name]
         self.rewritten = self.rewritten and step.name != "rewrite"
-        self.sets = [one for one in self.sets if not any(map(self._left_out_of, references(one.root)))]
-        kept = {name: [one for one in steps if one != step.name] for name, steps in self.systems.items()}
-        self.systems = {name: steps for name, steps in kept.items() if steps}
+        self.sets = [scored for scored in self.sets if not any(map(self._left_out_of, references(scored.root)))]
+        self.systems = {name: [score for score in steps if score != step.name] for name, steps in self.systems.items()}
         return True
 
-    def _lost(self, step: Step) -> dict[str, LeftOut]:
-        """What a step names that was left out, by the reference."""
-        return {one: out for one in references(step.options) if (out := self._left_out_of(one))}
-
     def comparison(self) -> None:
+        self.systems = {name: steps for name, steps in self.systems.items() if steps}
         scores: list[Value] = [f"{name}=@{step}" for name, steps in self.systems.items() for step in steps]
         if scores:
             # Dashes where a system was not scored on a set that another was.
-            options: Options = {"all": True, **self.suite.compare, "systems": scores}
-            self._add(COMPARISON, ("compare",), options, "compare")
+            self._add(COMPARISON, "compare", {"all": True, **self.suite.compare, "systems": scores}, "compare")
 
     def release(self) -> None:
         if self.suite.release is None:
             return
-        sets = [*([("variants", "@rewrite")] if self.rewritten else []), *((one.name, one.root) for one in self.sets)]
+        sets = [("variants", "@rewrite")] if self.rewritten else []
+        sets += [(scored.name, scored.root) for scored in self.sets]
         files = release_files(self.suite, sets, self.steps)
-        named = [*references(self.suite.release), *(one[1:] for _, one in sets if one.startswith("@"))]
-        named += [name for name in ("compose", "statistics") if name in self.steps]
-        for name in named:
-            if owner(name, self.steps) is None and name.partition("/")[0] not in HEADS:
-                raise self.suite.error(_no_step(name, self.steps), "release")
-        after = tuple(dict.fromkeys(one for name in named if (one := owner(name, self.steps)) is not None))
+        names = [*references(self.suite.release), *(root[1:] for _, root in sets if root.startswith("@"))]
+        names += [name for name in ("compose", "statistics") if name in self.steps]
+        steps = [self._step_of(name, "release") for name in names if name.partition("/")[0] not in HEADS]
+        after = tuple(dict.fromkeys(steps))
         options: Options = {"config": f"@{RELEASE_CONFIG}"}
-        reads = (self.suite.corpus.sgd, [root for _, root in sets], self.suite.release, [f"@{name}" for name in after])
+        reads = (self.sgd, [root for _, root in sets], self.suite.release, [f"@{name}" for name in after])
         self._add("release", ("release", "build"), options, "release", after=after, files=files, reads=reads)
 
     # What all of them share.
+
+    def _texts(self, options: Options, place: str, *keys: str) -> list[str]:
+        """Takes texts out of an entry, empty ones where they are not given. Raises InputError for another value."""
+        texts = []
+        for key in keys:
+            value = options.pop(key, "")
+            if not isinstance(value, str):
+                raise self.error(f"expected a text, found {value!r}", f"{place}.{key}")
+            if key == "name" and value and not NAME.fullmatch(value):
+                raise self.error(f"{value!r} {NO_NAME}", f"{place}.name")
+            texts.append(value)
+        return texts
+
+    def _table(self, options: Options, key: str, place: str) -> Options:
+        """Takes a table of options out of an entry."""
+        table = options.pop(key, {})
+        if not isinstance(table, dict):
+            example = 'such as { model = "t5dst" }' if key == "train" else f"with options of 'parapet {key}'"
+            raise self.error(f"expected a table {example}", f"{place}.{key}")
+        return dict(table)
 
     def _exactly_one(self, options: Options, keys: Sequence[str], place: str) -> str:
         """The one of some keys that is given; the others are removed where they are empty."""
         there = [key for key in keys if key in options]
         given = [key for key in there if not self._is_empty(options[key])] or there[:1]
         if len(given) != 1:
-            found = f"found {' and '.join(given)}" if given else "found none of them"
-            raise self.suite.error(f"give exactly one of {', '.join(keys)}: {found}", place)
+            names = f"found {' and '.join(given)}" if given else "found none of them"
+            raise self.error(f"give exactly one of {', '.join(keys)}: {names}", place)
         for key in there:
             if key not in given:
                 del options[key]
         return given[0]
 
+    def _is_empty(self, value: Value) -> bool:
+        """Whether a value is still to be given: the empty text, an empty input, or a table with one of these."""
+        if isinstance(value, dict):
+            return any(map(self._is_empty, value.values()))
+        return value == "" or (isinstance(value, str) and self.suite.inputs.get(value[1:]) == "" and value[0] == "@")
+
     def _expanded(self, value: Value) -> Value:
         """A value with what ``@corpus``, ``@variants`` and ``@INPUT`` stand for, and files for a path with ``*``."""
         if isinstance(value, dict):
-            return self._expanded_table(value)
+            # Without the paths with * for which there is no file; empty where there is none.
+            items = {key: self._expanded(item) for key, item in value.items()}
+            table = {
+                key: item[0] if isinstance(item, list) and isinstance(value[key], str) and len(item) == 1 else item
+                for key, item in items.items()
+                if item != "" or "*" not in str(value[key])
+            }
+            return table if table or not value else ""
         if isinstance(value, list):
-            items: list[Value] = []
-            for item in value:
-                expanded = self._expanded(item)
-                items += expanded if isinstance(expanded, list) and not isinstance(item, list) else [expanded]
-            return items
+            parts = [(item, self._expanded(item)) for item in value]
+            return [
+                part
+                for item, expanded in parts
+                for part in (expanded if isinstance(expanded, list) and not isinstance(item, list) else [expanded])
+            ]
         if not isinstance(value, str):
             return value
         before, at, reference = value.rpartition("@")
@@ -364,162 +367,117 @@ class _Builder:
         path = f"{place.rstrip('/')}{slash}{rest}"
         if "*" not in rest:
             return f"{before}{path}"
-        found = sorted(glob.glob(str(self.suite.folder / path)))
-        return [f"{before}{file}" for file in found] if found else ""
-
-    def _expanded_table(self, table: Mapping[str, Value]) -> Value:
-        """The same for a table, without the paths with ``*`` for which there is no file; empty where there is none."""
-        expanded = {key: self._expanded(item) for key, item in table.items()}
-        found = {key: item for key, item in expanded.items() if item != "" or "*" not in str(table[key])}
-        given = {key: _single(item) if isinstance(table[key], str) else item for key, item in found.items()}
-        return given if given or not table else ""
-
-    def _missing(self, name: str, options: Mapping[str, Any], place: str, needs: str) -> bool:
-        """Whether something must be given: an option is the empty text. Raises InputError without ``needs``."""
-        empty = next((key for key, value in options.items() if value in ("", [], [""])), None)
-        lost = next(filter(None, map(self._left_out_of, references(options))), None)
-        if empty is None and lost is None:
-            return False
-        if empty is not None and not needs:
-            raise self.suite.error("is empty: give it here or with --set", f"{place}.{empty}")
-        if empty is None and lost is not None:
-            self.left_out.append(LeftOut(name, place, f"{entry_of(lost.name)} is left out", lost.needs or needs))
-        else:
-            self.left_out.append(LeftOut(name, place, f"{empty} is not given", needs))
-        return True
-
-    def _left_out_of(self, reference: str) -> LeftOut | None:
-        """What was left out and would write what a reference names."""
-        if self._owner(reference) is not None:
-            return None
-        return next((one for one in self.left_out if entry_of(one.name) == entry_of(reference)), None)
+        files = sorted(glob.glob(str(self.suite.folder / path)))
+        return [f"{before}{file}" for file in files] if files else ""
 
     def _add(
         self,
         name: str,
-        command: tuple[str, ...],
-        options: Options,
+        command: str | tuple[str, ...],
+        options: Mapping[str, Value],
         place: str,
         needs: str = "",
         about: str = "",
-        after: tuple[str, ...] = (),
-        files: dict[str, str] | None = None,
-        reads: tuple[Value, ...] = (),
+        **others: Any,
     ) -> bool:
-        """Adds a step, unless it cannot be had: then it says so and gives False."""
-        for part in name.split("/"):
-            if not NAME.fullmatch(part):
-                raise self.suite.error(
-                    f"{part!r} cannot be a name: letters, digits, '_', '-', '+' and '.'", f"{place}.name"
-                )
+        """Adds a step, unless it cannot be had: then it says so and gives False. ``others`` are fields of the step."""
+        if part := next((part for part in name.split("/") if not NAME.fullmatch(part)), None):
+            raise self.error(f"{part!r} {NO_NAME}", f"{place}.name")
         if name.partition("/")[0] in RESULTS:
-            raise self.suite.error(f"{name!r} is a file of the suite itself: give it another name", f"{place}.name")
-        options = {key: self._expanded(value) for key, value in options.items()}
+            raise self.error(f"{name!r} is a file of the suite itself: give it another name", f"{place}.name")
         if name in self.steps:
-            raise self.suite.error(f"there is a step {name!r} already: give this one another name", f"{place}.name")
+            raise self.error(f"there is a step {name!r} already: give this one another name", f"{place}.name")
         step = Step(
             name=name,
-            command=command,
-            options=options,
+            command=(command,) if isinstance(command, str) else command,
+            options={key: self._expanded(value) for key, value in options.items()},
             place=place,
             about=about or _ABOUT.get(name, ""),
             needs=needs,
-            after=after,
-            files=files or {},
-            reads=reads,
+            **others,
         )
-        if step.pipeline in _REDUCED and (lost := self._lost(step)):
-            step = without(step, lost) or step
-        if skipped := self.skipped(name):
+        if self.skipped(name):
             self.left_out.append(LeftOut(name, place, "--skip names it", ""))
-        if skipped or self._missing(name, step.options, place, needs):
-            return False
-        if lacking := self.lacks(step):
-            if not needs:
-                raise self.suite.error(lacking, f"{place} ({name})")
+        elif not self._is_missing(name, step.options, place, needs):
+            lacking = self.lacks(step)
+            if lacking and not needs:
+                raise self.error(lacking, f"{place} ({name})")
+            if not lacking:
+                self.steps[name] = step
+                return True
             self.left_out.append(LeftOut(name, place, lacking, needs))
+        return False
+
+    def _is_missing(self, name: str, options: Options, place: str, needs: str) -> bool:
+        """Whether an option is the empty text: it must still be given. Raises InputError without ``needs``."""
+        empty = next((key for key, value in options.items() if value in ("", [], [""])), None)
+        if empty is None:
             return False
-        self.steps[name] = step
+        if not needs:
+            raise self.error("is empty: give it here or with --set", f"{place}.{empty}")
+        self.left_out.append(LeftOut(name, place, f"{empty} is not given", needs))
         return True
 
-    def _owner(self, reference: str) -> str | None:
-        """The step that writes what a reference names."""
-        return owner(reference, self.steps)
+    def _left_out_of(self, reference: str) -> LeftOut | None:
+        """What was left out and would write what a reference names."""
+        if owner(reference, self.steps) is not None:
+            return None
+        return next((entry for entry in self.left_out if entry_of(entry.name) == entry_of(reference)), None)
+
+    def _step_of(self, reference: str, place: str) -> str:
+        """The step that writes what a reference names. Raises InputError where there is none."""
+        step = owner(reference, self.steps)
+        if step is None:
+            unknown = unknown_key(reference.split("/")[0], list(self.steps), "step")
+            raise self.error(f"@{reference}: {unknown}", place)
+        return step
 
     def graph(self) -> Graph:
         if not self.steps:
             self._refuse_nothing()
         needs: dict[str, frozenset[str]] = {}
         for step in self.steps.values():
-            named = [self._step_of(one, step) for one in references(step.options) if one not in step.files]
-            needs[step.name] = frozenset(filter(None, [*step.after, *named]))
-        for one in self.sets:
-            for reference in references(one.root):
-                if self._owner(reference) is None and reference != SAMPLE[1:]:
-                    raise self.suite.error(_no_step(reference, self.steps), f"sets ({one.name})")
+            names = [name for name in references(step.options) if name not in step.files and not _is_sample(name)]
+            needs[step.name] = frozenset(
+                [*step.after, *(self._step_of(name, f"{step.place} ({step.name})") for name in names)]
+            )
+        for scored in self.sets:
+            for name in references(scored.root):
+                if not _is_sample(name):
+                    self._step_of(name, f"sets ({scored.name})")
         try:
-            order = list(TopologicalSorter({name: sorted(of) for name, of in needs.items()}).static_order())
+            order = list(TopologicalSorter({name: sorted(names) for name, names in needs.items()}).static_order())
         except CycleError as error:
             circle = " -> ".join(reversed(error.args[1]))
-            raise self.suite.error(
-                f"steps need each other in a circle: {circle}", self.steps[error.args[1][0]].place
-            ) from None
-        for i, table in enumerate(self.suite.tables):
-            self._check_pointers(table, f"tables[{i}]")
-        return Graph(
-            steps={name: self.steps[name] for name in order},
-            needs=needs,
-            sets=self.sets,
-            systems=list(self.systems),
-            left_out=self.left_out,
-        )
+            place = self.steps[error.args[1][0]].place
+            raise self.error(f"steps need each other in a circle: {circle}", place) from None
+        self._check_tables()
+        steps = {name: self.steps[name] for name in order}
+        return Graph(steps=steps, needs=needs, sets=self.sets, systems=list(self.systems), left_out=self.left_out)
 
     def _refuse_nothing(self) -> None:
         """Raises InputError where everything is left out."""
         for name, path in self.suite.inputs.items():
             if not path:
-                raise self.suite.error(f"is empty: give it here, or --set inputs.{name}=PATH", f"inputs.{name}")
-        for one in self.left_out:
-            raise self.suite.error(f"everything is left out: {one.reason}. {one.needs}".rstrip(" ."), one.place)
+                raise self.error(f"is empty: give it here, or --set inputs.{name}=PATH", f"inputs.{name}")
+        for entry in self.left_out:
+            raise self.error(f"everything is left out: {entry.reason}. {entry.needs}".rstrip(" ."), entry.place)
 
-    def _is_empty(self, value: Value) -> bool:
-        """Whether a value is still to be given: the empty text, an empty input, or a table with one of these."""
-        if isinstance(value, dict):
-            return any(map(self._is_empty, value.values()))
-        return value == "" or (isinstance(value, str) and self.suite.inputs.get(value[1:]) == "" and value[0] == "@")
-
-    def _step_of(self, reference: str, step: Step) -> str:
-        if reference.split("/")[0] == SAMPLE[1:]:
-            return ""
-        found = self._owner(reference)
-        if found is None:
-            raise self.suite.error(_no_step(reference, self.steps), f"{step.place} ({step.name})")
-        return found
-
-    def _check_pointers(self, table: Any, place: str) -> None:
-        for i, row in enumerate(table.rows):
-            for key, pointer in row.named(table.columns, self.suite.seeds):
-                reference = pointer[1:].partition("#")[0]
-                gone = row.needs or self._left_out_of(reference)
-                if self._owner(reference) is None and not gone:
-                    raise self.suite.error(_no_step(reference, self.steps), f"{place}.rows[{i}].{key}")
+    def _check_tables(self) -> None:
+        """Raises InputError for a number of a step that there is not."""
+        for i, table in enumerate(self.suite.tables):
+            for j, row in enumerate(table.rows):
+                for key in ("ours", "relative_to"):
+                    for pointer in filter(None, getattr(row, key)):
+                        for seed in self.suite.seeds if SEED in pointer else self.suite.seeds[:1]:
+                            name = pointer.replace(SEED, seed)[1:].partition("#")[0]
+                            if not row.needs and not self._left_out_of(name):
+                                self._step_of(name, f"tables[{i}].rows[{j}].{key}")
 
 
-def _single(value: Value) -> Value:
-    """A value; of a list with one item, as of a path with ``*`` that one file has, that item."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
-
-
-def _set_name(one: str, perturbation: str, name: str) -> str:
-    """What a set of a perturbation is called where the perturbation's entry has a name of its own."""
-    if name == perturbation:
-        return one
-    return f"{name}{one.removeprefix(perturbation)}" if one.startswith(perturbation) else f"{name}-{one}"
+def _is_sample(reference: str) -> bool:
+    return reference.split("/")[0] == SAMPLE[1:]
 
 
 def _step_name(entry: Mapping[str, Any]) -> str:
     return str(entry.get("name") or str(entry.get("pipeline", "")).partition(" ")[0])
-
-
-def _no_step(reference: str, steps: Iterable[str]) -> str:
-    return f"@{reference}: " + unknown_key(reference.split("/")[0], list(steps), "step")

@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
-from parapet.pipelines.suite.references import resolved
-from parapet.pipelines.suite.steps import Step
-from parapet.pipelines.suite.suite_file import Options, Value, unknown_key
+from parapet.pipelines.suite.steps import Options, Step, Value, resolved
+from parapet.pipelines.suite.suite_file import unknown_key
 from parapet.schemas.distribution import DISTRIBUTION, install_line
 from parapet.schemas.errors import InputError
+from parapet.transforms import plugins
 
 # What a model of 'parapet train' is computed with; the others need nothing.
 _OF_MODELS = {
@@ -22,7 +22,7 @@ _OF_MODELS = {
     **dict.fromkeys(("t5dst", "sgp_dst", "ft_t5", "pt_t5", "soloist"), "local"),
 }
 _NOT_IN_SUITES = ("suite", "mturk", "doctor", "completion")
-_OF_ENGINES = {"google": "google", "local": "local", "azure": "azure", "moonshine": "moonshine"}
+ENGINES = ("engine", "speaker", "listener")  # the options that name one
 
 
 def parser_of(step: Step) -> StrictParser:
@@ -32,7 +32,7 @@ def parser_of(step: Step) -> StrictParser:
     if pipeline not in known:
         raise InputError(unknown_key(pipeline, known, "pipeline"))
     if pipeline == "perturb":
-        return _perturb_parser(" ".join(action))
+        return _parser_of_class(_perturbation(" ".join(action)))
     actions = dispatch.actions_of(pipeline)
     what = {"evaluate": "task", "train": "model", "predict": "model"}.get(pipeline, "action")
     if not actions and action:
@@ -56,36 +56,34 @@ def _parser_of_class(perturbation: Any) -> StrictParser:
     return parser(perturbation)
 
 
-def _perturb_parser(name: str) -> StrictParser:
+def _perturbation(name: str) -> Any:
+    """The class of a perturbation. Raises InputError where there is none of that name."""
     from parapet.transforms.perturbations import Registry
 
     registry = Registry()
     if name not in registry:
         raise InputError(unknown_key(name, registry, "perturbation"))
-    return _parser_of_class(registry[name])  # type: ignore[arg-type]  # mypy takes instances for the class
+    return registry[name]
 
 
 def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
     """The sets that a perturbation with these options makes, and whether each has a folder. Raises InputError."""
     from parapet.pipelines.perturb import options_of, type_of
-    from parapet.transforms.perturbations import Registry, perturbation_of
+    from parapet.transforms.perturbations import perturbation_of
 
-    registry = Registry()
-    if name not in registry:
-        raise InputError(unknown_key(name, registry, "perturbation"))
+    chosen = _perturbation(name)
     if name == "paraphrase":  # is made with its memory or translations, which may not be there yet
         sets, in_folders = sets_of("verbose", {key: options[key] for key in ("env",) if key in options})
         return [name + one.removeprefix("verbose") for one in sets], in_folders
-    chosen = registry[name]
-    given = {}
+    values = {}
     for option in options_of(chosen):
-        if option.name in options and options[option.name] is not False:
-            value = options[option.name]
+        value = options.get(option.name, False)
+        if value is not False:
             try:
-                given[option.name] = value if value is True else type_of(option)(_joined(value))
+                values[option.name] = value if value is True else type_of(option)(_joined(value))
             except ValueError:
                 raise InputError(f"{option.name}: {value!r} is no number") from None
-    perturbation = perturbation_of(chosen, {"seed": str(options.get("seed", "0")), **given}, as_flags=True)
+    perturbation = perturbation_of(chosen, {"seed": str(options.get("seed", "0")), **values}, as_flags=True)
     return perturbation.sets, perturbation.in_folders
 
 
@@ -100,18 +98,13 @@ def command_line(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> 
     Raises:
       InputError: an option that the command does not have, or a value that it does not take. ``where`` is the option.
     """
-    argv = _argv(step, parser_of(step), output, runner_flags)
-    words = ["--task", *step.command[1:]] if step.pipeline == "evaluate" else step.command[1:]
-    return [step.pipeline, *words, *argv]
+    argv, _ = parsed(step, output, runner_flags)
+    return [step.pipeline, *(["--task"] if step.pipeline == "evaluate" else []), *step.command[1:], *argv]
 
 
-def parsed(step: Step, output: Path) -> argparse.Namespace:
-    """The flags of a step as its command parses them, with its defaults. Raises InputError, as ``command_line``."""
+def parsed(step: Step, output: Path, runner_flags: Sequence[str] = ()) -> tuple[list[str], argparse.Namespace]:
+    """The flags of a step, and what its command reads in them. Arguments and errors are those of ``command_line``."""
     parser = parser_of(step)
-    return parser.parse(_argv(step, parser, output, ()))[0]
-
-
-def _argv(step: Step, parser: StrictParser, output: Path, runner_flags: Sequence[str]) -> list[str]:
     actions = {action.dest: action for action in parser._actions if action.option_strings and action.dest != "help"}
     flags: list[str] = []
     for key, value in step.options.items():
@@ -121,8 +114,12 @@ def _argv(step: Step, parser: StrictParser, output: Path, runner_flags: Sequence
             raise InputError(unknown_key(key, known, "option", f"'parapet {' '.join(step.command)}'"), "", key)
         flags += _flag(actions[key], resolved(value, output), key)
     argv = [*flags, "--output", str(output / step.name), *(runner_flags if isinstance(parser, Parser) else ())]
-    _check(parser, argv)
-    return argv
+
+    def refuse(message: str) -> Never:
+        raise InputError(message.removeprefix("argument "))
+
+    parser.error = refuse  # type: ignore[method-assign]  # instead of ending the program
+    return argv, parser.parse(argv)[0]
 
 
 def _flag(action: argparse.Action, value: Value, key: str) -> Iterator[str] | list[str]:
@@ -149,23 +146,6 @@ def _joined(value: Value) -> str:
     return ",".join(map(str, _items(value)))
 
 
-class _Refused(Exception):
-    """What a parser says instead of ending the program."""
-
-
-def _check(parser: StrictParser, argv: Sequence[str]) -> None:
-    """Parses flags. Raises InputError with the parser's reason."""
-
-    def refuse(message: str) -> None:
-        raise _Refused(message)
-
-    parser.error = refuse  # type: ignore[assignment, method-assign]
-    try:
-        parser.parse(argv)
-    except _Refused as refused:
-        raise InputError(str(refused).removeprefix("argument ")) from None
-
-
 def lacks(step: Step) -> str:
     """The extra that a step needs and that is not installed, with the line that installs it; empty where none is."""
     missing = [extra for extra in sorted(set(_extras(step))) if not _is_installed(extra)]
@@ -176,25 +156,23 @@ def lacks(step: Step) -> str:
 
 def _extras(step: Step) -> Iterator[str]:
     if step.pipeline in ("train", "predict"):
-        extra = _OF_MODELS.get(" ".join(step.command[1:]))
-        if extra:
-            yield extra
-    if step.pipeline == "perturb":
-        from parapet.transforms import plugins
-
-        for plugin in plugins.installed(plugins.PERTURBATIONS):
-            if (plugin.name,) == step.command[1:] and plugin.built_in:
-                yield from plugin.extras
+        yield from filter(None, [_OF_MODELS.get(" ".join(step.command[1:]))])
     if step.pipeline == "speech_errors":
         yield "speech"
-    for flag in ("engine", "speaker", "listener"):
-        engine = _OF_ENGINES.get(str(step.options.get(flag)))
-        if engine:
-            yield engine
+    engines = {str(step.options.get(flag)) for flag in ENGINES}
+    chosen = {
+        plugins.PERTURBATIONS: set(step.command[1:]) if step.pipeline == "perturb" else set(),
+        plugins.TRANSLATION_ENGINES: engines,
+        plugins.SPEECH_ENGINES: engines,
+    }
+    for group, names in chosen.items():
+        for plugin in plugins.installed(group) if names - {"None"} else ():
+            if plugin.built_in and plugin.name in names:
+                yield from plugin.extras
 
 
 @cache
 def _is_installed(extra: str) -> bool:
-    from parapet.pipelines.doctor.requirements import installed, requirements_of
+    from parapet.pipelines.doctor.packages import installed, requirements_of
 
     return all(installed(requirement.name) is not None for requirement in requirements_of(DISTRIBUTION, extra))

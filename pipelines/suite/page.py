@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from parapet.evaluation.compare import page as scores
@@ -14,13 +13,13 @@ from parapet.evaluation.compare.leaderboard import Board, read_board
 from parapet.evaluation.compare.results import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.sets import ORIGINAL
-from parapet.pipelines.suite.references import entry_of, place_of
+from parapet.pipelines.suite.published import beside_ours
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
 from parapet.pipelines.suite.state import State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step
-from parapet.pipelines.suite.suite_file import SEED, Row, SuiteFile, Table, of_seeds
+from parapet.pipelines.suite.suite_file import SuiteFile
 from parapet.transforms import report
-from parapet.transforms.text import counted, number
+from parapet.transforms.text import counted
 
 _PAGES = {"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"}
 _TABLES = {
@@ -61,6 +60,7 @@ def suite_report(
     output = state.output
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
     first = scores.main_tables(board) if board is not None else []
+    published = [beside_ours(table, suite.seeds, graph, output) for table in suite.tables]
     return report.Report(
         command="suite",
         title=suite.title,
@@ -71,7 +71,7 @@ def suite_report(
             *first,
             *_failures(graph, there, output),
             *(scores.sections(board)[len(first) :] if board is not None else []),
-            *(shown for table in suite.tables if (shown := _published(table, suite.seeds, graph, output)).rows),
+            *(table for table in published if table.rows),
             *_missing(graph, lost),
             _made(there, state),
             _provenance(there, header),
@@ -126,101 +126,6 @@ def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator
                 in_card=False,
                 folded=f"{counted(len(rows), 'more set')}: mixes of these sets with the original" if folded else "",
             )
-
-
-class _Ours(NamedTuple):
-    """A number of ours: over several seeds their mean, with the standard deviation (n - 1)."""
-
-    value: float
-    deviation: float | None = None
-
-
-def _published(table: Table, seeds: Sequence[str], graph: Graph, output: Path) -> report.Table:
-    """A published table beside ours: our number, in small print the paper's and the difference."""
-    known = {entry_of(one.name): one.needs for one in graph.left_out}
-    compared = any(filter(None, (pointer for row in table.rows for pointer in row.pointers(table.columns))))
-    rows, lacking = [], []
-    for row in table.rows:
-        digits = table.digits if row.digits is None else row.digits
-        ours, papers = _ours(row, table, seeds, output), _papers(row, table)
-        missing = [pointer for value, pointer in zip(ours, row.pointers(table.columns), strict=True) if value is None]
-        if missing and row.needs:
-            lacking.append(row.needs)
-        for pointer in missing:
-            first = of_seeds(pointer, seeds)[0]
-            lacking.append(known.get(entry_of(first[1:].partition("#")[0]), ""))
-        if any(value is not None for value in (*ours, *papers)):
-            pairs = zip(ours, papers, strict=True)
-            rows.append([row.name, *(_beside(*pair, digits, compared) for pair in pairs)])
-    note = f"Ours; in small print the published number ({table.source}) and the difference."
-    if not any(row.published for row in table.rows):
-        note = f"Ours ({table.source})."
-    elif not compared:
-        note = f"The published numbers ({table.source})."
-    seeded = any(SEED in pointer for row in table.rows for pointer in row.pointers(table.columns))
-    over = f"±: the standard deviation over {len(seeds)} seeds; the number is their mean."
-    needs = "; ".join(filter(None, dict.fromkeys(lacking)))
-    lines = [
-        note,
-        over if seeded and len(seeds) > 1 else "",
-        table.note,
-        f"What is missing needs {needs}." if needs else "",
-    ]
-    text = " ".join(filter(None, lines))
-    return report.Table(title=table.title, columns=["", *table.columns], rows=rows, note=text, numbers_in="run.json")
-
-
-def _papers(row: Row, table: Table) -> Sequence[float | None]:
-    values = row.published or [float("nan")] * len(table.columns)
-    return [None if value != value else value for value in values]
-
-
-def _ours(row: Row, table: Table, seeds: Sequence[str], output: Path) -> list[_Ours | None]:
-    pointers = row.pointers(table.columns)
-    bases = row.bases(table.columns) if row.relative_to else [""] * len(pointers)
-    scales = row.scale if isinstance(row.scale, tuple) else (row.scale or 1.0,) * len(pointers)
-    return [_over_seeds(*places, seeds, output) for places in zip(pointers, bases, scales, strict=True)]
-
-
-def _over_seeds(pointer: str, base: str, scale: float, seeds: Sequence[str], output: Path) -> _Ours | None:
-    """The mean over the seeds; None where a number of one of them is not there."""
-    values = []
-    for seed in seeds if SEED in f"{pointer}{base}" else seeds[:1]:
-        value = _pointed(pointer.replace(SEED, seed), output)
-        if base and value is not None:
-            other = _pointed(base.replace(SEED, seed), output)
-            value = value / other - 1 if other else None
-        if value is None:
-            return None
-        values.append(value * scale)
-    return _Ours(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
-
-
-def _pointed(pointer: str, output: Path) -> float | None:
-    """The number that ``@STEP/FILE.json#/KEY/KEY`` points to; None where there is none."""
-    place, _, path = pointer.removeprefix("@").partition("#/")
-    try:
-        value = json.loads(Path(place_of(place, output)).read_bytes())
-        for key in path.split("/"):
-            key = key.replace("~1", "/").replace("~0", "~")
-            value = value[int(key)] if isinstance(value, list) else value[key]
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _beside(ours: _Ours | None, paper: float | None, digits: int, compared: bool = True) -> str:
-    """A cell: our number, in small print the paper's and the difference; where none is compared, the paper's alone."""
-    if not compared:
-        return "–" if paper is None else number(paper, digits)
-    shown = "–" if ours is None else number(ours.value, digits)
-    if ours is not None and ours.deviation is not None:
-        shown += f" ± {number(ours.deviation, digits)}"
-    if paper is None:
-        return shown
-    # Adding 0 makes a difference of nothing positive.
-    difference = "" if ours is None else f", {round(ours.value - paper, digits) + 0.0:+.{digits}f}".replace("-", "−")
-    return f"{shown}\npaper {number(paper, digits)}{difference}"
 
 
 def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> Iterator[report.Section]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from parapet.pipelines.suite.references import place_of
-from parapet.pipelines.suite.suite_file import SAMPLE
+import msgspec
+
+from parapet.pipelines.suite.steps import SAMPLE, place_of
+from parapet.pipelines.suite.suite_file import SuiteFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.release_config import NO_LICENCE, parse_config
 from parapet.transforms.release.documents.licences import problems
-
-if TYPE_CHECKING:
-    from parapet.pipelines.suite.suite_file import SuiteFile
+from parapet.transforms.toml import toml_of
 
 LICENCE_FILE = "release_licence.txt"
 # Of a release whose licence nobody gave: nobody shall take its absence for a permission.
@@ -54,21 +52,21 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
             corpora.append({"path": root, "kind": "variants"})
         else:
             corpora.append({"path": root, "name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"})
-    made = {"corpora": corpora}
+    own = {"corpora": corpora}
     if "compose" in steps:
-        made["audits"] = [{"path": "@compose"}]
+        own["audits"] = [{"path": "@compose"}]
     if "statistics" in steps:
-        made["statistics"] = [{"path": "@statistics", "name": "table_1"}]
+        own["statistics"] = [{"path": "@statistics", "name": "table_1"}]
     if own_text := given.get("licence_file") if LICENCE_FILE not in files else None:
         given["licence_file"] = _from_release(suite, str(own_text), "licence_file")
     for key in ("corpora", "audits", "statistics", "tables"):
-        entries = [*made.get(key, []), *given.get(key, [])]
+        entries = [*own.get(key, []), *given.get(key, [])]
         if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in entries):
             raise suite.error("expected tables with a path", f"release.{key}")
         if entries:
             places = [_from_release(suite, entry["path"], f"{key}[{i}].path") for i, entry in enumerate(entries)]
             given[key] = [{**entry, "path": place} for entry, place in zip(entries, places, strict=True)]
-    text = "\n".join(_toml(given)) + "\n"
+    text = toml_of(msgspec.to_builtins(given))
     try:
         config = parse_config(text, suite.path)
     except InputError as error:
@@ -88,35 +86,3 @@ def _from_release(suite: SuiteFile, path: str, where: str) -> str:
     if not place.exists():
         raise suite.error(f"{path}: there is no such file or folder", f"release.{where}")
     return str(place)
-
-
-def _toml(table: dict[str, object]) -> list[str]:
-    """A table as TOML; lists of tables last."""
-    lists = {key: value for key, value in table.items() if _is_tables(value)}
-    try:
-        lines = [f"{key} = {_value(value)}" for key, value in table.items() if key not in lists]
-    except TypeError as error:
-        raise InputError(str(error), "release") from None
-    for key, tables in lists.items():
-        assert isinstance(tables, list)
-        for entry in tables:
-            lines += ["", f"[[{key}]]", *(f"{name} = {_value(value)}" for name, value in entry.items())]
-    return lines
-
-
-def _is_tables(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    if hasattr(value, "isoformat"):
-        return str(value.isoformat())
-    raise TypeError(f"a value of {type(value).__name__} is not expected here")

@@ -12,12 +12,11 @@ import msgspec
 
 from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED, Outcome
 from parapet.pipelines.suite.state import State, versions, write
-from parapet.pipelines.suite.steps import COMPARISON, Graph
+from parapet.pipelines.suite.steps import COMPARISON, TABLES, Graph
 from parapet.pipelines.suite.suite_file import SuiteFile
 from parapet.schemas.distribution import code_sha256, run_header
 
 MANIFEST, PAGE, CARD = "run.json", "index.html", "README.md"
-TABLES = ("table.csv", "table.parquet", "table.tex", "table.md")
 
 
 def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mapping[str, Outcome]) -> None:
@@ -29,19 +28,18 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
       state: of the output folder.
       outcomes: of the steps that were to run; of the others, what earlier runs made is shown.
     """
-    lost = {name: one for name, one in outcomes.items() if one.status in (FAILED, BLOCKED, STOPPED)}
+    lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED, STOPPED)}
     there = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
+    described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
+    del described["folder"], described["path"]  # the same suite elsewhere has the same results
     header = {
         **run_header("suite", {"suite": suite.name}),
         "code_sha256": code_sha256(),
         "packages": versions(),
-        "suite": _described(suite),
-        "steps": {
-            name: {"command": state.records[name].command, "sha256": state.output_of(name)}
-            for name, step in there.items()
-        },
-        "left_out": {one.name: one.reason for one in graph.left_out},
-        "failed": {name: one.reason for name, one in lost.items()},
+        "suite": described,
+        "steps": {name: {"command": state.records[name].command, "sha256": state.output_of(name)} for name in there},
+        "left_out": {entry.name: entry.reason for entry in graph.left_out},
+        "failed": {name: outcome.reason for name, outcome in lost.items()},
     }
     place = state.output / MANIFEST
     if _is_current(place, header, state):
@@ -71,10 +69,3 @@ def _is_current(place: Path, header: Mapping[str, Any], state: State) -> bool:
     files = manifest.pop("files", {})
     whole = all(state.hash_of(state.output / path) == digest for path, digest in files.items())
     return whole and manifest == json.loads(json.dumps(header))
-
-
-def _described(suite: SuiteFile) -> dict[str, Any]:
-    """The file's content, as the page is made of it."""
-    described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
-    del described["folder"], described["path"]  # the same suite elsewhere has the same results
-    return described

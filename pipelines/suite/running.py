@@ -12,18 +12,18 @@ import importlib
 import logging
 import multiprocessing
 import os
-import resource
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import msgspec
 
@@ -38,7 +38,8 @@ from parapet.transforms.text import counted
 _PRELOADED = ["parapet.pipelines.suite.preloaded"]
 _POLL = 0.25  # seconds between looks at what runs
 _WARNINGS = 2  # of a step that are shown; its log has all
-_LONG = 2.0  # seconds after which it is said for whom the suite waits
+_TRIES = 20  # to get the lock, a tenth of a second each, before it is said for whom the suite waits
+_SLOW = ("train", "speech_errors")  # take longer than others, as far as nobody has seen them run
 _PATIENCE = 10.0  # seconds that steps have to end after Ctrl-C
 
 DONE, UNCHANGED, FAILED, BLOCKED, STOPPED = "done", "unchanged", "failed", "blocked", "stopped"
@@ -60,77 +61,22 @@ class Outcome(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
-class Usage(NamedTuple):
-    """What a step has used.
+@dataclass
+class _Running:
+    """A step that runs.
 
     Attributes:
-      cpu: seconds, user and system, of all its processes.
-      memory: megabytes: the sum of each process's own peak.
+      events: what it reports: how far it is, and in the end that it has ended by itself.
+      alive: closes with the suite.
+      begun: by the monotonic clock.
     """
 
-    cpu: float
-    memory: float
-
-
-class Shown(Display):
-    """Shows what happens to the steps: the running ones with how far they are, a line for each that has ended.
-
-    A context manager.
-
-    Args:
-      title: of the suite.
-      names: the steps.
-      logs: the folder of their logs.
-      estimates: seconds of those that are expected to run; None where nobody knows.
-      remaining: how long steps take side by side, given their seconds.
-    """
-
-    def __init__(
-        self,
-        title: str,
-        names: Sequence[str],
-        logs: Path,
-        estimates: Mapping[str, float | None],
-        remaining: Callable[[Mapping[str, float]], float],
-    ) -> None:
-        super().__init__(title, len(names))
-        self.logs, self.estimates, self.remaining = logs, dict(estimates), remaining
-
-    def seconds_left(self) -> float | None:
-        """What the steps that have not ended will take; None where nobody knows that of one of them."""
-        left = {**self.estimates}
-        for name, _, pace, seconds in self._states():
-            # What a step counts says more than an estimate from the size of the corpus.
-            estimate = self.estimates.get(name, 0.0)
-            left[name] = pace.seconds_left or (None if estimate is None else max(estimate - seconds, 1.0))
-        known = {name: seconds for name, seconds in left.items() if seconds is not None}
-        return self.remaining(known) if known and len(known) == len(left) else None
-
-    def ended(self, step: Step, outcome: Outcome) -> None:
-        """A step has ended, or need not run."""
-        self.estimates.pop(step.name, None)
-        for warning in outcome.warnings[:_WARNINGS]:
-            logging.warning("%s: %s", step.name, warning)
-        if (more := len(outcome.warnings) - _WARNINGS) > 0:
-            log = os.path.relpath(self.logs / f"{step.name}.log")
-            logging.warning("%s: %s more, see %s", step.name, counted(more, "warning"), log)
-        if outcome.status == DONE:
-            self.finish(step.name, f"{step.name}: {outcome.seconds:.1f} s")
-            return
-        self.finish(step.name)
-        if outcome.status == FAILED:
-            log = os.path.relpath(self.logs / f"{step.name}.log")
-            logging.error("%s failed: %s (see %s)", step.name, outcome.reason, log)
-
-
-class _Running(NamedTuple):
     step: Step
     process: BaseProcess
     events: Connection
-    alive: Connection  # closes with the suite
+    alive: Connection
     begun: float
-    peaks: dict[int, float]  # megabytes, by the ids of the processes that it has started
-    used: list[Usage]  # by its own process and those that it waited for: the last thing that it reports
+    has_ended: bool = False
 
 
 @contextlib.contextmanager
@@ -146,16 +92,13 @@ def locked(output: Path) -> Iterator[None]:
 
 def _wait_for(lock: int) -> None:
     """Waits until nobody has a lock; says who has it where that takes long."""
-    begun, is_reported = time.monotonic(), False
-    while True:
-        try:
+    for _ in range(_TRIES):
+        with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        except BlockingIOError:
-            if not is_reported and time.monotonic() - begun > _LONG:
-                is_reported = True
-                logging.warning("waiting for a step of an earlier suite: the folder %s", holder(lock))
-            time.sleep(0.1)
+        time.sleep(0.1)
+    logging.warning("waiting for a step of an earlier suite: the folder %s", holder(lock))
+    fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def warm_up() -> None:
@@ -173,7 +116,7 @@ def warm_up() -> None:
 
 
 class Runner:
-    """Runs the steps of a graph.
+    """Runs the steps of a graph, those with the longest chains of steps behind them first.
 
     Args:
       graph: the steps.
@@ -181,25 +124,17 @@ class Runner:
       folder: where relative paths of the options start.
       runner_flags: flags of Beam's own, for the steps that run on Beam.
       jobs: how many run at a time.
-      shown: shows what happens.
-      seconds: an estimate for each step, or None: the longest chains start first.
+      display: shows how far they are.
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        state: State,
-        folder: Path,
-        runner_flags: Sequence[str],
-        jobs: int,
-        shown: Shown,
-        seconds: Mapping[str, float | None],
+        self, graph: Graph, state: State, folder: Path, runner_flags: Sequence[str], jobs: int, display: Display
     ) -> None:
         self.graph, self.state, self.folder, self.runner_flags = graph, state, folder, runner_flags
-        self.jobs, self.shown = jobs, shown
+        self.jobs, self.display = jobs, display
         self.outcomes: dict[str, Outcome] = {}
         self._running: dict[str, _Running] = {}
-        self._length = _chains(graph, seconds)
+        self._length = _chains(graph, state)
         self._context = multiprocessing.get_context("forkserver")
 
     def run(self, names: Sequence[str]) -> dict[str, Outcome]:
@@ -227,7 +162,7 @@ class Runner:
             if not self.outcomes.keys() >= set(needs) or len(self._running) >= self.jobs:
                 left.append(name)
                 continue
-            bad = [one for one in needs if self.outcomes[one].status not in (DONE, UNCHANGED)]
+            bad = [need for need in needs if self.outcomes[need].status not in (DONE, UNCHANGED)]
             remaining = without(step, bad) if bad else step
             if remaining is None:
                 self._end(step, Outcome(BLOCKED, f"needs {bad[0]}"))
@@ -255,49 +190,43 @@ class Runner:
         process.start()
         to_parent.close()
         in_child.close()
-        self._running[step.name] = _Running(step, process, events, alive, time.monotonic(), {}, [])
-        self.shown.start(step.name)
+        self._running[step.name] = _Running(step, process, events, alive, time.monotonic())
+        self.display.start(step.name)
 
     def _look(self) -> None:
         """Waits for a moment, and takes what the running steps report."""
-        wait([one.process.sentinel for one in self._running.values()], _POLL)
+        wait([running.process.sentinel for running in self._running.values()], _POLL)
         for running in list(self._running.values()):
-            ended = running.process.exitcode is not None
+            has_exited = running.process.exitcode is not None
             with contextlib.suppress(EOFError, OSError):
                 while running.events.poll():
                     event = running.events.recv()
-                    if isinstance(event, Usage):
-                        running.used.append(event)
+                    if event is None:
+                        running.has_ended = True
                     else:
-                        self.shown.update(running.step.name, event)
-            if ended:
-                self._ended(running)
-            else:
-                _look_at_children(running.process.pid or 0, running.peaks)
+                        self.display.update(running.step.name, event)
+            if has_exited:
+                self._exited(running)
 
-    def _ended(self, running: _Running) -> None:
-        del self._running[running.step.name]
+    def _exited(self, running: _Running) -> None:
+        step, seconds = running.step, time.monotonic() - running.begun
+        del self._running[step.name]
         running.process.join()
         running.events.close()
         running.alive.close()
-        log = self.state.logs / f"{running.step.name}.log"
+        log = self.state.logs / f"{step.name}.log"
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
         warnings = tuple(line.removeprefix("warning: ") for line in lines if line.startswith("warning: "))
-        seconds = time.monotonic() - running.begun
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(running.process.pid or 0, signal.SIGKILL)  # what it has started ends with it
-        if running.process.exitcode == 0 and (reason := self._not_whole(running)):
-            self._end(running.step, Outcome(FAILED, reason, warnings, seconds))
-        elif running.process.exitcode == 0:
-            used = running.used[-1] if running.used else Usage(0.0, 0.0)
-            self.state.finished(running.step, seconds, used.cpu, used.memory + sum(running.peaks.values()))
-            self._end(running.step, Outcome(DONE, "", warnings, seconds))
-        else:
-            self._end(running.step, Outcome(FAILED, _reason(lines, running.process.exitcode), warnings, seconds))
+        reason = _reason(lines, running.process.exitcode) if running.process.exitcode else self._not_whole(running)
+        if not reason:
+            self.state.finished(step, seconds)
+        self._end(step, Outcome(FAILED if reason else DONE, reason, warnings, seconds))
 
     def _not_whole(self, running: _Running) -> str:
         """Why a step that ended with status 0 is not done; empty where it is."""
-        if not running.used:  # the last thing that a step reports
+        if not running.has_ended:
             return "its process was ended by code that it ran, such as os._exit()"
         folder = self.state.output / running.step.name
         if not (folder / "run.json").is_file() and not any(folder.glob("*/latest.json")):  # of a release
@@ -305,8 +234,16 @@ class Runner:
         return ""
 
     def _end(self, step: Step, outcome: Outcome) -> None:
+        """Keeps what became of a step, and shows it."""
         self.outcomes[step.name] = outcome
-        self.shown.ended(step, outcome)
+        self.display.finish(step.name, f"{step.name}: {outcome.seconds:.1f} s" if outcome.status == DONE else "")
+        log = os.path.relpath(self.state.logs / f"{step.name}.log")
+        for warning in outcome.warnings[:_WARNINGS]:
+            logging.warning("%s: %s", step.name, warning)
+        if (more := len(outcome.warnings) - _WARNINGS) > 0:
+            logging.warning("%s: %s more, see %s", step.name, counted(more, "warning"), log)
+        if outcome.status == FAILED:
+            logging.error("%s failed: %s (see %s)", step.name, outcome.reason, log)
 
     def _stop(self) -> None:
         """Ends the running steps as Ctrl-C would, and those that do not end by force."""
@@ -319,43 +256,18 @@ class Runner:
                 running.process.join(max(end - time.monotonic(), 0.01))
 
 
-def _look_at_children(pid: int, peaks: dict[int, float]) -> None:
-    """Keeps the peak of each process that a process has started, in megabytes; of none where there is no /proc."""
-    waiting, me = [pid], pid
-    while waiting:
-        pid = waiting.pop()
-        try:
-            children = [Path(thread, "children").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
-            status = Path(f"/proc/{pid}/status").read_text() if pid != me else ""
-        except OSError:  # it has ended meanwhile
-            continue
-        waiting += [int(child) for of_thread in children for child in of_thread.split()]
-        peak = status.partition("VmHWM:")[2].split(maxsplit=1)
-        if peak:
-            peaks[pid] = max(peaks.get(pid, 0.0), int(peak[0]) / 1024)
-
-
-def _usage() -> Usage:
-    """What this process has used, with the processor's time of those for which it has waited."""
-    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    kilobytes = own.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
-    return Usage(own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime, kilobytes / 1024)
-
-
-def _chains(graph: Graph, seconds: Mapping[str, float | None]) -> dict[str, float]:
-    """Of each step how long it takes with the longest chain of steps that wait for it.
-
-    What nobody knows, such as trainings, is taken to be as long as the longest of the others.
-    """
-    length: dict[str, float] = {}
-    waiting: dict[str, float] = {}  # the longest chain after each
-    longest = max((known for known in seconds.values() if known is not None), default=1.0)
+def _chains(graph: Graph, state: State) -> dict[str, float]:
+    """Of each step how long it took the last time, with the longest chain of steps that wait for it."""
+    lengths: dict[str, float] = {}
+    behind: dict[str, float] = {}  # the longest chain after each
     for name in reversed(graph.steps):
-        own = seconds.get(name, 1.0)
-        length[name] = (longest if own is None else own) + waiting.get(name, 0.0)
+        usual = 60.0 if graph.steps[name].pipeline in _SLOW else 1.0
+        record = state.records.get(name)
+        seconds = record.seconds if record is not None else 0.0
+        lengths[name] = (seconds or usual) + behind.get(name, 0.0)
         for need in graph.needs[name]:
-            waiting[need] = max(waiting.get(need, 0.0), length[name])
-    return length
+            behind[need] = max(behind.get(need, 0.0), lengths[name])
+    return lengths
 
 
 def _reason(lines: Sequence[str], status: int | None) -> str:
@@ -404,7 +316,7 @@ def _run_step(
         sys.stdout.flush()
         sys.stderr.flush()
         with contextlib.suppress(OSError):
-            events.send(_usage())
+            events.send(None)
         os._exit(status)  # whatever threads a broken-off pipeline has left
 
 

@@ -23,9 +23,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.pipelines.suite.references import place_of, references
-from parapet.pipelines.suite.steps import Step
-from parapet.pipelines.suite.suite_file import SAMPLE, Options
+from parapet.pipelines.suite.steps import SAMPLE, Options, Step, place_of, references
 from parapet.schemas.distribution import code_sha256
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -35,15 +33,7 @@ from parapet.transforms import durable, plugins
 FOLDER = ".suite"  # below the output: state, logs, locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"
 _PACKAGES = (
-    "apache-beam",
-    "pyarrow",
-    "numpy",
-    "nltk",
-    "rapidfuzz",
-    "simplemma",
-    "spacy",
-    "torch",
-    "transformers",
+    *("apache-beam", "pyarrow", "numpy", "nltk", "rapidfuzz", "simplemma", "spacy", "torch", "transformers"),
     "pocketsphinx",
 )
 
@@ -56,16 +46,12 @@ class Record(msgspec.Struct, frozen=True):
       output: hash of what it wrote; empty while it is being made.
       seconds: how long it took.
       command: as one would type it, with OUT for the suite's output folder.
-      cpu: seconds, user and system, of all its processes.
-      memory: megabytes: the sum of the peaks of all its processes.
     """
 
     fingerprint: str
     output: str
     seconds: float
     command: str
-    cpu: float = 0.0
-    memory: float = 0.0
 
 
 class State:
@@ -130,11 +116,10 @@ class State:
             and record.output == self.hash_of(self.output / step.name)
         )
 
-    def finished(self, step: Step, seconds: float, cpu: float, memory: float) -> None:
-        """Records that a step is done, and what it has used."""
-        output = self.hash_of(self.output / step.name)
-        used = {"seconds": round(seconds, 3), "cpu": round(cpu, 3), "memory": round(memory, 1)}
-        self.records[step.name] = msgspec.structs.replace(self.records[step.name], output=output, **used)
+    def finished(self, step: Step, seconds: float) -> None:
+        """Records that a step is done."""
+        record, output = self.records[step.name], self.hash_of(self.output / step.name)
+        self.records[step.name] = msgspec.structs.replace(record, output=output, seconds=round(seconds, 3))
         self.save()
 
     def started(self, step: Step, fingerprint: str, command: Sequence[str]) -> None:
@@ -152,9 +137,8 @@ class State:
             shutil.rmtree(folder, ignore_errors=True)
         words = [word.replace(f"{self.output}{os.sep}", f"OUT{os.sep}") for word in command]
         words = [word.replace(str(sample_root()), SAMPLE) for word in words]
-        before = (record.seconds, record.cpu, record.memory) if record is not None else (0.0, 0.0, 0.0)
-        seconds, cpu, memory = before
-        self.records[step.name] = Record(fingerprint, "", seconds, shlex.join(["parapet", *words]), cpu, memory)
+        seconds = record.seconds if record is not None else 0.0
+        self.records[step.name] = Record(fingerprint, "", seconds, shlex.join(["parapet", *words]))
         self.save()
 
     def output_of(self, name: str) -> str:
@@ -229,11 +213,11 @@ def _code() -> str:
 
 def versions() -> dict[str, str]:
     """The versions of Python and of the packages that shape what is computed, as far as they are installed."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            versions[package] = version(package)
+    return versions
 
 
 def source_hash(target: str, folder: Path | None = None) -> str:

@@ -1,21 +1,33 @@
-"""The steps of a suite: ``parapet`` commands, each with a folder of its own, and the graph that they are."""
+"""The steps of a suite: ``parapet`` commands, each with a folder of its own, and the graph that they are.
+
+In the options of a step ``@STEP/path`` is what another step writes, ``@sample`` the bundled sample.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from parapet.pipelines.suite.references import entry_of, owner, references
-from parapet.pipelines.suite.suite_file import Options, Value
+from parapet.schemas.layout import sample_root
 from parapet.transforms.text import counted
 
+Value = str | bool | int | float | list[Any] | dict[str, Any]
+Options = dict[str, Value]
+
+SAMPLE = "@sample"  # the bundled sample, wherever a path is expected
+TASKS = ("dst", "response", "generation", "intent", "ood", "ranking")
 COMPARISON = "comparison"
+TABLES = ("table.csv", "table.parquet", "table.tex", "table.md")
 # The files of a suite beside the folders of its steps, which no step may have as its name.
-RESULTS = (
-    *("run.json", "index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"),
-    *("release.toml", "release_licence.txt"),
-)
+RESULTS = ("run.json", "index.html", "README.md", *TABLES, "release.toml", "release_licence.txt")
+
+_OF_SYSTEMS = ("scores", "models", "predictions")  # the folders of steps that belong to a system
+# At the beginning of a text, or after NAME=.
+_REFERENCE = re.compile(r"(?:^|(?<==))@([\w.+\-/]+)")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,11 +97,11 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     def lacking(self) -> list[tuple[str, LeftOut]]:
         """What is left out, once for each different thing that it needs: the names in words, and the first of them."""
         groups: dict[str, list[LeftOut]] = {}
-        for one in self.left_out:
-            groups.setdefault(one.needs or one.reason, []).append(one)
+        for entry in self.left_out:
+            groups.setdefault(entry.needs or entry.reason, []).append(entry)
         named = []
         for group in groups.values():
-            first, *others = dict.fromkeys(entry_of(one.name).rpartition("/")[2] for one in group)
+            first, *others = dict.fromkeys(entry_of(entry.name).rpartition("/")[2] for entry in group)
             named.append((f"{first} and {counted(len(others), 'other')}" if others else first, group[0]))
         return named
 
@@ -105,33 +117,84 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
         return result
 
 
-def without(step: Step, lost: Iterable[str]) -> Step | None:
+def without(step: Step, lost: Collection[str]) -> Step | None:
     """A step without what other steps failed to make: fewer sets, no variants; None where it cannot do without.
 
     Args:
       step: the step.
       lost: the steps that failed.
     """
-    failed = list(lost)
+
+    def uses(value: object) -> bool:
+        return any(owner(reference, lost) is not None for reference in references(value))
+
     options = dict(step.options)
     for key in ("sets", "variants", "systems", "classifier"):
         value = options.get(key)
         if isinstance(value, dict):
-            options[key] = {name: item for name, item in value.items() if not _uses(item, failed)}
+            options[key] = {name: item for name, item in value.items() if not uses(item)}
         elif isinstance(value, list):
-            options[key] = [item for item in value if not _uses(item, failed)]
-        elif _uses(value, failed):
+            options[key] = [item for item in value if not uses(item)]
+        elif uses(value):
             del options[key]
         if options.get(key) in ({}, []):
             del options[key]
-    if (
-        _uses(options, failed)
-        or set(step.after) & set(failed)
-        or ("systems" in step.options and "systems" not in options)
-    ):
+    no_systems = "systems" in step.options and "systems" not in options
+    if no_systems or uses(options) or not set(step.after).isdisjoint(lost):
         return None
     return msgspec.structs.replace(step, options=options)
 
 
-def _uses(value: object, steps: Sequence[str]) -> bool:
-    return any(owner(reference, steps) is not None for reference in references(value))
+def references(value: object) -> Iterator[str]:
+    """What the values of options name with ``@``, without the sign."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from references(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from references(item)
+    elif isinstance(value, str):
+        yield from _REFERENCE.findall(value)
+
+
+def owner(reference: str, steps: Collection[str]) -> str | None:
+    """The step that writes what ``@reference`` names: ``sets/typos`` of ``sets/typos/typos``."""
+    parts = [path.split("/") for path in (_in_full(reference), reference)]
+    prefixes = ["/".join(words[:n]) for words in parts for n in range(1, len(words) + 1)]
+    return max((name for name in prefixes if name in steps), key=len, default=None)
+
+
+def _in_full(reference: str) -> str:
+    """A reference with its task: ``scores/ours`` is ``scores/ours/dst``."""
+    kind, _, rest = reference.partition("/")
+    name, _, below = rest.partition("/")
+    if kind not in _OF_SYSTEMS or not name or below.partition("/")[0] in TASKS:
+        return reference
+    return f"{kind}/{name}/dst" + (f"/{below}" if below else "")
+
+
+def resolved(value: Value, output: Path) -> Value:
+    """An option with the paths that its references name."""
+    if isinstance(value, dict):
+        return {key: resolved(item, output) for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolved(item, output) for item in value]
+    if isinstance(value, str):
+        return _REFERENCE.sub(lambda match: place_of(match[1], output), value)
+    return value
+
+
+def place_of(reference: str, output: Path) -> str:
+    """The path that ``@reference`` names."""
+    head, _, rest = reference.partition("/")
+    if head == SAMPLE[1:]:
+        return str(sample_root() / rest) if rest else str(sample_root())
+    return str(output / _in_full(reference))
+
+
+def entry_of(name: str) -> str:
+    """The entry of the file that a step or a reference belongs to: ``systems/ours`` of ``models/ours/dst``."""
+    kind, _, rest = name.partition("/")
+    if kind in _OF_SYSTEMS:
+        return f"systems/{rest.partition('/')[0]}"
+    return f"sets/{rest.partition('/')[0]}" if kind == "sets" else kind

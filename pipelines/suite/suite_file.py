@@ -7,27 +7,23 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from parapet.pipelines.suite.published import SEED, Row, Table, by_column, filled
+from parapet.pipelines.suite.steps import SAMPLE, Options, Value
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import SPLITS
 from parapet.schemas.limits import read_text
 
 SUITES = Path(__file__).parent / "suites"
-SAMPLE = "@sample"  # the bundled sample, wherever a path is expected
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")  # of what has a folder of its own
+NO_NAME = "cannot be a name: letters, digits, '_', '-', '+' and '.'"
 HEADS = ("sample", "corpus", "variants")  # what '@' names besides inputs and steps
-TASKS = ("dst", "response", "generation", "intent", "ood", "ranking")
-SEED = "{seed}"  # in an entry's texts: it is repeated for each of the suite's seeds
-_LEVELS = ("corpus", "inputs", "variants", "sets", "systems", "steps", "compare", "release", "tables")
 _LISTS = ("sets", "systems", "steps", "tables")
-
-Value = str | bool | int | float | list[Any] | dict[str, Any]
-Options = dict[str, Value]
 
 
 class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,99 +43,10 @@ class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "test" if "test" in self.splits else self.splits[-1]
 
 
-class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of published numbers.
+class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of a suite's file.
 
     Attributes:
-      name: of the row, such as the system.
-      published: a number for each column, NaN where the paper has none; nothing where the row is ours alone.
-      ours: where our numbers are: a JSON pointer into a file of a step, ``@STEP/FILE.json#/KEY/{column}``, or one for
-        each column; empty where we have none. With ``{seed}`` in it, it is one for each seed.
-      relative_to: where other numbers are, as ``ours``: the row shows the relative change from them.
-      scale: what ours is multiplied by, such as 100 for a share; or one for each column.
-      digits: decimal places, where they are not those of the table.
-      needs: what must be given to get ours.
-      fill: where our numbers are as the table's ``ours`` has it: the value of each of its ``{key}``.
-    """
-
-    name: str
-    published: tuple[float, ...] = ()
-    ours: str | tuple[str, ...] = ""
-    relative_to: str | tuple[str, ...] = ""
-    scale: float | tuple[float, ...] | None = None
-    digits: int | None = None
-    needs: str = ""
-    fill: dict[str, str] = {}
-
-    def pointers(self, columns: Sequence[str]) -> list[str]:
-        """The place of our number, for each column."""
-        return _by_column(self.ours, columns)
-
-    def bases(self, columns: Sequence[str]) -> list[str]:
-        """The place of the number that ours is relative to, for each column; empty where it is relative to none."""
-        return _by_column(self.relative_to, columns)
-
-    def named(self, columns: Sequence[str], seeds: Sequence[str]) -> list[tuple[str, str]]:
-        """(key, pointer) of all places that are given, for each seed."""
-        keyed = (("ours", self.pointers(columns)), ("relative_to", self.bases(columns)))
-        return [
-            (key, one) for key, pointers in keyed for pointer in pointers if pointer for one in of_seeds(pointer, seeds)
-        ]
-
-
-def of_seeds(pointer: str, seeds: Sequence[str]) -> list[str]:
-    """A place for each seed, where the seed is part of it; else the place alone."""
-    return [pointer.replace(SEED, seed) for seed in seeds] if SEED in pointer else [pointer]
-
-
-def _by_column(pointers: str | tuple[str, ...], columns: Sequence[str]) -> list[str]:
-    each = [pointers] * len(columns) if isinstance(pointers, str) else pointers
-    keys = [column.replace("~", "~0").replace("/", "~1") for column in columns]
-    return [pointer.replace("{column}", key) for pointer, key in zip(each, keys, strict=False)]
-
-
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``[[tables]]``: a published table, to be shown beside ours.
-
-    Attributes:
-      title: what it shows.
-      source: where it was published.
-      columns: the headings.
-      rows: its rows.
-      ours: of the rows with ``fill``.
-      scale: of the rows that have none.
-      digits: decimal places.
-      note: a sentence on how the two compare.
-    """
-
-    title: str
-    source: str
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    ours: str | tuple[str, ...] = ""
-    scale: float | tuple[float, ...] = 1.0
-    digits: int = 1
-    note: str = ""
-
-    def whole(self) -> Table:
-        """The table, each row with its own ``ours`` and ``scale``."""
-        return msgspec.structs.replace(self, rows=tuple(map(self._whole, self.rows)))
-
-    def _whole(self, row: Row) -> Row:
-        ours = row.ours
-        if row.fill and not ours:
-            pointers = [str(_filled(pointer, row.fill)) for pointer in _by_column(self.ours, self.columns)]
-            ours = tuple(pointers)
-        return msgspec.structs.replace(row, ours=ours, scale=self.scale if row.scale is None else row.scale)
-
-
-class SuiteFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A suite, as its file has it.
-
-    Attributes:
-      path: of the file.
-      name: of a built-in suite, or the file's without ``.toml``.
-      folder: where relative paths start.
       title: of the page.
       description: below the title.
       seeds: of what is made once for each of them.
@@ -153,28 +60,6 @@ class SuiteFile(msgspec.Struct, frozen=True, kw_only=True):
       tables: ``[[tables]]``.
     """
 
-    path: str
-    name: str
-    folder: Path
-    title: str
-    description: str
-    seeds: tuple[str, ...]
-    corpus: Corpus
-    inputs: dict[str, str]
-    variants: Options | None
-    sets: list[Options]
-    systems: list[Options]
-    steps: list[Options]
-    compare: Options
-    release: dict[str, Any] | None
-    tables: list[Table]
-
-    def error(self, reason: str, place: str) -> InputError:
-        """An error in the file."""
-        return InputError(reason, self.path, place)
-
-
-class _Raw(msgspec.Struct, forbid_unknown_fields=True):
     title: str = ""
     description: str = ""
     seeds: tuple[int | str, ...] = (0,)
@@ -187,6 +72,26 @@ class _Raw(msgspec.Struct, forbid_unknown_fields=True):
     compare: dict[str, Any] = {}
     release: dict[str, Any] | None = None
     tables: list[Table] = []
+
+
+class SuiteFile(Tables, frozen=True, kw_only=True):
+    """A suite: its file, with an entry for each seed and each of ``each``, and with whole tables.
+
+    Attributes:
+      path: of the file.
+      name: of a built-in suite, or the file's without ``.toml``.
+      folder: where relative paths start.
+      seeds: as texts.
+    """
+
+    path: str
+    name: str
+    folder: Path
+    seeds: tuple[str, ...]
+
+    def error(self, reason: str, place: str) -> InputError:
+        """An error in the file."""
+        return InputError(reason, self.path, place)
 
 
 def built_in() -> list[str]:
@@ -215,29 +120,16 @@ def read_suite(given: str, settings: Sequence[str] = ()) -> SuiteFile:
     for setting in settings:
         _set(raw, setting)
     try:
-        parsed = msgspec.convert(raw, _Raw)
+        keys = msgspec.structs.asdict(msgspec.convert(raw, Tables))
     except msgspec.ValidationError as error:
         reason, place = reason_and_place(error)
         unknown = re.search(r"unknown field `(.*)`", reason)
-        raise InputError(_unknown_key(unknown[1], place) if unknown else reason, shown, place) from None
-    seeds = tuple(map(str, parsed.seeds))
-    suite = SuiteFile(
-        path=shown,
-        name=path.stem,
-        folder=folder,
-        title=parsed.title or path.stem,
-        description=parsed.description,
-        seeds=seeds,
-        corpus=parsed.corpus,
-        inputs=parsed.inputs,
-        variants=parsed.variants,
-        sets=_each(parsed.sets, "sets", shown, seeds),
-        systems=_each(parsed.systems, "systems", shown, seeds),
-        steps=_each(parsed.steps, "steps", shown, seeds),
-        compare=parsed.compare,
-        release=parsed.release,
-        tables=[table.whole() for table in parsed.tables],
-    )
+        raise InputError(_unknown_field(unknown[1], place) if unknown else reason, shown, place) from None
+    keys |= {"title": keys["title"] or path.stem, "seeds": tuple(map(str, keys["seeds"]))}
+    suite = SuiteFile(path=shown, name=path.stem, folder=folder, **keys)
+    lists = {level: _each(suite, getattr(suite, level), level) for level in ("sets", "systems", "steps")}
+    tables = [by_column(table, f"tables[{i}]", suite.error) for i, table in enumerate(suite.tables)]
+    suite = msgspec.structs.replace(suite, **lists, tables=tables)
     _check(suite)
     return suite
 
@@ -257,56 +149,25 @@ def _find(given: str) -> tuple[Path, Path]:
     return path, path.resolve().parent
 
 
-def _each(entries: Sequence[Options], level: str, path: str, seeds: Sequence[str]) -> list[Options]:
+def _each(suite: SuiteFile, entries: Sequence[Options], level: str) -> list[Options]:
     """The entries of a list; one with ``each`` once for each of its tables, one with ``{seed}`` once for each seed."""
     result: list[Options] = []
     for i, entry in enumerate(entries):
         tables = entry.get("each", [{}])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise InputError(
-                "expected a list of tables such as [{ size = 1 }, { size = 2 }]", path, f"{level}[{i}].each"
-            )
+            raise suite.error("expected a list of tables such as [{ size = 1 }, { size = 2 }]", f"{level}[{i}].each")
         plain = {key: value for key, value in entry.items() if key != "each"}
-        if _has_seed(plain):
+        if SEED in str(list(plain.values())):
             if SEED not in _name_of(plain):
-                raise InputError(f"give it a name with {SEED}, such as 'model-{SEED}'", path, f"{level}[{i}].name")
-            tables = [{**table, "seed": seed} for table in tables for seed in seeds]
-        result += [{key: _filled(value, table) for key, value in plain.items()} for table in tables]
+                raise suite.error(f"give it a name with {SEED}, such as 'model-{SEED}'", f"{level}[{i}].name")
+            tables = [{**table, "seed": seed} for table in tables for seed in suite.seeds]
+        result += [{key: filled(value, table) for key, value in plain.items()} for table in tables]
     return result
 
 
-def _has_seed(value: Value) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_seed, value.values()))
-    if isinstance(value, list):
-        return any(map(_has_seed, value))
-    return isinstance(value, str) and SEED in value
-
-
-def _filled(value: Value, table: Mapping[str, Value]) -> Value:
-    """A value with ``{key}`` replaced; a text that is nothing else becomes the value itself."""
-    if isinstance(value, dict):
-        return {key: _filled(item, table) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_filled(item, table) for item in value]
-    if isinstance(value, str):
-        for key, item in table.items():
-            if value == f"{{{key}}}":
-                return item
-            value = value.replace(f"{{{key}}}", str(item))
-    return value
-
-
-def _unknown_key(key: str, place: str) -> str:
-    if place.startswith("tables") and ".rows" in place:
-        keys: Iterable[str] = Row.__struct_fields__
-    elif place.startswith("tables"):
-        keys = Table.__struct_fields__
-    elif place.startswith("corpus"):
-        keys = Corpus.__struct_fields__
-    else:
-        keys = _Raw.__struct_fields__
-    return unknown_key(key, keys)
+def _unknown_field(key: str, place: str) -> str:
+    kinds: dict[str, type[msgspec.Struct]] = {"corpus": Corpus, "tables": Row if ".rows" in place else Table}
+    return unknown_key(key, kinds.get(re.split(r"[.\[]", place)[0], Tables).__struct_fields__)
 
 
 def unknown_key(key: str, keys: Iterable[str], what: str = "key", of: str = "") -> str:
@@ -323,8 +184,9 @@ def _set(raw: dict[str, Any], setting: str) -> None:
     *path, last = key.strip().split(".")
     if not equals or not last or "" in path:
         raise InputError(f"{setting!r}: expected KEY=VALUE, such as corpus.sgd=my_corpus", "--set")
-    if path and path[0] not in _LEVELS:
-        raise InputError(unknown_key(path[0], _LEVELS, "table"), f"--set {key}")
+    levels = [name for name in Tables.__struct_fields__ if name not in ("title", "description", "seeds")]
+    if path and path[0] not in levels:
+        raise InputError(unknown_key(path[0], levels, "table"), f"--set {key}")
     place: Any = raw
     for i, part in enumerate(path):
         if isinstance(place, dict) and part in _LISTS and i == 0:
@@ -346,8 +208,8 @@ def _entry(entries: list[Any], name: str, flag: str) -> dict[str, Any]:
     names = [_name_of(entry) for entry in entries]
     if name not in names:
         raise InputError(unknown_key(name, names, "entry") if names else f"there is no entry {name!r}", flag)
-    found: dict[str, Any] = entries[names.index(name)]
-    return found
+    entry: dict[str, Any] = entries[names.index(name)]
+    return entry
 
 
 def _name_of(entry: object) -> str:
@@ -376,71 +238,24 @@ def _path(text: str) -> str:
 
 
 def _check(suite: SuiteFile) -> None:
-    corpus = suite.corpus
-    if not corpus.sgd:
+    splits = suite.corpus.splits
+    if not suite.corpus.sgd:
         raise suite.error("which corpus? Give it in the file, or --set corpus.sgd=PATH", "corpus.sgd")
-    if not corpus.splits:
+    if not splits:
         raise suite.error("name at least one split", "corpus.splits")
-    for split in corpus.splits:
+    for split in splits:
         if split not in SPLITS:
             raise suite.error(f"{split!r} is no split: there are {', '.join(SPLITS)}", "corpus.splits")
-    if len(set(corpus.splits)) < len(corpus.splits):
+    if len(set(splits)) < len(splits):
         raise suite.error("a split appears twice", "corpus.splits")
     if not suite.seeds:
         raise suite.error("give at least one seed", "seeds")
-    counts = Counter(suite.seeds)
-    for seed in suite.seeds:
-        if not NAME.fullmatch(seed) or counts[seed] > 1:
+    for seed, count in Counter(suite.seeds).items():
+        if not NAME.fullmatch(seed) or count > 1:
             reason = "appears twice" if NAME.fullmatch(seed) else "cannot be part of a name: letters and digits"
             raise suite.error(f"{seed!r} {reason}", "seeds")
     for name in suite.inputs:
         if not NAME.fullmatch(name) or name in HEADS:
-            raise suite.error(
-                f"{name!r} cannot be a name: letters, digits, '_', '-', '+' and '.'; not {', '.join(HEADS)}", "inputs"
-            )
-    for level in ("sets", "systems", "steps"):
-        for i, entry in enumerate(getattr(suite, level)):
-            _check_entry(suite, entry, f"{level}[{i}]")
-    if suite.variants is not None:
-        _check_needs(suite, suite.variants, "variants")
-    for i, table in enumerate(suite.tables):
-        _check_table(suite, table, f"tables[{i}]")
-    if not (suite.sets or suite.systems or suite.steps or suite.variants):
+            raise suite.error(f"{name!r} {NO_NAME}; not {', '.join(HEADS)}", "inputs")
+    if not (suite.sets or suite.systems or suite.steps or suite.variants is not None):
         raise suite.error("is empty: give [variants], [[sets]], [[systems]] or [[steps]]", "")
-
-
-def _check_entry(suite: SuiteFile, entry: Mapping[str, Any], place: str) -> None:
-    name = entry.get("name")
-    if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
-        raise suite.error(f"{name!r} cannot be a name: letters, digits, '_', '-', '+' and '.'", f"{place}.name")
-    _check_needs(suite, entry, place)
-
-
-def _check_needs(suite: SuiteFile, entry: Mapping[str, Any], place: str) -> None:
-    if not isinstance(entry.get("needs", ""), str):
-        raise suite.error("expected a text: what must be given", f"{place}.needs")
-
-
-def _check_table(suite: SuiteFile, table: Table, place: str) -> None:
-    if not table.columns:
-        raise suite.error("name at least one column", f"{place}.columns")
-    if not 0 <= table.digits <= 6:
-        raise suite.error("0 to 6", f"{place}.digits")
-    size = len(table.columns)
-    given: list[tuple[str, object]] = [(f"{place}.ours", table.ours), (f"{place}.scale", table.scale)]
-    for i, row in enumerate(table.rows):
-        where = f"{place}.rows[{i}]"
-        if row.published and len(row.published) != size:
-            raise suite.error(f"{len(row.published)} numbers for {size} columns", f"{where}.published")
-        given += [(f"{where}.{key}", getattr(row, key)) for key in ("ours", "relative_to", "scale")]
-    for where, values in given:
-        if isinstance(values, tuple) and len(values) != size:
-            raise suite.error(f"{len(values)} values for {size} columns", where)
-    for i, row in enumerate(table.rows):
-        where = f"{place}.rows[{i}]"
-        for key, pointer in row.named(table.columns, suite.seeds):
-            if not re.fullmatch(r"@[^#]+#/.*", pointer):
-                raise suite.error(
-                    f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output",
-                    f"{where}.{key}",
-                )

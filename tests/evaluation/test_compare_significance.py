@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 
 from parapet.evaluation import bootstrap
 from parapet.evaluation.compare.rows import Sums
-from parapet.evaluation.compare.significance import Difference, bootstrapped, coins_of, holm, intervals, randomised
+from parapet.evaluation.compare.significance import Difference, coins_of, holm, intervals, paired
+
+randomised, bootstrapped = paired, partial(paired, method="bootstrap")
 
 
 def mean_of(sums: Sums) -> float:

@@ -17,8 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from parapet.pipelines import doctor
-from parapet.pipelines.doctor import credentials, machine, models, requirements
-from parapet.pipelines.doctor.findings import Finding
+from parapet.pipelines.doctor import credentials, machine, packages
+from parapet.pipelines.doctor.packages import Finding
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import DISTRIBUTION, install_line
 from parapet.transforms.crowd import worker_key
@@ -48,9 +48,9 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         raise AssertionError("the network was asked")
 
     monkeypatch.setattr(socket.socket, "connect", refused)
-    requirements.installed.cache_clear()
+    packages.installed.cache_clear()
     yield tmp_path
-    requirements.installed.cache_clear()
+    packages.installed.cache_clear()
 
 
 def absent(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
@@ -63,8 +63,8 @@ def absent(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
             raise PackageNotFoundError(name)
         return given
 
-    monkeypatch.setattr(requirements, "version", told)
-    requirements.installed.cache_clear()
+    monkeypatch.setattr(packages, "version", told)
+    packages.installed.cache_clear()
 
 
 def by_name(findings: list[Finding]) -> dict[str, Finding]:
@@ -91,7 +91,7 @@ def test_it_works_here(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_extra_is_said_to_be_for_something() -> None:
-    assert set(requirements.ENABLES) >= set(metadata(DISTRIBUTION).get_all("Provides-Extra") or [])
+    assert set(packages.ENABLES) >= set(metadata(DISTRIBUTION).get_all("Provides-Extra") or [])
 
 
 def test_a_core_requirement_that_is_missing_is_a_failure(
@@ -107,7 +107,7 @@ def test_a_core_requirement_that_is_missing_is_a_failure(
 
 
 def specifier_of(name: str) -> str:
-    return next(str(one.specifier) for one in requirements.requirements_of(DISTRIBUTION) if one.name == name)
+    return next(str(one.specifier) for one in packages.requirements_of(DISTRIBUTION) if one.name == name)
 
 
 def test_levenshtein_may_be_absent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +120,7 @@ def test_levenshtein_may_be_absent(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 def test_extras_that_are_missing_and_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     absent(monkeypatch, boto3=None, google_cloud_translate="1.0")
-    found = by_name(requirements.extras())
+    found = by_name(packages.extras())
     assert found["mturk"] == Finding("mturk", "missing", "mturk", "boto3 is not installed", install_line("mturk"))
     assert found["google"].state == "wrong"
     assert found["google"].detail.startswith("google-cloud-translate 1.0 is not ")
@@ -130,9 +130,9 @@ def test_extras_that_are_missing_and_broken(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_extra_of_a_requirement_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     absent(monkeypatch, google_cloud_storage=None)
-    assert "google-cloud-storage is not installed" in list(requirements.problems(Requirement("apache-beam[gcp]>=2")))
-    assert list(requirements.problems(Requirement("apache-beam>=2"))) == []
-    assert by_name(requirements.extras())["gcp"].next == install_line("gcp")
+    assert "google-cloud-storage is not installed" in list(packages.problems(Requirement("apache-beam[gcp]>=2")))
+    assert list(packages.problems(Requirement("apache-beam>=2"))) == []
+    assert by_name(packages.extras())["gcp"].next == install_line("gcp")
 
 
 def test_another_python_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,16 +228,16 @@ def test_the_worker_key_is_looked_at_and_not_made(bare: Path, monkeypatch: pytes
 
 
 def test_models_that_come_as_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {one.name for one in models.installed_models()} >= {"PocketSphinx model", "eSpeak NG voices"}
+    assert {one.name for one in packages.models()} >= {"PocketSphinx model", "eSpeak NG voices"}
     info = tmp_path / "en_tiny-3.8.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: en_tiny\nVersion: 3.8.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text("[spacy_models]\nen_tiny = en_tiny\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = by_name(models.installed_models())["en_tiny"]
+    found = by_name(list(packages.models()))["en_tiny"]
     assert (found.state, found.detail) == ("there", f"en_tiny 3.8.0, spaCy {version('spacy')}")
-    assert models._data("voices", "nosuch_module", "data", "").state == "missing"
-    assert models._data("voices", "json", "data", "").state == "wrong"
+    assert packages.data_of("voices", "nosuch_module", "data", "").state == "missing"
+    assert packages.data_of("voices", "json", "data", "").state == "wrong"
 
 
 # config.json, the files beside it; and what is said of the folder.

@@ -346,7 +346,7 @@ BAD: dict[str, tuple[Callable[[str], str], str]] = {
 @pytest.mark.parametrize("bad", BAD)
 def test_submissions_that_are_not_read(place: Place, bad: str, tmp_path: Path) -> None:
     from parapet.evaluation.board.setting import open_released
-    from parapet.evaluation.board.submission import Limits, read_submission
+    from parapet.evaluation.board.submission import read_submission
     from parapet.schemas.errors import InputError
 
     assert run(["--release", str(place.release), "--template", "--output", str(tmp_path / "one"), "--quiet"]) == 0
@@ -360,15 +360,15 @@ def test_submissions_that_are_not_read(place: Place, bad: str, tmp_path: Path) -
         "My system",
     ):
         described(tmp_path / "one", system=f'"{name}"')
-        assert read_submission(tmp_path / "one", release, ["dst", "response"], Limits()).submission.system == name
-    for limits in (Limits(files=3), Limits(megabytes=0)):
+        assert read_submission(tmp_path / "one", release, ["dst", "response"]).submission.system == name
+    for limits in ({"most_files": 3}, {"megabytes": 0}):
         with pytest.raises(InputError, match="has more than"):
-            read_submission(tmp_path / "one", release, ["dst", "response"], limits)
+            read_submission(tmp_path / "one", release, ["dst", "response"], **limits)
     change, reason = BAD[bad]
     path = tmp_path / "one" / "submission.toml"
     path.write_text(change(path.read_text()))
     with pytest.raises(InputError, match=reason):
-        read_submission(tmp_path / "one", release, ["dst", "response"], Limits())
+        read_submission(tmp_path / "one", release, ["dst", "response"])
 
 
 def test_where_none_is_accepted_the_reason_is_an_error(

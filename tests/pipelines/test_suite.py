@@ -15,7 +15,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Never
 
 import pytest
 from two_workers import THOROUGH
@@ -23,16 +22,12 @@ from two_workers import THOROUGH
 from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.main import main
 from parapet.pipelines.suite import options
-from parapet.pipelines.suite.amounts import Amounts, Contents
-from parapet.pipelines.suite.checks import total_seconds
 from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.options import command_line, lacks, sets_of
-from parapet.pipelines.suite.page import _beside, _Ours, _over_seeds, _pointed
-from parapet.pipelines.suite.references import owner
+from parapet.pipelines.suite.published import Ours, cell, over_seeds, pointed
 from parapet.pipelines.suite.state import FOLDER, State, source_hash
-from parapet.pipelines.suite.steps import RESULTS, Graph, without
+from parapet.pipelines.suite.steps import RESULTS, Graph, owner, without
 from parapet.pipelines.suite.suite_file import read_suite
-from parapet.pipelines.suite.work import Inputs, NotEstimated
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
@@ -200,41 +195,34 @@ def test_a_step_goes_on_without_what_failed(folder: Path) -> None:
     assert without(graph.steps["comparison"], ["scores/keywords/dst"]) is None
 
 
-def test_time_is_the_longest_chain_or_the_work_of_the_cores(folder: Path) -> None:
-    graph = graph_of(folder / "small.toml")
-    seconds = {"sets/typos": 10.0, "sets/wordy": 20.0, "scores/keywords/dst": 5.0, "comparison": 1.0}
-    assert total_seconds(graph, seconds, 2) == 26.0
-    assert total_seconds(graph, seconds, 1) == 36.0
-
-
 def test_numbers_beside_those_of_a_paper(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "numbers.json").write_text('{"x": [{"y/z": 0.5, "none": null, "text": "1"}]}')
-    assert _pointed("@a/numbers.json#/x/0/y~1z", tmp_path) == 0.5
+    assert pointed("@a/numbers.json#/x/0/y~1z", tmp_path) == 0.5
     for missing in ("x/0/none", "x/0/text", "x/1/y", "w", "x/0/y~1z/deeper"):
-        assert _pointed(f"@a/numbers.json#/{missing}", tmp_path) is None
-    assert _pointed("@b/numbers.json#/x", tmp_path) is None
-    assert _beside(_Ours(52.04), 50.0, 1) == "52.0\npaper 50.0, +2.0"
-    assert _beside(_Ours(52.04, 1.25), 50.0, 1) == "52.0 ± 1.2\npaper 50.0, +2.0"
-    assert _beside(_Ours(49.96), 50.0, 1) == "50.0\npaper 50.0, +0.0"
-    assert _beside(None, 50.0, 1) == "–\npaper 50.0"
-    assert _beside(_Ours(49.0), None, 0) == "49"
-    assert _beside(None, 50.0, 1, compared=False) == "50.0"
+        assert pointed(f"@a/numbers.json#/{missing}", tmp_path) is None
+    assert pointed("@b/numbers.json#/x", tmp_path) is None
+    assert cell(Ours(52.04), 50.0, 1) == "52.0\npaper 50.0, +2.0"
+    assert cell(Ours(52.04, 1.25), 50.0, 1) == "52.0 ± 1.2\npaper 50.0, +2.0"
+    assert cell(Ours(49.96), 50.0, 1) == "50.0\npaper 50.0, +0.0"
+    assert cell(None, 50.0, 1) == "–\npaper 50.0"
+    assert cell(Ours(49.0), None, 0) == "49"
+    assert cell(None, 50.0, 1, compared=False) == "50.0"
 
 
-def test_numbers_over_seeds(tmp_path: Path) -> None:
+def test_numbersover_seeds(tmp_path: Path) -> None:
     for seed, value in (("0", 1.0), ("1", 2.0), ("x", 6.0)):
         (tmp_path / f"model-{seed}").mkdir()
         (tmp_path / f"model-{seed}" / "metrics.json").write_text(json.dumps({"a": value, "b": 2 * value + 2}))
     a, b = "@model-{seed}/metrics.json#/a", "@model-{seed}/metrics.json#/b"
     # By hand: the mean of 1, 2 and 6 is 3; the squares of the differences, 4 + 1 + 9, by n - 1 are 7.
-    assert _over_seeds(a, "", 100, ("0", "1", "x"), tmp_path) == pytest.approx((300, 100 * 7**0.5))
-    assert _over_seeds(a, "", 1, ("x",), tmp_path) == (6.0, None)
-    assert _over_seeds(a, "", 1, ("0", "2"), tmp_path) is None
-    assert _over_seeds("@model-x/metrics.json#/a", "", 1, ("0", "1"), tmp_path) == (6.0, None)
+    assert over_seeds(a, "", 100, ("0", "1", "x"), tmp_path) == pytest.approx((300, 100 * 7**0.5))
+    assert over_seeds(a, "", 1, ("x",), tmp_path) == (6.0, None)
+    assert over_seeds(a, "", 1, ("0", "2"), tmp_path) is None
+    assert over_seeds("@model-x/metrics.json#/a", "", 1, ("0", "1"), tmp_path) == (6.0, None)
     # Relative to the same seed's other number: 4 / 1 - 1, 6 / 2 - 1; and to one that has no seed.
-    assert _over_seeds(b, a, 1, ("0", "1"), tmp_path) == pytest.approx((2.5, 0.5**0.5))
-    assert _over_seeds(a, "@model-1/metrics.json#/a", 1, ("0", "1"), tmp_path) == pytest.approx((-0.25, 0.125**0.5))
+    assert over_seeds(b, a, 1, ("0", "1"), tmp_path) == pytest.approx((2.5, 0.5**0.5))
+    assert over_seeds(a, "@model-1/metrics.json#/a", 1, ("0", "1"), tmp_path) == pytest.approx((-0.25, 0.125**0.5))
 
 
 def test_entries_once_for_each_seed(folder: Path) -> None:
@@ -286,9 +274,9 @@ rows = [
     )
     table = read_suite(str(folder / "small.toml")).tables[-1]
     filled, own, none = table.rows
-    assert filled.pointers(table.columns) == ["@sets/typos/x.json#/a/y", "@sets/wordy/x.json#/y"]
-    assert own.pointers(table.columns) == ["@sets/typos/x.json#/a", "@sets/typos/x.json#/b"]
-    assert (filled.scale, own.scale, none.pointers(table.columns)) == (100, 1, ["", ""])
+    assert filled.ours == ("@sets/typos/x.json#/a/y", "@sets/wordy/x.json#/y")
+    assert own.ours == ("@sets/typos/x.json#/a", "@sets/typos/x.json#/b")
+    assert (filled.scale, own.scale, none.ours) == ((100, 100), (1, 1), ("", ""))
     graph_of(folder / "small.toml")
 
 
@@ -705,21 +693,6 @@ def test_steps_of_one_command_share_its_parser(folder: Path, monkeypatch: pytest
     options._parser.cache_clear()
     assert run(folder, "--dry_run") == 0
     assert max(Counter(parsers).values()) == 1
-
-
-class Unsearched(dict[str, Contents | None]):
-    """Names are looked up in it: a search would take as long as there are steps, for each of them."""
-
-    def __iter__(self) -> Never:
-        raise AssertionError("searched")
-
-
-def test_the_step_that_writes_an_input_is_looked_up(tmp_path: Path) -> None:
-    inputs = Inputs(tmp_path, tmp_path / "out", sets_of)
-    inputs.predicted = Unsearched({"sets/a": None, "sets/ab": {"typos/test": Amounts(dialogues=3)}})
-    assert inputs.at("out/sets/ab/typos") == {"test": Amounts(dialogues=3)}
-    with pytest.raises(NotEstimated, match="needs sets/a, whose output"):
-        inputs.at("out/sets/a/typos")
 
 
 def test_a_failed_step_leaves_the_others_done(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

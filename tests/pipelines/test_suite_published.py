@@ -176,11 +176,11 @@ def test_tasks_that_are_there_are_trained_and_scored(tmp_path: Path) -> None:
 
 
 def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path: Path) -> None:
-    from parapet.pipelines.suite.page import _published
+    from parapet.pipelines.suite.published import beside_ours
 
     suite = read_suite("sgdx", settings("sgdx", tmp_path))
     graph = make_graph(suite, sets_of, lacks)
-    shown = {table.title.partition(":")[0]: _published(table, suite.seeds, graph, tmp_path) for table in suite.tables}
+    shown = {table.title.partition(":")[0]: beside_ours(table, suite.seeds, graph, tmp_path) for table in suite.tables}
     table = shown["Table 2"]
     assert table.rows[3] == ["T5DST, all", "–\npaper 72.6", "–\npaper 64.0", "–\npaper -11.9", "–\npaper 40.4"]
     assert [row[0] for row in table.rows] == [  # those of ours alone have no numbers yet
@@ -190,7 +190,7 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path: Path) ->
     assert "--set systems.tiny_dst.train.steps=40000" in table.note
     assert shown["Figure 4"].rows == []
     changes = next(table for table in suite.tables if table.title.startswith("Table 3: relative"))
-    assert _published(changes, suite.seeds, graph, tmp_path).rows[0] == [
+    assert beside_ours(changes, suite.seeds, graph, tmp_path).rows[0] == [
         "SGP-DST, backtrans",
         "–\npaper 8",
         "–\npaper -17",
@@ -200,7 +200,7 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path: Path) ->
         folder.mkdir(parents=True)
         row = {"#ALL_SERVICES": {"variants": variants, "schema_sensitivity": sensitivity}}
         (folder / "robustness.json").write_text(json.dumps({"variants": {"table": row}}), encoding="utf-8")
-    shown_changes = _published(changes, suite.seeds, graph, tmp_path).rows[0]
+    shown_changes = beside_ours(changes, suite.seeds, graph, tmp_path).rows[0]
     assert shown_changes == ["SGP-DST, backtrans", "8\npaper 8, +0", "-17\npaper -17, +0"]
 
 
