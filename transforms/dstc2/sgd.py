@@ -10,7 +10,16 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.dstc2.calls import DONTCARE, Act, Call, CallTurn, Ontology, Slots
 from parapet.transforms.dstc2.knowledge import QUERY, RELATIONS, Restaurant
 from parapet.transforms.dstc2.task6 import Round, Search
-from parapet.transforms.sgd_turns import Line, act, state, system_turn, user_turn
+from parapet.transforms.sgd_turns import (
+    Line,
+    act,
+    schema_intent,
+    schema_service,
+    schema_slot,
+    state,
+    system_turn,
+    user_turn,
+)
 
 SERVICE, INTENT, RATING = "Restaurants_dstc2", "FindRestaurants", "rating"
 _CATEGORICAL = 10  # maximum number of values
@@ -48,27 +57,14 @@ def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
     """The services of the schema file: one."""
     slots = []
     for name in slots_of(ontology):
-        values = [value for value in ontology.informable.get(name, []) if value != DONTCARE]
-        few = 0 < len(values) <= _CATEGORICAL
-        slots.append(
-            {
-                "name": name,
-                "description": _DESCRIPTIONS.get(name, f"{name.capitalize()} of the restaurant"),
-                "is_categorical": few,
-                "possible_values": sorted(values) if few else [],
-            }
-        )
-    optional = [slot["name"] for slot in slots if slot["name"] in ontology.informable]
-    intent = {
-        "name": INTENT,
-        "description": "Find a restaurant by cuisine, part of town and price range",
-        "is_transactional": False,
-        "required_slots": [],
-        "optional_slots": dict.fromkeys(optional, DONTCARE),
-        "result_slots": [slot["name"] for slot in slots],
-    }
-    description = "Restaurants of a town, found by phone (DSTC2)"
-    return [{"service_name": SERVICE, "description": description, "slots": slots, "intents": [intent]}]
+        values = sorted(value for value in ontology.informable.get(name, []) if value != DONTCARE)
+        description = _DESCRIPTIONS.get(name, f"{name.capitalize()} of the restaurant")
+        slots.append(schema_slot(name, description, values if len(values) <= _CATEGORICAL else ()))
+    names = [slot["name"] for slot in slots]
+    optional = {name: DONTCARE for name in names if name in ontology.informable}
+    description = "Find a restaurant by cuisine, part of town and price range"
+    intent = schema_intent(INTENT, description, [], names, optional=optional)
+    return [schema_service(SERVICE, "Restaurants of a town, found by phone (DSTC2)", slots, [intent])]
 
 
 def dialogue_of(call: Call, of_call: Sequence[Round], slots: frozenset[str]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError
@@ -22,9 +21,10 @@ from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, sim
 from parapet.transforms.reminders.service import SCHEMA, SERVICE
 from parapet.transforms.reminders.user import Goal
 from parapet.transforms.reminders.wording import TODAY, templates
-from parapet.transforms.report import Examples, Report, Table, Text, Tile, dialogue_example, report_files
+from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
 from parapet.transforms.set_files import SetFiles
+from parapet.transforms.simulators import count_distinct, nested_table
 from parapet.transforms.text import counted
 
 DIGESTS, UTTERANCES = "digests", "utterances"  # further outputs of a shard
@@ -124,11 +124,6 @@ def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dic
             else:
                 raise InputError("there are not that many different dialogues: ask for fewer", "", "--dialogues")
     return attempts
-
-
-def count_distinct(digests: Iterable[bytes]) -> int:
-    """How many different digests some runs of digests have together."""
-    return len(np.unique(np.frombuffer(b"".join(digests), "<u8")))
 
 
 def count_different(_: str, digests: Iterable[bytes]) -> tuple[CountKey, int]:
@@ -242,9 +237,12 @@ def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
       seed: of the run.
     """
     splits = numbers["splits"]
-    columns = [*_TOTALS, "different_utterances", "made_again"]
-    totals = {name: sum(split[name] for split in splits.values()) for name in columns}
-    values = {name: sorted({value for split in splits.values() for value in split.get(name, ())}) for name in _BY_VALUE}
+    totals = {name: sum(split[name] for split in splits.values()) for name in (*_TOTALS, "different_utterances")}
+    by_value: dict[str, dict[str, dict[str, int]]] = {label: {} for label in _BY_VALUE.values()}
+    for split, of_split in splits.items():
+        for name, label in _BY_VALUE.items():
+            for value, n in of_split.get(name, {}).items():
+                by_value[label].setdefault(BEHAVIORS.get(value, value), {})[split] = n
     return Report(
         command="reminders",
         title="Reminders",
@@ -257,26 +255,8 @@ def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
             Tile("names of reminders", f"{numbers['names']:,}"),
         ],
         sections=[
-            Table(
-                title="Splits",
-                columns=[
-                    "split",
-                    *("simulated again" if name == "made_again" else name.replace("_", " ") for name in columns),
-                ],
-                rows=[[name, *(f"{split[column]:,}" for column in columns)] for name, split in splits.items()],
-            ),
-            Table(
-                title="Tasks, acts and users",
-                columns=["what is counted", *splits],
-                rows=[
-                    [
-                        f"{label}: {BEHAVIORS.get(value, value)}",
-                        *(f"{split.get(name, {}).get(value, 0):,}" for split in splits.values()),
-                    ]
-                    for name, label in _BY_VALUE.items()
-                    for value in values[name]
-                ],
-            ),
+            nested_table("Splits", "split", splits, [*_TOTALS, "different_utterances", "made_again"]),
+            nested_table("Tasks, acts and users", "what is counted", by_value, list(splits)),
             Text(
                 title="About these dialogues",
                 paragraphs=[
@@ -294,7 +274,7 @@ def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
         ],
         terms={
             "failed calls": "Intended: the time is taken by another reminder, or there is no such reminder.",
-            "simulated again": "Dialogues that were at first the same as another one.",
+            "made again": "Dialogues that were at first the same as another one.",
         },
         links={"statistics.json": "all numbers"},
     )

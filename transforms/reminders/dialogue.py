@@ -210,8 +210,7 @@ def digest_of(dialogue: dict[str, Any]) -> bytes:
 
 
 _SERVICES: dict[str, Service] = {SERVICE: parse_service(SCHEMA)}
-_CATEGORICAL = {slot.name for slot in _SERVICES[SERVICE].slots if slot.is_categorical}
-_NOT_SLOTS = ("", "intent", "count")
+_WITH_SPANS = {slot.name for slot in _SERVICES[SERVICE].slots if not slot.is_categorical}
 
 
 def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
@@ -226,81 +225,49 @@ def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
     """
     dialogue = msgspec.convert(raw, Dialogue)
     problems = [f"{where}: {reason}" for where, reason in problems_of(dialogue, _SERVICES)]
-    problems += [f"turn {i}: {reason}" for i, turn in enumerate(raw["turns"]) for reason in _span_problems(turn)]
-    problems += _state_problems(raw["turns"])
-    problems += _goal_problems(raw["turns"], goal)
-    if problems:
-        raise RuntimeError(f"dialogue {dialogue.dialogue_id}: {'; '.join(problems)}")
+    intent, values, offered = NO_INTENT, dict[str, list[str]](), ""
+    before: list[Mapping[str, Any]] = []  # the actions of the turn before
+    calls, done = [], Counter[tuple[str, str]]()
 
+    def expect(what: str, actual: object, expected: object) -> None:
+        if actual != expected:
+            problems.append(f"{what}: {actual}, expected {expected}")
 
-def _span_problems(turn: Mapping[str, Any]) -> list[str]:
-    """Spans are the places of the values of actions, neither more nor less."""
-    frame = turn["frames"][0]
-    marked = sorted((span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]]) for span in frame["slots"])
-    spoken = sorted(
-        (action["slot"], value)
-        for action in frame["actions"]
-        if action["slot"] not in _NOT_SLOTS and action["slot"] not in _CATEGORICAL
-        for value in action["values"]
-    )
-    return [] if marked == spoken else [f"spans {marked} are not the values {spoken}"]
-
-
-def _state_problems(turns: list[Mapping[str, Any]]) -> list[str]:
-    """States follow from the actions: they are derived again here."""
-    problems = []
-    intent, values, offered = "NONE", dict[str, list[str]](), ""
-    before: list[Mapping[str, Any]] = []
-    for i, turn in enumerate(turns):
-        frame = turn["frames"][0]
-        acts = {action["act"] for action in frame["actions"]}
-        if turn["speaker"] == "SYSTEM":
-            before = frame["actions"]
-            offered = next((a["values"][0] for a in before if (a["act"], a["slot"]) == ("OFFER", NAME)), offered)
-            continue
-        confirmed = [action for action in before if action["act"] == "CONFIRM"]
-        for action in frame["actions"]:
-            if action["act"] == "INFORM_INTENT":
-                intent, values = action["values"][0], {}
-        if "SELECT" in acts:
-            values[NAME] = [offered]
-        if "AFFIRM" in acts:
-            values.update((action["slot"], action["values"]) for action in confirmed)
-        if "NEGATE" in acts and not confirmed:
-            intent = "NONE"
-        values.update((a["slot"], a["values"]) for a in frame["actions"] if a["act"] == "INFORM")
-        requested = sorted(action["slot"] for action in frame["actions"] if action["act"] == "REQUEST")
-        expected = {"active_intent": intent, "requested_slots": requested, "slot_values": values}
-        if frame["state"] != expected:
-            problems.append(f"turn {i}: the state is {frame['state']}, expected {expected}")
-    return problems
-
-
-def _goal_problems(turns: list[Mapping[str, Any]], goal: Goal) -> list[str]:
-    """The calls are those of the goal, requested slots were informed, and the reminder looked for was offered."""
-    problems = []
-    calls = []
-    for turn in turns:
-        frame = turn["frames"][0]
+    for i, turn in enumerate(raw["turns"]):
+        (frame,) = turn["frames"]
+        actions = frame["actions"]
+        slots = {act: [action["slot"] for action in actions if action["act"] == act] for act in ("INFORM", "REQUEST")}
+        spans = sorted(
+            (span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]]) for span in frame["slots"]
+        )
+        spoken = [(action["slot"], value) for action in actions for value in action["values"]]
+        expect(f"spans of turn {i}", spans, sorted(pair for pair in spoken if pair[0] in _WITH_SPANS))
         if "service_call" in frame:
             call = frame["service_call"]
             calls.append((call["method"], call["parameters"], bool(frame["service_results"])))
-    expected = [(call.method, call.parameters, call.succeeds) for call in goal.calls]
-    if calls != expected:
-        problems.append(f"the calls are {calls}, expected {expected}")
-    for i, turn in enumerate(turns):
-        actions = turn["frames"][0]["actions"]
-        requested = {action["slot"] for action in actions if action["act"] == "REQUEST"}
-        if turn["speaker"] == "USER" and requested:
-            answers = turns[i + 1]["frames"][0]["actions"]
-            informed = {action["slot"] for action in answers if action["act"] == "INFORM"}
-            if informed != requested:
-                problems.append(f"turn {i}: requested {sorted(requested)}, informed {sorted(informed)}")
-    done = Counter((action["act"], action["slot"]) for turn in turns for action in turn["frames"][0]["actions"])
-    if done["REQUEST_ALTS", ""] != sum(task.target for task in goal.tasks if task.intent == FIND):
-        problems.append("the reminder that the user looks for was not offered")
-    requests = Counter(slot for task in goal.tasks for slot in task.requests)
-    for slot, n in requests.items():
+        if turn["speaker"] == "SYSTEM":
+            offered = next((a["values"][0] for a in actions if (a["act"], a["slot"]) == ("OFFER", NAME)), offered)
+            if requested := {action["slot"] for action in before if action["act"] == "REQUEST"}:
+                expect(f"slots informed in turn {i}", set(slots["INFORM"]), requested)
+        else:
+            acts = {action["act"] for action in actions}
+            confirmed = {action["slot"]: action["values"] for action in before if action["act"] == "CONFIRM"}
+            if "INFORM_INTENT" in acts:
+                intent, values = next(a["values"][0] for a in actions if a["act"] == "INFORM_INTENT"), {}
+            if "SELECT" in acts:
+                values[NAME] = [offered]
+            if "AFFIRM" in acts:
+                values |= confirmed
+            if "NEGATE" in acts and not confirmed:
+                intent = NO_INTENT
+            values |= {action["slot"]: action["values"] for action in actions if action["act"] == "INFORM"}
+            expect(f"state of turn {i}", frame["state"], state(intent, values, slots["REQUEST"]))
+        done.update((action["act"], action["slot"]) for action in actions)
+        before = actions
+    expect("calls", calls, [(call.method, call.parameters, call.succeeds) for call in goal.calls])
+    expect("alternatives", done["REQUEST_ALTS", ""], sum(task.target for task in goal.tasks if task.intent == FIND))
+    for slot, n in Counter(slot for task in goal.tasks for slot in task.requests).items():
         if (times := done["INFORM", slot] + done["OFFER", slot]) < n:
             problems.append(f"the goal requests {slot!r} {n} times, informed {times} times")
-    return problems
+    if problems:
+        raise RuntimeError(f"dialogue {dialogue.dialogue_id}: {'; '.join(problems)}")

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.restaurants.ontology import Ontology
-from parapet.transforms.restaurants.patterns import SIMPLE
+from parapet.transforms.restaurants.ontology import SIMPLE, Ontology
 from parapet.transforms.restaurants.values import RATING, ValueFinder
 
 _GAP = re.compile(r"\\\{(\w+)\\\}")

@@ -28,8 +28,8 @@ from parapet.transforms.report import report_files
 from parapet.transforms.restaurants.bot import Rules, solve
 from parapet.transforms.restaurants.config import PLUS, Config, Shard
 from parapet.transforms.restaurants.disfluencies import disfluent
-from parapet.transforms.restaurants.patterns import counted_patterns
-from parapet.transforms.restaurants.report import report_of
+from parapet.transforms.restaurants.ontology import count_patterns
+from parapet.transforms.restaurants.report import report_on
 from parapet.transforms.restaurants.sgd import schema, sgd_dialogue
 from parapet.transforms.restaurants.simulating import Dialogue, lines_of, simulate
 from parapet.transforms.restaurants.statistics import count, intersections, note, repeats, solved, statistics
@@ -187,7 +187,7 @@ def metadata_files(
     return {
         **dict(_published(world, config)),
         **dict.fromkeys(config.schema_names(), services),
-        **report_files(numbers, report_of(numbers, examples, config)),
+        **report_files(numbers, report_on(numbers, examples, config)),
     }
 
 
@@ -202,7 +202,7 @@ def _published(world: World, config: Config) -> Iterator[tuple[str, bytes]]:
 
 
 def _domain(world: World) -> dict[str, Any]:
-    user, bot = counted_patterns(world.ontology.patterns)
+    user, bot = count_patterns(world.ontology.patterns)
     seen, unseen = world.halves
     facts = len(world.names) + len(world.ontology.extras) + 1
     return {

@@ -15,8 +15,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import Fact
-from parapet.transforms.restaurants.ontology import Ontology
-from parapet.transforms.restaurants.patterns import CALLS
+from parapet.transforms.restaurants.ontology import CALLS, Ontology
 from parapet.transforms.seeding import stable_hash
 
 SPLITS = ("train", "dev", "test", "oov")
@@ -76,7 +75,9 @@ class World:
         for entity in itertools.chain(*self.halves):
             self.found.setdefault(entity.request, []).append(entity)
         seen, unseen = (self._requests(unseen) for unseen in (False, True))
-        seen.sort(key=lambda one: (-len(self.found.get(one, ())), stable_hash(seed, "request", *one), one))
+        seen.sort(
+            key=lambda request: (-len(self.found.get(request, ())), stable_hash(seed, "request", *request), request)
+        )
         cut: dict[str, list[Request]] = {split: [] for split in SPLITS[:-1]}
         for i, request in enumerate(seen):
             cut[_DEALT[i % len(_DEALT)]].append(request)
@@ -107,7 +108,7 @@ class World:
     def _part(self, requests: list[Request]) -> Part:
         rich = [request for request in requests if len(self.found.get(request, ())) >= self.least]
         options = []
-        for number, share in self.ontology.structure.options:
+        for number, share in self.ontology.structure.shares():
             if those := [request for request in rich if len(self.found[request]) == number]:
                 options.append((those, share))
         return Part(requests, rich, options, [entity for request in requests for entity in self.found.get(request, ())])
@@ -124,7 +125,7 @@ def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path:
             reason = f"no request of {split} finds {world.least} or more of the knowledge base; {fewer}"
             raise InputError(reason, path)
         if 3 in tasks and world.ontology.structure.options and not part.options:
-            numbers = ", ".join(str(number) for number, _ in world.ontology.structure.options)
+            numbers = ", ".join(str(number) for number, _ in world.ontology.structure.shares())
             reason = f"no request of {split} finds {numbers} of the knowledge base: give other numbers"
             if world.least > 1:
                 reason += ", or a lower --least_options"
