@@ -47,7 +47,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def impatient(init: Callable[..., None]) -> Callable[..., None]:
-    return lambda self, *args, **given: init(self, *args, **{**given, "patience": 0, "seconds": 5, "first_wait": 0})
+    return lambda self, *args, **given: init(self, *args, **{**given, "patience": 0, "seconds": 5})
 
 
 @pytest.fixture(scope="module")
