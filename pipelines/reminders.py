@@ -94,8 +94,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     different = (
         pipeline
         | "Output" >> beam.Create([config.output], reshuffle=False)
-        | "Different dialogues"
-        >> beam.Map(corpus.count_different, beam.pvalue.AsIter(outputs.others[corpus.DIGESTS]))
+        | "Different dialogues" >> beam.Map(corpus.count_different, beam.pvalue.AsIter(outputs.others[corpus.DIGESTS]))
     )
     outputs = outputs.with_more("Different", counts=different)._replace(dead_letters=None)  # it reads no records
     _ = outputs | "Finish" >> FinishRun(

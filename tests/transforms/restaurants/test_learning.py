@@ -135,7 +135,7 @@ def test_what_is_learned_is_what_was_simulated() -> None:
     )
     was, now = WORLD.ontology.structure, ontology.structure
     assert (now.given, now.updates) == (was.given, was.updates)
-    assert [n for n, _ in now.options] == [3, 4, 5]
+    assert [n for n, _ in now.shares()] == [3, 4, 5]
     assert now.accepted == pytest.approx(was.accepted, abs=0.08)
     assert now.all_extras == pytest.approx(was.all_extras, abs=0.1)
     assert not any(missing_acts(ontology, task) for task in (1, 2, 3, 4, 5))
