@@ -31,8 +31,7 @@ from parapet.transforms.simulators import nested_table
 from parapet.transforms.text import counted
 
 STATEMENTS = "statements"  # the output of read_batch besides the calls
-BABI, TEXTS = "babi", "texts"  # further outputs of write_batch
-CANDIDATE, WORD = "candidate", "word"  # kinds of texts
+BABI = "babi"  # a further output of write_batch
 
 SET = "sgd"
 FILE = "dialog-babi-task6-dstc2-{}.txt"
@@ -154,7 +153,6 @@ def write_batch(read: CallBatch, converter: Converter, statements: Sequence[tupl
     result.dead_letters += read.dead_letters
     counts: Counter[str] = Counter(calls=len(batch.names))
     texts: list[str] = []
-    seen: set[tuple[str, str]] = set()
     examples = result.examples[batch.split] = []
     with ExitStack() as stack:
         files = SetFiles(converter.config.output, [SET], batch.relative, stack)
@@ -165,7 +163,7 @@ def write_batch(read: CallBatch, converter: Converter, statements: Sequence[tupl
                 lines = lines_of(call, call_rounds, words)
                 draw = batch.index.to_bytes(4) + len(texts).to_bytes(4)
                 shown = [(draw, (storable(call.name), labelled_lines(lines)))] if len(texts) < SHOWN else []
-                babi, call_texts, call_counts = babi_text(lines), list(_texts(lines)), _count(call_rounds, lines)
+                babi, call_counts = babi_text(lines), _count(call_rounds, lines)
             except Exception as error:
                 result.dead_letters.append(_dead_letter(batch, call.name, bad_record(error)))
                 continue
@@ -173,13 +171,12 @@ def write_batch(read: CallBatch, converter: Converter, statements: Sequence[tupl
             examples += shown
             texts.append(babi)
             counts.update(call_counts)
-            seen.update(call_texts)
         files.close()
     result.written = files.written()
     counts.update(dialogues=len(texts), left_out=len(result.dead_letters))
     for name, n in counts.items():
         result.counts.add(name, n, split=batch.split)
-    result.others = {BABI: [(batch.split, batch.index, "".join(texts))], TEXTS: sorted(seen)}
+    result.others = {BABI: [(batch.split, batch.index, "".join(texts))]}
     return result
 
 
@@ -199,22 +196,11 @@ def _count(call_rounds: Sequence[Round], lines: Sequence[Line]) -> dict[str, int
     }
 
 
-def _texts(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
-    """The candidates and the words of a dialogue."""
-    for line in lines:
-        if isinstance(line, Exchange):
-            yield CANDIDATE, line.bot
-        for text in msgspec.structs.astuple(line):
-            for word in text.split():
-                yield WORD, word
-
-
 def metadata_files(
     counts: Counts,
     examples: Mapping[str, Sequence[Any]],
     statements: Iterable[tuple[Statement, int]],
     babi: Iterable[tuple[str, int, str]],
-    texts: Iterable[tuple[str, str]],
     config: Config,
 ) -> dict[str, bytes]:
     """The files besides dialogues in the SGD layout, by path.
@@ -224,28 +210,33 @@ def metadata_files(
       examples: split to dialogues: id, and labelled lines.
       statements: of all calls, with how often each was made.
       babi: (split, index of the batch, its dialogues).
-      texts: (kind, text) of candidates and words.
       config: the options.
     """
     knowledge, _ = Converter(config).learned(statements)
     facts = [fact for restaurant in knowledge.restaurants for fact in facts_about(restaurant)]
-    candidates = sorted(text for kind, text in texts if kind == CANDIDATE)
+    dialogues: dict[str, list[str]] = {split: [] for split in config.logs.splits}
+    vocabulary: set[str] = set()
+    answers: set[str] = set()
+    for split, _, text in sorted(babi):
+        dialogues[split].append(text)
+        for line in text.split("\n"):
+            content = line.partition(" ")[2]
+            vocabulary.update(content.split())
+            answers.add(content.partition("\t")[2])
+    candidates = sorted(answers - {"", SILENCE})
     numbers = {
         **statistics(config, counts),
-        "vocabulary": sum(kind == WORD for kind, _ in texts),
+        "vocabulary": len(vocabulary),
         "candidates": len(candidates),
         "restaurants": len(knowledge.restaurants),
         "kb_facts": len(facts),
     }
-    dialogues: dict[str, list[str]] = {split: [] for split in config.logs.splits}
-    for split, _, text in sorted(babi):
-        dialogues[split].append(text)
     schema = schema_bytes(schema_of(config.ontology))
     return {
-        **{FILE.format(SPLITS[split]): "".join(of_split).encode() for split, of_split in dialogues.items()},
+        **{FILE.format(SPLITS[split]): "".join(texts).encode() for split, texts in dialogues.items()},
         FILE.format("candidates"): candidates_text(candidates).encode(),
         # With a space before the value, as task 6 has it, where the other tasks have a tab.
-        FILE.format("kb"): "".join(f"1 {one.entity} {one.relation} {one.value}\n" for one in facts).encode(),
+        FILE.format("kb"): "".join(f"1 {fact.entity} {fact.relation} {fact.value}\n" for fact in facts).encode(),
         **{f"{SET}/{split}/schema.json": schema for split in config.logs.splits},
         **report_files(numbers, report_on(numbers, examples, config)),
     }
@@ -275,7 +266,6 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
     splits = numbers["splits"]
     sizes = ", ".join(f"{split} {of_split['dialogues']:,}" for split, of_split in splits.items())
     total = counted(sum(of_split["dialogues"] for of_split in splits.values()), "dialogue")
-    offers, found = (sum(of_split[name] for of_split in splits.values()) for name in ("offers", "offers_found"))
     user = "first hypotheses of the recogniser" if config.user == ASR else "transcriptions, with noise words"
     source = "the given file" if config.knowledge else "what the system says about the restaurants that it offers"
     means = {
@@ -301,18 +291,11 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
             Text(
                 title="About these dialogues",
                 paragraphs=[
-                    f"User turns are {user}; bot turns are the system's prompts.",
-                    "API calls are made from the labelled states, where an answer needs a search and food, area or "
-                    "price range differ from those of the previous search.",
-                    f"The knowledge base comes from {source}: {numbers['restaurants']:,} restaurants, "
-                    f"{numbers['kb_facts']:,} facts.",
-                    "Ratings are made up for each API call, such that what the system offers next has the highest. "
-                    f"{found:,} of {offers:,} offers are in the results of the call before.",
-                    f"{numbers['candidates']:,} candidates (paper: {PAPER_SIZES['candidates']:,}), a vocabulary of "
-                    f"{numbers['vocabulary']:,} (paper: {PAPER_SIZES['vocabulary']:,}).",
+                    f"User turns are {user}; bot turns are the system's prompts. API calls are made from the labelled "
+                    f"states. The knowledge base comes from {source}. Ratings are made up for each API call, such that "
+                    "what the system offers next has the highest.",
                     f"The splits are the lists of DSTC2, with {counted(numbers['moved_from_dev_to_train'], 'call')} "
-                    "moved from dev to train. The paper says only that it uses the test set of DSTC2 and a slightly "
-                    "different split of the rest.",
+                    "moved from dev to train.",
                     f"Seed of the ratings: `{config.seed}`.",
                 ],
             ),

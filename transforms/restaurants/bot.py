@@ -8,7 +8,7 @@ answer a question at one place and ask for a table at another.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,8 +16,10 @@ import msgspec
 
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.restaurants.ontology import SIMPLE, Ontology
-from parapet.transforms.restaurants.values import RATING, ValueFinder
 
+RATING = "R_rating"
+
+_PIECE = re.compile(r"[^\W_]+(?:[-'_][^\W_]+)*|[^\W_]+")
 _GAP = re.compile(r"\\\{(\w+)\\\}")
 _HEADS = ("request", "update")
 
@@ -43,6 +45,57 @@ _INSTEAD = {
     "welcome": "farewell",
     "farewell": "welcome",
 }
+
+
+class Found(NamedTuple):
+    """A text with a gap for each value in it, and the values by gap."""
+
+    pattern: str
+    values: dict[str, str]
+
+
+class ValueFinder:
+    """Finds values in texts.
+
+    Args:
+      slots: slot to its values; a value is one word.
+    """
+
+    def __init__(self, slots: Mapping[str, Iterable[str]]) -> None:
+        self._slots: dict[str, list[str]] = {}
+        for slot, values in slots.items():
+            for value in values:
+                self._slots.setdefault(value, []).append(slot)
+
+    def has(self, slot: str, value: str) -> bool:
+        """Whether this is a value of the slot."""
+        return slot in self._slots.get(value, ())
+
+    def find(self, text: str, likely: Mapping[str, str] | None = None) -> Found:
+        """The values in a text.
+
+        Args:
+          text: words separated by spaces; values may have punctuation around them.
+          likely: the values by slot as the dialogue goes on: others of these slots are mere words.
+        """
+        values: dict[str, str] = {}
+
+        def gap(word: str) -> str:
+            slots = [
+                slot
+                for slot in self._slots.get(word, ())
+                if slot not in values and (likely is None or likely.get(slot, word) == word)
+            ]
+            if not slots:
+                return word
+            best = next((slot for slot in slots if likely and likely.get(slot) == word), slots[0])
+            values[best] = word
+            return f"{{{best}}}"
+
+        words = [
+            gap(word) if word in self._slots else _PIECE.sub(lambda piece: gap(piece[0]), word) for word in text.split()
+        ]
+        return Found(" ".join(words), values)
 
 
 class Reading(NamedTuple):
@@ -309,7 +362,7 @@ class State:
             return "reserve_by_name"
         if user == "thank":
             return "welcome" if self.last == "call" else "anything_else"
-        return _ANSWERS.get(user, "")
+        return ANSWERS.get(user, "")
 
 
 class Bot:
@@ -369,7 +422,7 @@ class Bot:
 
 
 # Acts of the user to the bot's answers, where these do not depend on the dialogue so far.
-_ANSWERS = {
+ANSWERS = {
     "greet": "greet",
     "request": "acknowledge",
     "update": "updated",

@@ -11,8 +11,7 @@ from parapet.transforms.babi_format import dialogues_name
 from parapet.transforms.corpora import listed
 from parapet.transforms.counts import CountKey, Equal, Invariant
 from parapet.transforms.restaurants.ontology import Ontology
-from parapet.transforms.restaurants.simulating import TASKS, check_updates, missing_acts
-from parapet.transforms.restaurants.world import SPLITS, World, check_world
+from parapet.transforms.restaurants.simulating import SPLITS, TASKS, World, check_updates, check_world, missing_acts
 
 PLUS = "babi_plus"
 MAX_SIZE = 100_000_000  # dialogues of a set

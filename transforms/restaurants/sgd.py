@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from parapet.transforms.restaurants.ontology import CALLS, Ontology
-from parapet.transforms.restaurants.simulating import Dialogue, TurnPair, Utterance
-from parapet.transforms.restaurants.world import World
+from parapet.transforms.restaurants.simulating import Dialogue, TurnPair, Utterance, World
 from parapet.transforms.sgd_turns import (
     Line,
     act,

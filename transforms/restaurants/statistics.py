@@ -10,8 +10,7 @@ from typing import Any
 
 from parapet.transforms.counts import Counts
 from parapet.transforms.restaurants.disfluencies import KINDS, RATES
-from parapet.transforms.restaurants.simulating import Dialogue
-from parapet.transforms.restaurants.world import SPLITS, World
+from parapet.transforms.restaurants.simulating import SPLITS, Dialogue, World
 from parapet.transforms.simulators import count_distinct
 
 # Bordes et al. 2017, Table 1: means of a dialogue. The first row is the sum of the others but for task 3, where the

@@ -21,8 +21,15 @@ from parapet.transforms.restaurants.ontology import (
     read_ontology,
     structure_for,
 )
-from parapet.transforms.restaurants.simulating import check_updates
-from parapet.transforms.restaurants.world import SPLITS, World, candidates, check_world, dialogue_facts, knowledge_base
+from parapet.transforms.restaurants.simulating import (
+    SPLITS,
+    World,
+    candidates,
+    check_updates,
+    check_world,
+    dialogue_facts,
+    knowledge_base,
+)
 
 HOTELS = """
 domain = "hotel"
