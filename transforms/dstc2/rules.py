@@ -158,7 +158,8 @@ class Texts:
 
     def __init__(self, script: Script, values: Mapping[str, Iterable[str]]) -> None:
         self._slot = {value: slot for slot, of in values.items() for value in of}
-        self._patterns = {name: (re.compile(one.match, re.I), set(one.gaps)) for name, one in script.patterns.items()}
+        patterns = script.patterns.items()
+        self._patterns = {name: (re.compile(pattern.match, re.I), set(pattern.gaps)) for name, pattern in patterns}
         self._names: dict[str, frozenset[str]] = {}
 
     def entities(self, text: str) -> dict[str, str]:
@@ -190,7 +191,7 @@ def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iter
         if (fact.entity, fact.relation, fact.value) != NO_RESULT and fact.relation != RATING:
             found.setdefault("name", set()).add(fact.entity)
             found.setdefault(fact.relation.removeprefix("R_"), set()).add(fact.value)
-    for bot in (one.bot for dialogue in dialogues for one in dialogue.exchanges):
+    for bot in (exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges):
         if bot.startswith(f"{CALL} "):
             for slot, value in zip(script.slots, bot.split()[1:], strict=False):
                 if not value.startswith("R_"):
@@ -203,12 +204,12 @@ def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iter
 def extracted(script: Script, dialogues: Iterable[BabiDialogue], texts: Texts) -> Script:
     """The script with the most frequent text of each pattern in the dialogues; of equals, the first in the alphabet."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in script.patterns}
-    said = Counter(one.bot for dialogue in dialogues for one in dialogue.exchanges)
+    said = Counter(exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges)
     for text, n in said.items():
         for name in texts.names_of(text) - {"call"}:
             counts[name][texts.with_gaps(text)] += n
     best = {name: min(found, key=lambda text: (-found[text], text), default="") for name, found in counts.items()}
-    patterns = {name: msgspec.structs.replace(one, text=best[name]) for name, one in script.patterns.items()}
+    patterns = {name: msgspec.structs.replace(pattern, text=best[name]) for name, pattern in script.patterns.items()}
     return msgspec.structs.replace(script, patterns=patterns)
 
 
@@ -338,7 +339,7 @@ def optimised(
     """
     ordered, before, best = _ordered(script, texts, candidates, dev)
     for rule in [rule for rule in script.rules if not rule.answers]:
-        fewer = msgspec.structs.replace(ordered, rules=tuple(one for one in ordered.rules if one.name != rule.name))
+        fewer = msgspec.structs.replace(ordered, rules=tuple(kept for kept in ordered.rules if kept.name != rule.name))
         tried, _, accuracy = _ordered(fewer, texts, candidates, dev)
         if accuracy > best:
             ordered, best = tried, accuracy
@@ -372,7 +373,7 @@ def _ordered(
     while better:
         better = False
         for name in list(names):
-            others = [one for one in names if one != name]
+            others = [other for other in names if other != name]
             for place in range(len(others) + 1):
                 moved = [*others[:place], name, *others[place:]]
                 if (n := correct(moved)) > best:

@@ -79,10 +79,10 @@ def dialogue_of(call: Call, of_call: Sequence[Round], slots: frozenset[str]) -> 
       InputError: a label has a slot that the service does not have.
     """
     turns = []
-    for t, one in enumerate(of_call):
-        turns.append(_user_turn(one.turn, slots, f"turns[{t}]"))
-        if one.answer is not None:
-            turns.append(_system_turn(one.answer, one.search, slots))
+    for t, round_ in enumerate(of_call):
+        turns.append(_user_turn(round_.turn, slots, f"turns[{t}]"))
+        if round_.answer is not None:
+            turns.append(_system_turn(round_.answer, round_.search, slots))
     return {"dialogue_id": call.name, "services": [SERVICE], "turns": turns}
 
 
@@ -119,16 +119,16 @@ def asked_for(acts: Iterable[Act]) -> str:
 
 def _acts(acts: Iterable[Act], names: dict[str, str], known: frozenset[str], this: str) -> list[dict[str, Any]]:
     actions = []
-    for one in acts:
-        name = names.get(one.act, one.act.upper().replace(".", "_").replace("-", "_"))
-        if one.act == "confirm-domain":
+    for said in acts:
+        name = names.get(said.act, said.act.upper().replace(".", "_").replace("-", "_"))
+        if said.act == "confirm-domain":
             actions.append(act(name, "intent", INTENT))
-        elif one.act == "select":  # "something in the north or in the south": one act with both values
-            actions += [act(name, slot, *(v for s, v in one.slots if s == slot)) for slot in _slots(one.slots, known)]
-        elif one.act == "request":
-            actions += [act(name, value) for slot, value in one.slots if slot == "slot" and value in known]
+        elif said.act == "select":  # "something in the north or in the south": one act with both values
+            actions += [act(name, slot, *(v for s, v in said.slots if s == slot)) for slot in _slots(said.slots, known)]
+        elif said.act == "request":
+            actions += [act(name, value) for slot, value in said.slots if slot == "slot" and value in known]
         else:
-            pairs = [(this if slot == "this" else slot, value) for slot, value in one.slots]
+            pairs = [(this if slot == "this" else slot, value) for slot, value in said.slots]
             actions += [act(name, slot, value) for slot, value in pairs if slot in known or slot == "count"]
             if not pairs or pairs == [("", DONTCARE)]:
                 actions.append(act(name))

@@ -117,8 +117,8 @@ class _Drawing:
         for _ in range(2 + rng.below(4)):
             often = OFTEN[0] if rng.chance(0.75) else rng.choice(OFTEN[1:])
             day, time = self._free(days)
-            one = Reminder(self._new_name().canonical, day, time, often)
-            self.calendar.by_name[one.name] = one
+            reminder = Reminder(self._new_name().canonical, day, time, often)
+            self.calendar.by_name[reminder.name] = reminder
 
     def set(self) -> None:
         """Sets a new reminder."""

@@ -152,7 +152,7 @@ class Rules:
         heads = sorted(((text, act) for act in _HEADS for text in ways.get(act, ())), key=lambda head: -len(head[0]))
         self._heads = [(re.compile(rf"{re.escape(text)}(?![^ ])"), act) for text, act in heads]
         phrases = [(text, act.partition(".")[2]) for act in ways if act.startswith("phrase.") for text in ways[act]]
-        self._phrases = [(name, _matcher(text)) for text, name in sorted(phrases, key=lambda one: -len(one[0]))]
+        self._phrases = [(name, _matcher(text)) for text, name in sorted(phrases, key=lambda phrase: -len(phrase[0]))]
         self._answers = {name: [_matcher(text) for text in ways.get(f"answer.{name}", ())] for name in self.fields}
         self._bot: dict[str, str] = {}
         for act, text in self.texts.items():
@@ -198,18 +198,7 @@ class Rules:
 
     def _parses(self, text: str, at: int) -> list[dict[str, str]]:
         """The values of consecutive phrases up to the end; the first parse, where no knowledge base is to choose."""
-        if self.values:
-            return list(self._phrase_values(text, at))
-        values: dict[str, str] = {}
-        end = at
-        while end < len(text):
-            for name, phrase in self._phrases:
-                if found := phrase.match(text, end + 1):
-                    values[name], end = found[1], found.end()
-                    break
-            else:  # the first phrase that fits may be the wrong one
-                return list(islice(self._phrase_values(text, at), 1))
-        return [values]
+        return list(islice(self._phrase_values(text, at), None if self.values else 1))
 
     def _phrase_values(self, text: str, at: int) -> Iterator[dict[str, str]]:
         """The values of consecutive phrases up to the end, each after a space; several where phrases are alike."""
@@ -246,7 +235,7 @@ class Rules:
         elif last in ("", "greet"):
             act = "request" if found or last else "greet"
         else:
-            act = self._nearest(text, [one for one in acts if one != "update"])
+            act = self._nearest(text, [kind for kind in acts if kind != "update"])
         return Reading(act, found, understood=False)
 
     def _nearest(self, text: str, kinds: Sequence[str]) -> str:
@@ -285,21 +274,13 @@ class State:
         self.asked_about = ""  # an extra
         self._user = ""
         self._found: dict[str, None] = {}  # entities whose facts came since the last call; before the first, all
-        self._ratings: dict[str, float] = {}
-        self._best: str | None = None  # as far as it is known
         self.offered: list[str] = []
         self._calls = 0
 
     def read(self, fact: Fact) -> None:
         """Takes a fact in the dialogue."""
-        entity = fact.entity
-        if entity not in self.facts:
-            self.facts[entity] = {}
-        self.facts[entity][fact.relation] = fact.value
-        if fact.relation == RATING:
-            self._ratings[entity] = _number(fact.value)
-        self._found[entity] = None
-        self._best = None
+        self.facts.setdefault(fact.entity, {})[fact.relation] = fact.value
+        self._found[fact.entity] = None
 
     def take(self, act: str, values: Mapping[str, str]) -> None:
         """Takes what the user does; ``""`` for silence."""
@@ -319,29 +300,20 @@ class State:
         self.last = _SAME.get(act, act)
         if offered:
             self.offered.append(offered)
-            self._best = None
         if self.last == "call":
             self._calls += 1
             self.offered, self._found = [], dict.fromkeys(self._found) if self._calls == 1 else {}
-            self._best = None
 
     @property
     def missing(self) -> str:
         """The next field to ask for; empty where all are known."""
-        wishes = self.wishes
-        for name in self.fields:
-            if name not in wishes:
-                return name
-        return ""
+        return next((name for name in self.fields if name not in self.wishes), "")
 
     @property
     def best(self) -> str:
         """The entity with the highest rating that was not offered; empty where none is left."""
-        if self._best is None:
-            ratings = self._ratings
-            left = [name for name in self._found if name not in self.offered]
-            self._best = max(left, key=lambda name: ratings.get(name, 0.0), default="")
-        return self._best
+        left = [name for name in self._found if name not in self.offered]
+        return max(left, key=lambda name: _number(self.facts[name].get(RATING, "")), default="")
 
     @property
     def situation(self) -> str:

@@ -64,7 +64,8 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     Raises:
       InputError: the calls have values that are no relation's of the knowledge base.
     """
-    calls = [one.bot.split()[1:] for dialogue in dialogues for one in dialogue.exchanges if one.bot.startswith(CALL)]
+    answers = [exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges]
+    calls = [answer.split()[1:] for answer in answers if answer.startswith(CALL)]
     facts = [fact for dialogue in dialogues for fact in dialogue.facts]
     relations = relations_of(knowledge, calls, [fact.relation for fact in facts], path)
     if not relations.fields:
@@ -73,7 +74,7 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     labelled = [labeller.label(dialogue) for dialogue in dialogues]
     values = {name: labeller.values[name] for name in ("name", *relations.fields)}
     patterns, dropped = _patterns(labelled, relations)
-    said = {value for dialogue in labelled for one in dialogue for value in one.user.values.values()}
+    said = {value for dialogue in labelled for exchange in dialogue for value in exchange.user.values.values()}
     said |= {value for call in calls for value in call} | {fact.value for fact in facts}
     ontology = {
         **_domain(relations, knowledge, values, said),
@@ -96,12 +97,12 @@ def _patterns(
     users: dict[str, Counter[str]] = {}
     bots: dict[str, Counter[str]] = {}
     turns: list[tuple[str, str]] = []
-    for one in (one for dialogue in labelled for one in dialogue):
-        if one.user.name in ("request", "update"):
-            turns.append((one.user.name, one.user.pattern))
-        elif one.user.name:
-            users.setdefault(one.user.name, Counter())[one.user.pattern] += 1
-        bots.setdefault(one.bot.name, Counter())[one.bot.pattern] += 1
+    for exchange in (exchange for dialogue in labelled for exchange in dialogue):
+        if exchange.user.name in ("request", "update"):
+            turns.append((exchange.user.name, exchange.user.pattern))
+        elif exchange.user.name:
+            users.setdefault(exchange.user.name, Counter())[exchange.user.pattern] += 1
+        bots.setdefault(exchange.bot.name, Counter())[exchange.bot.pattern] += 1
     parts = split_turns(turns)
     ways = {act: [text for text, _ in counts.most_common()] for act, counts in users.items()}
     ways |= parts.heads | {f"phrase.{name}": texts for name, texts in parts.phrases.items()}
@@ -172,18 +173,20 @@ def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> 
     chances = accepted = asked = asked_all = 0
     for dialogue in labelled:
         task = _task_of(dialogue)
-        users = Counter(one.user.name.partition(".")[0] for one in dialogue)
+        users = Counter(pair.user.name.partition(".")[0] for pair in dialogue)
         if task != 4:
-            given.setdefault(task, set()).update(len(one.user.values) for one in dialogue if one.user.name == "request")
+            given.setdefault(task, set()).update(
+                len(pair.user.values) for pair in dialogue if pair.user.name == "request"
+            )
         if users["update"] and task in (2, 5):
             updates.setdefault(task, set()).add(min(users["update"], len(relations.fields)))  # one may change twice
         if task in (3, 5):
-            found = len({fact.entity for one in dialogue for fact in one.facts})
-            proposals = sum(one.bot.name == "option" for one in dialogue)
+            found = len({fact.entity for pair in dialogue for fact in pair.facts})
+            proposals = sum(pair.bot.name == "option" for pair in dialogue)
             options[found] += task == 3
             chances += min(proposals, found - 1)
             accepted += proposals < found
-        questions = {one.user.name for one in dialogue if one.user.name.startswith("question.")}
+        questions = {pair.user.name for pair in dialogue if pair.user.name.startswith("question.")}
         asked += bool(questions)
         asked_all += len(questions) == len(relations.extras) > 0
     table: dict[str, Any] = {}
@@ -203,7 +206,7 @@ def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> 
 
 def _task_of(dialogue: Iterable[Labelled]) -> int:
     """The task that a dialogue is of, by what is done in it."""
-    acts = Counter(name for one in dialogue for name in (one.user.name, one.bot.name))
+    acts = Counter(name for exchange in dialogue for name in (exchange.user.name, exchange.bot.name))
     if acts["reserve_by_name"]:
         return 4
     if acts["option"]:
@@ -215,7 +218,7 @@ def _asks(labelled: Iterable[Sequence[Labelled]], fields: Sequence[str]) -> tupl
     """The fields in the order in which the bot asks for them; where that is open, in the order of the calls."""
     before: Counter[tuple[str, str]] = Counter()
     for dialogue in labelled:
-        asked = [one.bot.name.partition(".")[2] for one in dialogue if one.bot.name.startswith("ask.")]
+        asked = [exchange.bot.name.partition(".")[2] for exchange in dialogue if exchange.bot.name.startswith("ask.")]
         before.update(itertools.combinations(asked, 2))
     later = {name: sum(before[other, name] > before[name, other] for other in fields) for name in fields}
     return tuple(sorted(fields, key=lambda name: later[name]))
@@ -227,13 +230,13 @@ def _acts(labelled: Iterable[Sequence[Labelled]], asks: Sequence[str]) -> dict[s
     usual: dict[str, str] = {}
     for dialogue in labelled:
         state = State(asks)
-        for one in dialogue:
-            for fact in one.facts:
+        for exchange in dialogue:
+            for fact in exchange.facts:
                 state.read(fact)
-            state.take(one.user.name, one.user.values)
+            state.take(exchange.user.name, exchange.user.values)
             usual.setdefault(state.situation, state.usual())
-            done.setdefault(state.situation, Counter())[one.bot.name.partition(".")[0]] += 1
-            state.done(one.bot.name, one.bot.values.get("name", "") if one.bot.name == "option" else "")
+            done.setdefault(state.situation, Counter())[exchange.bot.name.partition(".")[0]] += 1
+            state.done(exchange.bot.name, exchange.bot.values.get("name", "") if exchange.bot.name == "option" else "")
     most = {situation: acts.most_common(1)[0][0] for situation, acts in sorted(done.items())}
     return {situation: act for situation, act in most.items() if act != usual[situation]}
 
@@ -318,7 +321,7 @@ class _Reader:
             elif isinstance(line, Exchange):
                 self.exchanges.append(line)
                 self.facts.append([])
-        self.bots = [self._entities_of(one.bot) for one in self.exchanges]
+        self.bots = [self._entities_of(exchange.bot) for exchange in self.exchanges]
         self.phase = "start"  # then asking, called, offering, reserved
         self.known: dict[str, str] = {}
         self.thanked = False
