@@ -9,14 +9,14 @@ entities.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
+from parapet.transforms.toml import convert, parse_toml
 
 CALL, NO_RESULT = "api_call", ("api_call", "no", "result")
 ENTITY, ANY = "entity", "any"  # values that a rule may set: the one that the user says, or that it does not matter
@@ -112,15 +112,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 def read_script(data: bytes, path: object) -> Script:
     """Parses a file of rules. Raises InputError with the place."""
-    try:
-        script = msgspec.convert(tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")), Script)
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8: save the file as UTF-8", path) from None
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not TOML: {error}", path) from None
+    script: Script = convert(parse_toml(data, path), Script, path)
     for place, reason in _problems(script):
         raise InputError(reason, path, place)
     return script

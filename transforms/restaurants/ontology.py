@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE
 from parapet.transforms.sgd_turns import slots_of
+from parapet.transforms.toml import convert, parse_toml
 
 MAX_ENTITIES = 1_000_000  # of a half; the knowledge base is kept in memory
 RESERVED = ("name", "rating", "intent", "count")
@@ -55,12 +56,22 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Patterns(msgspec.Struct, frozen=True):
-    """The sentence patterns of both sides, by act; an act about a field or an extra is ``answer.price``.
+    """The sentence patterns of both sides, by act; ``any_domain.toml`` has all acts.
 
-    What the acts are, says ``docs/restaurants.md``; ``any_domain.toml`` has all of them.
+    The user's acts: ``greet`` begins every dialogue; ``request`` asks for an entity, and ``phrase.FIELD`` or
+    ``phrase.name`` follow; ``answer.FIELD`` answers the bot's question; ``update`` changes a value, and a phrase
+    follows; ``no_more``: nothing else is to be changed; ``reject`` asks for another option, ``accept`` takes one;
+    ``question.EXTRA`` is about the reserved entity; ``thank`` after a reservation; ``decline``: nothing else is needed.
+
+    The bot's acts: ``greet`` answers a greeting, ``acknowledge`` a request, ``updated`` an update; ``ask.FIELD`` asks
+    for a value; ``search``: all fields are known, ``search_again`` after updates; ``option`` offers an entity,
+    ``next_option`` after one was rejected, to which ``another`` is the answer; ``reserve`` answers an acceptance,
+    ``reserve_by_name`` a request by name; ``give.EXTRA`` answers a question; ``anything_else`` answers thanks for a
+    reservation, ``welcome`` thanks for an API call (where it is empty, ``farewell`` does), ``farewell`` that nothing
+    else is wanted.
 
     Attributes:
-      user: act to its wordings; ``phrase.price`` has what may follow a request or an update.
+      user: act to its wordings.
       bot: act to its text. ``api_call`` with its fields counts as two more, the first call and an updated one.
     """
 
@@ -186,15 +197,7 @@ def read_ontology(data: bytes, path: object, *, simulated: bool = True) -> Ontol
     Raises:
       InputError: no TOML, an unknown key, too few values, repeated values, or a value with a space; with the place.
     """
-    try:
-        content = tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8: save the file as UTF-8", path) from None
-    except RecursionError:
-        raise InputError("TOML nested too deeply", path) from None
-    except ValueError as error:
-        raise InputError(f"not TOML: {error}", path) from None
-    return parse_ontology(content, path, simulated=simulated)
+    return parse_ontology(parse_toml(data, path), path, simulated=simulated)
 
 
 def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = True) -> Ontology:
@@ -203,13 +206,8 @@ def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = 
     _check_keys(given, Ontology, path, "")
     for i, field in enumerate(fields if isinstance(fields, list) else []):
         _check_keys(field, Field, path, f"fields[{i}].")
-    try:
-        content = msgspec.convert(
-            {key: value for key, value in given.items() if key not in ("patterns", "structure")}, Ontology
-        )
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
+    domain = {key: value for key, value in given.items() if key not in ("patterns", "structure")}
+    content: Ontology = convert(domain, Ontology, path)
     for place, reason in _problems(content) if simulated else _name_problems(content):
         raise InputError(reason, path, place)
     return msgspec.structs.replace(
@@ -325,11 +323,7 @@ def structure_for(fields: int, table: Any, path: object) -> Structure:
     options = table.get("options", {}) if isinstance(table, dict) else {}
     ranges = {key: value for key, value in table.items() if key != "options"} if isinstance(table, dict) else table
     whole = merged(_published(fields), ranges, path, "structure")
-    try:
-        structure = msgspec.convert({**whole, "options": options}, Structure)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, f"structure.{at}") from None
+    structure: Structure = convert({**whole, "options": options}, Structure, path, "structure")
     for place, reason in _structure_problems(structure, fields):
         raise InputError(reason, path, f"structure.{place}")
     return structure
@@ -389,11 +383,8 @@ def _patterns(content: Ontology, given: Any, path: object, simulated: bool) -> P
             named = isinstance(default[side][act], dict)
             for name, texts in value.items() if named else [("", value)]:
                 key = f"{act}.{name}" if named else act
-                try:
-                    sides[side][key] = msgspec.convert(texts, tuple[str, ...] if side == "user" else str)
-                except msgspec.ValidationError as error:
-                    reason, at = reason_and_place(error)
-                    raise InputError(reason, path, f"patterns.{side}.{key}{at}") from None
+                kind = tuple[str, ...] if side == "user" else str
+                sides[side][key] = convert(texts, kind, path, f"patterns.{side}.{key}")
     patterns = Patterns(**sides)
     for place, reason in _pattern_problems(patterns, content.default_patterns, simulated):
         raise InputError(reason, path, f"patterns.{place}")

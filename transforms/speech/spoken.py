@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -17,9 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
+from parapet.transforms.toml import convert, parse_toml
 
 WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
 
@@ -91,19 +91,13 @@ def load_normalisation(path: str | Path | None = None) -> Normalisation:
     """
     if path is None:
         path = "normalisation.toml"
-        text = resources.files("parapet.transforms.speech").joinpath(path).read_text("utf-8")
+        data = resources.files("parapet.transforms.speech").joinpath(path).read_bytes()
     else:
         place = as_path(path)
         if not place.is_file():
             raise InputError("there is no such file", path)
-        text = read_text(place)
-    try:
-        rules = msgspec.convert(tomllib.loads(text), Normalisation)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not TOML: {error}", path) from None
+        data = read_text(place).encode()
+    rules: Normalisation = convert(parse_toml(data, path), Normalisation, path)
     for where, reason in _problems(rules):
         raise InputError(reason, path, where)
     return rules
