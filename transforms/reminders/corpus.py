@@ -262,11 +262,7 @@ def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
                 paragraphs=[
                     "They are seed dialogues, like those of the reminder domain of RADDLE (Peng et al. 2021): made "
                     "from act templates, to be rewritten by people or to have their values replaced by unseen ones.",
-                    f"Today is {numbers['today']}, as in SGD. Days and times have several wordings, with "
-                    "canonical values.",
-                    "A new intent starts with an empty state; selecting a reminder sets its name.",
-                    "The splits share names, days and times, but no dialogue. For values that training does not have, "
-                    "run `parapet unseen_entities` on this corpus.",
+                    f"Today is {numbers['today']}, as in SGD. The splits share names, days and times, but no dialogue.",
                     f"Seed: `{seed}`. All texts were written for Parapet.",
                 ],
             ),

@@ -118,12 +118,6 @@ def _tables(numbers: Mapping[str, Any]) -> Iterator[Table]:
 
 
 def _about(numbers: Mapping[str, Any], config: Config) -> Iterator[str]:
-    entities, patterns = numbers["entities"], numbers["patterns"]
-    yield (
-        f"{patterns['user']} patterns of the user, {patterns['bot']} of the bot; {numbers['candidates']:,} candidates; "
-        f"{numbers['facts']:,} facts about {entities['seen']:,} entities that occur in training and "
-        f"{entities['unseen']:,} that only the out-of-vocabulary test has."
-    )
     yield (
         "No request (a value for each field) is in two splits. No entity, and no value of a field with unseen values, "
         "is both in training and in the out-of-vocabulary test. The run checks this."

@@ -18,7 +18,7 @@ from parapet.transforms.perturbation import REFUSED
 from parapet.transforms.progress import advance, expect, tracked
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech.alignment import align
-from parapet.transforms.speech.calibrate import Calibration, Errors, calibration, check_within_reach, steps, with_levels
+from parapet.transforms.speech.calibrate import Calibration, calibration, check_within_reach, steps, with_levels
 from parapet.transforms.speech.transcriber import Channel, Failure, Transcriber, Transcript
 from parapet.transforms.speech.turns import Occurrence, Speakers, Utterance, occurrences_of, shard_of
 
@@ -160,8 +160,12 @@ def _check_extremes(
 ) -> bool:
     """True. Raises InputError where a target is out of reach of these ratios."""
     if quietest in ends and loudest in ends:
-        check_within_reach(targets, Errors(*ends[quietest]), Errors(*ends[loudest]))
+        check_within_reach(targets, _rate(*ends[quietest]), _rate(*ends[loudest]))
     return True
+
+
+def _rate(errors: int, words: int) -> float:
+    return errors / max(words, 1)
 
 
 def drawn_order(text: tuple[str, str]) -> tuple[int, tuple[str, str]]:
@@ -230,11 +234,11 @@ def calibration_of(
     Raises:
       InputError: there are no transcripts: the engine failed, or the corpus has no user turn with words.
     """
-    errors = {snr: Errors(*sums) for snr, sums in curve}
-    if len(errors) < 2:
+    rates = {snr: _rate(*sums) for snr, sums in curve}
+    if len(rates) < 2:
         reason = min(failed, default="no user turn has words that can be spoken")
         raise InputError(f"no turn was transcribed, so nothing was published: {reason}")
-    return calibration(targets, errors)
+    return calibration(targets, rates)
 
 
 def transcribe_turns(uses: beam.PCollection, channel: Channel, calibration: beam.PCollection) -> Any:
