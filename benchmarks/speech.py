@@ -84,9 +84,8 @@ def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple
     import numpy as np
 
     from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.speech.embedded import Sphinx
+    from parapet.transforms.speech.embedded import Espeak, Sphinx
     from parapet.transforms.speech.engine import RATE
-    from parapet.transforms.speech.espeak import Espeak
     from parapet.transforms.speech.language_model import trained_model
     from parapet.transforms.speech.noise import plain
     from parapet.transforms.speech.spoken import load_normalisation

@@ -14,8 +14,7 @@ from parapet.evaluation.models.babi.learning import BabiLearner, Config
 from parapet.pipelines.models.family import config_of
 from parapet.transforms.babi_format import BabiDialogue, Exchange
 from parapet.transforms.restaurants.ontology import default_ontology
-from parapet.transforms.restaurants.simulating import lines_of, simulate
-from parapet.transforms.restaurants.world import World, candidates, knowledge_base
+from parapet.transforms.restaurants.simulating import World, candidates, knowledge_base, lines_of, simulate
 
 TASK = "1"
 FILES = ("--train=-", "--dev=-", "--candidates=-")  # simulated instead

@@ -132,7 +132,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     write = WriteEach(
         conversion.write_batch,
         statements,
-        others=(conversion.BABI, conversion.TEXTS),
+        others=(conversion.BABI,),
         progress=("calls",),
         setup=partial(conversion.Converter, config),
     )
@@ -142,7 +142,6 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
         partial(conversion.metadata_files, config=config),
         statements,
         beam.pvalue.AsList(outputs.others[conversion.BABI]),
-        beam.pvalue.AsList(outputs.others[conversion.TEXTS] | "Different texts" >> beam.Distinct()),
         tallies=config.tallies,
         invariants=config.invariants(),
         shown=conversion.SHOWN,

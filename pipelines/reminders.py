@@ -78,11 +78,11 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     files.prepare(config.output, info.pipeline)
     expect(sum(config.sizes.values()), "dialogues")
     shards = pipeline | "Shards" >> beam.Create(config.shards())
-    digests = shards | "Spread" >> beam.Reshuffle() | "Digests" >> beam.Map(corpus.digests_of, config.seed)
+    digests = shards | "Spread" >> beam.Reshuffle() | "Digests" >> beam.Map(corpus.digest_shard, config.seed)
     attempts = (
         pipeline
         | "Seed" >> beam.Create([config.seed], reshuffle=False)
-        | "Attempts" >> beam.Map(corpus.attempts_of, beam.pvalue.AsIter(digests))
+        | "Attempts" >> beam.Map(corpus.choose_attempts, beam.pvalue.AsIter(digests))
     )
     write = WriteEach(
         partial(corpus.write_shard, config=config),
@@ -94,8 +94,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     different = (
         pipeline
         | "Output" >> beam.Create([config.output], reshuffle=False)
-        | "Different dialogues"
-        >> beam.Map(corpus.different_dialogues, beam.pvalue.AsIter(outputs.others[corpus.DIGESTS]))
+        | "Different dialogues" >> beam.Map(corpus.count_different, beam.pvalue.AsIter(outputs.others[corpus.DIGESTS]))
     )
     outputs = outputs.with_more("Different", counts=different)._replace(dead_letters=None)  # it reads no records
     _ = outputs | "Finish" >> FinishRun(

@@ -26,7 +26,7 @@ from parapet.transforms.crowd import answers, lexicon, redaction, vet
 from parapet.transforms.crowd.ingest import api_assignments, fields
 from parapet.transforms.crowd_variations import wording
 from parapet.transforms.perturb.protected import Ranges
-from parapet.transforms.speech import normalisation, spoken
+from parapet.transforms.speech import spoken
 from parapet.transforms.variations import english
 
 LENGTH = 20_000
@@ -78,7 +78,7 @@ def canonical(task: Any) -> Callable[[str], object]:
     return lambda written: answers.canonical_form.__wrapped__(written, task, convention, "Name of the alarm")
 
 
-RULES = normalisation.load_normalisation()
+RULES = spoken.load_normalisation()
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "vet names": vetted("names"),

@@ -1,4 +1,4 @@
-"""Turns in the SGD layout, for simulated and converted dialogues: text with spans, and frames with acts and states."""
+"""The SGD layout of simulated and converted dialogues: schemas, text with spans, and frames with acts and states."""
 
 from __future__ import annotations
 
@@ -111,3 +111,40 @@ def system_turn(
 
 def _slots(line: Line) -> list[dict[str, Any]]:
     return [{"exclusive_end": end, "slot": slot, "start": start} for slot, start, end in line.spans]
+
+
+def schema_service(
+    name: str, description: str, slots: Sequence[dict[str, Any]], intents: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """A service of a schema file, with slots and intents from :func:`schema_slot` and :func:`schema_intent`."""
+    return {"service_name": name, "description": description, "slots": list(slots), "intents": list(intents)}
+
+
+def schema_slot(name: str, description: str, values: Sequence[str] = ()) -> dict[str, Any]:
+    """A slot of a service; with values it is categorical."""
+    return {
+        "name": name,
+        "description": description,
+        "is_categorical": bool(values),
+        "possible_values": list(values),
+    }
+
+
+def schema_intent(
+    name: str,
+    description: str,
+    required: Sequence[str],
+    results: Sequence[str],
+    *,
+    optional: Mapping[str, str] | None = None,
+    transactional: bool = False,
+) -> dict[str, Any]:
+    """An intent of a service."""
+    return {
+        "name": name,
+        "description": description,
+        "is_transactional": transactional,
+        "required_slots": list(required),
+        "optional_slots": dict(optional or {}),
+        "result_slots": list(results),
+    }

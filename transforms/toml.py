@@ -1,11 +1,16 @@
-"""Tables as TOML, which the standard library only reads."""
+"""Tables as TOML, which the standard library only reads; and readers of TOML with errors that name the place."""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
+
+from parapet.schemas.errors import InputError, reason_and_place
 
 _BARE = re.compile("[A-Za-z0-9_-]+")
 
@@ -41,3 +46,36 @@ def _key(key: str) -> str:
 def _value(value: Any) -> str:
     # Strings of JSON are strings of TOML, but for one control character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def parse_toml(data: bytes, path: object) -> dict[str, Any]:
+    """The table of a file, with a byte order mark or without. Raises InputError."""
+    try:
+        return tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8: save the file as UTF-8", path) from None
+    except RecursionError:
+        raise InputError("TOML nested too deeply", path) from None
+    except ValueError as error:
+        raise InputError(f"not TOML: {error}", path) from None
+
+
+def convert(value: Any, kind: Any, path: object, place: str = "", prefix: str = "") -> Any:
+    """A value as a type of msgspec.
+
+    Args:
+      value: as TOML or JSON have it.
+      kind: the type.
+      path: of the file, for messages.
+      place: of the value in the file, for messages.
+      prefix: stands before the reason.
+
+    Raises:
+      InputError: it does not fit; with the place.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        reason, at = reason_and_place(error)
+        dot = "." if place and at and not at.startswith("[") else ""
+        raise InputError(prefix + reason, path, f"{place}{dot}{at}") from None

@@ -23,8 +23,7 @@ from parapet.transforms.crowd import vet
 from parapet.transforms.entities import forms
 from parapet.transforms.hits import markup
 from parapet.transforms.perturb import protected, typos
-from parapet.transforms.speech.normalisation import load_normalisation
-from parapet.transforms.speech.spoken import spoken_words, unspeakable
+from parapet.transforms.speech.spoken import load_normalisation, spoken_words, unspeakable
 
 CALLS = 300  # of a round
 SECONDS = 10.0

@@ -61,7 +61,7 @@ from parapet.transforms.mturk import bonus, collected, decide, grants, hits_fold
 from parapet.transforms.ood import sources as ood_sources
 from parapet.transforms.release import opening
 from parapet.transforms.restaurants import ontology
-from parapet.transforms.speech import alignment, audio, calibrate, normalisation
+from parapet.transforms.speech import alignment, audio, calibrate, spoken
 from parapet.transforms.translation import memory
 from parapet.transforms.variants import folders
 from parapet.transforms.variations import rewritten
@@ -200,7 +200,7 @@ HEARD = ["speech_errors", *of_dialogues.HEARD]
 MANIFEST = ["release", "build", "--config", "{shared}/release.toml"]
 RULES = (Path(rules.__file__).parent / "task6_rules.toml").read_bytes()
 ONTOLOGY = (Path(ontology.__file__).parent / "ontology.toml").read_bytes()
-NORMAL = (Path(normalisation.__file__).parent / "normalisation.toml").read_bytes()
+NORMAL = (Path(spoken.__file__).parent / "normalisation.toml").read_bytes()
 XML = (
     "<QuestionFormAnswers><Answer><QuestionIdentifier>slot_0</QuestionIdentifier><FreeText>a</FreeText>"
     "</Answer></QuestionFormAnswers>"
@@ -490,10 +490,10 @@ READERS: list[Reader] = [
         lambda p: calibrate.read_calibration(str(p), [0.4], {"seed": "0"}),
     ),
     Reader(
-        "transforms.speech.normalisation.load_normalisation",
+        "transforms.speech.spoken.load_normalisation",
         "n.toml",
         lambda _: NORMAL,
-        normalisation.load_normalisation,
+        spoken.load_normalisation,
     ),
     Reader(
         "evaluation.dst.files.parse_dialogues",

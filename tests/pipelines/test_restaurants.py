@@ -31,9 +31,8 @@ from parapet.transforms.babi_format import (
 from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.restaurants import config, simulating, statistics
 from parapet.transforms.restaurants.ontology import default_ontology
-from parapet.transforms.restaurants.simulating import lines_of
+from parapet.transforms.restaurants.simulating import World, knowledge_base, lines_of
 from parapet.transforms.restaurants.statistics import PUBLISHED, PUBLISHED_STRUCTURE
-from parapet.transforms.restaurants.world import World, knowledge_base
 
 FIELDS = ("R_cuisine", "R_location", "R_number", "R_price")
 SIZES = {"train": 24, "dev": 8, "test": 8, "oov": 12}

@@ -47,7 +47,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def impatient(init: Callable[..., None]) -> Callable[..., None]:
-    return lambda self, *args, **given: init(self, *args, **{**given, "patience": 0, "seconds": 5, "first_wait": 0})
+    return lambda self, *args, **given: init(self, *args, **{**given, "patience": 0, "seconds": 5})
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,8 @@ def test_espeak_speaks_and_azure_listens(some: Some, tmp_path: Path, capsys) -> 
 @pytest.mark.usefixtures("quick")
 def test_a_service_that_fails(some: Some, words: set[str], tmp_path: Path, capsys) -> None:
     """Some requests fail for good, after the sample: the run is not published, and the next asks for these alone."""
-    faults = iter([*[""] * 16, "1007", *[""] * 5, "1007"])
+    # The server draws one at each handshake, and one at each request.
+    faults = iter([*[""] * 33, "1007", *[""] * 11, "1007"])
     with AzureSpeechServer(mishears=mishears, faults=lambda: next(faults, "")) as server:
         flags = ["--sgd", str(some[0]), *azure(server), "--parallel_calls", "1", "--sample", "4"]
         assert run(tmp_path / "out", *flags) == 1

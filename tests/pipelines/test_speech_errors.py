@@ -21,8 +21,7 @@ from heard_sets import Some, both, dialogues_of, files_of, rows_of, run, three_d
 from parapet.transforms.speech.alignment import align
 from parapet.transforms.speech.audio import digest, read_sound
 from parapet.transforms.speech.calibrate import share
-from parapet.transforms.speech.embedded import Sphinx
-from parapet.transforms.speech.espeak import Espeak
+from parapet.transforms.speech.embedded import Espeak, Sphinx
 from parapet.transforms.speech.noise import plain, through_noise
 from parapet.transforms.speech.spoken import load_normalisation, spoken_words
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path, is_there, parse_json
 from parapet.schemas.limits import MAX_FILE, read_text, read_whole
 from parapet.transforms.files import join, read_bytes
+from parapet.transforms.toml import convert
 
 DONTCARE = "dontcare"
 TRANSCRIPTION, ASR = "transcription", "asr"  # what users say
@@ -121,8 +122,8 @@ def read_call(folder: str, name: str, recognised: bool = False) -> Call:
         place = join(folder, name)
     except ValueError:
         raise InputError(f"bad_path: {name!r} is no folder below {folder}") from None
-    log = _converted(_parsed(place, LOG), _Log, LOG)
-    label = _converted(_parsed(place, LABEL), _Label, LABEL)
+    log: _Log = convert(_parsed(place, LOG), _Log, LOG, prefix="not_dstc2: ")
+    label: _Label = convert(_parsed(place, LABEL), _Label, LABEL, prefix="not_dstc2: ")
     if log.session != label.session:
         raise InputError(f"mismatch: the log is of session {log.session!r}, the label of {label.session!r}", LABEL)
     if len(log.turns) != len(label.turns):
@@ -149,14 +150,6 @@ def _parsed(place: str, file: str) -> Any:
         return parse_json(data, file)
     except InputError as error:
         raise InputError(f"not_json: {error.reason}", file, error.where) from None
-
-
-def _converted(read: Any, kind: Any, file: str) -> Any:
-    try:
-        return msgspec.convert(read, kind)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        reason, at = reason_and_place(error)
-        raise InputError(f"not_dstc2: {reason}", file, at) from None
 
 
 def _turn(said: _LogTurn, meant: _LabelTurn, recognised: bool, where: str) -> CallTurn:
@@ -285,13 +278,9 @@ def read_ontology(root: str, given: str | None) -> Ontology:
     if path is None or not is_there(path):
         reason = "no ontology here: expected scripts/config/ontology_dstc2.json, or give --ontology FILE"
         raise InputError(reason, given or root, "--ontology")
-    read: Any = parse_json(read_whole(path), path)
-    try:
-        ontology = msgspec.convert(read, Ontology)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        reason, at = reason_and_place(error)
-        raise InputError(f"is no ontology of DSTC2: {reason}", path, at) from None
+    prefix = "is no ontology of DSTC2: "
+    ontology: Ontology = convert(parse_json(read_whole(path), path), Ontology, path, prefix=prefix)
     for slot in ("food", "area", "pricerange"):
         if slot not in ontology.informable:
-            raise InputError(f"is no ontology of DSTC2: informable has no {slot!r}", path)
+            raise InputError(f"{prefix}informable has no {slot!r}", path)
     return ontology

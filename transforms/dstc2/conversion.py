@@ -16,7 +16,7 @@ from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.babi_format import SILENCE, SPLITS, Exchange, Fact, Line, candidates_text, labelled_lines
 from parapet.transforms.babi_format import dialogue_text as babi_text
-from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Identities, Invariant
+from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally
 from parapet.transforms.dstc2.calls import ASR, Batch, Call, Logs, Ontology, read_call
 from parapet.transforms.dstc2.knowledge import Knowledge, Statement, facts_about, gathered, statements_of
@@ -24,14 +24,14 @@ from parapet.transforms.dstc2.sgd import dialogue_of, schema_of, slots_of
 from parapet.transforms.dstc2.task6 import NO_RESULT, Round, Words, lines_of, offers_of, rounds
 from parapet.transforms.fence import bad_record, trace_of
 from parapet.transforms.progress import expect, tracked
-from parapet.transforms.report import Examples, Report, Table, Text, Tile, dialogue_example, report_files
+from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
 from parapet.transforms.set_files import SetFiles
-from parapet.transforms.text import counted, number
+from parapet.transforms.simulators import nested_table
+from parapet.transforms.text import counted
 
 STATEMENTS = "statements"  # the output of read_batch besides the calls
-BABI, TEXTS = "babi", "texts"  # further outputs of write_batch
-CANDIDATE, WORD = "candidate", "word"  # kinds of texts
+BABI = "babi"  # a further output of write_batch
 
 SET = "sgd"
 FILE = "dialog-babi-task6-dstc2-{}.txt"
@@ -89,14 +89,7 @@ class Config(msgspec.Struct, frozen=True):
     def invariants(self) -> list[Invariant]:
         """Every listed call is a dialogue of its split, or left out."""
         calls = {CountKey("calls", split=split): len(names) for split, names in self.logs.splits.items()}
-        ids = {key: sum_of_ids(key.split, self.logs.splits[key.split]) for key in calls}
-        return [Equal(calls, ids), Balance("calls", ["dialogues", "left_out"], splits=list(self.logs.splits))]
-
-
-def sum_of_ids(split: str, names: Iterable[str]) -> int:
-    """The sum of the identities of some calls."""
-    of = Identities(split).of
-    return sum(of(storable(name)) for name in names)
+        return [Equal(calls), Balance("calls", ["dialogues", "left_out"], splits=list(self.logs.splits))]
 
 
 class CallBatch(msgspec.Struct, frozen=True):
@@ -146,80 +139,61 @@ class Converter:
             self._learned = knowledge, Words(knowledge, values)
         return self._learned
 
-    def write(self, read: CallBatch, statements: Sequence[tuple[Statement, int]]) -> FileResult:
-        """Writes the dialogue file of a batch into staging, and makes the lines of dialog bAbI.
-
-        Args:
-          read: the batch.
-          statements: of all calls, with how often each was made.
-        """
-        batch, (knowledge, words) = read.batch, self.learned(statements)
-        result = FileResult(f"{batch.split}/{batch.index:06}")
-        result.dead_letters += read.dead_letters
-        ids, counts = Identities(batch.split), Counter[str]()
-        left_out = [ids.of(letter.file) for letter in read.dead_letters]
-        texts: list[str] = []
-        seen: set[tuple[str, str]] = set()
-        examples = result.examples[batch.split] = []
-        with ExitStack() as stack:
-            files = SetFiles(self.config.output, [SET], batch.relative, stack)
-            for call in tracked(read.calls, "calls"):
-                try:
-                    of_call = rounds(call, knowledge, self.config.seed)
-                    text = dialogue_text(dialogue_of(call, of_call, self.slots))
-                    lines = lines_of(call, of_call, words)
-                    shown = [(storable(call.name), labelled_lines(lines))] if len(texts) < SHOWN else []
-                    babi, texts_of_call, of_lines = babi_text(lines), list(_texts_of(lines)), _counts_of(of_call, lines)
-                except Exception as error:
-                    result.dead_letters.append(_dead_letter(batch, call.name, bad_record(error)))
-                    left_out.append(ids.of(storable(call.name)))
-                    continue
-                files.add(SET, text, ids.of(storable(call.name)))
-                draw = batch.index.to_bytes(4) + len(texts).to_bytes(4)
-                examples.extend((draw, example) for example in shown)
-                texts.append(babi)
-                counts.update(of_lines)
-                seen.update(texts_of_call)
-            files.close()
-        result.written = files.written()
-        of_split = {"split": batch.split}
-        result.counts.add("calls", len(batch.names), **of_split, id=sum_of_ids(batch.split, batch.names))
-        result.counts.add("dialogues", files.dialogues[SET], **of_split, id=files.ids[SET])
-        result.counts.add("left_out", len(left_out), **of_split, id=sum(left_out))
-        for name, n in counts.items():
-            result.counts.add(name, n, split=batch.split)
-        result.others = {BABI: [(batch.split, batch.index, "".join(texts))], TEXTS: sorted(seen)}
-        return result
-
 
 def write_batch(read: CallBatch, converter: Converter, statements: Sequence[tuple[Statement, int]]) -> FileResult:
-    """See :meth:`Converter.write`."""
-    return converter.write(read, statements)
+    """Writes the dialogue file of a batch into staging, and makes the lines of dialog bAbI.
+
+    Args:
+      read: the batch.
+      converter: of the worker.
+      statements: of all calls, with how often each was made.
+    """
+    batch, (knowledge, words) = read.batch, converter.learned(statements)
+    result = FileResult(f"{batch.split}/{batch.index:06}")
+    result.dead_letters += read.dead_letters
+    counts: Counter[str] = Counter(calls=len(batch.names))
+    texts: list[str] = []
+    examples = result.examples[batch.split] = []
+    with ExitStack() as stack:
+        files = SetFiles(converter.config.output, [SET], batch.relative, stack)
+        for call in tracked(read.calls, "calls"):
+            try:
+                call_rounds = rounds(call, knowledge, converter.config.seed)
+                text = dialogue_text(dialogue_of(call, call_rounds, converter.slots))
+                lines = lines_of(call, call_rounds, words)
+                draw = batch.index.to_bytes(4) + len(texts).to_bytes(4)
+                shown = [(draw, (storable(call.name), labelled_lines(lines)))] if len(texts) < SHOWN else []
+                babi, call_counts = babi_text(lines), _count(call_rounds, lines)
+            except Exception as error:
+                result.dead_letters.append(_dead_letter(batch, call.name, bad_record(error)))
+                continue
+            files.add(SET, text)
+            examples += shown
+            texts.append(babi)
+            counts.update(call_counts)
+        files.close()
+    result.written = files.written()
+    counts.update(dialogues=len(texts), left_out=len(result.dead_letters))
+    for name, n in counts.items():
+        result.counts.add(name, n, split=batch.split)
+    result.others = {BABI: [(batch.split, batch.index, "".join(texts))]}
+    return result
 
 
-def _counts_of(of_call: Sequence[Round], lines: Sequence[Line]) -> Counter[str]:
-    counts: Counter[str] = Counter()
+def _count(call_rounds: Sequence[Round], lines: Sequence[Line]) -> dict[str, int]:
     exchanges = [line for line in lines if isinstance(line, Exchange)]
     facts = [line for line in lines if isinstance(line, Fact)]
-    offers = [is_result for _, is_result in offers_of(of_call)]
-    counts["user_turns"] += sum(not isinstance(line, Fact) and line.user != SILENCE for line in lines)
-    counts["bot_turns"] += len(exchanges)
-    counts["api_calls"] += sum(round_.search is not None for round_ in of_call)
-    counts["no_result"] += facts.count(NO_RESULT)
-    counts["facts"] += len(facts) - facts.count(NO_RESULT)
-    counts["offers"] += len(offers)
-    counts["offers_found"] += sum(offers)
-    return counts
-
-
-def _texts_of(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
-    """The candidates and the words of a dialogue."""
-    for line in lines:
-        if isinstance(line, Exchange):
-            yield CANDIDATE, line.bot
-        for text in msgspec.structs.astuple(line):
-            for word in text.split():
-                yield WORD, word
+    offers = [is_result for _, is_result in offers_of(call_rounds)]
+    no_result = facts.count(NO_RESULT)
+    return {
+        "user_turns": sum(not isinstance(line, Fact) and line.user != SILENCE for line in lines),
+        "bot_turns": len(exchanges),
+        "api_calls": sum(round_.search is not None for round_ in call_rounds),
+        "no_result": no_result,
+        "facts": len(facts) - no_result,
+        "offers": len(offers),
+        "offers_found": sum(offers),
+    }
 
 
 def metadata_files(
@@ -227,7 +201,6 @@ def metadata_files(
     examples: Mapping[str, Sequence[Any]],
     statements: Iterable[tuple[Statement, int]],
     babi: Iterable[tuple[str, int, str]],
-    texts: Iterable[tuple[str, str]],
     config: Config,
 ) -> dict[str, bytes]:
     """The files besides dialogues in the SGD layout, by path.
@@ -237,30 +210,35 @@ def metadata_files(
       examples: split to dialogues: id, and labelled lines.
       statements: of all calls, with how often each was made.
       babi: (split, index of the batch, its dialogues).
-      texts: (kind, text) of candidates and words.
       config: the options.
     """
     knowledge, _ = Converter(config).learned(statements)
     facts = [fact for restaurant in knowledge.restaurants for fact in facts_about(restaurant)]
-    candidates = sorted(text for kind, text in texts if kind == CANDIDATE)
+    dialogues: dict[str, list[str]] = {split: [] for split in config.logs.splits}
+    vocabulary: set[str] = set()
+    answers: set[str] = set()
+    for split, _, text in sorted(babi):
+        dialogues[split].append(text)
+        for line in text.split("\n"):
+            content = line.partition(" ")[2]
+            vocabulary.update(content.split())
+            answers.add(content.partition("\t")[2])
+    candidates = sorted(answers - {"", SILENCE})
     numbers = {
         **statistics(config, counts),
-        "vocabulary": sum(kind == WORD for kind, _ in texts),
+        "vocabulary": len(vocabulary),
         "candidates": len(candidates),
         "restaurants": len(knowledge.restaurants),
         "kb_facts": len(facts),
     }
-    dialogues: dict[str, list[str]] = {split: [] for split in config.logs.splits}
-    for split, _, text in sorted(babi):
-        dialogues[split].append(text)
     schema = schema_bytes(schema_of(config.ontology))
     return {
-        **{FILE.format(SPLITS[split]): "".join(of_split).encode() for split, of_split in dialogues.items()},
+        **{FILE.format(SPLITS[split]): "".join(texts).encode() for split, texts in dialogues.items()},
         FILE.format("candidates"): candidates_text(candidates).encode(),
         # With a space before the value, as task 6 has it, where the other tasks have a tab.
-        FILE.format("kb"): "".join(f"1 {one.entity} {one.relation} {one.value}\n" for one in facts).encode(),
+        FILE.format("kb"): "".join(f"1 {fact.entity} {fact.relation} {fact.value}\n" for fact in facts).encode(),
         **{f"{SET}/{split}/schema.json": schema for split in config.logs.splits},
-        **report_files(numbers, report_of(numbers, examples, config)),
+        **report_files(numbers, report_on(numbers, examples, config)),
     }
 
 
@@ -277,7 +255,7 @@ def statistics(config: Config, counts: Counts) -> dict[str, Any]:
     return {"splits": splits, "moved_from_dev_to_train": config.logs.moved}
 
 
-def report_of(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], config: Config) -> Report:
+def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], config: Config) -> Report:
     """The card and the page.
 
     Args:
@@ -288,16 +266,14 @@ def report_of(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
     splits = numbers["splits"]
     sizes = ", ".join(f"{split} {of_split['dialogues']:,}" for split, of_split in splits.items())
     total = counted(sum(of_split["dialogues"] for of_split in splits.values()), "dialogue")
-    offers, found = (sum(of_split[name] for of_split in splits.values()) for name in ("offers", "offers_found"))
     user = "first hypotheses of the recogniser" if config.user == ASR else "transcriptions, with noise words"
     source = "the given file" if config.knowledge else "what the system says about the restaurants that it offers"
-    means = [
-        [split, f"{of_split['dialogues']:,}", *(number(of_split["per_dialogue"][name], 1) for name in PAPER_MEANS)]
-        for split, of_split in splits.items()
-    ]
-    paper = " / ".join(f"{n:,}" for n in PAPER_DIALOGUES.values())
-    columns = {"left_out": "left out", "api_calls": "API calls", "no_result": "no result"}
-    columns |= {"offers": "offers", "offers_found": "offers in the results"}
+    means = {
+        **{split: {"dialogues": part["dialogues"], **part["per_dialogue"]} for split, part in splits.items()},
+        "paper, Table 1": {"dialogues": " / ".join(f"{n:,}" for n in PAPER_DIALOGUES.values()), **PAPER_MEANS},
+    }
+    title = "Dialogues, and means per dialogue"
+    searches = ["left_out", "api_calls", "no_result", "offers", "offers_found"]
     return Report(
         command="babi_task6",
         title="Dialog bAbI task 6 of DSTC2",
@@ -310,32 +286,16 @@ def report_of(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
             *(Tile(f"{name} (paper: {size:,})", f"{numbers[name]:,}") for name, size in PAPER_SIZES.items()),
         ],
         sections=[
-            Table(
-                title="Dialogues, and means per dialogue",
-                columns=["split", "dialogues", "utterances", "user turns", "bot turns", "results"],
-                rows=[*means, ["paper, Table 1", paper, *map(str, PAPER_MEANS.values())]],
-                total_rows=1,
-            ),
-            Table(
-                title="Searches and offers",
-                columns=["split", *columns.values()],
-                rows=[[split, *(f"{of_split[name]:,}" for name in columns)] for split, of_split in splits.items()],
-            ),
+            nested_table(title, "split", means, ["dialogues", *PAPER_MEANS], total_rows=1),
+            nested_table("Searches and offers", "split", splits, searches),
             Text(
                 title="About these dialogues",
                 paragraphs=[
-                    f"User turns are {user}; bot turns are the system's prompts.",
-                    "API calls are made from the labelled states, where an answer needs a search and food, area or "
-                    "price range differ from those of the previous search.",
-                    f"The knowledge base comes from {source}: {numbers['restaurants']:,} restaurants, "
-                    f"{numbers['kb_facts']:,} facts.",
-                    "Ratings are made up for each API call, such that what the system offers next has the highest. "
-                    f"{found:,} of {offers:,} offers are in the results of the call before.",
-                    f"{numbers['candidates']:,} candidates (paper: {PAPER_SIZES['candidates']:,}), a vocabulary of "
-                    f"{numbers['vocabulary']:,} (paper: {PAPER_SIZES['vocabulary']:,}).",
+                    f"User turns are {user}; bot turns are the system's prompts. API calls are made from the labelled "
+                    f"states. The knowledge base comes from {source}. Ratings are made up for each API call, such that "
+                    "what the system offers next has the highest.",
                     f"The splits are the lists of DSTC2, with {counted(numbers['moved_from_dev_to_train'], 'call')} "
-                    "moved from dev to train. The paper says only that it uses the test set of DSTC2 and a slightly "
-                    "different split of the rest.",
+                    "moved from dev to train.",
                     f"Seed of the ratings: `{config.seed}`.",
                 ],
             ),
@@ -347,9 +307,9 @@ def report_of(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
         terms={
             "utterances": "User turns, bot turns and lines of API results, as in Table 1 of Bordes et al. 2017.",
             "bot turns": "API calls included.",
-            "results": "Facts that API calls return.",
+            "facts": "Those that API calls return.",
             "no result": "API calls without results: the line `api_call no result`.",
-            "offers in the results": "Restaurants offered that are among the results of the API call before. Not all "
+            "offers found": "Restaurants offered that are among the results of the API call before. Not all "
             "are: the system of DSTC2 acted on what it recognised, and the states say what was meant.",
         },
         links={"statistics.json": "all numbers", "dead_letters.jsonl": "calls that could not be converted"},

@@ -122,7 +122,11 @@ def ratings(results: Sequence[Restaurant], offers: Sequence[str], *key: str) -> 
     order = [name for name in dict.fromkeys(offers) if name in names]
     top = max(10, 4 + len(order))
     placed = {name: top - i for i, name in enumerate(order)}
-    return [Rated(one, placed[one.name] if one.name in placed else stable_hash(*key, one.name) % 5) for one in results]
+
+    def rating(name: str) -> int:
+        return placed[name] if name in placed else stable_hash(*key, name) % 5
+
+    return [Rated(restaurant, rating(restaurant.name)) for restaurant in results]
 
 
 def facts_about(restaurant: Restaurant, rating: int | None = None) -> list[babi.Fact]:

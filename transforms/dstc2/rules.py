@@ -9,14 +9,14 @@ entities.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
+from parapet.transforms.toml import convert, parse_toml
 
 CALL, NO_RESULT = "api_call", ("api_call", "no", "result")
 ENTITY, ANY = "entity", "any"  # values that a rule may set: the one that the user says, or that it does not matter
@@ -112,15 +112,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 def read_script(data: bytes, path: object) -> Script:
     """Parses a file of rules. Raises InputError with the place."""
-    try:
-        script = msgspec.convert(tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")), Script)
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8: save the file as UTF-8", path) from None
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not TOML: {error}", path) from None
+    script: Script = convert(parse_toml(data, path), Script, path)
     for place, reason in _problems(script):
         raise InputError(reason, path, place)
     return script
@@ -158,7 +150,8 @@ class Texts:
 
     def __init__(self, script: Script, values: Mapping[str, Iterable[str]]) -> None:
         self._slot = {value: slot for slot, of in values.items() for value in of}
-        self._patterns = {name: (re.compile(one.match, re.I), set(one.gaps)) for name, one in script.patterns.items()}
+        patterns = script.patterns.items()
+        self._patterns = {name: (re.compile(pattern.match, re.I), set(pattern.gaps)) for name, pattern in patterns}
         self._names: dict[str, frozenset[str]] = {}
 
     def entities(self, text: str) -> dict[str, str]:
@@ -190,7 +183,7 @@ def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iter
         if (fact.entity, fact.relation, fact.value) != NO_RESULT and fact.relation != RATING:
             found.setdefault("name", set()).add(fact.entity)
             found.setdefault(fact.relation.removeprefix("R_"), set()).add(fact.value)
-    for bot in (one.bot for dialogue in dialogues for one in dialogue.exchanges):
+    for bot in (exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges):
         if bot.startswith(f"{CALL} "):
             for slot, value in zip(script.slots, bot.split()[1:], strict=False):
                 if not value.startswith("R_"):
@@ -203,12 +196,12 @@ def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iter
 def extracted(script: Script, dialogues: Iterable[BabiDialogue], texts: Texts) -> Script:
     """The script with the most frequent text of each pattern in the dialogues; of equals, the first in the alphabet."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in script.patterns}
-    said = Counter(one.bot for dialogue in dialogues for one in dialogue.exchanges)
+    said = Counter(exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges)
     for text, n in said.items():
         for name in texts.names_of(text) - {"call"}:
             counts[name][texts.with_gaps(text)] += n
     best = {name: min(found, key=lambda text: (-found[text], text), default="") for name, found in counts.items()}
-    patterns = {name: msgspec.structs.replace(one, text=best[name]) for name, one in script.patterns.items()}
+    patterns = {name: msgspec.structs.replace(pattern, text=best[name]) for name, pattern in script.patterns.items()}
     return msgspec.structs.replace(script, patterns=patterns)
 
 
@@ -338,7 +331,7 @@ def optimised(
     """
     ordered, before, best = _ordered(script, texts, candidates, dev)
     for rule in [rule for rule in script.rules if not rule.answers]:
-        fewer = msgspec.structs.replace(ordered, rules=tuple(one for one in ordered.rules if one.name != rule.name))
+        fewer = msgspec.structs.replace(ordered, rules=tuple(kept for kept in ordered.rules if kept.name != rule.name))
         tried, _, accuracy = _ordered(fewer, texts, candidates, dev)
         if accuracy > best:
             ordered, best = tried, accuracy
@@ -372,7 +365,7 @@ def _ordered(
     while better:
         better = False
         for name in list(names):
-            others = [one for one in names if one != name]
+            others = [other for other in names if other != name]
             for place in range(len(others) + 1):
                 moved = [*others[:place], name, *others[place:]]
                 if (n := correct(moved)) > best:

@@ -10,7 +10,16 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.dstc2.calls import DONTCARE, Act, Call, CallTurn, Ontology, Slots
 from parapet.transforms.dstc2.knowledge import QUERY, RELATIONS, Restaurant
 from parapet.transforms.dstc2.task6 import Round, Search
-from parapet.transforms.sgd_turns import Line, act, state, system_turn, user_turn
+from parapet.transforms.sgd_turns import (
+    Line,
+    act,
+    schema_intent,
+    schema_service,
+    schema_slot,
+    state,
+    system_turn,
+    user_turn,
+)
 
 SERVICE, INTENT, RATING = "Restaurants_dstc2", "FindRestaurants", "rating"
 _CATEGORICAL = 10  # maximum number of values
@@ -48,27 +57,14 @@ def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
     """The services of the schema file: one."""
     slots = []
     for name in slots_of(ontology):
-        values = [value for value in ontology.informable.get(name, []) if value != DONTCARE]
-        few = 0 < len(values) <= _CATEGORICAL
-        slots.append(
-            {
-                "name": name,
-                "description": _DESCRIPTIONS.get(name, f"{name.capitalize()} of the restaurant"),
-                "is_categorical": few,
-                "possible_values": sorted(values) if few else [],
-            }
-        )
-    optional = [slot["name"] for slot in slots if slot["name"] in ontology.informable]
-    intent = {
-        "name": INTENT,
-        "description": "Find a restaurant by cuisine, part of town and price range",
-        "is_transactional": False,
-        "required_slots": [],
-        "optional_slots": dict.fromkeys(optional, DONTCARE),
-        "result_slots": [slot["name"] for slot in slots],
-    }
-    description = "Restaurants of a town, found by phone (DSTC2)"
-    return [{"service_name": SERVICE, "description": description, "slots": slots, "intents": [intent]}]
+        values = sorted(value for value in ontology.informable.get(name, []) if value != DONTCARE)
+        description = _DESCRIPTIONS.get(name, f"{name.capitalize()} of the restaurant")
+        slots.append(schema_slot(name, description, values if len(values) <= _CATEGORICAL else ()))
+    names = [slot["name"] for slot in slots]
+    optional = {name: DONTCARE for name in names if name in ontology.informable}
+    description = "Find a restaurant by cuisine, part of town and price range"
+    intent = schema_intent(INTENT, description, [], names, optional=optional)
+    return [schema_service(SERVICE, "Restaurants of a town, found by phone (DSTC2)", slots, [intent])]
 
 
 def dialogue_of(call: Call, of_call: Sequence[Round], slots: frozenset[str]) -> dict[str, Any]:
@@ -83,10 +79,10 @@ def dialogue_of(call: Call, of_call: Sequence[Round], slots: frozenset[str]) -> 
       InputError: a label has a slot that the service does not have.
     """
     turns = []
-    for t, one in enumerate(of_call):
-        turns.append(_user_turn(one.turn, slots, f"turns[{t}]"))
-        if one.answer is not None:
-            turns.append(_system_turn(one.answer, one.search, slots))
+    for t, round_ in enumerate(of_call):
+        turns.append(_user_turn(round_.turn, slots, f"turns[{t}]"))
+        if round_.answer is not None:
+            turns.append(_system_turn(round_.answer, round_.search, slots))
     return {"dialogue_id": call.name, "services": [SERVICE], "turns": turns}
 
 
@@ -123,16 +119,16 @@ def asked_for(acts: Iterable[Act]) -> str:
 
 def _acts(acts: Iterable[Act], names: dict[str, str], known: frozenset[str], this: str) -> list[dict[str, Any]]:
     actions = []
-    for one in acts:
-        name = names.get(one.act, one.act.upper().replace(".", "_").replace("-", "_"))
-        if one.act == "confirm-domain":
+    for said in acts:
+        name = names.get(said.act, said.act.upper().replace(".", "_").replace("-", "_"))
+        if said.act == "confirm-domain":
             actions.append(act(name, "intent", INTENT))
-        elif one.act == "select":  # "something in the north or in the south": one act with both values
-            actions += [act(name, slot, *(v for s, v in one.slots if s == slot)) for slot in _slots(one.slots, known)]
-        elif one.act == "request":
-            actions += [act(name, value) for slot, value in one.slots if slot == "slot" and value in known]
+        elif said.act == "select":  # "something in the north or in the south": one act with both values
+            actions += [act(name, slot, *(v for s, v in said.slots if s == slot)) for slot in _slots(said.slots, known)]
+        elif said.act == "request":
+            actions += [act(name, value) for slot, value in said.slots if slot == "slot" and value in known]
         else:
-            pairs = [(this if slot == "this" else slot, value) for slot, value in one.slots]
+            pairs = [(this if slot == "this" else slot, value) for slot, value in said.slots]
             actions += [act(name, slot, value) for slot, value in pairs if slot in known or slot == "count"]
             if not pairs or pairs == [("", DONTCARE)]:
                 actions.append(act(name))

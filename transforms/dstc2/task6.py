@@ -63,7 +63,7 @@ def rounds(call: Call, knowledge: Knowledge, seed: str) -> list[Round]:
         search = None
         if t in queries:
             until = next((later for later in queries if later > t), len(call.turns))
-            offers = [name for one in call.turns[t + 1 : until + 1] for name in offered(one.system_acts)]
+            offers = [name for turn in call.turns[t + 1 : until + 1] for name in offered(turn.system_acts)]
             results = ratings(knowledge.search(queries[t]), offers, seed, "rating", call.name, str(t))
             search = Search(queries[t], tuple(results))
         found.append(Round(turn, search, answer))
@@ -110,8 +110,8 @@ class Words:
     """
 
     def __init__(self, knowledge: Knowledge, others: Iterable[str]) -> None:
-        values = {value for one in knowledge.restaurants for slot, value in one.values if slot in QUERY}
-        values |= {one.name for one in knowledge.restaurants} | set(others)
+        values = {value for restaurant in knowledge.restaurants for slot, value in restaurant.values if slot in QUERY}
+        values |= {restaurant.name for restaurant in knowledge.restaurants} | set(others)
         several = sorted({value for value in values if " " in value}, key=lambda value: (-len(value), value))
         self._pattern = _any_of(several)
 

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import accumulate
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
-from parapet.transforms.digests import SIZE, DigestFile, as_array, count_distinct, write_digests
+from parapet.transforms.digests import SIZE
 from parapet.transforms.digests import digest_of as text_digest
 from parapet.transforms.fence import needed
 from parapet.transforms.progress import tracked
 from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
-from parapet.transforms.reminders.goals import Goal
 from parapet.transforms.reminders.service import SCHEMA, SERVICE
+from parapet.transforms.reminders.user import Goal
 from parapet.transforms.reminders.wording import TODAY, templates
-from parapet.transforms.report import Bars, Examples, Report, Series, Table, Text, Tile, dialogue_example, report_files
+from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
 from parapet.transforms.set_files import SetFiles
+from parapet.transforms.simulators import count_distinct, nested_table
 from parapet.transforms.text import counted
 
 DIGESTS, UTTERANCES = "digests", "utterances"  # further outputs of a shard
 ATTEMPTS = 100  # to differ from every other dialogue
 SHOWN = 6  # dialogues on the page, two of a file
 
-Place = tuple[str, int]  # split, number in it
-
 _TOTALS = ("dialogues", "turns", "spans", "calls", "failed_calls")
-_BY_VALUE = ("intents", "tasks_of_a_dialogue", "user_acts", "users", "system_acts")
+# What is counted by value, with its name in the report.
+_BY_VALUE = {
+    "intents": "task",
+    "system_acts": "act of the system",
+    "tasks_of_a_dialogue": "tasks of a dialogue",
+    "user_acts": "act of the user",
+    "users": "user",
+}
+BEHAVIORS = {
+    "slip": "gives a wrong value and corrects it",
+    "mind": "changes a value when asked to confirm it",
+    "denies": "denies what the system confirms",
+    "found": "acts on a reminder that was looked up before",
+    "retry": "tries another time because the first is taken",
+}
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -55,7 +65,7 @@ class Config(msgspec.Struct, frozen=True):
     seed: str
 
     def options(self) -> dict[str, object]:
-        """Those that shape the content, for ``run.json``."""
+        """The options that shape the content, for ``run.json``."""
         return {"dialogues": self.sizes, "per_file": self.per_file, "seed": self.seed}
 
     def shards(self) -> list[Shard]:
@@ -80,22 +90,15 @@ class Shard(msgspec.Struct, frozen=True):
     first: int
     end: int
 
-    def places(self) -> Iterator[Place]:
-        """The places of its dialogues."""
-        return ((self.split, number) for number in range(self.first, self.end))
 
-
-Digests = tuple[str, int, bytes]  # split, number of the first dialogue, a digest of each one after the other
-
-
-def digests_of(shard: Shard, seed: str) -> Digests:
-    """A digest of each dialogue at the first attempt."""
-    digests = (digest_of(simulate(seed, split, number)[0]) for split, number in shard.places())
+def digest_shard(shard: Shard, seed: str) -> tuple[str, int, bytes]:
+    """(split, number of the first dialogue, the digests of all dialogues at the first attempt)."""
+    digests = [digest_of(simulate(seed, shard.split, number)[0]) for number in range(shard.first, shard.end)]
     return shard.split, shard.first, b"".join(digests)
 
 
-def attempts_of(seed: str, digests: Iterable[Digests]) -> dict[Place, int]:
-    """The attempts of the dialogues that would be the same as another one, in the same split or not.
+def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dict[tuple[str, int], int]:
+    """(split, number) to the attempt of each dialogue that would be the same as another one, in any split.
 
     The first by split and number stays; the others are simulated again until they differ from all.
 
@@ -103,30 +106,32 @@ def attempts_of(seed: str, digests: Iterable[Digests]) -> dict[Place, int]:
       InputError: one of them never does: there are not as many different dialogues.
     """
     shards = sorted(digests)
-    ends = list(accumulate(len(of_shard) // SIZE for _, _, of_shard in shards))
-    every = as_array(b"".join(of_shard for _, _, of_shard in shards))
-    taken, firsts = np.unique(every, return_index=True)
-    is_repeated = np.ones(len(every), bool)
-    is_repeated[firsts] = False
-    more: set[int] = set()
+    split_digests = [[data[i : i + SIZE] for i in range(0, len(data), SIZE)] for _, _, data in shards]
+    taken = {digest for shard_digests in split_digests for digest in shard_digests}
+    seen: set[bytes] = set()
     attempts = {}
-    for i in map(int, np.flatnonzero(is_repeated)):
-        shard = bisect_right(ends, i)
-        split, first, _ = shards[shard]
-        number = first + i - (ends[shard - 1] if shard else 0)
-        for attempt in range(1, ATTEMPTS):
-            (digest,) = as_array(digest_of(simulate(seed, split, number, attempt)[0]))
-            at = np.searchsorted(taken, digest)
-            if int(digest) not in more and (at == len(taken) or taken[at] != digest):
-                more.add(int(digest))
-                attempts[split, number] = attempt
-                break
-        else:
-            raise InputError("there are not that many different dialogues: ask for fewer", "", "--dialogues")
+    for (split, first, _), shard_digests in zip(shards, split_digests, strict=True):
+        for number, digest in enumerate(shard_digests, first):
+            if digest not in seen:
+                seen.add(digest)
+                continue
+            for attempt in range(1, ATTEMPTS):
+                other = digest_of(simulate(seed, split, number, attempt)[0])
+                if other not in taken:
+                    taken.add(other)
+                    attempts[split, number] = attempt
+                    break
+            else:
+                raise InputError("there are not that many different dialogues: ask for fewer", "", "--dialogues")
     return attempts
 
 
-def write_shard(shard: Shard, attempts: Mapping[Place, int], config: Config) -> FileResult:
+def count_different(_: str, digests: Iterable[bytes]) -> tuple[CountKey, int]:
+    """The count of the dialogues that differ from each other, in the same split or not."""
+    return CountKey("different"), count_distinct(digests)
+
+
+def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: Config) -> FileResult:
     """Writes a dialogue file into staging.
 
     Args:
@@ -134,20 +139,20 @@ def write_shard(shard: Shard, attempts: Mapping[Place, int], config: Config) -> 
       attempts: of those that are simulated again.
       config: the options.
     """
-    result = FileResult(f"{shard.split}/{shard.name}")
+    split = shard.split
+    result = FileResult(f"{split}/{shard.name}")
     counts: Counter[tuple[str, str]] = Counter()
     utterances: set[bytes] = set()
     digests = []
-    examples = result.examples[shard.split] = []
+    examples = result.examples[split] = []
     with ExitStack() as stack:
-        file = SetFiles(config.output, [shard.split], shard.name, stack)
-        for split, number in tracked(shard.places(), "dialogues"):
+        file = SetFiles(config.output, [split], shard.name, stack)
+        for number in tracked(range(shard.first, shard.end), "dialogues"):
             attempt = attempts.get((split, number), 0)
-            with needed(f"{split}/{shard.name}", f"dialogue {number}"):
+            with needed(result.key, f"dialogue {number}"):
                 dialogue, goal = simulate(config.seed, split, number, attempt)
                 check_dialogue(dialogue, goal)
-                text = dialogue_text(dialogue)
-            file.add(split, text)
+                file.add(split, dialogue_text(dialogue))
             count(counts, dialogue, goal)
             counts["made_again", ""] += attempt > 0
             utterances.update(text_digest(turn["utterance"]) for turn in dialogue["turns"])
@@ -157,10 +162,9 @@ def write_shard(shard: Shard, attempts: Mapping[Place, int], config: Config) -> 
                 examples.append((number.to_bytes(8), (dialogue["dialogue_id"], lines)))
         file.close()
     result.written = file.written()
-    for kind, found in ((DIGESTS, digests), (UTTERANCES, utterances)):
-        result.others[kind] = [(shard.split, write_digests(config.output, f"{kind}/{result.key}", found))]
+    result.others = {DIGESTS: [b"".join(digests)], UTTERANCES: [(split, b"".join(sorted(utterances)))]}
     for (name, value), n in counts.items():
-        result.counts.add(name, n, split=shard.split, value=value)
+        result.counts.add(name, n, split=split, value=value)
     return result
 
 
@@ -199,48 +203,32 @@ def statistics(config: Config, counts: Counts, different: Mapping[str, int]) -> 
         splits[split] = {name: counts.sum(name, split=split) for name in _TOTALS}
         splits[split]["different_utterances"] = different.get(split, 0)
         splits[split]["made_again"] = counts.sum("made_again", split=split)
-        by_value = {name: counts.by("value", name, split=split) for name in sorted(_BY_VALUE)}
+        by_value = {name: counts.by("value", name, split=split) for name in _BY_VALUE}
         splits[split] |= {name: values for name, values in by_value.items() if values}
     patterns = templates().texts.values()
     return {
         "service": SERVICE,
         "today": TODAY.isoformat(),
         "names": len(templates().names),
-        "templates": sum(len(of_key) for texts in patterns for of_key in texts.values()),
+        "templates": sum(len(texts) for by_key in patterns for texts in by_key.values()),
         "splits": splits,
     }
-
-
-def different_dialogues(output: str, digests: Iterable[tuple[str, DigestFile]]) -> tuple[CountKey, int]:
-    """The count of the dialogues that differ from each other, in the same split or not."""
-    return CountKey("different"), count_distinct([file for _, file in digests], output)
 
 
 def metadata_files(
     counts: Counts,
     examples: Mapping[str, Sequence[Any]],
-    utterances: Sequence[tuple[str, DigestFile]],
+    utterances: Sequence[tuple[str, bytes]],
     config: Config,
 ) -> dict[str, bytes]:
     """The files besides dialogues: schemas, ``statistics.json``, the card and the page."""
-    different = {
-        split: count_distinct([file for of, file in utterances if of == split], config.output) for split in config.sizes
-    }
+    different = {split: count_distinct(data for name, data in utterances if name == split) for split in config.sizes}
     numbers = statistics(config, counts, different)
     schemas = {f"{split}/schema.json": schema_bytes([SCHEMA]) for split in config.sizes}
-    return {**schemas, **report_files(numbers, report_of(numbers, examples.get("train", ()), config.seed))}
+    return {**schemas, **report_files(numbers, report_on(numbers, examples.get("train", ()), config.seed))}
 
 
-BEHAVIORS = {
-    "slip": "gives a wrong value and corrects it",
-    "mind": "changes a value when asked to confirm it",
-    "denies": "denies what the system confirms",
-    "found": "acts on a reminder that was looked up before",
-    "retry": "tries another time because the first is taken",
-}
-
-
-def report_of(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tuple[str, str]]]], seed: str) -> Report:
+def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tuple[str, str]]]], seed: str) -> Report:
     """The card and the page.
 
     Args:
@@ -249,8 +237,12 @@ def report_of(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
       seed: of the run.
     """
     splits = numbers["splits"]
-    totals = {name: sum(of_split[name] for of_split in splits.values()) for name in (*_TOTALS, "different_utterances")}
-    columns = [*_TOTALS, "different_utterances", "made_again"]
+    totals = {name: sum(split[name] for split in splits.values()) for name in (*_TOTALS, "different_utterances")}
+    by_value: dict[str, dict[str, dict[str, int]]] = {label: {} for label in _BY_VALUE.values()}
+    for split, of_split in splits.items():
+        for name, label in _BY_VALUE.items():
+            for value, n in of_split.get(name, {}).items():
+                by_value[label].setdefault(BEHAVIORS.get(value, value), {})[split] = n
     return Report(
         command="reminders",
         title="Reminders",
@@ -263,34 +255,14 @@ def report_of(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
             Tile("names of reminders", f"{numbers['names']:,}"),
         ],
         sections=[
-            Table(
-                title="Splits",
-                columns=[
-                    "split",
-                    *("simulated again" if name == "made_again" else name.replace("_", " ") for name in columns),
-                ],
-                rows=[[split, *(f"{of_split[name]:,}" for name in columns)] for split, of_split in splits.items()],
-            ),
-            _bars("Tasks by intent", "intents", splits),
-            Table(
-                title="What users do",
-                columns=["behavior", *splits],
-                rows=[
-                    [meaning, *(f"{of_split.get('users', {}).get(name, 0):,}" for of_split in splits.values())]
-                    for name, meaning in BEHAVIORS.items()
-                ],
-            ),
-            _bars("Dialogue acts of the user", "user_acts", splits),
+            nested_table("Splits", "split", splits, [*_TOTALS, "different_utterances", "made_again"]),
+            nested_table("Tasks, acts and users", "what is counted", by_value, list(splits)),
             Text(
                 title="About these dialogues",
                 paragraphs=[
                     "They are seed dialogues, like those of the reminder domain of RADDLE (Peng et al. 2021): made "
                     "from act templates, to be rewritten by people or to have their values replaced by unseen ones.",
-                    f"Today is {numbers['today']}, as in SGD. Days and times have several wordings, with "
-                    "canonical values.",
-                    "A new intent starts with an empty state; selecting a reminder sets its name.",
-                    "The splits share names, days and times, but no dialogue. For values that training does not have, "
-                    "run `parapet unseen_entities` on this corpus.",
+                    f"Today is {numbers['today']}, as in SGD. The splits share names, days and times, but no dialogue.",
                     f"Seed: `{seed}`. All texts were written for Parapet.",
                 ],
             ),
@@ -298,16 +270,7 @@ def report_of(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tup
         ],
         terms={
             "failed calls": "Intended: the time is taken by another reminder, or there is no such reminder.",
-            "simulated again": "Dialogues that were at first the same as another one.",
+            "made again": "Dialogues that were at first the same as another one.",
         },
         links={"statistics.json": "all numbers"},
     )
-
-
-def _bars(title: str, name: str, splits: Mapping[str, Any]) -> Bars:
-    values = sorted({value for of_split in splits.values() for value in of_split.get(name, {})})
-    series = [
-        Series(split, tuple(float(of_split.get(name, {}).get(value, 0)) for value in values))
-        for split, of_split in splits.items()
-    ]
-    return Bars(title=title, categories=values, series=series)

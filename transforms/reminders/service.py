@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from parapet.transforms.sgd_turns import schema_intent, schema_service, schema_slot
+
 SERVICE = "Reminders_1"
 SET, FIND, MOVE, CANCEL = "SetReminder", "FindReminders", "MoveReminder", "CancelReminder"
 NAME, DATE, TIME, REPEATS = "reminder_name", "date", "time", "repeats"
@@ -68,8 +70,9 @@ class Calendar:
         """Calls the service with an intent and canonical values for its slots."""
         if method == FIND:
             day = parameters[DATE]
-            found = [one for one in self.by_name.values() if one.is_on(day)]
-            results = [one.as_result(day) for one in sorted(found, key=lambda one: (one.time, one.name))]
+            due = [reminder for reminder in self.by_name.values() if reminder.is_on(day)]
+            due.sort(key=lambda reminder: (reminder.time, reminder.name))
+            results = [reminder.as_result(day) for reminder in due]
             return Answer(tuple(results), "" if results else NOTHING)
         name = parameters[NAME]
         if method != SET and name not in self.by_name:
@@ -84,39 +87,24 @@ class Calendar:
         return Answer((reminder.as_result(),))
 
 
-def _slot(name: str, description: str, values: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {
-        "name": name,
-        "description": description,
-        "is_categorical": bool(values),
-        "possible_values": list(values),
-    }
-
-
 def _intent(name: str, description: str, **optional: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "description": description,
-        "is_transactional": name in CONFIRMED,
-        "required_slots": list(REQUIRED[name]),
-        "optional_slots": optional,
-        "result_slots": list(SLOTS),
-    }
+    transactional = name in CONFIRMED
+    return schema_intent(name, description, REQUIRED[name], SLOTS, optional=optional, transactional=transactional)
 
 
-SCHEMA = {
-    "service_name": SERVICE,
-    "description": "Keeps reminders, and says when they are due",
-    "slots": [
-        _slot(NAME, "What the user is to be reminded to do"),
-        _slot(DATE, "Day of the reminder, or the first day of one that repeats"),
-        _slot(TIME, "Time of the day at which the reminder comes"),
-        _slot(REPEATS, "How often the reminder comes", OFTEN),
+SCHEMA = schema_service(
+    SERVICE,
+    "Keeps reminders, and says when they are due",
+    [
+        schema_slot(NAME, "What the user is to be reminded to do"),
+        schema_slot(DATE, "Day of the reminder, or the first day of one that repeats"),
+        schema_slot(TIME, "Time of the day at which the reminder comes"),
+        schema_slot(REPEATS, "How often the reminder comes", OFTEN),
     ],
-    "intents": [
+    [
         _intent(SET, "Set a new reminder", **{REPEATS: OFTEN[0]}),
         _intent(FIND, "List the reminders of a day"),
         _intent(MOVE, "Move a reminder to another day and time"),
         _intent(CANCEL, "Cancel a reminder"),
     ],
-}
+)

@@ -1,18 +1,231 @@
-"""The user: an agenda of dialogue acts, a stack that the system's acts push onto (Schatzmann et al. 2007).
+"""The user: a goal, drawn at random, and an agenda of dialogue acts (Schatzmann et al. 2007).
 
-At the start the agenda is filled from the goal: for each task its intent, the values to give and the slots to ask for
-in the end; at the bottom thanks and goodbye. The system's acts push acts onto it (the answer to a question, the denial
-of a wrong value) and remove what is settled. A turn of the user is popped off it: one act, and those that go with it.
+The goal has the calendar at the start and tasks, each with its values and how the user deviates from it. At the start
+the agenda, a stack, is filled from the goal: for each task its intent, the values to give and the slots to ask for in
+the end; at the bottom thanks and goodbye. The system's acts push acts onto it (the answer to a question, the denial of
+a wrong value) and remove what is settled. A turn of the user is popped off it: one act, and those that go with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from parapet.transforms.reminders.goals import MIND, SLIP, Goal, Task
-from parapet.transforms.reminders.service import NAME, OFTEN, SLOTS, TIME
-from parapet.transforms.reminders.wording import Act, Value, values_of
+import msgspec
+
+from parapet.transforms.reminders.service import (
+    CANCEL,
+    DATE,
+    FIND,
+    MOVE,
+    NAME,
+    OFTEN,
+    REPEATS,
+    SET,
+    SLOTS,
+    TIME,
+    Calendar,
+    Reminder,
+)
+from parapet.transforms.reminders.wording import (
+    Act,
+    Value,
+    a_day,
+    a_name,
+    a_time,
+    day_value,
+    repeats_value,
+    time_value,
+    values_of,
+)
 from parapet.transforms.seeding import SeededRng
+
+SLIP, MIND = "slip", "mind"  # a wrong value that is corrected; a value that the user changes on confirmation
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A call of the service: intent, canonical values of its slots, and whether it succeeds."""
+
+    method: str
+    parameters: dict[str, str]
+    succeeds: bool
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A task of the user.
+
+    Attributes:
+      intent: the intent.
+      values: the values that the user wants in the end; without the name where the reminder was looked up.
+      looked_up: whether it is about the reminder that the previous task has looked up.
+      deviation: how the user deviates, ``slip`` or ``mind``; empty where not at all.
+      initial: slot to the value that the user gives at first, where there is a deviation.
+      retry: the time to try where the first one is taken; None where the user gives up.
+      target: the position of the reminder that the user looks for among the results.
+      requests: slots that the user asks for in the end.
+    """
+
+    intent: str
+    values: dict[str, Value]
+    looked_up: bool = False
+    deviation: str = ""
+    initial: dict[str, Value] = {}
+    retry: Value | None = None
+    target: int = 0
+    requests: tuple[str, ...] = ()
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """The goal of a user in a dialogue.
+
+    Attributes:
+      reminders: the calendar at the start.
+      tasks: in order.
+      calls: the calls of the service that the tasks require.
+    """
+
+    reminders: tuple[Reminder, ...]
+    tasks: tuple[Task, ...]
+    calls: tuple[Call, ...]
+
+
+def draw_goal(rng: SeededRng) -> Goal:
+    """A random goal. It can be reached, but for calls that are meant to fail."""
+    draw = _Drawing(rng)
+    reminders = tuple(draw.calendar.by_name.values())
+    for _ in range(1 + rng.chance(0.4) + rng.chance(0.15)):
+        kind = rng.below(100)
+        if kind < 45:
+            draw.set()
+        elif kind < 70:
+            draw.find()
+        elif kind < 85:
+            draw.move()
+        else:
+            draw.cancel()
+    return Goal(reminders, tuple(draw.tasks), tuple(draw.calls))
+
+
+class _Drawing:
+    """Draws tasks one by one and carries them out in a calendar of its own, so that the next one is consistent."""
+
+    def __init__(self, rng: SeededRng) -> None:
+        self.rng = rng
+        self.calendar = Calendar(())
+        self.tasks: list[Task] = []
+        self.calls: list[Call] = []
+        days = [a_day(rng), a_day(rng), a_day(rng)]
+        for _ in range(2 + rng.below(4)):
+            often = OFTEN[0] if rng.chance(0.75) else rng.choice(OFTEN[1:])
+            day, time = self._free(days)
+            reminder = Reminder(self._new_name().canonical, day, time, often)
+            self.calendar.by_name[reminder.name] = reminder
+
+    def set(self) -> None:
+        """Sets a new reminder."""
+        day, time = self._free([a_day(self.rng)])
+        values = {NAME: self._new_name(), DATE: day_value(self.rng, day), TIME: time_value(self.rng, time)}
+        if self.rng.chance(0.35):
+            values[REPEATS] = repeats_value(self.rng, self.rng.choice(OFTEN))
+        self._add(self._deviating(Task(SET, values)))
+
+    def find(self) -> None:
+        """Looks up the reminders of a day, in a few cases none; then perhaps moves or cancels one of them."""
+        rng = self.rng
+        days = sorted({reminder.date for reminder in self.calendar.by_name.values()})
+        day = a_day(rng) if rng.chance(0.15) or not days else rng.choice(days)
+        results = self.calendar.call(FIND, {DATE: day}).results
+        target = rng.below(len(results)) if results else 0
+        self._add(Task(FIND, {DATE: day_value(rng, day)}, target=target, requests=self._some(TIME, REPEATS)))
+        if results and rng.chance(0.55):
+            name = results[target][NAME]
+            if rng.chance(0.5):
+                self.move(name)
+            else:
+                self.cancel(name)
+
+    def move(self, looked_up: str = "") -> None:
+        """Moves a reminder to another day and time; the one that was looked up, if there is one."""
+        day, time = self._free([a_day(self.rng)])
+        name = Value(looked_up, looked_up) if looked_up else self._old_name()
+        values = {NAME: name, DATE: day_value(self.rng, day), TIME: time_value(self.rng, time)}
+        self._add(self._deviating(Task(MOVE, values, bool(looked_up), requests=self._some(REPEATS))))
+
+    def cancel(self, looked_up: str = "") -> None:
+        """Cancels a reminder; the one that was looked up, if there is one."""
+        name = Value(looked_up, looked_up) if looked_up else self._old_name()
+        self._add(Task(CANCEL, {NAME: name}, bool(looked_up), requests=() if looked_up else self._some(DATE, TIME)))
+
+    def _deviating(self, task: Task) -> Task:
+        """The task, in some cases with a deviation: another day, time or name at first."""
+        rng = self.rng
+        kind = rng.below(100)
+        if kind >= 22:
+            return task
+        deviation = SLIP if kind < 12 else MIND
+        slot = rng.choice((DATE, TIME, NAME) if deviation == SLIP and task.intent == SET else (DATE, TIME))
+        value = task.values[slot]
+        while value.canonical == task.values[slot].canonical:
+            value = another(rng, slot)
+        return msgspec.structs.replace(task, deviation=deviation, initial={slot: value})
+
+    def _add(self, task: Task) -> None:
+        """Adds a task, and the calls that it requires."""
+        if task.intent in (SET, MOVE) and not task.deviation and self.rng.chance(0.12):
+            task = self._clashing(task)
+        done = self._call(task.intent, task.values)
+        if task.retry is not None:
+            done = self._call(task.intent, {**task.values, TIME: task.retry})
+        self.tasks.append(task if done else msgspec.structs.replace(task, requests=()))
+
+    def _clashing(self, task: Task) -> Task:
+        """The task at a time that is taken by another reminder."""
+        name = task.values[NAME].canonical
+        others = [reminder for reminder in self.calendar.by_name.values() if reminder.name != name]
+        if not others or (task.intent == MOVE and name not in self.calendar.by_name):
+            return task
+        other = self.rng.choice(others)
+        day, time = self._free([other.date])
+        values = {**task.values, DATE: day_value(self.rng, day), TIME: time_value(self.rng, other.time)}
+        retry = time_value(self.rng, time) if self.rng.chance(0.7) else None
+        return msgspec.structs.replace(task, values=values, retry=retry)
+
+    def _call(self, intent: str, values: dict[str, Value]) -> bool:
+        parameters = {slot: value.canonical for slot, value in values.items()}
+        if intent == SET:
+            parameters.setdefault(REPEATS, OFTEN[0])
+        self.calls.append(Call(intent, parameters, not self.calendar.call(intent, parameters).failure))
+        return self.calls[-1].succeeds
+
+    def _some(self, *slots: str) -> tuple[str, ...]:
+        """A random selection of the slots, often none."""
+        return tuple(slot for slot in slots if self.rng.chance(0.3))
+
+    def _new_name(self) -> Value:
+        while (name := a_name(self.rng)).canonical in self.calendar.by_name:
+            pass
+        return name
+
+    def _old_name(self) -> Value:
+        """The name of a reminder in the calendar; in a few cases, or where it is empty, another name."""
+        if not self.calendar.by_name or self.rng.chance(0.1):
+            return self._new_name()
+        name = self.rng.choice(sorted(self.calendar.by_name))
+        return Value(name, name)
+
+    def _free(self, days: Sequence[str]) -> tuple[str, str]:
+        """One of these days, and a time that is free."""
+        while True:
+            day, time = self.rng.choice(days), a_time(self.rng)
+            if self.calendar.is_free(day, time):
+                return day, time
+
+
+def another(rng: SeededRng, slot: str) -> Value:
+    """Any value of a slot."""
+    if slot == NAME:
+        return a_name(rng)
+    return day_value(rng, a_day(rng)) if slot == DATE else time_value(rng, a_time(rng))
+
 
 AGAIN, DENY = "again", "deny"  # notes: a slip that is corrected in passing, a value that the system got wrong
 

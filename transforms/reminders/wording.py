@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
 from importlib import resources
@@ -231,35 +231,30 @@ class Act(msgspec.Struct, frozen=True):
 
 
 def say(speaker: str, acts: Sequence[Act], intent: str, rng: SeededRng) -> Line:
-    """One of the wordings of the acts of a turn.
+    """One of the wordings of the acts of a turn: they are cut into the longest parts that a pattern expresses.
 
     Args:
       speaker: ``USER`` or ``SYSTEM``.
       acts: of the turn, in order.
       intent: of the turn.
       rng: of the choice.
-    """
-    return joined(*(_line(patterns, part, rng) for part, patterns in parts_of(speaker, acts, intent)))
-
-
-def parts_of(speaker: str, acts: Sequence[Act], intent: str) -> Iterator[tuple[Sequence[Act], list[Pattern]]]:
-    """The acts of a turn cut into parts, each with the patterns that express it: the longest possible parts.
 
     Raises:
       LookupError: no pattern expresses an act.
     """
-    at = 0
-    while at < len(acts):
-        for end in range(len(acts), at, -1):
-            part = acts[at:end]
-            keys = tuple(dict.fromkeys(act.key for act in part))
-            patterns = _patterns(speaker, keys, frozenset(values_of(part)), intent)
-            if patterns:
-                yield part, patterns
-                at = end
+    lines: list[Line] = []
+    rest = acts
+    while rest:
+        for end in range(len(rest), 0, -1):
+            part, values = rest[:end], values_of(rest[:end])
+            if patterns := _patterns(speaker, tuple(dict.fromkeys(act.key for act in part)), frozenset(values), intent):
+                count = next((act.value.canonical for act in part if act.slot == "count" and act.value), "")
+                lines.append(rng.choice(patterns).line(values, COUNTED[int(count)] if count else ""))
+                rest = rest[end:]
                 break
         else:
-            raise LookupError(f"no pattern of {speaker} expresses {acts[at:]} of {intent}")
+            raise LookupError(f"no pattern of {speaker} expresses {rest} of {intent}")
+    return joined(*lines)
 
 
 @cache
@@ -269,11 +264,6 @@ def _patterns(speaker: str, keys: tuple[str, ...], slots: frozenset[str], intent
     # One sentence expresses an intent with its values.
     key = " ".join(act for act in keys if act != "INFORM" or keys[0] != "INFORM_INTENT")
     return [pattern for pattern in texts.get(f"{key} @{intent}", texts.get(key, ())) if pattern.says(slots)]
-
-
-def _line(patterns: Sequence[Pattern], acts: Sequence[Act], rng: SeededRng) -> Line:
-    count = next((act.value.canonical for act in acts if act.slot == "count" and act.value), "")
-    return rng.choice(patterns).line(values_of(acts), COUNTED[int(count)] if count else "")
 
 
 def values_of(acts: Sequence[Act]) -> dict[str, Value]:

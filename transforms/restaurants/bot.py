@@ -8,17 +8,18 @@ answer a question at one place and ask for a table at another.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.restaurants.ontology import Ontology
-from parapet.transforms.restaurants.patterns import SIMPLE
-from parapet.transforms.restaurants.values import RATING, ValueFinder
+from parapet.transforms.restaurants.ontology import SIMPLE, Ontology
 
+RATING = "R_rating"
+
+_PIECE = re.compile(r"[^\W_]+(?:[-'_][^\W_]+)*|[^\W_]+")
 _GAP = re.compile(r"\\\{(\w+)\\\}")
 _HEADS = ("request", "update")
 
@@ -44,6 +45,57 @@ _INSTEAD = {
     "welcome": "farewell",
     "farewell": "welcome",
 }
+
+
+class Found(NamedTuple):
+    """A text with a gap for each value in it, and the values by gap."""
+
+    pattern: str
+    values: dict[str, str]
+
+
+class ValueFinder:
+    """Finds values in texts.
+
+    Args:
+      slots: slot to its values; a value is one word.
+    """
+
+    def __init__(self, slots: Mapping[str, Iterable[str]]) -> None:
+        self._slots: dict[str, list[str]] = {}
+        for slot, values in slots.items():
+            for value in values:
+                self._slots.setdefault(value, []).append(slot)
+
+    def has(self, slot: str, value: str) -> bool:
+        """Whether this is a value of the slot."""
+        return slot in self._slots.get(value, ())
+
+    def find(self, text: str, likely: Mapping[str, str] | None = None) -> Found:
+        """The values in a text.
+
+        Args:
+          text: words separated by spaces; values may have punctuation around them.
+          likely: the values by slot as the dialogue goes on: others of these slots are mere words.
+        """
+        values: dict[str, str] = {}
+
+        def gap(word: str) -> str:
+            slots = [
+                slot
+                for slot in self._slots.get(word, ())
+                if slot not in values and (likely is None or likely.get(slot, word) == word)
+            ]
+            if not slots:
+                return word
+            best = next((slot for slot in slots if likely and likely.get(slot) == word), slots[0])
+            values[best] = word
+            return f"{{{best}}}"
+
+        words = [
+            gap(word) if word in self._slots else _PIECE.sub(lambda piece: gap(piece[0]), word) for word in text.split()
+        ]
+        return Found(" ".join(words), values)
 
 
 class Reading(NamedTuple):
@@ -100,7 +152,7 @@ class Rules:
         heads = sorted(((text, act) for act in _HEADS for text in ways.get(act, ())), key=lambda head: -len(head[0]))
         self._heads = [(re.compile(rf"{re.escape(text)}(?![^ ])"), act) for text, act in heads]
         phrases = [(text, act.partition(".")[2]) for act in ways if act.startswith("phrase.") for text in ways[act]]
-        self._phrases = [(name, _matcher(text)) for text, name in sorted(phrases, key=lambda one: -len(one[0]))]
+        self._phrases = [(name, _matcher(text)) for text, name in sorted(phrases, key=lambda phrase: -len(phrase[0]))]
         self._answers = {name: [_matcher(text) for text in ways.get(f"answer.{name}", ())] for name in self.fields}
         self._bot: dict[str, str] = {}
         for act, text in self.texts.items():
@@ -146,18 +198,7 @@ class Rules:
 
     def _parses(self, text: str, at: int) -> list[dict[str, str]]:
         """The values of consecutive phrases up to the end; the first parse, where no knowledge base is to choose."""
-        if self.values:
-            return list(self._phrase_values(text, at))
-        values: dict[str, str] = {}
-        end = at
-        while end < len(text):
-            for name, phrase in self._phrases:
-                if found := phrase.match(text, end + 1):
-                    values[name], end = found[1], found.end()
-                    break
-            else:  # the first phrase that fits may be the wrong one
-                return list(islice(self._phrase_values(text, at), 1))
-        return [values]
+        return list(islice(self._phrase_values(text, at), None if self.values else 1))
 
     def _phrase_values(self, text: str, at: int) -> Iterator[dict[str, str]]:
         """The values of consecutive phrases up to the end, each after a space; several where phrases are alike."""
@@ -194,7 +235,7 @@ class Rules:
         elif last in ("", "greet"):
             act = "request" if found or last else "greet"
         else:
-            act = self._nearest(text, [one for one in acts if one != "update"])
+            act = self._nearest(text, [kind for kind in acts if kind != "update"])
         return Reading(act, found, understood=False)
 
     def _nearest(self, text: str, kinds: Sequence[str]) -> str:
@@ -233,21 +274,13 @@ class State:
         self.asked_about = ""  # an extra
         self._user = ""
         self._found: dict[str, None] = {}  # entities whose facts came since the last call; before the first, all
-        self._ratings: dict[str, float] = {}
-        self._best: str | None = None  # as far as it is known
         self.offered: list[str] = []
         self._calls = 0
 
     def read(self, fact: Fact) -> None:
         """Takes a fact in the dialogue."""
-        entity = fact.entity
-        if entity not in self.facts:
-            self.facts[entity] = {}
-        self.facts[entity][fact.relation] = fact.value
-        if fact.relation == RATING:
-            self._ratings[entity] = _number(fact.value)
-        self._found[entity] = None
-        self._best = None
+        self.facts.setdefault(fact.entity, {})[fact.relation] = fact.value
+        self._found[fact.entity] = None
 
     def take(self, act: str, values: Mapping[str, str]) -> None:
         """Takes what the user does; ``""`` for silence."""
@@ -267,29 +300,20 @@ class State:
         self.last = _SAME.get(act, act)
         if offered:
             self.offered.append(offered)
-            self._best = None
         if self.last == "call":
             self._calls += 1
             self.offered, self._found = [], dict.fromkeys(self._found) if self._calls == 1 else {}
-            self._best = None
 
     @property
     def missing(self) -> str:
         """The next field to ask for; empty where all are known."""
-        wishes = self.wishes
-        for name in self.fields:
-            if name not in wishes:
-                return name
-        return ""
+        return next((name for name in self.fields if name not in self.wishes), "")
 
     @property
     def best(self) -> str:
         """The entity with the highest rating that was not offered; empty where none is left."""
-        if self._best is None:
-            ratings = self._ratings
-            left = [name for name in self._found if name not in self.offered]
-            self._best = max(left, key=lambda name: ratings.get(name, 0.0), default="")
-        return self._best
+        left = [name for name in self._found if name not in self.offered]
+        return max(left, key=lambda name: _number(self.facts[name].get(RATING, "")), default="")
 
     @property
     def situation(self) -> str:
@@ -310,7 +334,7 @@ class State:
             return "reserve_by_name"
         if user == "thank":
             return "welcome" if self.last == "call" else "anything_else"
-        return _ANSWERS.get(user, "")
+        return ANSWERS.get(user, "")
 
 
 class Bot:
@@ -370,7 +394,7 @@ class Bot:
 
 
 # Acts of the user to the bot's answers, where these do not depend on the dialogue so far.
-_ANSWERS = {
+ANSWERS = {
     "greet": "greet",
     "request": "acknowledge",
     "update": "updated",

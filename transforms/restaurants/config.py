@@ -11,8 +11,7 @@ from parapet.transforms.babi_format import dialogues_name
 from parapet.transforms.corpora import listed
 from parapet.transforms.counts import CountKey, Equal, Invariant
 from parapet.transforms.restaurants.ontology import Ontology
-from parapet.transforms.restaurants.simulating import TASKS, check_updates, missing_acts
-from parapet.transforms.restaurants.world import SPLITS, World, check_world
+from parapet.transforms.restaurants.simulating import SPLITS, TASKS, World, check_updates, check_world, missing_acts
 
 PLUS = "babi_plus"
 MAX_SIZE = 100_000_000  # dialogues of a set
@@ -98,17 +97,11 @@ class Config(msgspec.Struct, frozen=True):
 
     def invariants(self) -> list[Invariant]:
         """Every set has, in every format, as many dialogues as were requested."""
-        return [
-            Equal(
-                {
-                    CountKey(form, corpus_name(task, split, plus).removeprefix("sgd/"), split): size
-                    for form in self.formats
-                    for task in self.tasks
-                    for split, size in self.sizes
-                    for plus in ((False, True) if self.plus else (False,))
-                }
-            )
-        ]
+        sets = [(corpus_name(task, split, plus), split, size) for task, split, size, plus in self._sets()]
+        counts = {
+            CountKey(form, name.removeprefix("sgd/"), split): n for form in self.formats for name, split, n in sets
+        }
+        return [Equal(counts)]
 
     def world(self) -> World:
         """The knowledge base."""
@@ -116,15 +109,12 @@ class Config(msgspec.Struct, frozen=True):
 
     def shards(self) -> list[Shard]:
         """One for each file, in order."""
-        shards = []
-        for task in self.tasks:
-            for split, size in self.sizes:
-                parts = -(-size // self.per_file)
-                for i in range(parts):
-                    first = i * self.per_file
-                    shard = Shard(task, split, first, min(self.per_file, size - first), i + 1, parts)
-                    shards.append(shard)
-        return shards
+        return [
+            Shard(task, split, first, min(self.per_file, size - first), part, -(-size // self.per_file))
+            for task in self.tasks
+            for split, size in self.sizes
+            for part, first in enumerate(range(0, size, self.per_file), 1)
+        ]
 
     def schema_names(self) -> list[str]:
         """The paths of the schema files in the SGD layout."""
@@ -132,10 +122,13 @@ class Config(msgspec.Struct, frozen=True):
             return []
         return sorted(
             f"{corpus_name(task, split, plus)}/{'test' if split == 'oov' else split}/schema.json"
-            for task in self.tasks
-            for split, _ in self.sizes
-            for plus in ((False, True) if self.plus else (False,))
+            for task, split, _, plus in self._sets()
         )
+
+    def _sets(self) -> list[tuple[int, str, int, bool]]:
+        """(task, split, dialogues, whether with disfluencies) of each set."""
+        kinds = (False, True) if self.plus else (False,)
+        return [(task, split, size, plus) for task in self.tasks for split, size in self.sizes for plus in kinds]
 
 
 def corpus_name(task: int, split: str, plus: bool) -> str:

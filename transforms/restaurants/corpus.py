@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
 from typing import Any
@@ -28,12 +28,11 @@ from parapet.transforms.report import report_files
 from parapet.transforms.restaurants.bot import Rules, solve
 from parapet.transforms.restaurants.config import PLUS, Config, Shard
 from parapet.transforms.restaurants.disfluencies import disfluent
-from parapet.transforms.restaurants.patterns import counted_patterns
-from parapet.transforms.restaurants.report import report_of
+from parapet.transforms.restaurants.ontology import count_patterns
+from parapet.transforms.restaurants.report import report_on
 from parapet.transforms.restaurants.sgd import schema, sgd_dialogue
-from parapet.transforms.restaurants.simulating import Dialogue, lines_of, simulate
-from parapet.transforms.restaurants.statistics import count, intersections, note, repeats, solved, statistics
-from parapet.transforms.restaurants.world import World, candidates, knowledge_base
+from parapet.transforms.restaurants.simulating import Dialogue, World, candidates, knowledge_base, lines_of, simulate
+from parapet.transforms.restaurants.statistics import Seen, count, intersections, note, repeats, solved, statistics
 from parapet.transforms.runs import FileResult
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.set_files import SetFiles
@@ -64,96 +63,79 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
     Raises:
       InputError: the rule-based bot does not solve a dialogue without disfluencies.
     """
-    return _Shard(shard, simulator).write()
+    config, world = simulator.config, simulator.world
+    task, split, first = shard.task, shard.split, shard.first
+    result = FileResult(shard.text_name(plus=False))
+    counts: Counter[tuple[str, str]] = Counter()  # by name and value
+    written: Counter[tuple[str, str]] = Counter()  # by format and corpus
+    seen: Seen = {}
+    signatures: list[bytes] = []
+    kinds = (False, True) if config.plus else (False,)
+    with ExitStack() as stack:
+        paths = [shard.text_name(plus) for plus in kinds if "babi" in config.formats]
+        texts = {path: HashingWriter(stack.enter_context(staged(config.output, path))) for path in paths}
+        corpora = [shard.corpus(plus) for plus in kinds if "sgd" in config.formats]
+        files = SetFiles(config.output, corpora, shard.sgd_name, stack)
+        for number in tracked(range(first, first + shard.dialogues), "dialogues"):
+            with needed(result.key, f"dialogue {number}"):
+                dialogue = simulate(world, task, split, number)
+                _check_candidates(dialogue, simulator.candidates)
+                count(counts, world, task, dialogue)
+                note(world, split, dialogue, seen)
+                if split == config.sizes[0][0] and number < SHOWN:
+                    example = (dialogue.dialogue_id, labelled_lines(lines_of(world, dialogue)))
+                    result.examples.setdefault(str(task), []).append((number.to_bytes(8), example))
+                for plus in kinds:
+                    if plus:
+                        disfluencies = disfluent(world, dialogue, split, dict(config.plus))
+                        dialogue = disfluencies.dialogue
+                        counts.update({("plus", kind): n for kind, n in disfluencies.turns.items()})
+                        counts.update({("plus_possible", kind): n for kind, n in disfluencies.possible.items()})
+                    text = dialogue_text(lines_of(world, dialogue)).encode()
+                    counts.update(_solve(simulator, text, dialogue, plus))
+                    if not plus:
+                        signatures.append(blake2b(text, digest_size=8).digest())
+                    corpus = shard.corpus(plus)
+                    if texts:
+                        texts[shard.text_name(plus)].write(text)
+                        written["babi", corpus] += 1
+                    if corpora:
+                        files.add(corpus, sgd_text(sgd_dialogue(world, dialogue)))
+                        written["sgd", corpus] += 1
+        files.close()
+    result.written = [writer.written(path) for path, writer in texts.items()] + files.written()
+    result.others = {SEEN: list(seen.items()), SIGNATURES: [((str(task), split), b"".join(signatures))]}
+    result.counts.add("files", len(result.written))
+    result.counts.add("dialogues", shard.dialogues)
+    for (form, corpus), n in written.items():
+        result.counts.add(form, n, set=corpus.removeprefix("sgd/"), split=split)
+    for (name, value), n in counts.items():
+        result.counts.add(name, n, set=str(task), split=split, value=value)
+    return result
 
 
-class _Shard:
-    """The dialogues of one shard."""
+def _check_candidates(dialogue: Dialogue, candidates: Collection[str]) -> None:
+    for pair in dialogue.pairs:
+        if pair.bot.line.utterance not in candidates:
+            raise RuntimeError(f"{dialogue.dialogue_id}: the bot says {pair.bot.line.utterance!r}, no candidate")
 
-    def __init__(self, shard: Shard, simulator: Simulator) -> None:
-        self.shard, self.simulator = shard, simulator
-        self.config, self.world = simulator.config, simulator.world
-        self.result = FileResult(shard.text_name(plus=False))
-        self.counts: Counter[tuple[str, str]] = Counter()  # by name and value
-        self.written: Counter[tuple[str, str]] = Counter()  # by format and corpus
-        self.seen: dict[tuple[str, str], set[str]] = {}
 
-    def write(self) -> FileResult:
-        shard, config, result = self.shard, self.config, self.result
-        sets = (False, True) if config.plus else (False,)
-        signatures = bytearray()
-        with ExitStack() as stack:
-            texts: dict[bool, HashingWriter] = {}
-            if "babi" in config.formats:
-                for plus in sets:
-                    handle = stack.enter_context(staged(config.output, shard.text_name(plus)))
-                    texts[plus] = HashingWriter(handle)
-            corpora = [shard.corpus(plus) for plus in sets] if "sgd" in config.formats else []
-            files = SetFiles(config.output, corpora, shard.sgd_name, stack)
-            for number in tracked(range(shard.first, shard.first + shard.dialogues), "dialogues"):
-                with needed(result.key, f"dialogue {number}"):
-                    simulated = simulate(self.world, shard.task, shard.split, number)
-                    self._note(number, simulated)
-                    for plus in sets:
-                        dialogue = self._disfluent(simulated) if plus else simulated
-                        text = dialogue_text(lines_of(self.world, dialogue)).encode()
-                        self._solve(text, dialogue, plus)
-                        if not plus:
-                            signatures += blake2b(text, digest_size=8).digest()
-                        if plus in texts:
-                            texts[plus].write(text)
-                            self.written["babi", shard.corpus(plus)] += 1
-                        if corpora:
-                            files.add(shard.corpus(plus), sgd_text(sgd_dialogue(self.world, dialogue)))
-                            self.written["sgd", shard.corpus(plus)] += 1
-            files.close()
-        result.written = [writer.written(shard.text_name(plus)) for plus, writer in texts.items()] + files.written()
-        result.others = {
-            SEEN: list(self.seen.items()),
-            SIGNATURES: [((str(shard.task), shard.split), bytes(signatures))],
-        }
-        result.counts.add("files", len(result.written))
-        result.counts.add("dialogues", shard.dialogues)
-        for (name, corpus), n in self.written.items():
-            result.counts.add(name, n, set=corpus.removeprefix("sgd/"), split=shard.split)
-        for (name, value), n in self.counts.items():
-            result.counts.add(name, n, set=str(shard.task), split=shard.split, value=value)
-        return result
-
-    def _note(self, number: int, dialogue: Dialogue) -> None:
-        for pair in dialogue.pairs:
-            if pair.bot.line.utterance not in self.simulator.candidates:
-                raise RuntimeError(f"{dialogue.dialogue_id}: the bot says {pair.bot.line.utterance!r}, no candidate")
-        count(self.counts, self.world, self.shard.task, dialogue)
-        note(self.world, self.shard.split, dialogue, self.seen)
-        if self.shard.split == self.config.sizes[0][0] and number < SHOWN:
-            example = (dialogue.dialogue_id, labelled_lines(lines_of(self.world, dialogue)))
-            self.result.examples.setdefault(str(self.shard.task), []).append((number.to_bytes(8), example))
-
-    def _disfluent(self, dialogue: Dialogue) -> Dialogue:
-        disfluencies = disfluent(self.world, dialogue, self.shard.split, dict(self.config.plus))
-        for kind, n in disfluencies.turns.items():
-            self.counts["plus", kind] += n
-        for kind, n in disfluencies.possible.items():
-            self.counts["plus_possible", kind] += n
-        return disfluencies.dialogue
-
-    def _solve(self, text: bytes, dialogue: Dialogue, plus: bool) -> None:
-        """Has the rule-based bot solve a dialogue as it is written; one without disfluencies it must solve."""
-        if stable_hash(self.config.seed, "solve", dialogue.dialogue_id) >= self.config.solved * 2**64:
-            return
-        (parsed,) = parse_dialogues(text)
-        right = solve(self.simulator.rules, parsed)
-        if not plus and not all(right):
-            wrong = parsed.exchanges[right.index(False)]
-            reason = (
-                f"dialogue {dialogue.dialogue_id}: the rule-based bot does not find {wrong.bot!r} as the answer to "
-                f"{wrong.user!r}: are two patterns ambiguous? (--solve 0 goes on without the bot)"
-            )
-            raise InputError(reason, "--ontology")
-        name = "plus" if plus else "plain"
-        for key, n in (("answers", len(right)), ("right", sum(right)), ("tried", 1), ("solved", int(all(right)))):
-            self.counts[key, name] += n
+def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) -> dict[tuple[str, str], int]:
+    """Has the rule-based bot solve a dialogue as it is written; one without disfluencies it must solve."""
+    config = simulator.config
+    if stable_hash(config.seed, "solve", dialogue.dialogue_id) >= config.solved * 2**64:
+        return {}
+    (parsed,) = parse_dialogues(text)
+    right = solve(simulator.rules, parsed)
+    if not plus and not all(right):
+        wrong = parsed.exchanges[right.index(False)]
+        reason = (
+            f"dialogue {dialogue.dialogue_id}: the rule-based bot does not find {wrong.bot!r} as the answer to "
+            f"{wrong.user!r}: are two patterns ambiguous? (--solve 0 goes on without the bot)"
+        )
+        raise InputError(reason, "--ontology")
+    numbers = {"answers": len(right), "right": sum(right), "tried": 1, "solved": int(all(right))}
+    return {(name, "plus" if plus else "plain"): n for name, n in numbers.items()}
 
 
 def metadata_files(
@@ -187,7 +169,7 @@ def metadata_files(
     return {
         **dict(_published(world, config)),
         **dict.fromkeys(config.schema_names(), services),
-        **report_files(numbers, report_of(numbers, examples, config)),
+        **report_files(numbers, report_on(numbers, examples, config)),
     }
 
 
@@ -202,7 +184,7 @@ def _published(world: World, config: Config) -> Iterator[tuple[str, bytes]]:
 
 
 def _domain(world: World) -> dict[str, Any]:
-    user, bot = counted_patterns(world.ontology.patterns)
+    user, bot = count_patterns(world.ontology.patterns)
     seen, unseen = world.halves
     facts = len(world.names) + len(world.ontology.extras) + 1
     return {

@@ -19,8 +19,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import listed
 from parapet.transforms.perturb.edits import Edit, edited, moved
-from parapet.transforms.restaurants.simulating import Dialogue, TurnPair, Utterance
-from parapet.transforms.restaurants.world import World
+from parapet.transforms.restaurants.simulating import Dialogue, TurnPair, Utterance, World
 from parapet.transforms.seeding import StratifiedRng
 from parapet.transforms.sgd_turns import Line
 

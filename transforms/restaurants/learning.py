@@ -3,6 +3,12 @@
 The sentences of published files belong to their authors, so Parapet's ontologies have others. With the files at hand,
 this reads their patterns out of them: for the rule-based bot, and for ``parapet restaurants``, which then simulates
 dialogues in the same words.
+
+What users and bot do is told by how a dialogue goes on, never by its words. The first line greets. A line of the bot
+before any API call, after which the user gives a value, asks for it. After a call, a turn of the user that leads to
+another call has had its updates, one before it is an update. The user rejects an option where another one follows, and
+accepts the last. A line of the bot with a phone number gives it, so the user has asked for it. What is left at the end
+are thanks, and that nothing else is wanted.
 """
 
 from __future__ import annotations
@@ -11,19 +17,19 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact
-from parapet.transforms.restaurants.bot import Bot, Course, Rules, State, reply_key
-from parapet.transforms.restaurants.labels import CALL, Labelled, Labeller
+from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
+from parapet.transforms.restaurants.bot import ANSWERS, RATING, Bot, Course, Rules, State, ValueFinder, reply_key
 from parapet.transforms.restaurants.ontology import parse_ontology
 from parapet.transforms.restaurants.phrases import split_turns
-from parapet.transforms.restaurants.values import RATING, Relations, ValueFinder, bare, relations_of
 
 _STARS = re.compile(r"[0-9]+stars")
+_DISTINCT = 0.9  # share of the entities with a value of their own, from which a relation is about the entity itself
+CALL = "api_call "
 
 
 class Learned(msgspec.Struct, frozen=True):
@@ -58,7 +64,8 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     Raises:
       InputError: the calls have values that are no relation's of the knowledge base.
     """
-    calls = [one.bot.split()[1:] for dialogue in dialogues for one in dialogue.exchanges if one.bot.startswith(CALL)]
+    answers = [exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges]
+    calls = [answer.split()[1:] for answer in answers if answer.startswith(CALL)]
     facts = [fact for dialogue in dialogues for fact in dialogue.facts]
     relations = relations_of(knowledge, calls, [fact.relation for fact in facts], path)
     if not relations.fields:
@@ -67,7 +74,7 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     labelled = [labeller.label(dialogue) for dialogue in dialogues]
     values = {name: labeller.values[name] for name in ("name", *relations.fields)}
     patterns, dropped = _patterns(labelled, relations)
-    said = {value for dialogue in labelled for one in dialogue for value in one.user.values.values()}
+    said = {value for dialogue in labelled for exchange in dialogue for value in exchange.user.values.values()}
     said |= {value for call in calls for value in call} | {fact.value for fact in facts}
     ontology = {
         **_domain(relations, knowledge, values, said),
@@ -90,12 +97,12 @@ def _patterns(
     users: dict[str, Counter[str]] = {}
     bots: dict[str, Counter[str]] = {}
     turns: list[tuple[str, str]] = []
-    for one in (one for dialogue in labelled for one in dialogue):
-        if one.user.name in ("request", "update"):
-            turns.append((one.user.name, one.user.pattern))
-        elif one.user.name:
-            users.setdefault(one.user.name, Counter())[one.user.pattern] += 1
-        bots.setdefault(one.bot.name, Counter())[one.bot.pattern] += 1
+    for exchange in (exchange for dialogue in labelled for exchange in dialogue):
+        if exchange.user.name in ("request", "update"):
+            turns.append((exchange.user.name, exchange.user.pattern))
+        elif exchange.user.name:
+            users.setdefault(exchange.user.name, Counter())[exchange.user.pattern] += 1
+        bots.setdefault(exchange.bot.name, Counter())[exchange.bot.pattern] += 1
     parts = split_turns(turns)
     ways = {act: [text for text, _ in counts.most_common()] for act, counts in users.items()}
     ways |= parts.heads | {f"phrase.{name}": texts for name, texts in parts.phrases.items()}
@@ -166,18 +173,20 @@ def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> 
     chances = accepted = asked = asked_all = 0
     for dialogue in labelled:
         task = _task_of(dialogue)
-        users = Counter(one.user.name.partition(".")[0] for one in dialogue)
+        users = Counter(pair.user.name.partition(".")[0] for pair in dialogue)
         if task != 4:
-            given.setdefault(task, set()).update(len(one.user.values) for one in dialogue if one.user.name == "request")
+            given.setdefault(task, set()).update(
+                len(pair.user.values) for pair in dialogue if pair.user.name == "request"
+            )
         if users["update"] and task in (2, 5):
             updates.setdefault(task, set()).add(min(users["update"], len(relations.fields)))  # one may change twice
         if task in (3, 5):
-            found = len({fact.entity for one in dialogue for fact in one.facts})
-            proposals = sum(one.bot.name == "option" for one in dialogue)
+            found = len({fact.entity for pair in dialogue for fact in pair.facts})
+            proposals = sum(pair.bot.name == "option" for pair in dialogue)
             options[found] += task == 3
             chances += min(proposals, found - 1)
             accepted += proposals < found
-        questions = {one.user.name for one in dialogue if one.user.name.startswith("question.")}
+        questions = {pair.user.name for pair in dialogue if pair.user.name.startswith("question.")}
         asked += bool(questions)
         asked_all += len(questions) == len(relations.extras) > 0
     table: dict[str, Any] = {}
@@ -197,7 +206,7 @@ def _structure(labelled: Iterable[Sequence[Labelled]], relations: Relations) -> 
 
 def _task_of(dialogue: Iterable[Labelled]) -> int:
     """The task that a dialogue is of, by what is done in it."""
-    acts = Counter(name for one in dialogue for name in (one.user.name, one.bot.name))
+    acts = Counter(name for exchange in dialogue for name in (exchange.user.name, exchange.bot.name))
     if acts["reserve_by_name"]:
         return 4
     if acts["option"]:
@@ -209,7 +218,7 @@ def _asks(labelled: Iterable[Sequence[Labelled]], fields: Sequence[str]) -> tupl
     """The fields in the order in which the bot asks for them; where that is open, in the order of the calls."""
     before: Counter[tuple[str, str]] = Counter()
     for dialogue in labelled:
-        asked = [one.bot.name.partition(".")[2] for one in dialogue if one.bot.name.startswith("ask.")]
+        asked = [exchange.bot.name.partition(".")[2] for exchange in dialogue if exchange.bot.name.startswith("ask.")]
         before.update(itertools.combinations(asked, 2))
     later = {name: sum(before[other, name] > before[name, other] for other in fields) for name in fields}
     return tuple(sorted(fields, key=lambda name: later[name]))
@@ -221,13 +230,13 @@ def _acts(labelled: Iterable[Sequence[Labelled]], asks: Sequence[str]) -> dict[s
     usual: dict[str, str] = {}
     for dialogue in labelled:
         state = State(asks)
-        for one in dialogue:
-            for fact in one.facts:
+        for exchange in dialogue:
+            for fact in exchange.facts:
                 state.read(fact)
-            state.take(one.user.name, one.user.values)
+            state.take(exchange.user.name, exchange.user.values)
             usual.setdefault(state.situation, state.usual())
-            done.setdefault(state.situation, Counter())[one.bot.name.partition(".")[0]] += 1
-            state.done(one.bot.name, one.bot.values.get("name", "") if one.bot.name == "option" else "")
+            done.setdefault(state.situation, Counter())[exchange.bot.name.partition(".")[0]] += 1
+            state.done(exchange.bot.name, exchange.bot.values.get("name", "") if exchange.bot.name == "option" else "")
     most = {situation: acts.most_common(1)[0][0] for situation, acts in sorted(done.items())}
     return {situation: act for situation, act in most.items() if act != usual[situation]}
 
@@ -250,3 +259,248 @@ def _replies(dialogues: Iterable[BabiDialogue], labeller: Labeller, rules: Rules
                 wrong.add(key)
             bot.hear(line.bot)
     return {key: min(given[key]) for key in sorted(wrong) if len(given[key]) == 1}
+
+
+class Act(msgspec.Struct, frozen=True):
+    """An act, as a key of the patterns such as ``ask.price``; its text with gaps for values, and these by gap.
+
+    The act of a silent user is empty.
+    """
+
+    name: str
+    pattern: str = ""
+    values: dict[str, str] = {}
+
+
+class Labelled(msgspec.Struct, frozen=True):
+    """An exchange with its acts, and the facts before it."""
+
+    user: Act
+    bot: Act
+    facts: tuple[Fact, ...] = ()
+
+
+class Labeller:
+    """Finds the acts of dialogues.
+
+    Args:
+      relations: which relations are fields and extras.
+      facts: the knowledge base, and all facts of dialogues.
+
+    Attributes:
+      values: field to its values, and ``name`` to the entities, in the order of the facts.
+    """
+
+    def __init__(self, relations: Relations, facts: Iterable[Fact]) -> None:
+        self.relations = relations
+        found: dict[str, dict[str, None]] = {name: {} for name in ("name", *relations.fields, *relations.extras)}
+        for fact in facts:
+            found["name"][fact.entity] = None
+            if (name := bare(fact.relation)) in found:
+                found[name][fact.value] = None
+        self.values = {name: list(values) for name, values in found.items()}
+        self.of_user = ValueFinder({name: self.values[name] for name in ("name", *relations.fields)})
+        self.of_bot = ValueFinder({name: self.values[name] for name in ("name", *relations.extras)})
+
+    def label(self, dialogue: BabiDialogue) -> list[Labelled]:
+        """The acts of each exchange."""
+        return _Reader(self, dialogue).read()
+
+
+class _Reader:
+    """Reads one dialogue from its beginning, looking ahead."""
+
+    def __init__(self, labeller: Labeller, dialogue: BabiDialogue) -> None:
+        self.fields = labeller.relations.fields
+        self.of_user, self.of_bot = labeller.of_user, labeller.of_bot
+        self.exchanges: list[Exchange] = []
+        self.facts: list[list[Fact]] = [[]]
+        for line in dialogue.lines:
+            if isinstance(line, Fact):
+                self.facts[-1].append(line)
+            elif isinstance(line, Exchange):
+                self.exchanges.append(line)
+                self.facts.append([])
+        self.bots = [self._entities_of(exchange.bot) for exchange in self.exchanges]
+        self.phase = "start"  # then asking, called, offering, reserved
+        self.known: dict[str, str] = {}
+        self.thanked = False
+
+    def read(self) -> list[Labelled]:
+        labelled: list[Labelled] = []
+        last = ""
+        for i, (exchange, facts) in enumerate(zip(self.exchanges, self.facts, strict=False)):
+            user = self._user(i, last) if exchange.user != SILENCE else Act("")
+            self.known |= user.values
+            bot = self._bot(i, user)
+            labelled.append(Labelled(user, bot, tuple(facts)))
+            self._enter(user, bot)
+            last = bot.name
+        return labelled
+
+    def _enter(self, user: Act, bot: Act) -> None:
+        """The phase after an exchange."""
+        if user.name == "accept" or bot.name == "reserve_by_name":
+            self.phase = "reserved"
+        elif bot.name in ("call", "option"):
+            self.phase = {"call": "called", "option": "offering"}[bot.name]
+        elif user.name == "request":
+            self.phase = "asking"
+        self.thanked = self.thanked or user.name == "thank"
+
+    def _entities_of(self, text: str) -> Act:
+        """An act of the bot that its text alone tells: a call, an option, what was asked about; or none."""
+        if text.startswith(CALL):
+            return Act("call", text)
+        pattern, values = self.of_bot.find(text)
+        for slot in values:
+            act = "option" if slot == "name" else f"give.{slot}"
+            return Act(act, pattern, values)
+        return Act("", text)
+
+    def _user(self, i: int, last: str) -> Act:
+        text = " ".join(self.exchanges[i].user.split())
+        pattern, values = self.of_user.find(text, self._likely(i))
+        if i == 0 and not (values and self._plain_next(i)):
+            return Act("greet", text)
+        kind, _, asked = last.partition(".")
+        if kind == "ask" and asked not in values:
+            pattern, values = self.of_user.find(text)
+        if kind == "ask" and asked in values:
+            others = {name: value for name, value in values.items() if name != asked}
+            return Act(f"answer.{asked}", _without_gaps(pattern, others), {asked: values[asked]})
+        if self.phase == "start":
+            return Act("request", pattern, values)
+        if self.bots[i].name.startswith("give."):
+            return Act(f"question.{self.bots[i].name.partition('.')[2]}", text)
+        if self.phase == "called":
+            if self._calls_next(i):
+                return Act("no_more", text)
+            if self._has("call", i):
+                # A value that is changed once more is not that of the call.
+                return Act("update", *((pattern, values) if values else self.of_user.find(text)))
+        if self.phase == "offering":
+            return Act("reject" if self._has("option", i) else "accept", text)
+        if self.phase in ("called", "reserved"):
+            return Act("decline" if self.thanked else "thank", text)
+        return Act("request", pattern, values)
+
+    def _bot(self, i: int, user: Act) -> Act:
+        found = self.bots[i]
+        if found.name:
+            return found
+        if user.name == "request" and "name" in user.values:
+            return Act("reserve_by_name", found.pattern)
+        if user.name in ("", "request", "answer") or user.name.startswith("answer."):
+            asked = self._asked(i) if self.phase in ("start", "asking") else ""
+            name = f"ask.{asked}" if asked else "acknowledge" if user.name == "request" else "search"
+            return Act(name, found.pattern)
+        if user.name == "thank":
+            return Act("anything_else" if self.phase == "reserved" else "welcome", found.pattern)
+        return Act(ANSWERS[user.name], found.pattern)
+
+    def _likely(self, i: int) -> Mapping[str, str] | None:
+        """The values of the next call; without one, what all results have in common; None where nothing is known."""
+        for bot in self.bots[i:]:
+            if bot.name == "call":
+                return dict(zip(self.fields, bot.pattern.split()[1:], strict=False))
+        common: dict[str, set[str]] = {}
+        if not any(bot.name == "call" for bot in self.bots):
+            for fact in (fact for facts in self.facts for fact in facts):
+                common.setdefault(bare(fact.relation), set()).add(fact.value)
+        return {
+            name: min(values) for name, values in common.items() if name in self.fields and len(values) == 1
+        } or None
+
+    def _asked(self, i: int) -> str:
+        """The field whose value the user gives in the next turn, if that is not silent."""
+        if i + 1 >= len(self.exchanges) or self.exchanges[i + 1].user == SILENCE:
+            return ""
+        text = self.exchanges[i + 1].user
+        values = self.of_user.find(text, self._likely(i + 1)).values or self.of_user.find(text).values
+        return next((name for name in self.fields if name in values and name not in self.known), "")
+
+    def _has(self, act: str, i: int) -> bool:
+        """Whether the bot does this from the exchange on."""
+        return any(bot.name == act for bot in self.bots[i:])
+
+    def _plain_next(self, i: int) -> bool:
+        """Whether the next exchange is not the request."""
+        return i + 1 < len(self.exchanges) and self.exchanges[i + 1].user == SILENCE
+
+    def _calls_next(self, i: int) -> bool:
+        """Whether the bot makes a call before the user speaks again."""
+        for j in range(i, len(self.bots)):
+            if j > i and self.exchanges[j].user != SILENCE:
+                break
+            if self.bots[j].name == "call":
+                return True
+        return False
+
+
+def _without_gaps(pattern: str, values: Mapping[str, str]) -> str:
+    """A pattern with these values filled in again."""
+    for name, value in values.items():
+        pattern = pattern.replace(f"{{{name}}}", value)
+    return pattern
+
+
+class Relations(NamedTuple):
+    """What the relations of a knowledge base are; names are without ``R_``.
+
+    Attributes:
+      fields: of API calls, in order.
+      extras: what users may ask about an entity: nearly each one has a value of its own.
+    """
+
+    fields: tuple[str, ...]
+    extras: tuple[str, ...]
+
+
+def relations_of(
+    facts: Sequence[Fact], calls: Iterable[Sequence[str]], order: Sequence[str], path: object
+) -> Relations:
+    """Which relations are fields and which are extras.
+
+    Args:
+      facts: the knowledge base.
+      calls: the values of each API call.
+      order: relations in the order in which dialogues have them; decides the order of fields where there is no call.
+      path: of the knowledge base, for messages.
+
+    Raises:
+      InputError: the values of the calls are not those of relations.
+    """
+    values: dict[str, set[str]] = {}
+    entities: dict[str, set[str]] = {}
+    for fact in facts:
+        values.setdefault(fact.relation, set()).add(fact.value)
+        entities.setdefault(fact.relation, set()).add(fact.entity)
+    names = [relation for relation in dict.fromkeys((*order, *values)) if relation in values and relation != RATING]
+    own = [name for name in names if len(entities[name]) > 1 and len(values[name]) > _DISTINCT * len(entities[name])]
+    columns = [set(column) for column in zip(*calls, strict=False)]
+    if columns:
+        fields = _fields_of(columns, {name: values[name] for name in names}, path)
+    else:
+        fields = [name for name in names if name not in own]
+    extras = [name for name in own if name not in fields]
+    return Relations(tuple(map(bare, fields)), tuple(map(bare, extras)))
+
+
+def bare(relation: str) -> str:
+    """``cuisine`` for ``R_cuisine``."""
+    return relation.removeprefix("R_")
+
+
+def _fields_of(columns: Sequence[set[str]], values: Mapping[str, set[str]], path: object) -> list[str]:
+    """A relation for each place of the calls: the one that has most of its values, of these the smallest."""
+    fields: list[str] = []
+    for place, column in enumerate(columns, 1):
+        fits = [(-len(column & known), len(known), name) for name, known in values.items() if name not in fields]
+        shared, _, best = min(fits, default=(0, 0, ""))
+        if not shared:
+            example = min(column)
+            reason = f"has none of the values in place {place} of api_call, such as {example!r}: is it of this domain?"
+            raise InputError(reason, path)
+        fields.append(best)
+    return fields

@@ -1,4 +1,4 @@
-"""The ontology of a simulated domain, read from TOML: fields with values, and the structure of dialogues."""
+"""The ontology of a simulated domain, read from TOML: fields with values, sentence patterns, structure of dialogues."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError, reason_and_place
-from parapet.transforms.restaurants.patterns import Patterns, merged, patterns_for
+from parapet.schemas.errors import InputError
+from parapet.transforms.babi_format import SILENCE
+from parapet.transforms.sgd_turns import slots_of
+from parapet.transforms.toml import convert, parse_toml
 
 MAX_ENTITIES = 1_000_000  # of a half; the knowledge base is kept in memory
 RESERVED = ("name", "rating", "intent", "count")
 _FORBIDDEN = "_<>{}|"  # the underscore separates the parts of an entity's name
+
+# Acts of the user without a field or an extra.
+SIMPLE = ("greet", "request", "update", "no_more", "reject", "accept", "thank", "decline")
+CALLS = ("call", "call_again")
+
+Range = tuple[int, int]  # minimum and maximum; the numbers are uniformly distributed
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +55,93 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.values or (self.unseen if unseen else self.seen)
 
 
-class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Patterns(msgspec.Struct, frozen=True):
+    """The sentence patterns of both sides, by act; ``any_domain.toml`` has all acts.
+
+    The user's acts: ``greet`` begins every dialogue; ``request`` asks for an entity, and ``phrase.FIELD`` or
+    ``phrase.name`` follow; ``answer.FIELD`` answers the bot's question; ``update`` changes a value, and a phrase
+    follows; ``no_more``: nothing else is to be changed; ``reject`` asks for another option, ``accept`` takes one;
+    ``question.EXTRA`` is about the reserved entity; ``thank`` after a reservation; ``decline``: nothing else is needed.
+
+    The bot's acts: ``greet`` answers a greeting, ``acknowledge`` a request, ``updated`` an update; ``ask.FIELD`` asks
+    for a value; ``search``: all fields are known, ``search_again`` after updates; ``option`` offers an entity,
+    ``next_option`` after one was rejected, to which ``another`` is the answer; ``reserve`` answers an acceptance,
+    ``reserve_by_name`` a request by name; ``give.EXTRA`` answers a question; ``anything_else`` answers thanks for a
+    reservation, ``welcome`` thanks for an API call (where it is empty, ``farewell`` does), ``farewell`` that nothing
+    else is wanted.
+
+    Attributes:
+      user: act to its wordings.
+      bot: act to its text. ``api_call`` with its fields counts as two more, the first call and an updated one.
+    """
+
+    user: dict[str, tuple[str, ...]] = {}
+    bot: dict[str, str] = {}
+
+    def user_ways(self) -> dict[str, tuple[str, ...]]:
+        """Act of the user to its wordings; without acts that have none."""
+        return {act: ways for act, ways in self.user.items() if ways}
+
+    def bot_texts(self, fields: Sequence[str]) -> dict[str, str]:
+        """Act of the bot to its text; without acts that have none. Calls have the gaps of the fields."""
+        call = " ".join(("api_call", *(f"{{{name}}}" for name in fields)))
+        return {act: text for act, text in self.bot.items() if text} | dict.fromkeys(CALLS, call)
+
+    def without_text(self) -> list[str]:
+        """The acts without any text, such as ``user.update`` or ``bot.ask.price``; ``welcome`` may have none."""
+        users = [f"user.{act}" for act, ways in self.user.items() if not ways]
+        return users + [f"bot.{act}" for act, text in self.bot.items() if not text and act != "welcome"]
+
+
+class Given(msgspec.Struct, frozen=True):
+    """Number of fields in the first request, by task."""
+
+    task1: Range
+    task2: Range
+    task3: Range
+    task5: Range
+
+
+class Updates(msgspec.Struct, frozen=True):
+    """Number of updated fields, by task."""
+
+    task2: Range
+    task5: Range
+
+
+class Structure(msgspec.Struct, frozen=True):
+    """The random choices in dialogues. The defaults are those of the paper, or of its files where it has none.
+
+    Attributes:
+      given: fields in the first request.
+      updates: fields updated.
+      options: number of entities to choose from to share of the dialogues of task 3; where empty, a request of task 3
+        is any with enough results.
+      accepted: share of the proposals that the user accepts; the last one is always accepted.
+      all_extras: share of the dialogues of tasks 4 and 5 in which the user asks about all extras, not just one.
+    """
+
+    given: Given
+    updates: Updates
+    options: dict[str, float]
+    accepted: float
+    all_extras: float
+
+    def shares(self) -> list[tuple[int, float]]:
+        """(number of entities to choose from, share of the dialogues), by number."""
+        return sorted((int(number), share) for number, share in self.options.items())
+
+    def given_in(self, task: int) -> Range:
+        """The range for task 1, 2, 3 or 5."""
+        fields: Range = getattr(self.given, f"task{task}")
+        return fields
+
+    def updates_in(self, task: int) -> Range:
+        """The range for task 2 or 5; none in the others."""
+        return getattr(self.updates, f"task{task}", (0, 0))
+
+
+class Ontology(msgspec.Struct, frozen=True):
     """A domain.
 
     Attributes:
@@ -67,35 +161,21 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fields: tuple[Field, ...]
     ratings: int
     extras: tuple[str, ...]
-    patterns: Patterns
-    structure: Structure
     name: tuple[str, ...] = ()
     default_patterns: bool = True
+    patterns: Patterns = Patterns()
+    structure: Structure = Structure(Given(*[(0, 0)] * 4), Updates((0, 0), (0, 0)), {}, 0.0, 0.0)
 
     @property
     def crossed(self) -> tuple[Field, ...]:
         """The fields of which there is an entity for each combination of values, in the order of its name."""
-        of_name = {field.name: field for field in self.fields}
-        return tuple(of_name[name] for name in self.name)
+        by_name = {field.name: field for field in self.fields}
+        return tuple(by_name[name] for name in self.name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the fields."""
+        """The names of the fields."""
         return tuple(field.name for field in self.fields)
-
-
-class _Given(msgspec.Struct, forbid_unknown_fields=True):
-    """The content of the file."""
-
-    domain: str
-    entity: str
-    fields: tuple[Field, ...]
-    ratings: int
-    extras: tuple[str, ...]
-    name: tuple[str, ...] = ()
-    default_patterns: bool = True
-    patterns: dict[str, Any] = {}
-    structure: dict[str, Any] = {}
 
 
 def default_ontology() -> Ontology:
@@ -117,67 +197,38 @@ def read_ontology(data: bytes, path: object, *, simulated: bool = True) -> Ontol
     Raises:
       InputError: no TOML, an unknown key, too few values, repeated values, or a value with a space; with the place.
     """
-    try:
-        content = tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8: save the file as UTF-8", path) from None
-    except RecursionError:
-        raise InputError("TOML nested too deeply", path) from None
-    except ValueError as error:
-        raise InputError(f"not TOML: {error}", path) from None
-    return parse_ontology(content, path, simulated=simulated)
+    return parse_ontology(parse_toml(data, path), path, simulated=simulated)
 
 
 def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = True) -> Ontology:
     """Validates an ontology, for simulation or for the rule-based bot alone. Raises InputError with the place."""
-    _check_keys(given, path)
-    try:
-        content = msgspec.convert(given, _Given)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
+    fields = given.get("fields")
+    _check_keys(given, Ontology, path, "")
+    for i, field in enumerate(fields if isinstance(fields, list) else []):
+        _check_keys(field, Field, path, f"fields[{i}].")
+    domain = {key: value for key, value in given.items() if key not in ("patterns", "structure")}
+    content: Ontology = convert(domain, Ontology, path)
     for place, reason in _problems(content) if simulated else _name_problems(content):
         raise InputError(reason, path, place)
-    fields = [field.name for field in content.fields]
-    defaults = content.default_patterns
-    patterns = patterns_for(
-        content.domain, fields, content.extras, content.patterns, path, defaults=defaults, simulated=simulated
-    )
-    structure = structure_for(len(fields), content.structure, path)
-    names = content.name or tuple(field.name for field in content.fields if not field.one_each)
-    return Ontology(
-        domain=content.domain,
-        entity=content.entity,
-        fields=content.fields,
-        ratings=content.ratings,
-        extras=content.extras,
-        patterns=patterns,
-        structure=structure,
-        name=names,
-        default_patterns=defaults,
+    return msgspec.structs.replace(
+        content,
+        name=content.name or tuple(field.name for field in content.fields if not field.one_each),
+        patterns=_patterns(content, given.get("patterns", {}), path, simulated),
+        structure=structure_for(len(content.fields), given.get("structure", {}), path),
     )
 
 
-def _check_keys(given: Mapping[str, Any], path: object) -> None:
+def _check_keys(table: Any, kind: type[msgspec.Struct], path: object, place: str) -> None:
     """Raises InputError for an unknown key, with the nearest known one."""
-    fields = given.get("fields")
-    parts: list[tuple[str, Any, type[msgspec.Struct]]] = [("", given, _Given)]
-    parts += [(f"fields[{i}].", one, Field) for i, one in enumerate(fields if isinstance(fields, list) else [])]
-    for place, part, kind in parts:
-        known = kind.__struct_fields__
-        for key in part if isinstance(part, dict) else ():
-            if key not in known:
-                _unknown(key, known, path, place + key)
+    known = kind.__struct_fields__
+    for key in table if isinstance(table, dict) else ():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise InputError(f"unknown key: {hint}", path, place + key)
 
 
-def _unknown(key: str, known: Sequence[str], path: object, where: str) -> NoReturn:
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    raise InputError(
-        f"unknown key: {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(known)}", path, where
-    )
-
-
-def _problems(given: _Given) -> Iterator[tuple[str, str]]:
+def _problems(given: Ontology) -> Iterator[tuple[str, str]]:
     """(place, reason) of each problem; places as ``fields[0].seen[2]``."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,49}", given.domain):
         yield (
@@ -202,7 +253,7 @@ def _problems(given: _Given) -> Iterator[tuple[str, str]]:
             yield "fields", f"{entities:,} entities: at most {MAX_ENTITIES:,} are supported, give fewer values"
 
 
-def _name_problems(given: _Given) -> Iterator[tuple[str, str]]:
+def _name_problems(given: Ontology) -> Iterator[tuple[str, str]]:
     if not given.fields:
         yield "fields", "there is none: give one or more as [[fields]]"
     names = [(f"fields[{i}].name", field.name) for i, field in enumerate(given.fields)]
@@ -235,7 +286,7 @@ def _value_problems(place: str, field: Field) -> Iterator[tuple[str, str]]:
                 yield f"{place}.{key}[{i}]", reason
 
 
-def _twins(given: _Given) -> Iterator[tuple[str, str]]:
+def _twins(given: Ontology) -> Iterator[tuple[str, str]]:
     """Equal values, in one field or two: they would be ambiguous."""
     first: dict[str, str] = {}
     for i, field in enumerate(given.fields):
@@ -258,64 +309,7 @@ def _bad_word(word: str) -> str:
     return ""
 
 
-Range = tuple[int, int]  # minimum and maximum; the numbers are uniformly distributed
-
-
-class Given(msgspec.Struct, frozen=True):
-    """Number of fields in the first request, by task."""
-
-    task1: Range
-    task2: Range
-    task3: Range
-    task5: Range
-
-
-class Updates(msgspec.Struct, frozen=True):
-    """Number of updated fields, by task."""
-
-    task2: Range
-    task5: Range
-
-
-class Structure(msgspec.Struct, frozen=True):
-    """The random choices in dialogues. The defaults are those of the paper, or of its files where it has none.
-
-    Attributes:
-      given: fields in the first request.
-      updates: fields updated.
-      options: (number of entities to choose from, share of the dialogues of task 3); where empty, a request of task 3
-        is any with enough results.
-      accepted: share of the proposals that the user accepts; the last one is always accepted.
-      all_extras: share of the dialogues of tasks 4 and 5 in which the user asks about all extras, not just one.
-    """
-
-    given: Given
-    updates: Updates
-    options: tuple[tuple[int, float], ...]
-    accepted: float
-    all_extras: float
-
-    def given_in(self, task: int) -> Range:
-        """Of task 1, 2, 3 or 5."""
-        fields: Range = getattr(self.given, f"task{task}")
-        return fields
-
-    def updates_in(self, task: int) -> Range:
-        """Of task 2 or 5; none in the others."""
-        return getattr(self.updates, f"task{task}", (0, 0))
-
-
-class _File(msgspec.Struct):
-    """The table ``structure`` of a file."""
-
-    given: Given
-    updates: Updates
-    options: dict[str, float]
-    accepted: float
-    all_extras: float
-
-
-def structure_for(fields: int, table: Mapping[str, Any], path: object) -> Structure:
+def structure_for(fields: int, table: Any, path: object) -> Structure:
     """The structure of a domain; defaults are as published.
 
     Args:
@@ -326,17 +320,13 @@ def structure_for(fields: int, table: Mapping[str, Any], path: object) -> Struct
     Raises:
       InputError: an unknown key, or a range or share that is out of bounds; with the place.
     """
-    whole = merged(_published(fields), {**table, "options": {}}, path, "structure")
-    whole["options"] = table.get("options", {})
-    try:
-        parsed = msgspec.convert(whole, _File)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, f"structure.{at}" if at else "structure") from None
-    for place, reason in _structure_problems(parsed, fields):
+    options = table.get("options", {}) if isinstance(table, dict) else {}
+    ranges = {key: value for key, value in table.items() if key != "options"} if isinstance(table, dict) else table
+    whole = merged(_published(fields), ranges, path, "structure")
+    structure: Structure = convert({**whole, "options": options}, Structure, path, "structure")
+    for place, reason in _structure_problems(structure, fields):
         raise InputError(reason, path, f"structure.{place}")
-    options = tuple(sorted((int(number), share) for number, share in parsed.options.items()))
-    return Structure(parsed.given, parsed.updates, options, parsed.accepted, parsed.all_extras)
+    return structure
 
 
 def _published(fields: int) -> dict[str, Any]:
@@ -355,15 +345,126 @@ def _published(fields: int) -> dict[str, Any]:
     }
 
 
-def _structure_problems(parsed: _File, fields: int) -> Iterator[tuple[str, str]]:
+def _structure_problems(structure: Structure, fields: int) -> Iterator[tuple[str, str]]:
     """(place, reason) of each problem."""
-    for key, ranges, least in (("given", parsed.given, 0), ("updates", parsed.updates, 1)):
+    for key, ranges, least in (("given", structure.given, 0), ("updates", structure.updates, 1)):
         for task, (low, high) in msgspec.structs.asdict(ranges).items():
             if not least <= low <= high <= fields:
                 yield f"{key}.{task}", f"[{low}, {high}]: give the least and the most, from {least} to {fields} fields"
-    for number, share in parsed.options.items():
+    for number, share in structure.options.items():
         if not re.fullmatch("[1-9][0-9]{0,3}", number) or not 0 < share < math.inf:
             yield f"options.{number}", f"{share:g}: give a number of entities from 1 on and a share above 0: 3 = 0.73"
-    for key, share in (("accepted", parsed.accepted), ("all_extras", parsed.all_extras)):
+    for key, share in (("accepted", structure.accepted), ("all_extras", structure.all_extras)):
         if not 0 <= share <= 1:
             yield key, f"{share:g} is no share: give 0 to 1"
+
+
+def count_patterns(patterns: Patterns) -> tuple[int, int]:
+    """The number of patterns of the user, and of the bot with its two API calls."""
+    return sum(map(len, patterns.user_ways().values())), len(patterns.bot_texts(()))
+
+
+def _patterns(content: Ontology, given: Any, path: object, simulated: bool) -> Patterns:
+    """The patterns of an ontology; defaults are filled with its words.
+
+    Args:
+      content: the domain.
+      given: the table ``patterns`` of the ontology.
+      path: the ontology's file, for messages.
+      simulated: whether texts must fit the format, and be unambiguous without a knowledge base.
+
+    Raises:
+      InputError: an unknown key, a missing or unknown gap, a text that could be two acts; with the place.
+    """
+    default = _default_patterns(content)
+    sides: dict[str, dict[str, Any]] = {"user": {}, "bot": {}}
+    for side, acts in merged(default, given, path, "patterns").items():
+        for act, value in acts.items():
+            named = isinstance(default[side][act], dict)
+            for name, texts in value.items() if named else [("", value)]:
+                key = f"{act}.{name}" if named else act
+                kind = tuple[str, ...] if side == "user" else str
+                sides[side][key] = convert(texts, kind, path, f"patterns.{side}.{key}")
+    patterns = Patterns(**sides)
+    for place, reason in _pattern_problems(patterns, content.default_patterns, simulated):
+        raise InputError(reason, path, f"patterns.{place}")
+    return patterns
+
+
+def _default_patterns(content: Ontology) -> dict[str, dict[str, Any]]:
+    """The tables of patterns for any domain, filled with the words of this one; or emptied where it wants none."""
+
+    def filled(value: Any, key: str, name: str) -> Any:
+        if not content.default_patterns:
+            return type(value)()
+        if isinstance(value, list):
+            return [filled(text, key, name) for text in value]
+        # A gap has the name itself; a text has it with spaces.
+        words = name if key == "DOMAIN" else name.replace("_", " ")
+        return value.replace(f"{{{key}}}", f"{{{name}}}").replace(key, words)
+
+    text = (resources.files("parapet.transforms.restaurants") / "any_domain.toml").read_text(encoding="utf-8")
+    names = {"FIELD": content.names, "EXTRA": content.extras}
+    tables: dict[str, dict[str, Any]] = {}
+    for side, acts in tomllib.loads(text).items():
+        tables[side] = {
+            act: {name: filled(value, key, name) for key, value in texts.items() for name in names.get(key, (key,))}
+            if isinstance(texts, dict)
+            else filled(texts, "DOMAIN", content.domain)
+            for act, texts in acts.items()
+        }
+    return tables
+
+
+def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> dict[str, Any]:
+    """A table with defaults, and nested tables likewise. Raises InputError with the place."""
+    if not isinstance(given, dict):
+        raise InputError("expected a table", path, place)
+    table = dict(default)
+    for key, value in given.items():
+        if key not in default:
+            raise InputError(f"unknown key: there are {', '.join(default)}", path, f"{place}.{key}")
+        nested = isinstance(default[key], dict)
+        table[key] = merged(default[key], value, path, f"{place}.{key}") if nested else value
+    return table
+
+
+def _texts(patterns: Patterns) -> Iterator[tuple[str, str, str, list[str]]]:
+    """(place, act, text, required gaps) of each pattern."""
+    for act, ways in patterns.user_ways().items():
+        kind, _, name = act.partition(".")
+        for i, text in enumerate(ways):
+            yield f"user.{act}[{i}]", f"user.{act}", text, [name] if kind in ("phrase", "answer") else []
+    for act, text in patterns.bot_texts(()).items():
+        kind, _, name = act.partition(".")
+        gaps = {"option": ["name"], "next_option": ["name"], "give": [name]}.get(kind, [])
+        if kind not in CALLS:
+            yield f"bot.{act}", f"bot.{act}", text, gaps
+
+
+# What the bot answers to, by its last act; where several of these have the same text, it cannot tell them apart. An
+# update always has a value, unlike "no more" and thanks, and the answer to a question is read as just that.
+_TOGETHER = ({"phrase"}, {"reject", "accept"}, {"question", "thank"})
+
+
+def _pattern_problems(patterns: Patterns, complete: bool, simulated: bool) -> Iterator[tuple[str, str]]:
+    if complete:
+        for act in patterns.without_text():
+            yield act, "there is none: give one or more"
+    first: dict[tuple[int, str], tuple[str, str]] = {}
+    for place, what, text, gaps in _texts(patterns):
+        if simulated and (not text.strip() or text != " ".join(text.split()) or not text.isprintable()):
+            yield place, f"{text!r}: give one line, with single spaces and no tabs"
+        if simulated and (SILENCE in text or text.startswith("api_call")):
+            yield place, f"{text!r}: {SILENCE} and api_call are reserved by the format"
+        if slots_of(text) != gaps or text.count("{") + text.count("}") != 2 * len(gaps):
+            wanted = " and ".join(f"{{{gap}}}" for gap in gaps) or "no {gap}"
+            yield place, f"{text!r} must have {wanted}{', once' if gaps else ''}"
+        side, _, act = what.partition(".")
+        for gap in gaps:
+            text = text.replace(f"{{{gap}}}", "{}")
+        for i, together in enumerate(_TOGETHER if simulated else ()):
+            if side == "user" and act.partition(".")[0] in together:
+                other, there = first.setdefault((i, text), (act, place))
+                if other != act:
+                    yield place, f"says the same as {there}, in the same place: it would be ambiguous"

@@ -55,7 +55,7 @@ def split_turns(turns: Iterable[tuple[str, str]]) -> Parts:
         found.update(lattice.best(chances))
     heads: dict[str, list[str]] = {}
     phrases: dict[str, list[str]] = {}
-    for (name, before, after), _ in sorted(found.items(), key=lambda one: (-one[1], one[0])):
+    for (name, before, after), _ in sorted(found.items(), key=lambda item: (-item[1], item[0])):
         if slots := slots_of(name):
             phrases.setdefault(slots[0], []).append(" ".join((*before, name, *after)))
         else:
@@ -131,10 +131,10 @@ class _Lattice:
                 parts = [(start, self._part(i, start, end)) for start in paths]
                 extended[end] = max(
                     ((paths[start][0] + math.log(chances[part]), (*paths[start][1], part)) for start, part in parts),
-                    key=lambda one: one[0],
+                    key=lambda path: path[0],
                 )
             paths = extended
-        return max(paths.values(), key=lambda one: one[0])[1]
+        return max(paths.values(), key=lambda path: path[0])[1]
 
 
 class _Chances(dict[_Part, float]):

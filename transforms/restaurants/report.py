@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from parapet.transforms.report import (
-    Bars,
-    Examples,
-    Report,
-    Section,
-    Series,
-    Table,
-    Text,
-    Tile,
-    dialogue_example,
-)
+from parapet.transforms.report import Examples, Report, Table, Text, Tile, dialogue_example
 from parapet.transforms.restaurants.config import Config
-from parapet.transforms.text import counted, number, percent
+from parapet.transforms.simulators import nested_table
+from parapet.transforms.text import counted
 
 TITLES = {
     "1": "issuing API calls",
@@ -45,11 +36,11 @@ TERMS = {
     "results": "Lines of facts that API calls return.",
     "standard errors": "The difference between observed and expected share, in standard errors of a random draw. More "
     "than 4 happens once in 16,000 draws.",
-    "dialogues solved": "Dialogues in which the rule-based bot finds every answer.",
+    "per dialogue": "Dialogues in which the rule-based bot finds every answer.",
 }
 
 
-def report_of(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], config: Config) -> Report:
+def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], config: Config) -> Report:
     """The card and the page.
 
     Args:
@@ -58,57 +49,31 @@ def report_of(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
       config: the options.
     """
     tasks, entities, patterns = numbers["tasks"], numbers["entities"], numbers["patterns"]
-    dialogues = counted(sum(of_task["all"]["dialogues"] for of_task in tasks.values()), "dialogue")
+    dialogues = counted(sum(task["all"]["dialogues"] for task in tasks.values()), "dialogue")
+    tiles = {
+        "candidates": numbers["candidates"],
+        "facts": numbers["facts"],
+        "entities seen in training": entities["seen"],
+        "unseen entities": entities["unseen"],
+        "patterns of the user": patterns["user"],
+        "patterns of the bot": patterns["bot"],
+    }
     return Report(
         command="restaurants",
         title=f"Simulated dialogues about a {numbers['domain']}",
         headline=f"Simulated dialogues about a {numbers['domain']}",
         lead=f"{dialogues} of {counted(len(tasks), 'task')} of Bordes et al. 2017, section 3. No sentence and no name "
         "of an entity is from the published files.",
-        tiles=[
-            Tile("candidates", f"{numbers['candidates']:,}"),
-            Tile("facts", f"{numbers['facts']:,}"),
-            Tile("entities seen in training", f"{entities['seen']:,}"),
-            Tile("unseen entities", f"{entities['unseen']:,}"),
-            Tile("patterns of the user", f"{patterns['user']:,}"),
-            Tile("patterns of the bot", f"{patterns['bot']:,}"),
-        ],
+        tiles=[Tile(name, f"{n:,}") for name, n in tiles.items()],
         sections=[
-            _means(tasks),
-            *(_bars(task, of_task) for task, of_task in tasks.items()),
-            *_published(tasks),
-            Table(
-                title="Structure of the dialogues",
-                note="Shares of the dialogues.",
-                columns=["task, property", "simulated", "published files"],
-                rows=[
-                    [f"{task}, {STRUCTURE[what]}", _cell(values["simulated"]), _cell(values["published"])]
-                    for task, of_task in tasks.items()
-                    for what, values in of_task["structure"].items()
-                ],
-                text_columns=3,
-            ),
-            Table(
-                title="Means per dialogue by split",
-                columns=["task, split", "dialogues", *_MEANS],
-                rows=[
-                    [f"{task}, {split}", f"{means['dialogues']:,}", *(number(means[name], 2) for name in _MEANS)]
-                    for task, of_task in tasks.items()
-                    for split, means in of_task["splits"].items()
-                ],
-                in_card=False,
-            ),
-            _outcomes(tasks),
-            *_overlap(numbers["apart"]),
-            *_solved(numbers["bot"]),
-            *_disfluencies(tasks),
+            *(table for table in _tables(numbers) if table.rows),
             Text(title="About these dialogues", paragraphs=list(_about(numbers, config))),
             *(
                 Examples(
                     title=f"Examples of task {task}, {TITLES[task]}",
-                    examples=[dialogue_example(*example) for example in of_task],
+                    examples=[dialogue_example(*example) for example in dialogues],
                 )
-                for task, of_task in sorted(examples.items())
+                for task, dialogues in sorted(examples.items())
             ),
         ],
         terms=TERMS,
@@ -116,140 +81,51 @@ def report_of(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
     )
 
 
-def _means(tasks: Mapping[str, Any]) -> Table:
-    rows = []
-    for task, of_task in tasks.items():
-        means, paper = of_task["all"], of_task["paper"]
-        cells = [
-            f"{number(means[name], 2)} ({paper[name]})" if name in paper else number(means[name], 2) for name in _MEANS
-        ]
-        rows.append([f"{task}, {TITLES[task]}", f"{means['dialogues']:,}", *cells])
-    return Table(
-        title="Means per dialogue",
-        note="In parentheses those of the paper's Table 1, which has whole numbers.",
-        columns=["task", "dialogues", *_MEANS],
-        rows=rows,
+def _tables(numbers: Mapping[str, Any]) -> Iterator[Table]:
+    tasks = numbers["tasks"]
+    means = {
+        task: {
+            TITLES[task]: parts["all"],
+            **parts["splits"],
+            "paper, Table 1": parts["paper"],
+            "published files": parts["published_files"],
+        }
+        for task, parts in tasks.items()
+    }
+    structure, drawn = (
+        {task: {STRUCTURE[choice]: values for choice, values in parts[name].items()} for task, parts in tasks.items()}
+        for name in ("structure", "drawn")
     )
-
-
-def _bars(task: str, of_task: Mapping[str, Any]) -> Bars:
-    names = ("user", "bot", "results")
-    return Bars(
-        title=f"Task {task}, {TITLES[task]}",
-        note="Means per dialogue.",
-        categories=names,
-        series=[
-            Series("simulated", tuple(of_task["all"][name] for name in names)),
-            Series("paper", tuple(float(of_task["paper"][name]) for name in names)),
-        ],
-        digits=1,
+    yield nested_table("Means per dialogue", "task", means, ["dialogues", *_MEANS])
+    note = "Shares of the dialogues."
+    columns = ["simulated", "published"]
+    yield nested_table("Structure of the dialogues", "task, property", structure, columns, note=note, text_columns=3)
+    columns = ["count", "share", "expected", "standard_errors"]
+    yield nested_table("Random choices", "task, choice, outcome", drawn, columns, ["share", "expected"], in_card=False)
+    title = "Overlap of the out-of-vocabulary test with train, dev and test"
+    columns = ["must_be_unseen", "oov", "seen", "both"]
+    yield nested_table(title, "values of", numbers["apart"]["oov"], columns, text_columns=2, in_card=False)
+    pairs = {pair.replace("+", ", "): {"requests": n} for pair, n in numbers["apart"]["requests"].items()}
+    yield nested_table("Requests that two splits share", "splits", pairs, ["requests"], in_card=False)
+    columns, shares = ["answers", "per_response", "tried", "per_dialogue"], ["per_response", "per_dialogue"]
+    note = "The answers that it finds, given everything before; `plus` has disfluencies. Also the dialogues solved."
+    yield nested_table(
+        "The rule-based bot", "dialogues, task, test", numbers["bot"], columns, shares, note=note, in_card=False
     )
+    plus = {task: parts["babi_plus"] for task, parts in tasks.items()}
+    columns, shares = ["turns", "share", "asked", "default"], ["share", "asked", "default"]
+    yield nested_table("Disfluencies", "task, kind", plus, columns, shares, in_card=False)
 
 
-def _published(tasks: Mapping[str, Any]) -> list[Section]:
-    rows = [
-        [f"{task}, {which}", *(number(means[name], 2) for name in _MEANS)]
-        for task, of_task in tasks.items()
-        if of_task["published_files"]
-        for which, means in (("simulated", of_task["all"]), ("published files", of_task["published_files"]))
-    ]
-    title = "Means per dialogue compared with the published files"
-    return [Table(title=title, columns=["task", *_MEANS], rows=rows, in_card=False)] if rows else []
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{outcome}:\N{NO-BREAK SPACE}{percent(share)}" for outcome, share in value.items())
-    if isinstance(value, float):
-        return number(value, 2)
-    return "–" if value is None else str(value)
-
-
-def _outcomes(tasks: Mapping[str, Any]) -> Table:
-    return Table(
-        title="Random choices",
-        columns=["task, choice, outcome", "count", "share", "expected", "standard errors"],
-        rows=[
-            [
-                f"{task}, {STRUCTURE[what]}: {outcome}",
-                f"{values['count']:,}",
-                percent(values["share"]),
-                percent(values["expected"]),
-                number(values["standard_errors"], 1, signed=True),
-            ]
-            for task, of_task in tasks.items()
-            for what, outcomes in of_task["drawn"].items()
-            for outcome, values in outcomes.items()
-        ],
-        in_card=False,
-    )
-
-
-def _overlap(overlap: Mapping[str, Any]) -> list[Section]:
-    values = Table(
-        title="Overlap of the out-of-vocabulary test with train, dev and test",
-        columns=["values of", "allowed", "out of vocabulary", "seen", "both"],
-        rows=[
-            [kind, "no" if n["must_be_unseen"] else "yes", f"{n['oov']:,}", f"{n['seen']:,}", f"{n['both']:,}"]
-            for kind, n in overlap["oov"].items()
-        ],
-        text_columns=2,
-        in_card=False,
-    )
-    pairs = [[pair.replace("+", ", "), f"{n:,}"] for pair, n in overlap["requests"].items()]
-    requests = Table(title="Requests that two splits share", columns=["splits", "requests"], rows=pairs, in_card=False)
-    return [values, requests] if pairs else [values]
-
-
-def _solved(sets: Mapping[str, Any]) -> list[Section]:
-    names = {"plain": "", "plus": ", with disfluencies"}
-    tests = {"seen": "", "oov": ", out of vocabulary"}
-    rows = [
-        [
-            f"{task}{tests[test]}{names[name]}",
-            f"{numbers['answers']:,}",
-            percent(numbers["per_response"]),
-            f"{numbers['tried']:,}",
-            percent(numbers["per_dialogue"]),
-        ]
-        for name, of_set in sets.items()
-        for task, of_task in of_set.items()
-        for test, numbers in of_task.items()
-    ]
-    columns = ["task", "answers", "correct", "dialogues", "dialogues solved"]
-    note = "The answers that it finds, given everything before."
-    return [Table(title="The rule-based bot", note=note, columns=columns, rows=rows, in_card=False)] if rows else []
-
-
-def _disfluencies(tasks: Mapping[str, Any]) -> list[Section]:
-    rows = [
-        [
-            f"{task}, {kind}",
-            f"{numbers['turns']:,}",
-            *(percent(numbers[name], digits) for name, digits in (("share", 1), ("asked", 0), ("default", 0))),
-        ]
-        for task, of_task in tasks.items()
-        for kind, numbers in (of_task["babi_plus"] or {}).items()
-    ]
-    columns = ["task, kind", "user turns", "share", "requested", "default"]
-    return [Table(title="Disfluencies", columns=columns, rows=rows, in_card=False)] if rows else []
-
-
-def _about(numbers: Mapping[str, Any], config: Config) -> Sequence[str]:
-    entities, patterns = numbers["entities"], numbers["patterns"]
-    tests = [test for task in numbers["bot"].get("plain", {}).values() for test in task.values()]
-    paragraphs = [
-        f"{patterns['user']} patterns of the user, {patterns['bot']} of the bot; {numbers['candidates']:,} candidates; "
-        f"{numbers['facts']:,} facts about {entities['seen']:,} entities that occur in training and "
-        f"{entities['unseen']:,} that only the out-of-vocabulary test has.",
+def _about(numbers: Mapping[str, Any], config: Config) -> Iterator[str]:
+    yield (
         "No request (a value for each field) is in two splits. No entity, and no value of a field with unseen values, "
-        "is both in training and in the out-of-vocabulary test. The run checks this.",
-        f"Seed: `{config.seed}`. Each dialogue depends only on the seed, its task, its split and its number.",
-    ]
-    if tests:
+        "is both in training and in the out-of-vocabulary test. The run checks this."
+    )
+    yield f"Seed: `{config.seed}`. Each dialogue depends only on the seed, its task, its split and its number."
+    if tests := [test for task in numbers["bot"].get("plain", {}).values() for test in task.values()]:
         answers = sum(test["answers"] for test in tests)
-        paragraphs.append(f"A rule-based bot found all of the {answers:,} answers that it was tried on.")
+        yield f"A rule-based bot found all of the {answers:,} answers that it was tried on."
     if config.plus:
         rates = ", ".join(f"{kind} {share:.0%}" for kind, share in config.plus)
-        paragraphs.append(f"`babi_plus`: the same with disfluencies in user turns: {rates}. API calls are unchanged.")
-    return paragraphs
+        yield f"`babi_plus`: the same with disfluencies in user turns: {rates}. API calls are unchanged."

@@ -7,14 +7,21 @@ the search when the bot starts to offer; those before a dialogue of task 4, the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from parapet.transforms.restaurants.ontology import Ontology
-from parapet.transforms.restaurants.patterns import CALLS
-from parapet.transforms.restaurants.simulating import Dialogue, TurnPair, Utterance
-from parapet.transforms.restaurants.world import World
-from parapet.transforms.sgd_turns import Line, act, joined, state, system_turn, user_turn
+from parapet.transforms.restaurants.ontology import CALLS, Ontology
+from parapet.transforms.restaurants.simulating import Dialogue, TurnPair, Utterance, World
+from parapet.transforms.sgd_turns import (
+    Line,
+    act,
+    joined,
+    schema_intent,
+    schema_service,
+    schema_slot,
+    state,
+    system_turn,
+    user_turn,
+)
 
 # What the user or the bot does, to acts of SGD without a slot.
 _ACTS = {
@@ -34,24 +41,26 @@ _ACTS = {
 
 def schema(ontology: Ontology) -> list[dict[str, Any]]:
     """The services of a corpus: one."""
-    domain, fields = ontology.domain, ontology.fields
-    shared = {field.name: list(field.values) for field in fields if field.shared}
-    slots = [_slot("name", f"Name of the {domain}")]
-    slots += [_slot(field.name, f"{_aloud(field.name)} of the {domain}", shared.get(field.name)) for field in fields]
-    slots.append(_slot("rating", f"Rating of the {domain}, the higher the better"))
-    slots += [_slot(extra, f"{_aloud(extra)} of the {domain}") for extra in ontology.extras]
+    domain, extras = ontology.domain, ontology.extras
+    slots = [
+        schema_slot("name", f"Name of the {domain}"),
+        *(schema_slot(field.name, f"{_aloud(field.name)} of the {domain}", field.values) for field in ontology.fields),
+        schema_slot("rating", f"Rating of the {domain}, the higher the better"),
+        *(schema_slot(extra, f"{_aloud(extra)} of the {domain}") for extra in extras),
+    ]
     names = [slot["name"] for slot in slots]
     find, reserve = intents(ontology)
+    by_fields = f"Find a {domain} by {', '.join(ontology.names)}"
     return [
-        {
-            "service_name": service_name(ontology),
-            "description": f"Finds a {domain} that is what the user wants, and books it",
-            "slots": slots,
-            "intents": [
-                _intent(find, f"Find a {domain} by {', '.join(ontology.names)}", False, ontology.names, names),
-                _intent(reserve, f"Book a {domain} by its name", True, ["name"], names),
+        schema_service(
+            service_name(ontology),
+            f"Finds a {domain} that is what the user wants, and books it",
+            slots,
+            [
+                schema_intent(find, by_fields, ontology.names, names),
+                schema_intent(reserve, f"Book a {domain} by its name", ["name"], names, transactional=True),
             ],
-        }
+        )
     ]
 
 
@@ -169,28 +178,6 @@ def _bot_acts(utterance: Utterance) -> list[dict[str, Any]]:
     if kind == "give":
         return [act("INFORM", slot, utterance.values[slot])]
     return [act(name) for name in _ACTS.get(kind, ())]
-
-
-def _slot(name: str, description: str, values: Sequence[str] | None = None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "description": description,
-        "is_categorical": values is not None,
-        "possible_values": list(values or ()),
-    }
-
-
-def _intent(
-    name: str, description: str, transactional: bool, required: Sequence[str], results: Sequence[str]
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "description": description,
-        "is_transactional": transactional,
-        "required_slots": list(required),
-        "optional_slots": {},
-        "result_slots": list(results),
-    }
 
 
 def _aloud(name: str) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from parapet.transforms.counts import Counts
 from parapet.transforms.restaurants.disfluencies import KINDS, RATES
-from parapet.transforms.restaurants.simulating import Dialogue
-from parapet.transforms.restaurants.world import SPLITS, World
+from parapet.transforms.restaurants.simulating import SPLITS, Dialogue, World
+from parapet.transforms.simulators import count_distinct
 
 # Bordes et al. 2017, Table 1: means of a dialogue. The first row is the sum of the others but for task 3, where the
 # silences would have to be added. The published files of task 1 have one user and one bot utterance less.
@@ -91,8 +90,7 @@ def repeats(signatures: Iterable[tuple[tuple[str, str], bytes]]) -> Counts:
         together.setdefault(key, []).append(data)
     counts = Counts()
     for (task, split), parts in together.items():
-        numbers = np.frombuffer(b"".join(parts), dtype=np.uint64)
-        counts.add("repeats", len(numbers) - len(np.unique(numbers)), set=task, split=split)
+        counts.add("repeats", sum(map(len, parts)) // 8 - count_distinct(parts), set=task, split=split)
     return counts
 
 
@@ -130,24 +128,24 @@ def _offered(world: World, sizes: Sequence[tuple[str, int]]) -> dict[str, float]
         for requests, share in options:
             number = str(len(world.found[requests[0]]))
             shares[number] = shares.get(number, 0.0) + size / dialogues * share / whole
-    return dict(sorted(shares.items(), key=lambda one: int(one[0])))
+    return dict(sorted(shares.items(), key=lambda item: int(item[0])))
 
 
 def structure(task: int, counts: Counts) -> dict[str, dict[str, Any]]:
     """The structure of the dialogues of a task, simulated and published: shares by outcome, a mean, or a count."""
     published = PUBLISHED_STRUCTURE[task]
     dialogues = counts.sum("dialogues", set=str(task))
-    parts: dict[str, dict[str, Any]] = {}
-    for what in ("lines", "given", "updates", "offered", "proposals", "asked", "ends", "repeats"):
-        outcomes = counts.by("value", what, set=str(task))
-        simulated: Any = {outcome: n / dialogues for outcome, n in outcomes.items()}
-        if what == "lines":
-            simulated = counts.sum("lines", set=str(task), value="bot") / dialogues if dialogues else None
-        elif what == "repeats":
-            simulated = counts.sum("repeats", set=str(task))
-        if simulated or simulated == 0:
-            parts[what] = {"simulated": simulated, "published": published.get(what)}
-    return parts
+    lines = counts.sum("lines", set=str(task), value="bot")
+    simulated: dict[str, Any] = {"lines": lines / dialogues if dialogues else None}
+    for choice in ("given", "updates", "offered", "proposals", "asked", "ends"):
+        outcomes = counts.by("value", choice, set=str(task))
+        simulated[choice] = {outcome: n / dialogues for outcome, n in outcomes.items()}
+    simulated["repeats"] = counts.sum("repeats", set=str(task))
+    return {
+        name: {"simulated": value, "published": published.get(name)}
+        for name, value in simulated.items()
+        if value or value == 0
+    }
 
 
 def statistics(
@@ -281,11 +279,10 @@ def intersections(world: World, seen: Mapping[tuple[str, str], Iterable[str]]) -
       RuntimeError: a request is in two splits, or a value that must be unseen is in training.
     """
     sets = {key: set(values) for key, values in seen.items()}
+    simulated = [split for split in SPLITS if (split, REQUEST) in sets]
     pairs = {
         f"{first}+{second}": len(sets[first, REQUEST] & sets[second, REQUEST])
-        for i, first in enumerate(SPLITS)
-        for second in SPLITS[i + 1 :]
-        if (first, REQUEST) in sets and (second, REQUEST) in sets
+        for first, second in itertools.combinations(simulated, 2)
     }
     disjoint = [field.name for field in world.ontology.fields if not field.shared]
     shared = [field.name for field in world.ontology.fields if field.shared]

@@ -1,8 +1,18 @@
-"""Azure AI Speech by its own SDK; with another endpoint, whatever speaks the same protocol."""
+"""Azure AI Speech by its own SDK; with another endpoint, whatever speaks the same protocol.
+
+Each request has a client and a connection of its own, so nothing of one sound is left in the next. What was measured of
+version 1.53 of the SDK, against a server on this machine:
+
+- After a close without a reason, or without an answer, a call takes 70 seconds to fail, and a stop 10. So each runs in
+  a thread that can be left behind.
+- The SDK itself tries again at once and a few times. That does not outlast an outage or a rate limit, so attempts are
+  repeated here, with waits between them.
+- A start takes half a second longer where the sound is there before the start is over. So it is sent after that.
+- A callback into Python while it exits ends the process by a signal. So callbacks are taken off first.
+"""
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
@@ -10,21 +20,24 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from xml.sax.saxutils import escape
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms import plugins
-from parapet.transforms.refusals import Refused
-from parapet.transforms.speech.azure_sdk import KEY_VARIABLE, Ear, Failed, Mouth, configuration, sdk, within
+from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.speech.engine import RATE
 
 if TYPE_CHECKING:
     from parapet.transforms.speech.engine import Samples
 
-REGION_VARIABLE = "AZURE_SPEECH_REGION"
+Answer = TypeVar("Answer")
+
+KEY_VARIABLE, REGION_VARIABLE = "AZURE_SPEECH_KEY", "AZURE_SPEECH_REGION"
+WAITS = 1.0, 32.0  # seconds: at most before the second attempt, and before any
 
 _VOICE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+){2,3}(:[A-Za-z0-9]+)?")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+){1,2}")
@@ -36,38 +49,151 @@ _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WHOLE = RATE // 100  # Azure answers in steps of 10 ms: samples in one
 _CLOSING = 5.0  # seconds that a client may take
 
+_DEADLINE, _BROKEN = "Deadline", "Broken"  # codes of our own, beside Azure's
+_PASSING = {
+    *(_DEADLINE, _BROKEN),
+    *("TooManyRequests", "ConnectionFailure", "ServiceTimeout", "ServiceError", "ServiceUnavailable", "RuntimeError"),
+}
+# Azure closes connections as bad requests (1007) for these, too: https://github.com/Azure-Samples/
+# cognitive-services-speech-sdk/issues/2785 and 1075.
+_QUOTA = re.compile(r"quota", re.IGNORECASE)
+_THROTTLED = re.compile(r"throttl|too many requests", re.IGNORECASE)
 
-class _Client(Protocol):
-    """A :class:`Mouth` or an :class:`Ear`."""
+_NO_HOST = re.compile(r"DNS resolution failed|hostname not found", re.IGNORECASE)
+
+_SECRETS = re.compile(r"\b[A-Za-z0-9+/]{32,}={0,2}|(?<![\w-])eyJ[\w-]+\.[\w.-]*|bearer +\S+|\b\w+://\S+", re.IGNORECASE)
+_NOISE = re.compile(r"(SessionId|X-ConnectionId): *\w*|Content-Type: [^\n]*|USP state: .*|\[CALL STACK.*", re.DOTALL)
+
+
+class Failed(Exception):
+    """An attempt failed.
+
+    Args:
+      code: the name of Azure's ``CancellationErrorCode``, or one of ours.
+      message: Azure's. It may contain the address or a key: show only ``cleaned``.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code)
+        self.code, self.message = code, message
 
     @property
-    def fit(self) -> bool: ...
+    def passes(self) -> bool:
+        """Whether the error is transient."""
+        if _THROTTLED.search(self.message) and not _QUOTA.search(self.message):
+            return True
+        if _NO_HOST.search(self.message):
+            return False
+        return self.code in _PASSING and not _QUOTA.search(self.message) and "(404)" not in self.message
 
-    def part(self) -> None: ...
+    @property
+    def cleaned(self) -> str:
+        """Azure's message, in one line, without addresses or anything that looks like a key or token."""
+        key = os.environ.get(KEY_VARIABLE, "").strip()
+        message = self.message.replace(key, "…") if key else self.message
+        return _SECRETS.sub("…", " ".join(_NOISE.sub("", message).split()))[:300] or self.code
 
-    def close(self) -> None: ...
+    def meaning(self) -> Refused | Stopped:
+        """The meaning of an error that a retry would not change."""
+        if _QUOTA.search(self.message):
+            return Stopped(f"quota: {self.cleaned}: wait until it is reset, or request a higher one")
+        if _NO_HOST.search(self.message):
+            return Stopped("no_host: there is no such address: check the region, the endpoint and the network")
+        if "(404)" in self.message:
+            return Stopped(f"not_found: {self.cleaned}: check the region, or the endpoint")
+        if self.code == "Forbidden" or (self.code == "AuthenticationFailure" and "(403)" in self.message):
+            advice = "check that the Speech resource is enabled for you and your network, and its quota not used up"
+            return Stopped(f"denied: {self.cleaned}: {advice}")
+        if self.code == "AuthenticationFailure":
+            advice = f"check that {KEY_VARIABLE} is a key of a Speech resource in this region"
+            return Stopped(f"credentials: Azure rejects them ({self.cleaned}): {advice}")
+        if self.code == "BadRequest":
+            return Refused(f"invalid: {self.cleaned}")
+        return Refused(f"failed: {self.cleaned} ({self.code})")
 
 
-Client = TypeVar("Client", bound=_Client)
-Answer = TypeVar("Answer")
+def sdk() -> Any:
+    """The SDK.
+
+    Raises:
+      InputError: it is not installed.
+    """
+    try:
+        import azure.cognitiveservices.speech as speech
+    except ImportError:
+        raise MissingExtra("azure-cognitiveservices-speech", "azure") from None
+    return speech
 
 
-class _Azure(Generic[Client]):
-    """What the two have in common."""
+def configuration(key: str, region: str, host: str, language: str) -> Any:
+    """What clients are made of: Azure in a region, or a host that speaks the same."""
+    speech = sdk()
+    place = {"host": host} if host else {"region": region}
+    config = speech.SpeechConfig(**place, **({"subscription": key} if key else {}))
+    config.speech_recognition_language = language
+    config.output_format = speech.OutputFormat.Detailed
+    config.set_profanity(speech.ProfanityOption.Raw)
+    config.set_speech_synthesis_output_format(speech.SpeechSynthesisOutputFormat.Raw16Khz16BitMonoPcm)
+    config.set_property_by_name("SPEECH-TransmitLengthBeforThrottleMs", "86400000")  # their spelling
+    config.set_property_by_name("SPEECH-Error-MaxRetryCount", "0")
+    return config
 
-    name: str
+
+def within(seconds: float, work: Callable[[], Answer]) -> Answer:
+    """What ``work`` returns; after so many seconds it is left behind.
+
+    Raises:
+      Failed: it took longer, or the SDK broke.
+    """
+    outcome: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    # A pool's threads would be waited for when the process ends.
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return outcome.result(max(0.0, seconds))
+    except TimeoutError:
+        raise Failed(_DEADLINE, "no answer in time") from None
+    except RuntimeError as error:  # the SDK's only exception
+        raise Failed(_BROKEN, str(error)) from None
+
+
+class _Azure:
+    """What speaking and listening have in common.
+
+    The key of the Speech resource is read from the environment variable ``AZURE_SPEECH_KEY`` on each worker: it is
+    never pickled, and no message contains it.
+
+    Transient errors (an outage, too many requests, a deadline, a broken connection) are retried with exponential
+    backoff and jitter. Azure may charge for an answer that was lost on its way.
+
+    Args:
+      region: of the Speech resource, such as ``westeurope``; else ``AZURE_SPEECH_REGION`` has it.
+      endpoint: ``wss://HOST`` in place of the region's own; or ``ws://HOST:PORT`` (a container, a local server)
+        unencrypted, and without the key unless it is on this machine. Azure's own differ for speaking and listening.
+      seconds: the deadline of each attempt; to listen, beyond the length of the sound.
+      patience: how long a request is retried, in seconds. After that, later requests have one attempt each until one
+        succeeds, so that an outage is not waited out text by text.
+      parallel: the maximum number of concurrent requests.
+      language: of the speech, or of a text where the voice knows several.
+
+    Raises:
+      InputError: an invalid argument.
+    """
 
     def __init__(
         self,
-        make: Callable[[Any], Client],
-        region: str,
-        endpoint: str,
-        seconds: float,
-        patience: float,
-        first_wait: float,
-        longest_wait: float,
-        parallel: int,
-        language: str,
+        region: str = "",
+        endpoint: str = "",
+        seconds: float = 30,
+        patience: float = 300,
+        parallel: int = 1,
+        language: str = "en-US",
     ) -> None:
         if region and not _REGION.fullmatch(region):
             raise InputError("is no region such as westeurope", "--azure_region", region)
@@ -78,11 +204,8 @@ class _Azure(Generic[Client]):
         if parallel < 1:
             raise InputError("must be at least 1", "parallel", str(parallel))
         self.region, self.endpoint, self.language = region, endpoint.rstrip("/"), language
-        self.seconds, self.patience = seconds, patience
-        self.first_wait, self.longest_wait = first_wait, longest_wait
-        self.parallel = parallel
-        self._make = make
-        self._pool: _Pool[Client] | None = None
+        self.seconds, self.patience, self.parallel = seconds, patience, parallel
+        self._config: Any = None
         self._down = False
 
     @classmethod
@@ -105,18 +228,11 @@ class _Azure(Generic[Client]):
             )
         if not self.endpoint and not _REGION.fullmatch(region):
             raise InputError("is no region such as westeurope", REGION_VARIABLE)
-        self.close()
-        config = configuration(key, region, self.endpoint, self.language)
-        make = self._make
-        self._pool = _Pool(self.parallel, lambda: make(config))
-        atexit.register(self.close)
+        self._config = configuration(key, region, self.endpoint, self.language)
 
     def close(self) -> None:
-        """Closes the connections. A second call does nothing."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
-            atexit.unregister(self.close)
+        """Forgets the key. A second call does nothing."""
+        self._config = None
 
     def _key(self) -> str:
         """From the environment: it is never pickled, logged or shown."""
@@ -129,19 +245,18 @@ class _Azure(Generic[Client]):
             raise InputError("is not set: it must be a key of your Speech resource, on all workers", KEY_VARIABLE)
         return key
 
-    def _answer(self, ask: Callable[[Client], Answer]) -> Answer:
+    def _answer(self, ask: Callable[[Any], Answer]) -> Answer:
         """The answer, after as many attempts as patience allows."""
-        assert self._pool is not None, "open it first"
+        assert self._config is not None, "open it first"
         until = time.monotonic() + (0 if self._down else self.patience)
-        longest = self.first_wait
+        longest, limit = WAITS
         while True:
             try:
-                with self._pool.client() as client:
-                    answer = ask(client)
+                answer = ask(self._config)
             except Failed as failure:
                 if not failure.passes:
                     raise failure.meaning() from None
-                wait = random.uniform(0, min(longest, self.longest_wait))  # noqa: S311 (no secret)
+                wait = random.uniform(0, min(longest, limit))  # noqa: S311 (no secret)
                 if time.monotonic() + wait >= until:
                     self._down = True
                     raise Refused(f"unavailable: {failure.cleaned}") from None
@@ -153,50 +268,16 @@ class _Azure(Generic[Client]):
                 return answer
 
 
-class AzureSynthesiser(_Azure[Mouth]):
+class AzureSynthesiser(_Azure):
     """Speaks with Azure's neural voices, one request a text.
 
-    The key of the Speech resource is read from the environment variable ``AZURE_SPEECH_KEY`` on each worker: it is
-    never pickled, and no message contains it.
-
-    Transient errors (an outage, too many requests, a deadline, a broken connection) are retried with exponential
-    backoff and jitter. The SDK itself retries once where no sound has come. Azure may charge for an answer that was
-    lost on its way.
-
-    Args:
-      region: of the Speech resource, such as ``westeurope``; else ``AZURE_SPEECH_REGION`` has it.
-      endpoint: ``wss://HOST`` in place of the region's own; or ``ws://HOST:PORT`` (a container, a local server)
-        unencrypted, and without the key unless it is on this machine.
-      seconds: the deadline of each attempt.
-      patience: how long a request is retried, in seconds. After that, later requests have one attempt each until one
-        succeeds, so that an outage is not waited out text by text.
-      first_wait: the maximum wait before the second attempt, in seconds.
-      longest_wait: the maximum wait before any attempt, in seconds.
+    Attributes:
       dollars_per_million: the list price of a million characters in neural voices, built in: check it.
-      parallel: the maximum number of concurrent requests, each on a connection that is kept.
-      language: of the text, where the voice knows several.
-
-    Raises:
-      InputError: an invalid argument.
     """
 
     name = "azure:neural"
     default_voice = "en-US-JennyNeural"
-
-    def __init__(
-        self,
-        region: str = "",
-        endpoint: str = "",
-        seconds: float = 30,
-        patience: float = 300,
-        first_wait: float = 1,
-        longest_wait: float = 32,
-        dollars_per_million: float = 15.0,
-        parallel: int = 1,
-        language: str = "en-US",
-    ) -> None:
-        super().__init__(Mouth, region, endpoint, seconds, patience, first_wait, longest_wait, parallel, language)
-        self.dollars_per_million = dollars_per_million
+    dollars_per_million = 15.0
 
     def check(self, voices: list[str]) -> None:
         """Raises InputError for what cannot be the name of a voice; whether Azure has it, Azure alone knows."""
@@ -215,7 +296,7 @@ class AzureSynthesiser(_Azure[Mouth]):
         import numpy as np
 
         ssml = self._ssml(text, voice)
-        answer = self._answer(lambda mouth: mouth.ask(ssml, self.seconds))
+        answer = self._answer(lambda config: within(self.seconds, lambda: _speak(config, ssml)))
         sound = np.frombuffer(answer[: len(answer) // 2 * 2], "<i2").astype(np.int16)
         if not sound.any():
             raise Refused(f"empty_answer: {'silence' if len(sound) else 'no sound'} from {voice}")
@@ -235,42 +316,19 @@ class AzureSynthesiser(_Azure[Mouth]):
         )
 
 
-class AzureRecogniser(_Azure[Ear]):
+class AzureRecogniser(_Azure):
     """Listens to one sound a request, up to its end: phrases that pauses part are joined.
 
-    Key, retries and arguments are those of :class:`AzureSynthesiser`, but:
-
-    Args:
-      region: as there.
-      endpoint: as there; Azure's own differ for the two (``wss://REGION.stt.speech.microsoft.com`` listens).
-      seconds: the deadline of each try, beyond the length of the sound.
-      patience: as there.
-      first_wait: as there.
-      longest_wait: as there.
+    Attributes:
       dollars_per_hour: the list price of an hour of sound in real time, built in: check it.
-      parallel: as there. A connection is kept where Azure has answered for all of a sound; else something of it might
-        be taken for the beginning of the next.
-      language: of the speech.
-
-    Raises:
-      InputError: an invalid argument.
     """
 
-    def __init__(
-        self,
-        region: str = "",
-        endpoint: str = "",
-        seconds: float = 30,
-        patience: float = 300,
-        first_wait: float = 1,
-        longest_wait: float = 32,
-        dollars_per_hour: float = 1.0,
-        parallel: int = 1,
-        language: str = "en-US",
-    ) -> None:
-        super().__init__(Ear, region, endpoint, seconds, patience, first_wait, longest_wait, parallel, language)
-        self.name = f"azure:{language}"
-        self.dollars_per_hour = dollars_per_hour
+    dollars_per_hour = 1.0
+
+    @property
+    def name(self) -> str:
+        """Engine and language."""
+        return f"azure:{self.language}"
 
     def hear(self, sound: Samples) -> str:
         """The words (Azure's lexical form, no punctuation); empty where there are none.
@@ -287,9 +345,9 @@ class AzureRecogniser(_Azure[Ear]):
         # Azure could not answer for less than a step of its own.
         whole = np.pad(sound.astype("<i2"), (0, -len(sound) % _WHOLE)).tobytes()
         seconds = self.seconds + len(sound) / RATE
-        answers = self._answer(lambda ear: ear.ask(whole, seconds))
+        answers = self._answer(lambda config: _Ear(config).hear(whole, seconds))
         # The first of the best is the one that the service shows.
-        phrases = [json.loads(answer)["NBest"][0]["Lexical"] for answer in answers]
+        phrases = [answer["NBest"][0]["Lexical"] for answer in answers]
         return " ".join(" ".join(phrases).split())
 
 
@@ -302,42 +360,79 @@ def is_voice(name: str) -> bool:
 Synthesiser, Recogniser = AzureSynthesiser, AzureRecogniser
 
 
-class _Pool(Generic[Client]):
-    """Clients, as many as are needed at a time, kept for as long as they are fit."""
-
-    def __init__(self, most: int, make: Callable[[], Client]) -> None:
-        self._make = make
-        self._room = threading.Semaphore(most)
-        self._idle: list[Client] = []  # append and pop are atomic
-
-    @contextmanager
-    def client(self) -> Iterator[Client]:
-        with self._room:
-            client = self._take()
-            try:
-                yield client
-            finally:
-                if client.fit:
-                    self._idle.append(client)
-                else:
-                    _leave(client)
-
-    def close(self) -> None:
-        while self._idle:
-            client = self._idle.pop()
-            client.part()
-            with suppress(Failed, RuntimeError):  # the latter where no thread can be started any more
-                within(_CLOSING, client.close)
-
-    def _take(self) -> Client:
-        with suppress(IndexError):
-            while not (client := self._idle.pop()).fit:
-                _leave(client)
-            return client
-        return self._make()
+def _speak(config: Any, ssml: str) -> bytes:
+    synthesiser = sdk().SpeechSynthesizer(config, None)  # must outlive the request
+    result = synthesiser.speak_ssml_async(ssml).get()
+    if details := result.cancellation_details:
+        raise Failed(details.error_code.name, details.error_details)
+    sound: bytes = result.audio_data
+    return sound
 
 
-def _leave(client: _Client) -> None:
-    """Closes it, without waiting for what hangs."""
-    client.part()
-    threading.Thread(target=client.close, daemon=True).start()
+class _Ear:
+    """A recogniser that hears one sound to its end: all its phrases, whatever the pauses."""
+
+    # No local variable may have the recogniser: frames live on in exceptions, and it would go when and where they do.
+
+    def __init__(self, config: Any) -> None:
+        audio = sdk().audio
+        # The stream must outlive the recogniser: it would be read without.
+        self._stream: Any = audio.PushAudioInputStream(
+            audio.AudioStreamFormat(samples_per_second=RATE, bits_per_sample=16, channels=1)
+        )
+        self._recogniser: Any = sdk().SpeechRecognizer(config, audio.AudioConfig(stream=self._stream))
+        self._events = _Events()
+        self._recogniser.recognized.connect(self._events.recognised)
+        self._recogniser.canceled.connect(self._events.cancelled)
+        self._recogniser.session_stopped.connect(self._events.stopped)
+
+    def hear(self, sound: bytes, seconds: float) -> list[dict[str, Any]]:
+        """The service's answer for each phrase. Raises Failed where it has none for this sound."""
+        events, until = self._events, time.monotonic() + seconds
+        is_done = False
+        try:
+            within(seconds, lambda: self._recogniser.start_continuous_recognition_async().get())
+            self._stream.write(sound)
+            self._stream.close()
+            if not events.over.wait(max(0.0, until - time.monotonic())):
+                raise Failed(_DEADLINE, "no answer in time")
+            if events.failure:
+                raise Failed(*events.failure)
+            is_done = True
+            return events.phrases
+        finally:
+            for signal in ("recognized", "canceled", "session_stopped"):
+                getattr(self._recogniser, signal).disconnect_all()
+            closing = threading.Thread(target=self._close, daemon=True)
+            closing.start()
+            if is_done:  # after a failure it takes long
+                closing.join(_CLOSING)
+
+    def _close(self) -> None:
+        # What is not stopped first holds up all others in the process while it goes.
+        with suppress(RuntimeError):
+            self._recogniser.stop_continuous_recognition_async().get()
+        self._recogniser = self._stream = None
+
+
+class _Events:
+    """What the SDK tells of one sound, by threads of its own. It knows no recogniser, else neither would ever go."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.phrases: list[dict[str, Any]] = []
+        self.failure: tuple[str, str] | None = None
+
+    def recognised(self, event: Any) -> None:
+        answer = json.loads(event.result.json)
+        if answer["RecognitionStatus"] == "Success":
+            self.phrases.append(answer)
+
+    def cancelled(self, event: Any) -> None:
+        details = event.cancellation_details
+        if details.reason.name == "Error":
+            self.failure = details.code.name, details.error_details
+            self.over.set()
+
+    def stopped(self, _: Any) -> None:
+        self.over.set()

@@ -98,18 +98,6 @@ class Calibration(msgspec.Struct, frozen=True):
         return min((snr for snr, n in errors.items() if n == nearest), key=lambda snr: (abs(snr - self.start), -snr))
 
 
-class Errors(msgspec.Struct, frozen=True):
-    """Word errors, and the number of reference words."""
-
-    errors: int
-    words: int
-
-    @property
-    def rate(self) -> float:
-        """The word error rate."""
-        return self.errors / max(self.words, 1)
-
-
 def set_name(target: float) -> str:
     """``SR-20`` for a target of 0.2, ``SR-12.5`` for 0.125."""
     return f"SR-{100 * target:.10g}"
@@ -152,23 +140,23 @@ def steps(errors: Mapping[float, int], words: int, draw: int) -> Iterator[tuple[
             yield level, n - before
 
 
-def check_within_reach(targets: Sequence[float], quiet: Errors, loud: Errors) -> None:
+def check_within_reach(targets: Sequence[float], quiet: float, loud: float) -> None:
     """Raises InputError for a target far outside the rates of a sample at the quietest and the loudest noise."""
     for target in targets:
-        if not quiet.rate - _SLACK <= target <= loud.rate + _SLACK:
-            raise InputError(unreachable(target, quiet.rate, loud.rate))
+        if not quiet - _SLACK <= target <= loud + _SLACK:
+            raise InputError(unreachable(target, quiet, loud))
 
 
-def calibration(targets: Sequence[float], curve: Mapping[float, Errors]) -> Calibration:
+def calibration(targets: Sequence[float], curve: Mapping[float, float]) -> Calibration:
     """The calibration that follows from a sample: turns start at the ratio whose rate is nearest to the mean target.
 
     Args:
       targets: word error rates.
-      curve: signal-to-noise ratio to the errors of the sample.
+      curve: signal-to-noise ratio to the word error rate of the sample.
     """
     middle = sum(targets) / len(targets)
     ratios = tuple(sorted(curve, reverse=True))
-    start = min(ratios, key=lambda snr: abs(curve[snr].rate - middle))
+    start = min(ratios, key=lambda snr: abs(curve[snr] - middle))
     return Calibration(ratios, start, tuple(map(Setting, sorted(targets))))
 
 

@@ -6,8 +6,10 @@ Sound is always an array of 16-bit samples, int16 of shape (n,), one channel, 16
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from parapet.schemas.errors import MissingExtra
 from parapet.transforms import plugins
 
 if TYPE_CHECKING:
@@ -109,3 +111,11 @@ def make(part: Part, chosen: plugins.Chosen, options: Mapping[str, Any]) -> Any:
     """The engine's synthesiser or recogniser. Raises InputError where it cannot be made, or lacks something."""
     name, protocol = _PARTS[part]
     return plugins.make(chosen, plugins.members(protocol), name, options)
+
+
+def version_of(package: str) -> str:
+    """Its version: another one may speak, or hear, otherwise. Raises InputError where it is missing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        raise MissingExtra(package, "speech") from None

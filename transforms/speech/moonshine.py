@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.refusals import Refused
-from parapet.transforms.speech.engine import RATE
-from parapet.transforms.speech.espeak import version_of
+from parapet.transforms.speech.engine import RATE, version_of
 
 if TYPE_CHECKING:
     from parapet.transforms.speech.engine import Samples

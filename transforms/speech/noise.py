@@ -15,8 +15,8 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_FILE
 from parapet.transforms.files import read_bytes
 from parapet.transforms.speech.audio import active_power, decoded, to_samples
+from parapet.transforms.speech.embedded import Espeak
 from parapet.transforms.speech.engine import RATE
-from parapet.transforms.speech.espeak import Espeak
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,12 +10,12 @@ import msgspec
 
 from parapet.schemas.dialogue import Turn
 from parapet.transforms.speech.alignment import Aligned, Found, align, alignment_text, find_span, plain_ranges, restored
-from parapet.transforms.speech.spoken import Word
 from parapet.transforms.speech.transcriber import Failure, Transcript
 from parapet.transforms.speech.transcribing import Outcome
 from parapet.transforms.speech.turns import SpokenTurn, joined
 
 Form = Literal["heard", "restored"]
+Spans = dict[tuple[int, int], Found | None]  # (frame, slot entry) to the span in the new utterance; None: it is lost
 
 
 class Replaced(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Replaced(msgspec.Struct, frozen=True):
 
     row: dict[str, Any]
     aligned: Aligned | None
-    spans: dict[tuple[int, int], Found | None]
+    spans: Spans
 
 
 def replaced_turn(
@@ -88,18 +88,16 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound:
     """
     reference, hypothesis = [word.text for word in turn.words], transcript.words.split()
     aligned = align(reference, hypothesis)
-    utterance, ranges = transcript.words, plain_ranges(hypothesis)
+    original, utterance, ranges = turn.turn.utterance, transcript.words, plain_ranges(hypothesis)
     if form == "restored":
-        utterance, ranges = restored(turn.turn.utterance, turn.words, aligned, hypothesis)
-    spans = _spans(turn.turn, turn.words, aligned, ranges)
+        utterance, ranges = restored(original, turn.words, aligned, hypothesis)
+    spans = {
+        place: find_span(start, end, turn.words, aligned, ranges) if 0 <= start < end <= len(original) else None
+        for place, (start, end) in _original_spans(turn.turn).items()
+    }
     errors = aligned.substitutions + aligned.deletions + aligned.insertions
     row = {
-        "turn": turn.position,
-        "status": "heard",
-        "reason": "",
-        "original": turn.turn.utterance,
-        "utterance": utterance,
-        "spoken": joined(turn.words),
+        **_row(turn, "heard", "", utterance, spans),
         "hypothesis": transcript.words,
         "alignment": alignment_text(reference, hypothesis, aligned),
         "words": len(reference),
@@ -110,76 +108,56 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound:
         **sound,
         "audio_sha256": transcript.audio,
         "seconds": transcript.seconds,
-        "slots": _slot_rows(turn.turn, spans),
     }
     return Replaced(row, aligned, spans)
 
 
 def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
     """A turn that keeps its utterance: it is not spoken (``not_spoken``), or an engine failed (``failed``)."""
-    utterance = turn.turn.utterance
-    spans: dict[tuple[int, int], Found | None] = {
-        (f, i): Found(span.start, span.exclusive_end)
-        for f, frame in enumerate(turn.turn.frames)
-        for i, span in enumerate(frame.slots)
-        if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
-    }
-    row = {
-        "turn": turn.position,
-        "status": status,
-        "reason": reason,
-        "original": utterance,
-        "utterance": utterance,
-        "spoken": joined(turn.words),
-        "hypothesis": "",
-        "alignment": "",
-        "words": 0,
-        "substitutions": 0,
-        "deletions": 0,
-        "insertions": 0,
-        "wer": None,
-        "voice": voice,
-        "noise": noise,
-        "snr": None,
-        "audio_sha256": "",
-        "seconds": None,
-        "slots": _slot_rows(turn.turn, spans),
-    }
+    spans: Spans = {place: Found(*span) for place, span in _original_spans(turn.turn).items()}
+    row = {**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}
     return Replaced(row, None, spans)
 
 
-def _spans(
-    turn: Turn, words: Sequence[Word], aligned: Aligned, ranges: Sequence[Found]
-) -> dict[tuple[int, int], Found | None]:
+def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
+    """(frame, slot entry) to start and end; without entries that have no span."""
     return {
-        (f, i): _found(turn, span.start, span.exclusive_end, words, aligned, ranges)
+        (f, i): (span.start, span.exclusive_end)
         for f, frame in enumerate(turn.frames)
         for i, span in enumerate(frame.slots)
         if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
     }
 
 
-def _found(
-    turn: Turn, start: int, end: int, words: Sequence[Word], aligned: Aligned, ranges: Sequence[Found]
-) -> Found | None:
-    if not 0 <= start < end <= len(turn.utterance):
-        return None  # the original has no such span
-    return find_span(start, end, words, aligned, ranges)
+def _row(turn: SpokenTurn, status: str, reason: str, utterance: str, spans: Spans) -> dict[str, Any]:
+    """The row of a turn, as far as it needs no transcript; the columns in their order."""
+    return {
+        "turn": turn.position,
+        "status": status,
+        "reason": reason,
+        "original": turn.turn.utterance,
+        "utterance": utterance,
+        "spoken": joined(turn.words),
+        **dict.fromkeys(("hypothesis", "alignment"), ""),
+        **dict.fromkeys(("words", "substitutions", "deletions", "insertions"), 0),
+        **dict.fromkeys(("wer", "voice", "noise", "snr")),
+        "audio_sha256": "",
+        "seconds": None,
+        "slots": _slot_rows(turn.turn, spans),
+    }
 
 
-def _slot_rows(turn: Turn, spans: dict[tuple[int, int], Found | None]) -> list[dict[str, Any]]:
+def _slot_rows(turn: Turn, spans: Spans) -> list[dict[str, Any]]:
     rows = []
-    for (f, i), found in spans.items():
-        span = turn.frames[f].slots[i]
-        assert isinstance(span.start, int)
-        assert isinstance(span.exclusive_end, int)
+    for (f, i), (start, end) in _original_spans(turn).items():
+        found, frame = spans[f, i], turn.frames[f]
         rows.append(
             {
-                "service": turn.frames[f].service,
-                "slot": span.slot,
-                "value": turn.utterance[span.start : span.exclusive_end],
-                "start": span.start,
-                "exclusive_end": span.exclusive_end,
+                "service": frame.service,
+                "slot": frame.slots[i].slot,
+                "value": turn.utterance[start:end],
+                "start": start,
+                "exclusive_end": end,
                 "status": "lost" if found is None else "kept",
                 "heard_start": None if found is None else found.start,
                 "heard_exclusive_end": None if found is None else found.end,

@@ -18,7 +18,7 @@ from parapet.transforms.perturbation import REFUSED
 from parapet.transforms.progress import advance, expect, tracked
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech.alignment import align
-from parapet.transforms.speech.calibrate import Calibration, Errors, calibration, check_within_reach, steps, with_levels
+from parapet.transforms.speech.calibrate import Calibration, calibration, check_within_reach, steps, with_levels
 from parapet.transforms.speech.transcriber import Channel, Failure, Transcriber, Transcript
 from parapet.transforms.speech.turns import Occurrence, Speakers, Utterance, occurrences_of, shard_of
 
@@ -64,7 +64,7 @@ class Transcribe(beam.PTransform):
         texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
         uses = texts["uses"]
         if setup.calibrated is None:
-            curve, failed = uses | "Sample" >> Sample(setup.channel, config.targets, config.ratios, config.sample)
+            curve, failed = transcribe_sample(uses, setup.channel, config.targets, config.ratios, config.sample)
             first = (
                 pipeline
                 | "Once" >> beam.Create([config.targets], reshuffle=False)
@@ -73,8 +73,9 @@ class Transcribe(beam.PTransform):
         else:
             curve = pipeline | "No curve" >> beam.Create([], reshuffle=False)
             first = pipeline | "Calibration" >> beam.Create([setup.calibrated], reshuffle=False)
-        outcomes = uses | "Transcribe" >> TranscribeTurns(setup.channel, first)
-        final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(sum_bins(outcomes[BINS])))
+        outcomes = transcribe_turns(uses, setup.channel, first)
+        bins = outcomes[BINS] | "Sum bins" >> beam.CombinePerKey(sum_tuples)
+        final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(bins))
         return Transcribed(curve, outcomes.turns, final, texts[REFUSED])
 
 
@@ -107,46 +108,45 @@ class TurnOutcomes(msgspec.Struct, frozen=True):
     outcomes: list[Outcome]
 
 
-class Sample(beam.PTransform):
+def transcribe_sample(
+    uses: beam.PCollection, channel: Channel, targets: Sequence[float], ratios: Sequence[float], size: int
+) -> tuple[beam.PCollection, beam.PCollection]:
     """Transcribes some texts, chosen by hash, at every ratio: first the two extremes, to check that they suffice.
 
     Args:
+      uses: PCollection of (Utterance, Occurrence).
       channel: the engines and the noise.
       targets: the word error rates of the sets.
       ratios: the signal-to-noise ratios, dB, the quietest noise first.
       size: how many texts.
+
+    Returns:
+      PCollections of (ratio, (errors, words)), and of reasons of failures.
     """
-
-    def __init__(self, channel: Channel, targets: Sequence[float], ratios: Sequence[float], size: int) -> None:
-        super().__init__()
-        self.channel, self.targets, self.ratios, self.size = channel, tuple(targets), tuple(ratios), size
-
-    def expand(self, uses: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """PCollection of (Utterance, Occurrence) to those of (ratio, (errors, words)) and of reasons of failures."""
-        quietest, *between, loudest = self.ratios
-        chosen = (
-            uses
-            | "Texts" >> beam.Map(lambda use: (use[0].voice, use[0].text))  # a key must be of plain types
-            | "Distinct" >> beam.Distinct()
-            | "Choose" >> beam.combiners.Top.Smallest(self.size, key=drawn_order)
-            | "By shard" >> beam.FlatMap(_by_shard)
-            | "Group" >> beam.GroupByKey()
-            | "Spread" >> beam.Reshuffle()
-        )
-        hear = partial(_TranscribeSample, self.channel)
-        extremes = chosen | "Extremes" >> beam.ParDo(hear((quietest, loudest))).with_outputs(FAILED, main="curve")
-        ends = extremes.curve | "Sum extremes" >> beam.CombinePerKey(sum_tuples)
-        within_reach = (
-            uses.pipeline
-            | "Once" >> beam.Create([self.targets], reshuffle=False)
-            | "Within reach" >> beam.Map(_check_extremes, beam.pvalue.AsDict(ends), quietest, loudest)
-        )
-        others = chosen | "Between" >> beam.ParDo(hear(between), beam.pvalue.AsSingleton(within_reach)).with_outputs(
-            FAILED, main="curve"
-        )
-        sums = others.curve | "Sum between" >> beam.CombinePerKey(sum_tuples)
-        curve = (ends, sums) | "Curve" >> beam.Flatten()
-        return curve, (extremes[FAILED], others[FAILED]) | "Failures" >> beam.Flatten()
+    quietest, *between, loudest = ratios
+    chosen = (
+        uses
+        | "Sample" >> beam.Map(lambda use: (use[0].voice, use[0].text))  # a key must be of plain types
+        | "Distinct" >> beam.Distinct()
+        | "Choose" >> beam.combiners.Top.Smallest(size, key=drawn_order)
+        | "Sample by shard" >> beam.FlatMap(_by_shard)
+        | "Group sample" >> beam.GroupByKey()
+        | "Spread sample" >> beam.Reshuffle()
+    )
+    hear = partial(_TranscribeSample, channel)
+    extremes = chosen | "Extremes" >> beam.ParDo(hear((quietest, loudest))).with_outputs(FAILED, main="curve")
+    ends = extremes.curve | "Sum extremes" >> beam.CombinePerKey(sum_tuples)
+    within_reach = (
+        uses.pipeline
+        | "Targets" >> beam.Create([tuple(targets)], reshuffle=False)
+        | "Within reach" >> beam.Map(_check_extremes, beam.pvalue.AsDict(ends), quietest, loudest)
+    )
+    others = chosen | "Between" >> beam.ParDo(hear(between), beam.pvalue.AsSingleton(within_reach)).with_outputs(
+        FAILED, main="curve"
+    )
+    sums = others.curve | "Sum between" >> beam.CombinePerKey(sum_tuples)
+    curve = (ends, sums) | "Curve" >> beam.Flatten()
+    return curve, (extremes[FAILED], others[FAILED]) | "Failures" >> beam.Flatten()
 
 
 def _by_shard(chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -160,8 +160,12 @@ def _check_extremes(
 ) -> bool:
     """True. Raises InputError where a target is out of reach of these ratios."""
     if quietest in ends and loudest in ends:
-        check_within_reach(targets, Errors(*ends[quietest]), Errors(*ends[loudest]))
+        check_within_reach(targets, _rate(*ends[quietest]), _rate(*ends[loudest]))
     return True
+
+
+def _rate(errors: int, words: int) -> float:
+    return errors / max(words, 1)
 
 
 def drawn_order(text: tuple[str, str]) -> tuple[int, tuple[str, str]]:
@@ -230,37 +234,32 @@ def calibration_of(
     Raises:
       InputError: there are no transcripts: the engine failed, or the corpus has no user turn with words.
     """
-    errors = {snr: Errors(*sums) for snr, sums in curve}
-    if len(errors) < 2:
+    rates = {snr: _rate(*sums) for snr, sums in curve}
+    if len(rates) < 2:
         reason = min(failed, default="no user turn has words that can be spoken")
         raise InputError(f"no turn was transcribed, so nothing was published: {reason}")
-    return calibration(targets, errors)
+    return calibration(targets, rates)
 
 
-class TranscribeTurns(beam.PTransform):
+def transcribe_turns(uses: beam.PCollection, channel: Channel, calibration: beam.PCollection) -> Any:
     """Transcribes every turn at the ratios that its sets may need; a text that many turns share only once.
 
     Args:
+      uses: PCollection of (Utterance, Occurrence).
       channel: the engines and the noise.
       calibration: PCollection of one Calibration.
+
+    Returns:
+      PCollections of TurnOutcomes (``turns``) and of the bins of the levels (BINS).
     """
-
-    def __init__(self, channel: Channel, calibration: beam.PCollection) -> None:
-        super().__init__()
-        self.channel, self.calibration = channel, calibration
-
-    def expand(self, uses: beam.PCollection) -> Any:
-        """PCollection of (Utterance, Occurrence) to TurnOutcomes (main) and the bins of the levels (BINS)."""
-        return (
-            uses
-            | "By shard" >> beam.Map(lambda use: (shard_of(use[0]), use))
-            | "Group" >> beam.GroupByKey()
-            | "Spread" >> beam.Reshuffle()
-            | "Transcribe shard"
-            >> beam.ParDo(_TranscribeShard(self.channel), beam.pvalue.AsSingleton(self.calibration)).with_outputs(
-                BINS, main="turns"
-            )
-        )
+    transcribe = beam.ParDo(_TranscribeShard(channel), beam.pvalue.AsSingleton(calibration))
+    return (
+        uses
+        | "By shard" >> beam.Map(lambda use: (shard_of(use[0]), use))
+        | "Group" >> beam.GroupByKey()
+        | "Spread" >> beam.Reshuffle()
+        | "Transcribe shard" >> transcribe.with_outputs(BINS, main="turns")
+    )
 
 
 class _TranscribeShard(_Transcribes):
@@ -322,8 +321,3 @@ def transcribe_as_needed(
                     again.append((utterance, [next_ratio]))
             pending = again
     return {utterance: sorted(outcomes, key=lambda outcome: -outcome.snr) for utterance, outcomes in every.items()}
-
-
-def sum_bins(bins: beam.PCollection) -> beam.PCollection:
-    """PCollection of bins to the same with one per level."""
-    return bins | "Sum bins" >> beam.CombinePerKey(sum_tuples)

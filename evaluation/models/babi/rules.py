@@ -9,10 +9,9 @@ from types import MappingProxyType
 from parapet.evaluation.models.babi.data import read_dialogues, read_facts, task_of
 from parapet.evaluation.models.babi.saving import Answerer, Card
 from parapet.transforms.babi_format import BabiDialogue
-from parapet.transforms.restaurants.bot import Bot, Course, Rules, answered
+from parapet.transforms.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
 from parapet.transforms.restaurants.learning import learn
 from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
-from parapet.transforms.restaurants.values import ValueFinder
 from parapet.transforms.toml import toml_of
 
 ONTOLOGY = "ontology.toml"

@@ -18,8 +18,7 @@ from parapet.transforms.digests import SIZE
 from parapet.transforms.digests import digest_of as text_digest
 from parapet.transforms.entities.forms import minutes_of
 from parapet.transforms.reminders import corpus
-from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
-from parapet.transforms.reminders.goals import Goal, Task
+from parapet.transforms.reminders.dialogue import System, check_dialogue, digest_of, simulate
 from parapet.transforms.reminders.service import (
     CANCEL,
     CLASH,
@@ -36,8 +35,7 @@ from parapet.transforms.reminders.service import (
     Calendar,
     Reminder,
 )
-from parapet.transforms.reminders.system import System
-from parapet.transforms.reminders.user import User
+from parapet.transforms.reminders.user import Goal, Task, User
 from parapet.transforms.reminders.wording import (
     DAYS,
     MINUTES,
@@ -221,14 +219,14 @@ def test_days_and_times_are_said_as_they_are() -> None:
 
 def test_what_comes_out_twice_is_made_again() -> None:
     shard = corpus.Shard("train", "dialogues_001.json", 0, 4)
-    split, first, digests = corpus.digests_of(shard, "0")
-    assert corpus.attempts_of("0", [(split, first, digests)]) == {}
+    split, first, digests = corpus.digest_shard(shard, "0")
+    assert corpus.choose_attempts("0", [(split, first, digests)]) == {}
     second = digests[SIZE : 2 * SIZE]
     same = [("train", 3, second), ("train", 0, digests[: 3 * SIZE]), ("train", 4, digests[:SIZE]), ("test", 0, second)]
     # The first by split and number keeps what it says.
     again = {("train", 1): 1, ("train", 3): 1, ("train", 4): 1}
-    assert corpus.attempts_of("0", same) == again
-    assert corpus.attempts_of("0", same[::-1]) == again
+    assert corpus.choose_attempts("0", same) == again
+    assert corpus.choose_attempts("0", same[::-1]) == again
 
 
 def test_what_is_made_again_differs_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,23 +235,24 @@ def test_what_is_made_again_differs_from_all(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(corpus, "simulate", lambda _, __, number, attempt: (says[number - 1, attempt], None))
     monkeypatch.setattr(corpus, "digest_of", text_digest)
     digests = b"".join(map(text_digest, ["a", "a", "a", "b"]))
-    assert corpus.attempts_of("0", [("train", 0, digests)]) == {("train", 1): 2, ("train", 2): 3}
+    assert corpus.choose_attempts("0", [("train", 0, digests)]) == {("train", 1): 2, ("train", 2): 3}
 
 
 def test_more_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "digest_of", lambda _: text_digest("always the same"))
     monkeypatch.setattr(corpus, "simulate", lambda *_: ({}, None))
     with pytest.raises(InputError, match="--dialogues: there are not that many different dialogues"):
-        corpus.attempts_of("0", [("train", 0, text_digest("always the same") * 2)])
+        corpus.choose_attempts("0", [("train", 0, text_digest("always the same") * 2)])
 
 
 def test_what_travels_is_eight_bytes_a_dialogue(tmp_path: Path) -> None:
-    """Besides where the digests are, whatever the dialogues say."""
+    """And at most as many of a turn, whatever the dialogues say."""
     config = corpus.Config(str(tmp_path), {"train": 300}, 300, "0")
     (shard,) = config.shards()
     result = corpus.write_shard(shard, {}, config)
-    assert len(pickle.dumps(corpus.digests_of(shard, "0"))) < 300 * SIZE + 100
-    assert len(pickle.dumps(result.others)) < 2_000
+    assert len(pickle.dumps(corpus.digest_shard(shard, "0"))) < 300 * SIZE + 100
+    assert len(pickle.dumps(result.others[corpus.DIGESTS])) < 300 * SIZE + 100
+    assert result.counts.sum("turns") * SIZE > sum(len(data) for _, data in result.others[corpus.UTTERANCES])
 
 
 def test_shards() -> None:

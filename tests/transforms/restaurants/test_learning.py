@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.restaurants.bot import Bot, Course, Rules, answered
+from parapet.transforms.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
 from parapet.transforms.restaurants.learning import Learned, learn
 from parapet.transforms.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
 from parapet.transforms.restaurants.phrases import split_turns
-from parapet.transforms.restaurants.simulating import lines_of, missing_acts, simulate
-from parapet.transforms.restaurants.values import ValueFinder
-from parapet.transforms.restaurants.world import World, candidates, knowledge_base
+from parapet.transforms.restaurants.simulating import (
+    World,
+    candidates,
+    knowledge_base,
+    lines_of,
+    missing_acts,
+    simulate,
+)
 from parapet.transforms.toml import toml_of
 
 WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "tu", "ze", "ra") for b in ("l", "n", "sh", "x", "'s", "ck", "")]
@@ -135,7 +140,7 @@ def test_what_is_learned_is_what_was_simulated() -> None:
     )
     was, now = WORLD.ontology.structure, ontology.structure
     assert (now.given, now.updates) == (was.given, was.updates)
-    assert [n for n, _ in now.options] == [3, 4, 5]
+    assert [n for n, _ in now.shares()] == [3, 4, 5]
     assert now.accepted == pytest.approx(was.accepted, abs=0.08)
     assert now.all_extras == pytest.approx(was.all_extras, abs=0.1)
     assert not any(missing_acts(ontology, task) for task in (1, 2, 3, 4, 5))

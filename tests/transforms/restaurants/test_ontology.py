@@ -15,14 +15,21 @@ from parapet.transforms.restaurants.ontology import (
     Given,
     Ontology,
     Updates,
+    count_patterns,
     default_ontology,
     parse_ontology,
     read_ontology,
     structure_for,
 )
-from parapet.transforms.restaurants.patterns import counted_patterns
-from parapet.transforms.restaurants.simulating import check_updates
-from parapet.transforms.restaurants.world import SPLITS, World, candidates, check_world, dialogue_facts, knowledge_base
+from parapet.transforms.restaurants.simulating import (
+    SPLITS,
+    World,
+    candidates,
+    check_updates,
+    check_world,
+    dialogue_facts,
+    knowledge_base,
+)
 
 HOTELS = """
 domain = "hotel"
@@ -71,7 +78,7 @@ def test_the_paper_s_sizes() -> None:
     kinds = [text.startswith(("api_call", "how about", "the number is", "you find it at")) for text in texts]
     assert (len(set(texts)), kinds.count(False)) == (4212, 12)
     assert sum(text.startswith("api_call") for text in texts) == 600
-    assert counted_patterns(default_ontology().patterns) == (43, 20)
+    assert count_patterns(default_ontology().patterns) == (43, 20)
     ways = default_ontology().patterns.user_ways()
     assert max(map(len, ways.values())) == 4
     for name, position in (("cuisine", 0), ("location", 1)):
@@ -129,12 +136,12 @@ def test_another_domain() -> None:
 def test_the_structure_of_a_domain() -> None:
     """The restaurants' is written out; of another domain what is not given follows from how many fields there are."""
     restaurants = default_ontology().structure
-    assert restaurants.options == ((3, 0.73), (4, 0.2), (5, 0.07))
-    assert msgspec.structs.replace(restaurants, options=()) == structure_for(4, {}, "")
+    assert restaurants.shares() == [(3, 0.73), (4, 0.2), (5, 0.07)]
+    assert msgspec.structs.replace(restaurants, options={}) == structure_for(4, {}, "")
     assert structure_for(1, {}, "").given == Given((0, 1), (1, 1), (0, 1), (1, 1))
     assert structure_for(3, {}, "").updates == Updates((1, 3), (1, 2))
     own = hotels(put("structure", {"given": {"task2": [1, 2]}, "options": {"5": 1}, "accepted": 1})).structure
-    assert (own.given_in(2), own.given_in(5), own.options, own.accepted) == ((1, 2), (1, 2), ((5, 1.0),), 1)
+    assert (own.given_in(2), own.given_in(5), own.shares(), own.accepted) == ((1, 2), (1, 2), [(5, 1.0)], 1)
     world = World(hotels(put("structure", {"options": {"7": 1}})), "0", 1)
     with pytest.raises(
         InputError, match=r"x\.toml: structure\.options: no request of train finds 7 of the knowledge base: give other"
@@ -234,7 +241,7 @@ def put(*path: Any) -> Any:
         (put("domain", "guest house"), "domain: 'guest house': give one word"),
         (put("entity", "guest house"), "entity: 'guest house' has a space"),
         (put("name", ["area"]), "name: must have the fields without one_each, each once: area, room_type"),
-        (put("patterns", "users", {}), "patterns.users: unknown key: there are user and bot"),
+        (put("patterns", "users", {}), "patterns.users: unknown key: there are user, bot"),
         (put("patterns", "user", "thanks", []), "patterns.user.thanks: unknown key: there are greet,"),
         (put("patterns", "user", "phrase", "are", []), "patterns.user.phrase.are: unknown key: there are area,"),
         (

@@ -22,10 +22,9 @@ from parapet.transforms.restaurants.bot import Bot, Rules, answered, solve
 from parapet.transforms.restaurants.disfluencies import KINDS, RATES, disfluent, parse_rates
 from parapet.transforms.restaurants.ontology import default_ontology
 from parapet.transforms.restaurants.sgd import schema, sgd_dialogue
-from parapet.transforms.restaurants.simulating import TASKS, lines_of, simulate
+from parapet.transforms.restaurants.simulating import SPLITS, TASKS, World, lines_of, simulate
 from parapet.transforms.restaurants.simulating import Dialogue as Simulated
 from parapet.transforms.restaurants.statistics import Seen, count, intersections, note, repeats, statistics
-from parapet.transforms.restaurants.world import SPLITS, World
 
 WORLD = World(default_ontology(), "0", 3)
 RULES = Rules(WORLD.ontology)

@@ -13,7 +13,6 @@ from parapet.transforms.speech.calibrate import (
     CLOSE,
     LEVELS,
     Calibration,
-    Errors,
     Setting,
     calibration,
     check_within_reach,
@@ -169,7 +168,7 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn) -> None:
 
 
 def test_the_first_ratio_is_that_of_the_mean_rate() -> None:
-    curve = {20.0: Errors(2, 100), 11.0: Errors(22, 100), 5.0: Errors(80, 100), 13.0: Errors(12, 100)}
+    curve = {20.0: 0.02, 11.0: 0.22, 5.0: 0.8, 13.0: 0.12}
     assert calibration([0.3, 0.1], curve) == Calibration((20.0, 13.0, 11.0, 5.0), 11.0, (Setting(0.1), Setting(0.3)))
     assert calibration([0.9], curve).start == 5.0
     assert calibration([0.05], curve).start == 20.0
@@ -179,7 +178,7 @@ def test_the_first_ratio_is_that_of_the_mean_rate() -> None:
     ("target", "hint"), [(0.05, "a higher --snr makes fewer errors"), (0.5, "a lower --snr makes more errors")]
 )
 def test_what_a_sample_is_far_from_is_not_tried(target: float, hint: str) -> None:
-    quiet, loud = Errors(100, 1000), Errors(300, 1000)
+    quiet, loud = 0.1, 0.3
     check_within_reach([0.08, 0.2, 0.32], quiet, loud)
     message = f"{set_name(target)}: {RATE} 10.0% to 30.0%, and the target is {target:.1%}; "
     with pytest.raises(InputError, match=re.escape(message) + hint):
@@ -217,5 +216,3 @@ def test_a_target_that_the_whole_does_not_have(target: float) -> None:
         with_levels(Calibration(RATIOS, 11.0, (Setting(target),)), bins)
     assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), iter(bins)).settings == (Setting(0.29, 400),)
     assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), []).settings == (Setting(0.29, 0),)
-    assert Errors(3, 12).rate == 0.25
-    assert Errors(0, 0).rate == 0

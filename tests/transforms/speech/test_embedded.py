@@ -19,8 +19,7 @@ pytest.importorskip("scipy")
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.speech import language_model
-from parapet.transforms.speech.embedded import Sphinx, acoustic_model
-from parapet.transforms.speech.espeak import Espeak
+from parapet.transforms.speech.embedded import Espeak, Sphinx, acoustic_model
 from parapet.transforms.speech.language_model import Model, given_model, read_dictionary, trained_model
 from parapet.transforms.speech.noise import plain, through_noise
 

@@ -13,7 +13,7 @@ pytest.importorskip("pocketsphinx")
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import read_corpus, train_files
-from parapet.transforms.speech import ngram
+from parapet.transforms.speech import language_model as ngram
 from parapet.transforms.speech.language_model import SEEN, LanguageModel, choose_model, limit_of
 from parapet.transforms.speech.spoken import load_normalisation
 from parapet.transforms.speech.turns import Speakers

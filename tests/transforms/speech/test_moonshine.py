@@ -19,8 +19,8 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.speech import engine, flite, moonshine
 from parapet.transforms.speech.alignment import align
 from parapet.transforms.speech.audio import active_power
+from parapet.transforms.speech.embedded import Espeak
 from parapet.transforms.speech.engine import RATE
-from parapet.transforms.speech.espeak import Espeak
 from parapet.transforms.speech.noise import plain, through_noise
 from parapet.transforms.speech.spoken import load_normalisation, spoken_words
 

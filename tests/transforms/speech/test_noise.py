@@ -14,7 +14,7 @@ pytest.importorskip("scipy")
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.speech.audio import digest, sound_bytes, to_samples
-from parapet.transforms.speech.espeak import Espeak
+from parapet.transforms.speech.embedded import Espeak
 from parapet.transforms.speech.noise import LEVEL, Noise, babble, plain, recordings, through_noise
 
 RATE = 16000

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")
 
-from parapet.transforms.speech.embedded import acoustic_model
-from parapet.transforms.speech.espeak import library
+from parapet.transforms.speech.embedded import acoustic_model, library
 from parapet.transforms.speech.language_model import PHONES, arpabet, dictionary, read_dictionary
 
 CMU = acoustic_model().with_name("cmudict-en-us.dict")

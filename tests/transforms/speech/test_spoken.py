@@ -13,12 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.speech import normalisation
-from parapet.transforms.speech.normalisation import WORD
-from parapet.transforms.speech.spoken import Word, load_normalisation, spoken_words, unspeakable
+from parapet.transforms.speech import spoken
+from parapet.transforms.speech.spoken import WORD, Word, load_normalisation, spoken_words, unspeakable
 
 RULES = load_normalisation()
-BUNDLED = Path(normalisation.__file__).with_name("normalisation.toml").read_text(encoding="utf-8")
+BUNDLED = Path(spoken.__file__).with_name("normalisation.toml").read_text(encoding="utf-8")
 
 # What utterances are made of, put together in ways that nobody foresaw.
 PARTS = st.sampled_from(
