@@ -115,9 +115,8 @@ def _numbers(path: Any) -> Any:
 
 def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
     from parapet.schemas.layout import as_path
-    from parapet.transforms.release.diff.standing import check_rows
-    from parapet.transforms.release.opening import latest_version, open_release
-    from parapet.transforms.release.versions import level_between
+    from parapet.transforms.release.diff import level_between
+    from parapet.transforms.release.opening import check_rows, latest_version, open_release
 
     if config.parent == "none":
         return None
@@ -135,8 +134,8 @@ def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Files -> rows -> shards; what stands goes into a summary, from which ``finish`` makes the release."""
+    from parapet.transforms.release.building import BuildData
     from parapet.transforms.release.publishing import prepare, staging_of
-    from parapet.transforms.release.summary import BuildData
 
     if pipeline.options.get_all_options().get("template_location"):
         raise InputError("a release is finished by the command that ran its job: leave it out", "--template_location")
@@ -153,7 +152,8 @@ def finish(config: Config, counters: dict[str, int]) -> None:
     folder = publishing.folder_of(config.output, config.release)
     try:
         manifest = _manifest(config, staging)
-        publishing.write_documents(manifest, staging, config.parent, config.licence_text)
+        columns = {name: kept.columns for name, kept in config.plan.configs.items()}
+        publishing.write_documents(manifest, columns, staging, config.parent, config.licence_text)
     except InputError:
         clear(staging)
         raise
@@ -164,13 +164,14 @@ def finish(config: Config, counters: dict[str, int]) -> None:
 
 def _manifest(config: Config, staging: str) -> Manifest:
     from parapet.transforms.release import manifest
-    from parapet.transforms.release.summary import read_summary
+    from parapet.transforms.release.building import read_summary
 
     summary = read_summary(staging)
     manifest.check_faults(summary, config.release.allow_problems)
-    made = manifest.make_manifest(config.release, config.plan, summary, config.statistics)
-    manifest.follow(made, staging, config.parent)
-    return made
+    content = manifest.make_manifest(config.release, config.plan, summary, config.statistics)
+    if config.parent is not None:
+        manifest.follow(content, staging, config.parent)
+    return content
 
 
 def _say(manifest: Manifest, folder: str) -> None:

@@ -1,16 +1,14 @@
-"""Checks of the data of a release: ``build`` runs them before it publishes, ``verify`` at any time."""
+"""Checks of the annotation of dialogues: ``build`` runs them before it publishes, ``verify`` at any time."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, problems_of
-from parapet.schemas.dialogue_table import dialogue_of
-from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
+from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 
 # The kinds of faults, as ``allow_problems`` names them.
@@ -36,26 +34,6 @@ class Fault(msgspec.Struct, frozen=True, order=True):
     kind: str
     where: str
     reason: str
-
-
-def row_faults(row: Mapping[str, Any], services: Mapping[str, Service]) -> Iterator[Fault]:
-    """Yields every fault of a dialogue, given its row; see :func:`dialogue_faults`.
-
-    Args:
-      row: of ``parapet.schemas.dialogue_table.DIALOGUES``.
-      services: those of its corpus and split, by name.
-    """
-    try:
-        raw = dialogue_of(row)
-        dialogue = msgspec.convert(raw, Dialogue)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        yield Fault("format", at, reason)
-        return
-    if row["source_json"] is not None and (place := not_finite_in(raw)) is not None:
-        yield Fault("format", place, NOT_FINITE)
-        return
-    yield from dialogue_faults(dialogue, services)
 
 
 def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Fault]:

@@ -10,7 +10,8 @@ from release_pages import Page
 
 from parapet.schemas.release_config import Author, Source
 from parapet.schemas.release_manifest import Input, Manifest
-from parapet.transforms.release.documents.report import release_report, size
+from parapet.transforms.release.documents.report import release_report
+from parapet.transforms.release.show import size
 from parapet.transforms.report import Table, page
 
 
@@ -122,18 +123,3 @@ def test_text_of_strangers_is_text(one: str, two: str, three: str) -> None:
     found = show(hostile)
     usual = manifest(**follows(change()), statistics={"a": {"b": 1}, "c": measures()})
     assert found.tags <= show(usual).tags | {"small", "code"}  # what line breaks and backticks make
-
-
-@pytest.mark.parametrize(
-    ("n", "said"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1234, "1.23 kB"),
-        (999_999, "1 MB"),
-        (123_456_789, "123 MB"),
-        (5_000_000_000_000, "5,000 GB"),
-    ],
-)
-def test_sizes(n: int, said: str) -> None:
-    assert size(n) == said
