@@ -26,7 +26,7 @@ from parapet.schemas.release_manifest import (
     SplitInfo,
     manifest_bytes,
 )
-from parapet.transforms.release.rows import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
 from parapet.transforms.release.verify import examine
 
 ANSWERS = pa.schema(

@@ -67,9 +67,9 @@ def check(args: argparse.Namespace) -> Config:
     """Reads the configuration, the schemas and what there is. Raises InputError where no release can come of it."""
     from parapet.schemas.layout import as_path
     from parapet.schemas.release_config import read_config
-    from parapet.transforms.release.checks import check_kinds
     from parapet.transforms.release.documents import licences
     from parapet.transforms.release.plan import make_plan
+    from parapet.transforms.release.sources import check_kinds
 
     config = read_config(args.config)
     base = as_path(args.config).parent

@@ -19,8 +19,7 @@ from parapet.schemas.release_manifest import File, InputFile
 from parapet.transforms.files import join, read_bytes, read_written, whole
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.release.plan import Plan, Source
-from parapet.transforms.release.rows import shard_path
-from parapet.transforms.release.shards import parts, write_shard
+from parapet.transforms.release.shards import parts, shard_path, write_shard
 from parapet.transforms.release.sources import Found, read_source, without_labels
 
 SUMMARY = ".summary.json"

@@ -16,7 +16,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.release_manifest import MANIFEST, Changes, Column, Config, Manifest, SplitChange
 from parapet.transforms.release.files import Findings, check_files, printable
 from parapet.transforms.release.opening import Release, parse_version
-from parapet.transforms.release.rows import key_text, plain_type, row_json
+from parapet.transforms.release.shards import key_text, plain_type, row_json
 from parapet.transforms.text import counted
 
 # The levels of a change, the lowest first, and what each says about the rows.
@@ -36,14 +36,6 @@ class RowChange(msgspec.Struct, frozen=True):
     columns: list[str]
 
 
-class Retyped(msgspec.Struct, frozen=True):
-    """A column of two types."""
-
-    name: str
-    old: str
-    new: str
-
-
 class SplitDifference(msgspec.Struct):
     """How a split differs.
 
@@ -58,9 +50,8 @@ class SplitDifference(msgspec.Struct):
       added_keys: the first of them, sorted.
       removed_keys: the first of them, sorted.
       changed_rows: the first of them, sorted.
-      columns_added: those that only the new release has.
-      columns_removed: those that only the old one has.
-      columns_retyped: those that have another type now.
+      columns_added: those that only the new release has, or has with another type.
+      columns_removed: those that only the old one has, or has with another type.
       new_key: the columns that now identify its rows, if they have changed.
     """
 
@@ -76,7 +67,6 @@ class SplitDifference(msgspec.Struct):
     changed_rows: list[RowChange] = []
     columns_added: list[Column] = []
     columns_removed: list[Column] = []
-    columns_retyped: list[Retyped] = []
     new_key: list[str] = []
 
 
@@ -198,15 +188,12 @@ def _side(manifest: Manifest) -> Side:
 
 
 def changes_of(difference: Difference) -> Changes:
-    """Returns the difference as the newer release's manifest keeps it; a column of another type has gone and come."""
+    """Returns the difference as the newer release's manifest keeps it."""
     changes = []
     for split in difference.splits:
-        retyped = [column.name for column in split.columns_retyped]
-        added, removed = (
-            [column.name for column in columns] + retyped for columns in (split.columns_added, split.columns_removed)
-        )
         numbers = (split.added, split.removed, split.changed)
-        changes.append(SplitChange(split.config, split.split, split.level, *numbers, added, removed))
+        names = ([column.name for column in columns] for columns in (split.columns_added, split.columns_removed))
+        changes.append(SplitChange(split.config, split.split, split.level, *numbers, *names))
     return Changes(difference.level, changes)
 
 
@@ -242,11 +229,10 @@ def _types(config: Config) -> dict[str, str]:
 def _compare_columns(name: str, split: str, before: Config, after: Config) -> SplitDifference:
     old, new = _types(before), _types(after)
     difference = SplitDifference(name, split, "changed", "patch")
-    difference.columns_added = [column for column in after.columns if column.name not in old]
-    difference.columns_removed = [column for column in before.columns if column.name not in new]
-    difference.columns_retyped = [Retyped(key, old[key], new[key]) for key in old if new.get(key, old[key]) != old[key]]
+    difference.columns_added = [column for column in after.columns if old.get(column.name) != new[column.name]]
+    difference.columns_removed = [column for column in before.columns if new.get(column.name) != old[column.name]]
     difference.new_key = after.key if after.key != before.key else []
-    if difference.columns_removed or difference.columns_retyped or difference.new_key:
+    if difference.columns_removed or difference.new_key:
         difference.level = "major"
     elif difference.columns_added:
         difference.level = "minor"
@@ -348,7 +334,6 @@ def _summary(split: SplitDifference) -> str:
 def _split_lines(split: SplitDifference) -> Iterator[str]:
     yield from (f"+ column {column.name} ({column.type})" for column in split.columns_added)
     yield from (f"- column {column.name} ({column.type})" for column in split.columns_removed)
-    yield from (f"~ column {column.name}: {column.old} -> {column.new}" for column in split.columns_retyped)
     if split.new_key:
         yield f"~ rows are now identified by {', '.join(split.new_key)}"
     if split.state != "changed":

@@ -135,16 +135,13 @@ def read_sums(root: Path, findings: Findings) -> dict[str, str] | None:
     sums: dict[str, str] = {}
     for i, line in enumerate(lines):
         match = _LINE.fullmatch(line)
+        reason = ""
         if not match:
             reason = "is not a SHA-256 in lower case, two spaces and a path"
         elif not is_inside(match[2]):
             reason = f"{match[2]!r} leaves the release's folder: it was not read"
-        elif match[2] in sums:
-            reason = f"{match[2]!r} occurs twice"
-        elif sums and match[2] < next(reversed(sums)):
-            reason = "is not in the order of the paths"
-        else:
-            reason = ""
+        elif sums and match[2] <= next(reversed(sums)):
+            reason = f"{match[2]!r} is not in the order of the paths, or occurs twice"
         if reason:
             findings.add("checksums", SUMS, f"line {i + 1}", reason)
         if match:

@@ -35,7 +35,7 @@ from parapet.transforms.release.building import Summary
 from parapet.transforms.release.diff import changes_of, compare
 from parapet.transforms.release.opening import Release
 from parapet.transforms.release.plan import Plan, described
-from parapet.transforms.release.rows import split_sha256
+from parapet.transforms.release.shards import split_sha256
 
 _LIBRARIES = ("apache-beam", "msgspec", "orjson", "pyarrow")
 _SHOWN = 10

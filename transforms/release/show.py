@@ -17,13 +17,9 @@ from parapet.transforms.text import number
 
 def overview(manifest: Manifest) -> dict[str, Any]:
     """Returns what is shown of a release, as JSON has it."""
-    return {
-        "name": manifest.name,
-        "version": manifest.version,
-        "title": manifest.title,
-        "licence": manifest.licence,
-        "created": manifest.created,
-        "homepage": manifest.homepage,
+    fields = msgspec.to_builtins(manifest)
+    shown = {name: fields[name] for name in ("name", "version", "title", "licence", "created", "homepage")}
+    shown |= {
         "authors": [author.name for author in manifest.authors],
         "parent": manifest.parent.version if manifest.parent else None,
         "level": manifest.changes.level if manifest.changes else None,
@@ -39,11 +35,8 @@ def overview(manifest: Manifest) -> dict[str, Any]:
             }
             for name, config in manifest.configs.items()
         },
-        "counts": manifest.counts,
-        "sources": msgspec.to_builtins(manifest.sources),
-        "dispositions": manifest.dispositions,
-        "known_problems": manifest.known_problems,
     }
+    return shown | {name: fields[name] for name in ("counts", "sources", "dispositions", "known_problems")}
 
 
 def release_lines(manifest: Manifest) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,19 +12,41 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue import Dialogue, Frame, Turn, problems_of
 from parapet.schemas.dialogue_lines import Malformed, collection_paused, dialogue_lines, lines_of_any
 from parapet.schemas.dialogue_table import SERVICES, service_rows
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
 from parapet.schemas.layout import dialogue_bytes, parse_json
 from parapet.schemas.service import Service
-from parapet.transforms.release.checks import Fault, dialogue_faults
 from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, Source
 from parapet.transforms.release.shards import table_of_lines
 
+# The kinds of faults, as ``allow_problems`` names them.
+KINDS = {
+    "format": "a dialogue that is not of the SGD format",
+    "reference": "a service, slot or intent that the schemas of the same corpus and split do not have",
+    "span": "a span that is not inside its utterance",
+    "span_value": "a span whose text is none of the slot's values in its frame",
+}
+
+_SPAN = re.compile(r".*\.slots\[\d+\]")
 FAULTS_SHOWN = 20  # of each kind, of a file
 
 Counts = Counter[tuple[str, str, str]]  # what, corpus, split
+
+
+class Fault(msgspec.Struct, frozen=True, order=True):
+    """A record that fails a check.
+
+    Attributes:
+      kind: one of KINDS.
+      where: the place in the dialogue: ``turns[3].frames[0].slots[1]``.
+      reason: what is wrong there.
+    """
+
+    kind: str
+    where: str
+    reason: str
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -160,3 +183,53 @@ def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
         if row["disposition"] == "rejected":
             counts["rejection", str(row["reason"]).partition(":")[0], ""] += 1
     return counts
+
+
+# Faults of the annotation.
+
+
+def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Fault]:
+    """Yields every fault of a dialogue's annotation.
+
+    Args:
+      dialogue: the dialogue.
+      services: those of its corpus and split, by name.
+    """
+    for where, reason in problems_of(dialogue, services):
+        yield Fault("span" if _SPAN.fullmatch(where) else "reference", where, reason)
+    for t, turn in enumerate(dialogue.turns):
+        for f, frame in enumerate(turn.frames):
+            for i, text in _strangers(turn, frame):
+                yield Fault("span_value", f"turns[{t}].frames[{f}].slots[{i}]", f"{text!r} is no value of its slot")
+
+
+def _strangers(turn: Turn, frame: Frame) -> Iterator[tuple[int, str]]:
+    """The spans whose text is no value of the slot; a frame without values is not checked."""
+    if not frame.slots or (values := _values_of(frame)) is None:
+        return
+    for i, span in enumerate(frame.slots):
+        if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
+            text = turn.utterance[span.start : span.exclusive_end]
+            if text and text not in values.get(span.slot, ()):
+                yield i, text
+
+
+def _values_of(frame: Frame) -> dict[str, set[str]] | None:
+    if not frame.actions and not frame.state:
+        return None
+    values: dict[str, set[str]] = {}
+    for action in frame.actions or []:
+        found = values.setdefault(action.slot, set())
+        found.update(action.values)
+        found.update(action.canonical_values or [])
+    if frame.state:
+        for slot, texts in frame.state.slot_values.items():
+            values.setdefault(slot, set()).update(texts)
+    return values
+
+
+def check_kinds(kinds: list[str]) -> None:
+    """Raises InputError for a kind that there is not."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InputError(f"there is no kind {kind!r}: {', '.join(KINDS)}", "release.toml", "allow_problems")

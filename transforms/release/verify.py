@@ -30,7 +30,6 @@ from parapet.schemas.release_config import NAME, VERSION
 from parapet.schemas.release_manifest import COUNTED, DOCUMENTS, MANIFEST, SIGNATURE, Config, File, Manifest, SplitInfo
 from parapet.schemas.service import Service
 from parapet.transforms.progress import advance, expect
-from parapet.transforms.release.checks import KINDS
 from parapet.transforms.release.files import (
     Digest,
     Finding,
@@ -41,9 +40,9 @@ from parapet.transforms.release.files import (
 )
 from parapet.transforms.release.opening import read_manifest
 from parapet.transforms.release.plan import SCHEMAS, Source
-from parapet.transforms.release.rows import key_text, plain_type, shard_of
+from parapet.transforms.release.shards import key_text, plain_type, shard_of
 from parapet.transforms.release.signing import Trust, problems, read_signature
-from parapet.transforms.release.sources import Counts, Found, check_dialogues, count_answers, read_source
+from parapet.transforms.release.sources import KINDS, Counts, Found, check_dialogues, count_answers, read_source
 
 LARGE = 64 * 2**20  # bytes from which on several processes read a release faster than one
 

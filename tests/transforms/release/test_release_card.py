@@ -25,7 +25,7 @@ from parapet.schemas.release_config import Author, Source
 from parapet.schemas.release_manifest import Column, Config, Input, Manifest, SplitInfo
 from parapet.transforms.release.documents import card as documents
 from parapet.transforms.release.documents.card import default_config, size_category
-from parapet.transforms.release.rows import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
 
 HOSTILE = (
     "a | b",

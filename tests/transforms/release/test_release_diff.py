@@ -114,7 +114,8 @@ def test_a_column_of_another_type_is_major(tmp_path):
     new = release_of(tmp_path / "new", {"n": (SCHEMA.set(0, pa.field("a", pa.int32())), numbers())}, "2.0.0")
     split = only(compare(old, new))
     assert (split.level, split.added, split.removed, split.changed) == ("major", 0, 0, 0)
-    assert [(column.name, column.old, column.new) for column in split.columns_retyped] == [("a", "int64", "int32")]
+    assert [(column.name, column.type) for column in split.columns_removed] == [("a", "int64")]
+    assert [(column.name, column.type) for column in split.columns_added] == [("a", "int32")]
     assert changes_of(compare(old, new)).splits == [SplitChange("n", "full", "major", 0, 0, 0, ["a"], ["a"])]
 
 

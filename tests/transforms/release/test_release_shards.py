@@ -13,8 +13,15 @@ import pytest
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release_manifest import File
-from parapet.transforms.release.rows import key_text, logical_sha256, row_json, shard_of, shard_path
-from parapet.transforms.release.shards import parts, write_shard
+from parapet.transforms.release.shards import (
+    key_text,
+    logical_sha256,
+    parts,
+    row_json,
+    shard_of,
+    shard_path,
+    write_shard,
+)
 
 COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int32()), ("texts", pa.list_(pa.string()))])
 ROWS: list[dict[str, Any]] = [{"id": f"ä{i}", "n": i, "texts": ["x"] * (i % 3)} for i in range(40)]

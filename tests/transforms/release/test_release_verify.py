@@ -165,8 +165,11 @@ def test_links_are_not_followed(root, tmp_path):
         (lambda text: text.upper(), "is not a SHA-256 in lower case"),
         (lambda text: text.replace("  ", " "), "is not a SHA-256 in lower case"),
         (lambda text: text[:-1], "does not end with a newline"),
-        (lambda text: text + text.splitlines()[-1] + "\n", "occurs twice"),
-        (lambda text: "".join(reversed(text.splitlines(keepends=True))), "is not in the order of the paths"),
+        (lambda text: text + text.splitlines()[-1] + "\n", "is not in the order of the paths, or occurs twice"),
+        (
+            lambda text: "".join(reversed(text.splitlines(keepends=True))),
+            "is not in the order of the paths, or occurs twice",
+        ),
         (lambda text: "", "lists no file"),
     ],
 )

@@ -35,7 +35,7 @@ from parapet.transforms.release.documents import report
 from parapet.transforms.release.documents.citation import bibtex, in_line, references, release_date, title_of
 from parapet.transforms.release.documents.columns import MEANINGS, Columns, in_words
 from parapet.transforms.release.documents.licences import find
-from parapet.transforms.release.rows import split_sha256
+from parapet.transforms.release.shards import split_sha256
 from parapet.transforms.report import Table, Text, table_markdown
 from parapet.transforms.text import counted
 

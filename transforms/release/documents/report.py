@@ -8,34 +8,20 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.release_config import Source
-from parapet.schemas.release_manifest import COUNTED, Changes, File, Manifest, in_order
+from parapet.schemas.release_manifest import COUNTED, Manifest, in_order
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.vet import EXPLANATIONS
 from parapet.transforms.markdown import is_url, one_line, quoted
-from parapet.transforms.release.checks import KINDS
 from parapet.transforms.release.diff import LEVELS
 from parapet.transforms.release.documents.citation import in_line, release_date, title_of
 from parapet.transforms.release.documents.licences import find
 from parapet.transforms.release.show import size
-from parapet.transforms.report import Bars, Report, Section, Series, Table, Text, Tile
-from parapet.transforms.table1_report import MEASURES, TERMS, distance_charts, measures_table
-from parapet.transforms.text import counted, number
+from parapet.transforms.release.sources import KINDS
+from parapet.transforms.report import Report, Section, Table, Text, Tile
+from parapet.transforms.table1_report import MEASURES, TERMS, measures_table
+from parapet.transforms.text import number
 
-_BARS = 15  # of a chart; rarer reasons are in the table below it
 _MOST_NUMBERS = 60  # a table with more is no summary; all are in the manifest
-
-_TERMS = {
-    "Configuration": "what load_dataset takes as its second argument, and the folder below data/",
-    "Splits": "the rows of each, under its name; a dash where there is no such split",
-    "Files": "Parquet files of all splits",
-}
-_COUNT_TERMS = {
-    "services": "in the split's schema file",
-    "intents": "of these services",
-    "slots": "of these services",
-    "dialogues": "in the split's files",
-    "turns": "of these dialogues, of user and system",
-}
 
 
 class Measured(msgspec.Struct):
@@ -82,19 +68,14 @@ def configurations(manifest: Manifest) -> Table:
         rows.append([name, config.kind, config.record, *map(number, of_split), f"{files:,}"])
     return Table(
         title="Configurations",
-        note="As load_dataset loads them, with the rows of their splits.",
+        note="What load_dataset takes as its second argument, the rows of each split, and the Parquet files of all.",
         columns=["configuration", "content", "a row is a", *manifest.splits, "files"],
         rows=rows,
         text_columns=3,
     )
 
 
-def counted_things(manifest: Manifest) -> list[str]:
-    """Returns what was counted, in the order of columns."""
-    return [what for what in COUNTED if what in manifest.counts] + sorted(set(manifest.counts) - set(COUNTED))
-
-
-def counted_splits(manifest: Manifest) -> list[tuple[str, str]]:
+def _counted_splits(manifest: Manifest) -> list[tuple[str, str]]:
     """Returns each corpus with each of its splits, in the order of the inputs."""
     order = {corpus: i for i, corpus in enumerate(given.name for given in manifest.inputs)}
     splits: dict[str, set[str]] = {}
@@ -107,10 +88,10 @@ def counted_splits(manifest: Manifest) -> list[tuple[str, str]]:
 
 def corpora_table(manifest: Manifest) -> Table:
     """Returns what there is of each corpus and split."""
-    things = counted_things(manifest)
+    things = [what for what in COUNTED if what in manifest.counts]
     rows = [
         [corpus, split, *(number(manifest.counts[what].get(corpus, {}).get(split)) for what in things)]
-        for corpus, split in counted_splits(manifest)
+        for corpus, split in _counted_splits(manifest)
     ]
     return Table(title="Corpora", columns=["corpus", "split", *things], rows=rows, text_columns=2)
 
@@ -208,25 +189,33 @@ def release_report(manifest: Manifest) -> Report:
     name = f"{title_of(manifest)} {manifest.version}"
     licence, date = find(manifest.licence), release_date(manifest)
     by = f"By {in_line(manifest.authors)}{f', {date}' if date else ''}."
-    sections: list[Section] = [configurations(manifest)]
-    if manifest.counts:
-        sections += [corpora_table(manifest), *_count_charts(manifest)]
-    terms = {**_TERMS, **{key.capitalize(): what for key, what in _COUNT_TERMS.items() if key in manifest.counts}}
+    sections: list[Section] = [configurations(manifest), *([corpora_table(manifest)] if manifest.counts else [])]
+    terms: dict[str, str] = {}
     for title, statistics in manifest.statistics.items():
         known = measured(statistics)
         if known is None or known.keys:
             sections.append(statistics_table(title, statistics))
         if known is not None:
             terms |= known.terms
-            sections += distance_charts(known.variants, prefix=f"{title}: ")
             theirs = _answers(known.answers)
             if theirs and theirs != _answers(manifest.dispositions):  # else the answers of the release show the same
                 sections.append(answers_table(theirs, title=f"{title}: what became of the answers"))
-    sections += [*answers(manifest), *_rejection_charts(manifest.rejections), problems(manifest)]
-    sections += [_changes(manifest), inputs_table(manifest)]
+    sections += [*answers(manifest), problems(manifest), _changes(manifest), inputs_table(manifest)]
     if manifest.sources:
         sections.append(Text(title="Sources", paragraphs=[_source(source) for source in manifest.sources]))
-    sections.append(_files_table(manifest.files))
+    sections.append(
+        Table(
+            title="Files",
+            note="The data. The checksum is the beginning of the SHA-256; `../SHA256SUMS` has the whole of it.",
+            columns=["path", "SHA-256", "rows", "bytes"],
+            rows=[
+                [file.path, file.sha256[:12], number(file.rows) if file.rows is not None else "", number(file.bytes)]
+                for file in manifest.files
+            ],
+            text_columns=2,
+            numbers_in="../MANIFEST.json",
+        )
+    )
     return Report(
         command="release",
         title=name,
@@ -256,49 +245,23 @@ def _tiles(manifest: Manifest) -> list[Tile]:
     ]
 
 
-def _count_charts(manifest: Manifest) -> Iterator[Bars]:
-    """Yields charts by corpus and split: of dialogues and turns, or of services and slots if there are no dialogues."""
-    for what in ("dialogues", "turns") if manifest.counts.get("dialogues") else ("services", "slots"):
-        if numbers := manifest.counts.get(what, {}):
-            places = [place for place in counted_splits(manifest) if place[1] in numbers.get(place[0], {})]
-            corpora = list(dict.fromkeys(corpus for corpus, _ in places))
-            series = [
-                Series(split, tuple(numbers[corpus].get(split) for corpus in corpora))
-                for split in dict.fromkeys(split for _, split in places)
-            ]
-            yield Bars(title=f"{what.capitalize()} by corpus and split", categories=corpora, series=series)
-
-
-def _rejection_charts(rejections: Mapping[str, int]) -> Iterator[Bars]:
-    if reasons := _by_number(rejections)[:_BARS]:
-        yield Bars(
-            title="Most frequent reasons to reject an answer",
-            note="An answer counts by the first reason that applies.",
-            categories=[_reason(reason) for reason, _ in reasons],
-            series=[Series("", tuple(n for _, n in reasons), "rejected")],
-        )
-
-
 def _changes(manifest: Manifest) -> Section:
     parent, changes = manifest.parent, manifest.changes
     if parent is None or changes is None:
         return Text(title="Changes", paragraphs=["This is the first version."])
-    meaning = LEVELS.get(changes.level, "")
-    return Table(
-        title=f"Changes since {parent.version}",
-        note=f"The difference is {changes.level}{f': {meaning}' if meaning else ''}. Rows with the same key are "
-        "compared; the level is the part of the version number that has to change.",
-        columns=["configuration", "split", "level", "columns", "added", "removed", "changed"],
-        rows=list(_change_rows(changes)),
-        text_columns=4,
-    )
-
-
-def _change_rows(changes: Changes) -> Iterator[Sequence[str]]:
+    rows = []
     for change in changes.splits:
         columns = [f"+{name}" for name in change.columns_added] + [f"−{name}" for name in change.columns_removed]
         numbers = map(number, (change.added, change.removed, change.changed))
-        yield change.config, change.split, change.level, ", ".join(columns) or "unchanged", *numbers
+        rows.append([change.config, change.split, change.level, ", ".join(columns) or "unchanged", *numbers])
+    return Table(
+        title=f"Changes since {parent.version}",
+        note=f"The difference is {changes.level}: {LEVELS.get(changes.level, '')}. Rows with the same key are "
+        "compared; the level is the part of the version number that has to change.",
+        columns=["configuration", "split", "level", "columns", "added", "removed", "changed"],
+        rows=rows,
+        text_columns=4,
+    )
 
 
 def _source(source: Source) -> str:
@@ -306,23 +269,3 @@ def _source(source: Source) -> str:
     parts = (source.title, source.authors, licence.name if licence else source.licence, source.citation)
     sentence = ". ".join(part.strip().rstrip(".") for part in parts if part.strip()) + "."
     return f"{sentence} `{quoted(source.url)}`" if is_url(source.url) else sentence
-
-
-def _files_table(files: Sequence[File]) -> Table:
-    """Returns the Parquet files one by one; of the copies of a corpus, which are many, the folder."""
-    rows = [
-        [file.path, file.sha256[:12], number(file.rows), number(file.bytes)] for file in files if file.rows is not None
-    ]
-    copies: dict[str, list[int]] = {}
-    for file in files:
-        if file.rows is None:
-            copies.setdefault("/".join(file.path.split("/")[:2]) + "/", []).append(file.bytes)
-    rows += [[folder, counted(len(sizes), "file"), "", number(sum(sizes))] for folder, sizes in copies.items()]
-    return Table(
-        title="Files",
-        note="The data. The checksum is the beginning of the SHA-256; `../SHA256SUMS` has the whole of it.",
-        columns=["path", "SHA-256", "rows", "bytes"],
-        rows=rows,
-        text_columns=2,
-        numbers_in="../MANIFEST.json",
-    )
