@@ -37,6 +37,7 @@ from parapet.transforms.release.files import (
     check_files,
     digest_of,
     is_inside,
+    present_files,
 )
 from parapet.transforms.release.opening import read_manifest
 from parapet.transforms.release.plan import SCHEMAS, Source
@@ -80,6 +81,7 @@ class _Task(msgspec.Struct, frozen=True):
     Attributes:
       root: the release.
       file: the file.
+      present: whether it is there, and no link.
       place: the configuration and split that its rows belong to.
       json: the JSON file as ``build`` reads it.
       services: those that the dialogues of the JSON file may refer to; None where their schemas cannot be read.
@@ -88,6 +90,7 @@ class _Task(msgspec.Struct, frozen=True):
 
     root: str
     file: File
+    present: bool
     place: Place = ("", "")
     json: Source | None = None
     services: dict[str, Service] | None = None
@@ -233,10 +236,10 @@ def _check_keys(contents: Iterable[tuple[_Task, _Content]], findings: Findings) 
     for place in dict.fromkeys([*copies, *rows]):
         of_copies, of_rows = copies.get(place, {}), rows.get(place, {})
         if (place, False) not in unread:
-            for key in of_copies.keys() - of_rows.keys():
+            for key in (key for key in of_copies if key not in of_rows):
                 findings.add("restore", of_copies[key], _name(key), f"has no row in data/{'/'.join(place)}")
         if (place, True) not in unread:
-            for key in of_rows.keys() - of_copies.keys():
+            for key in (key for key in of_rows if key not in of_copies):
                 findings.add("restore", of_rows[key], _name(key), "is in no file below sgd/")
 
 
@@ -314,15 +317,17 @@ def _tasks(root: Path, manifest: Manifest) -> Iterator[_Task]:
         for path in info.files
     }
     files = {file.path: file for file in manifest.files}
+    present = present_files(root, Findings())
     for path in sorted(filter(is_inside, {*files, *shards})):
         file = files.get(path, File(path, 0, ""))
+        task = _Task(str(root), file, path in present)
         if path in shards:
-            yield _Task(str(root), file, shards[path][0], parquet=shards[path][1])
+            place, config = shards[path]
+            task = msgspec.structs.replace(task, place=place, parquet=config)
         elif source := _copy(path):
             place = (SCHEMAS if source.record == "service" else source.corpus, source.split)
-            yield _Task(str(root), file, place, source)
-        else:
-            yield _Task(str(root), file)
+            task = msgspec.structs.replace(task, place=place, json=source)
+        yield task
 
 
 def _copy(path: str) -> Source | None:
@@ -337,7 +342,7 @@ def _copy(path: str) -> Source | None:
 def _read(task: _Task) -> _Content:
     """Reads a file. Never raises: the content's findings say what is wrong."""
     content, findings, path = _Content(), Findings(), as_path(task.root) / task.file.path
-    if not path.is_file():  # the check of files reports it
+    if not task.present:  # the check of files reports it
         return content
     check = "restore" if task.json else "parquet" if task.parquet else "checksums"
     with findings.guard(check, task.file.path):
