@@ -109,8 +109,8 @@ def _numbers(path: Any) -> Any:
 
 def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
     from parapet.schemas.layout import as_path
-    from parapet.transforms.release.diff import level_between
-    from parapet.transforms.release.opening import check_rows, latest_version, open_release
+    from parapet.transforms.release.diff import damage, level_between
+    from parapet.transforms.release.opening import latest_version, open_release
 
     if config.parent == "none":
         return None
@@ -122,7 +122,8 @@ def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
         reason = f"{config.version} does not come after {version}: raise it, or name its 'parent'"
         raise InputError(reason, path, "version")
     parent = open_release(place / version)
-    check_rows(parent)
+    if reasons := damage(parent, quick=True):
+        raise InputError(f"{reasons[0]}: 'parapet release verify' says more", parent.root)
     return parent
 
 

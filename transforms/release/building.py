@@ -163,19 +163,7 @@ def _write_summary(
     counts: Iterable[tuple[tuple[str, str, str], int]],
     faults: Iterable[Found],
 ) -> str:
-    with whole(join(folder, SUMMARY)) as handle:
-        handle.write(msgspec.json.encode(summarise(n, files, inputs, counts, faults)))
-    return SUMMARY
-
-
-def summarise(
-    n: int,
-    files: Iterable[File],
-    inputs: Iterable[tuple[int, InputFile]],
-    counts: Iterable[tuple[tuple[str, str, str], int]],
-    faults: Iterable[Found],
-) -> Summary:
-    """Returns everything in one order, whatever the order of arrival."""
+    """Writes everything in one order, whatever the order of arrival."""
     of_input: list[list[InputFile]] = [[] for _ in range(n)]
     for i, file in sorted(inputs, key=lambda pair: pair[1].path):
         of_input[i].append(file)
@@ -183,7 +171,10 @@ def summarise(
     for (what, corpus, split), count in sorted(counts):
         nested.setdefault(what, {}).setdefault(corpus, {})[split] = count
     faults = sorted(faults, key=lambda found: (found.path, found.dialogue_id, found.fault))
-    return Summary(sorted(files, key=lambda file: file.path), of_input, nested, faults)
+    summary = Summary(sorted(files, key=lambda file: file.path), of_input, nested, faults)
+    with whole(join(folder, SUMMARY)) as handle:
+        handle.write(msgspec.json.encode(summary))
+    return SUMMARY
 
 
 def read_summary(folder: str) -> Summary:

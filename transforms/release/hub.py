@@ -221,7 +221,7 @@ class Hub:
                     commit_description=f"Uploaded by Parapet {parapet_version()}",
                     parent_commit=plan.head or None,
                     ignore_patterns=[".gitattributes", ".cache/**"],  # of a download, and no part of the release
-                    delete_patterns=[glob.escape(path) for path in plan.gone],
+                    delete_patterns=[glob.escape(path) for path in plan.gone] or None,
                 )
             commit = str(done.oid)
             different = self._compared(release, commit, plan).different

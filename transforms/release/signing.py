@@ -76,10 +76,9 @@ def fingerprint(key: EllipticCurvePublicKey) -> str:
 
 def read_private_key(path: str) -> EllipticCurvePrivateKey:
     """Reads a private key. Raises InputError if others may read it, or it is none; MissingExtra."""
-    need("cryptography", "--key")
+    data = _read_key(path)
     from cryptography.hazmat.primitives import serialization
 
-    data = _read_small(path)
     if os.name == "posix" and stat.S_IMODE(Path(path).stat().st_mode) & 0o077:
         raise InputError("others may read this private key: chmod 600 it, and think about a new one", path, "--key")
     password = os.environ.get(PASSWORD, "").encode() or None
@@ -95,12 +94,19 @@ def read_private_key(path: str) -> EllipticCurvePrivateKey:
 
 def read_public_key(path: str) -> bytes:
     """Reads the PEM of a public key. Raises InputError if it is none; MissingExtra without cryptography."""
-    need("cryptography", "--key")
-    data = _read_small(path)
+    data = _read_key(path)
     if b"PRIVATE KEY" in data:
         raise InputError("is a private key: give the public one, and keep this one to yourself", path, "--key")
     _public_key(data, path)
     return data
+
+
+def _read_key(path: str) -> bytes:
+    need("cryptography", "--key")
+    if not Path(path).is_file():
+        raise InputError("there is no such file", path, "--key")
+    with open(path, "rb") as handle:
+        return handle.read(_MOST)
 
 
 def _public_key(data: bytes, path: object = "") -> EllipticCurvePublicKey:
@@ -201,14 +207,6 @@ def read_signature(root: Path) -> bytes | None:
     """Reads the file of the signature; returns None if there is none."""
     path = root / SIGNATURE
     return path.open("rb").read(_MOST) if path.is_file() else None
-
-
-def _read_small(path: str) -> bytes:
-    place = Path(path)
-    if not place.is_file():
-        raise InputError("there is no such file", path, "--key")
-    with place.open("rb") as handle:
-        return handle.read(_MOST)
 
 
 def need(package: str, flag: str) -> None:

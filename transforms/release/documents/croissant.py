@@ -116,33 +116,26 @@ def _based_on(source: Source) -> dict[str, Any]:
     )
 
 
+def _node(kind: str, at: str, name: str, description: str = "", **more: Any) -> dict[str, Any]:
+    """Returns a thing of Croissant's vocabulary, without what is empty."""
+    return _filled({"@type": f"cr:{kind}", "@id": at, "name": name, "description": description, **more})
+
+
 def _files(manifest: Manifest) -> Iterator[dict[str, Any]]:
     known = {file.path: file for file in manifest.files}
     for config in manifest.configs.values():
-        for info in config.splits.values():
-            for path in info.files:
-                yield {
-                    "@type": "cr:FileObject",
-                    "@id": path,
-                    "name": path.rpartition("/")[2],
-                    "contentUrl": path,
-                    "contentSize": f"{known[path].bytes} B",
-                    "encodingFormat": _PARQUET,
-                    "sha256": known[path].sha256,
-                }
+        for path in (path for info in config.splits.values() for path in info.files):
+            size, sha256 = f"{known[path].bytes} B", known[path].sha256
+            about = {"contentUrl": path, "contentSize": size, "encodingFormat": _PARQUET, "sha256": sha256}
+            yield _node("FileObject", path, path.rpartition("/")[2], **about)
 
 
 def _file_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
-    """All files of a configuration, which its records are read from: a field has one source."""
+    """Yields all files of each configuration, which its records are read from: a field has one source."""
     for name in manifest.configs:
-        yield {
-            "@type": "cr:FileSet",
-            "@id": _file_set(name),
-            "name": _file_set(name),
-            "description": f"The Parquet files of the configuration {name}, all splits.",
-            "encodingFormat": _PARQUET,
-            "includes": f"data/{name}/*.parquet",
-        }
+        description = f"The Parquet files of the configuration {name}, all splits."
+        files = {"encodingFormat": _PARQUET, "includes": f"data/{name}/*.parquet"}
+        yield _node("FileSet", _file_set(name), _file_set(name), description, **files)
 
 
 def _file_set(config: str) -> str:
@@ -150,18 +143,18 @@ def _file_set(config: str) -> str:
 
 
 def _split_names(manifest: Manifest) -> dict[str, Any]:
-    names = dict.fromkeys(split for config in manifest.configs.values() for split in config.splits)
-    name = f"{_SPLITS}/name"
-    return {
-        "@type": "cr:RecordSet",
-        "@id": _SPLITS,
-        "name": _SPLITS,
-        "description": "The names of the splits.",
-        "dataType": "cr:Split",
-        "key": {"@id": name},
-        "field": [{"@type": "cr:Field", "@id": name, "name": "name", "dataType": "sc:Text"}],
-        "data": [{name: split} for split in names],
-    }
+    splits = dict.fromkeys(split for config in manifest.configs.values() for split in config.splits)
+    at = f"{_SPLITS}/name"
+    return _node(
+        "RecordSet",
+        _SPLITS,
+        _SPLITS,
+        "The names of the splits.",
+        dataType="cr:Split",
+        key={"@id": at},
+        field=[_node("Field", at, "name", dataType="sc:Text")],
+        data=[{at: split} for split in splits],
+    )
 
 
 def _record_sets(manifest: Manifest, columns: Columns) -> Iterator[dict[str, Any]]:
@@ -178,63 +171,48 @@ def _record_sets(manifest: Manifest, columns: Columns) -> Iterator[dict[str, Any
         )
         more = f" Columns that are not described here: {left_out}." if left_out else ""
         key = [_id(name, split), *(_id(name, column) for column in config.key)]
-        yield _filled(
-            {
-                "@type": "cr:RecordSet",
-                "@id": name,
-                "name": name,
-                "description": f"{one_line(config.kind)}; a record is a {one_line(config.record)}.{more}",
-                "key": [{"@id": one} for one in key] if {field["@id"] for field in fields}.issuperset(key) else [],
-                "field": fields,
-            }
-        )
+        described_key = [{"@id": at} for at in key] if {field["@id"] for field in fields}.issuperset(key) else []
+        description = f"{one_line(config.kind)}; a record is a {one_line(config.record)}.{more}"
+        yield _node("RecordSet", name, name, description, key=described_key, field=fields)
 
 
 def _split_field(config: str, name: str) -> dict[str, Any]:
-    return {
-        "@type": "cr:Field",
-        "@id": _id(config, name),
-        "name": name,
-        "description": "The split that the record is of.",
-        "dataType": "sc:Text",
-        "source": {
-            "fileSet": {"@id": _file_set(config)},
-            "extract": {"fileProperty": "fullpath"},
-            "transform": {"regex": f"data/{config}/([A-Za-z0-9_]+)-[0-9]+-of-[0-9]+\\.parquet"},
-        },
+    source = {
+        "fileSet": {"@id": _file_set(config)},
+        "extract": {"fileProperty": "fullpath"},
+        "transform": {"regex": f"data/{config}/([A-Za-z0-9_]+)-[0-9]+-of-[0-9]+\\.parquet"},
     }
+    description = "The split that the record is of."
+    return _node("Field", _id(config, name), name, description, dataType="sc:Text", source=source)
 
 
 def _column_field(config: str, record: str, column: pa.Field) -> dict[str, Any]:
     """Returns a column as a field; empty if Croissant has no words for its type."""
-    field = {
-        "@type": "cr:Field",
-        "@id": _id(config, column.name),
-        "name": column.name,
-        "description": MEANINGS.get(record, {}).get(column.name, "").replace("`", ""),
-        **_shape(column.type),
-    }
+    at = _id(config, column.name)
+    description = MEANINGS.get(record, {}).get(column.name, "").replace("`", "")
     source = {"fileSet": {"@id": _file_set(config)}, "extract": {"column": column.name}}
     if data_type := _data_type(column.type):
-        return _filled({**field, "dataType": data_type, "source": source})
+        shape = {**_shape(column.type), "dataType": data_type, "source": source}
+        return _node("Field", at, column.name, description, **shape)
     members = list(inner(column.type)) if pa.types.is_struct(inner(column.type)) else []
     named = [member for member in members if _data_type(member.type) and _MEMBER.fullmatch(member.name)]
     if not named:
         return {}
-    field["subField"] = [
-        {
-            "@type": "cr:Field",
-            "@id": f"{_id(config, column.name)}/{member.name}",
-            "name": member.name,
-            "dataType": _data_type(member.type),
+    deeper = ", ".join(f"{member.name} ({in_words(member.type)})" for member in members if member not in named)
+    if deeper:
+        description = ". ".join(filter(None, [description, f"Nested deeper, in the Parquet files only: {deeper}"]))
+    fields = [
+        _node(
+            "Field",
+            f"{at}/{member.name}",
+            member.name,
+            dataType=_data_type(member.type),
             **_shape(member.type),
-            "source": {**source, "transform": {"jsonPath": member.name}},
-        }
+            source={**source, "transform": {"jsonPath": member.name}},
+        )
         for member in named
     ]
-    deeper = ", ".join(f"{member.name} ({in_words(member.type)})" for member in members if member not in named)
-    parts = [field["description"], f"Nested deeper, in the Parquet files only: {deeper}" if deeper else ""]
-    return _filled({**field, "description": ". ".join(filter(None, parts))})
+    return _node("Field", at, column.name, description, **_shape(column.type), subField=fields)
 
 
 def _data_type(kind: pa.DataType) -> str:
