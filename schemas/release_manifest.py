@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import orjson
 from msgspec import UNSET, UnsetType
 
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import parse_json
+from parapet.schemas.layout import SPLITS, parse_json
 from parapet.schemas.release_config import Author, Signing, Source
 
 FORMAT = "parapet-release/1"
@@ -24,6 +25,8 @@ LICENCE = "LICENSE"
 CHANGELOG = "CHANGELOG.md"
 REPORT = "report/index.html"
 DOCUMENTS = (CARD, CHANGELOG, CITATION, CROISSANT, LICENCE, REPORT)
+
+COUNTED = ("services", "intents", "slots", "dialogues", "turns")  # the keys of Manifest.counts, in their order
 
 
 class InputFile(msgspec.Struct):
@@ -182,6 +185,26 @@ class Manifest(msgspec.Struct):
     known_problems: dict[str, int]
     files: list[File]
     signing: Signing | UnsetType = UNSET
+
+    @property
+    def rows(self) -> int:
+        """The rows of all configurations."""
+        return sum(info.rows for config in self.configs.values() for info in config.splits.values())
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files that are listed."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits of all configurations."""
+        return in_order({split for config in self.configs.values() for split in config.splits})
+
+
+def in_order(splits: Iterable[str]) -> list[str]:
+    """Sorts splits: train, dev and test first, then the others by name."""
+    return sorted(splits, key=lambda split: (SPLITS.index(split) if split in SPLITS else len(SPLITS), split))
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:

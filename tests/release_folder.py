@@ -26,8 +26,8 @@ from parapet.schemas.release_manifest import (
     SplitInfo,
     manifest_bytes,
 )
-from parapet.transforms.release.logical import logical_sha256, row_json, split_sha256
-from parapet.transforms.release.verify.examine import examine
+from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.verify import examine
 
 ANSWERS = pa.schema(
     [("response_id", pa.string()), ("text", pa.string()), ("disposition", pa.string()), ("reason", pa.string())]

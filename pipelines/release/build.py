@@ -66,20 +66,21 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Reads the configuration, the schemas and what there is. Raises InputError where no release can come of it."""
     from parapet.schemas.layout import as_path
+    from parapet.schemas.limits import read_text
     from parapet.schemas.release_config import read_config
-    from parapet.transforms.release.checks import check_kinds
     from parapet.transforms.release.documents import licences
     from parapet.transforms.release.plan import make_plan
+    from parapet.transforms.release.sources import check_kinds
 
     config = read_config(args.config)
     base = as_path(args.config).parent
     check_kinds(config.allow_problems)
-    licence_text = _text(base / config.licence_file) if config.licence_file else ""
+    licence_text = read_text(base / config.licence_file, where="licence_file") if config.licence_file else ""
     for problem in licences.problems(config.licence, config.sources, bool(licence_text)):
         raise InputError(problem, args.config, "licence")
-    statistics = {one.name: _numbers(base / one.path) for one in config.statistics}
-    paths = [*(one.path for one in config.corpora), *(one.path for one in config.audits)]
-    for path in [*paths, *(one.path for one in config.tables)]:
+    statistics = {given.name: _numbers(base / given.path) for given in config.statistics}
+    inputs = (config.corpora, config.audits, config.tables)
+    for path in (str(given.path) for kind in inputs for given in kind):
         check_input(path if "://" in path else str(base / path), "--config")
     plan = make_plan(config, base)
     return Config(args.output, config, plan, licence_text, statistics, _parent(args.output, config, args.config))
@@ -88,13 +89,6 @@ def check(args: argparse.Namespace) -> Config:
 def inputs(config: Config) -> list[tuple[str, str]]:
     """The files that workers read."""
     return [("--config", source.path) for source in config.plan.sources]
-
-
-def _text(path: Any) -> str:
-    try:
-        return str(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path, "licence_file") from None
 
 
 def _numbers(path: Any) -> Any:
@@ -115,9 +109,8 @@ def _numbers(path: Any) -> Any:
 
 def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
     from parapet.schemas.layout import as_path
-    from parapet.transforms.release.diff.standing import check_rows
+    from parapet.transforms.release.diff import damage, level_between
     from parapet.transforms.release.opening import latest_version, open_release
-    from parapet.transforms.release.versions import level_between
 
     if config.parent == "none":
         return None
@@ -129,14 +122,15 @@ def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
         reason = f"{config.version} does not come after {version}: raise it, or name its 'parent'"
         raise InputError(reason, path, "version")
     parent = open_release(place / version)
-    check_rows(parent)
+    if reasons := damage(parent, quick=True):
+        raise InputError(f"{reasons[0]}: 'parapet release verify' says more", parent.root)
     return parent
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Files -> rows -> shards; what stands goes into a summary, from which ``finish`` makes the release."""
+    from parapet.transforms.release.building import BuildData
     from parapet.transforms.release.publishing import prepare, staging_of
-    from parapet.transforms.release.summary import BuildData
 
     if pipeline.options.get_all_options().get("template_location"):
         raise InputError("a release is finished by the command that ran its job: leave it out", "--template_location")
@@ -148,12 +142,19 @@ def finish(config: Config, counters: dict[str, int]) -> None:
     """Checks what the pipeline made, writes the documents, publishes. Raises InputError where nothing may be."""
     from parapet.transforms.files import clear
     from parapet.transforms.release import publishing
+    from parapet.transforms.release.building import read_summary
+    from parapet.transforms.release.manifest import check_faults, follow, make_manifest
 
     staging = publishing.staging_of(config.output, config.release)
     folder = publishing.folder_of(config.output, config.release)
     try:
-        manifest = _manifest(config, staging)
-        publishing.write_documents(manifest, staging, config.parent, config.licence_text)
+        summary = read_summary(staging)
+        check_faults(summary, config.release.allow_problems)
+        manifest = make_manifest(config.release, config.plan, summary, config.statistics)
+        if config.parent is not None:
+            follow(manifest, staging, config.parent)
+        columns = {name: kept.columns for name, kept in config.plan.configs.items()}
+        publishing.write_documents(manifest, columns, staging, config.parent, config.licence_text)
     except InputError:
         clear(staging)
         raise
@@ -162,25 +163,13 @@ def finish(config: Config, counters: dict[str, int]) -> None:
     _say(manifest, folder)
 
 
-def _manifest(config: Config, staging: str) -> Manifest:
-    from parapet.transforms.release import manifest
-    from parapet.transforms.release.summary import read_summary
-
-    summary = read_summary(staging)
-    manifest.check_faults(summary, config.release.allow_problems)
-    made = manifest.make_manifest(config.release, config.plan, summary, config.statistics)
-    manifest.follow(made, staging, config.parent)
-    return made
-
-
 def _say(manifest: Manifest, folder: str) -> None:
     for name, kept in manifest.configs.items():
         rows = ", ".join(f"{split} {info.rows:,}" for split, info in kept.splits.items())
         say(f"{name}: {rows}")
     if manifest.parent is not None and manifest.changes is not None:
         say(f"after {manifest.parent.version}: a change at the {manifest.changes.level} level")
-    size = sum(file.bytes for file in manifest.files)
-    say(f"{folder}: {counted(len(manifest.files) + 2, 'file')}, {size / 1e6:.1f} MB")
+    say(f"{folder}: {counted(len(manifest.files) + 2, 'file')}, {manifest.size / 1e6:.1f} MB")
     say(f"report: {folder}/report/index.html")
 
 

@@ -4,83 +4,63 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, run_checked
-from parapet.pipelines.flags import INPUT, OUTPUT, RUNNING, StrictParser, add_json
-
-if TYPE_CHECKING:
-    from parapet.transforms.release.opening import Release
+from parapet.pipelines.flags import INPUT, RUNNING, StrictParser, add_json
 
 DESCRIPTION = """\
-Compares two releases row by row: which rows were added, removed and changed, how the first changed rows differ, and
-which version number that requires. Compares the files as they are: one that is missing, or not the one that its
-manifest lists, is a problem, which is printed."""
+Compares two releases row by row: which rows were added, removed and changed, in which columns the changed rows differ,
+and which version number that requires. A release with files that are missing, or are not those that its manifest lists,
+is not compared: what is wrong with it is printed."""
 
 EXAMPLE = """\
   parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0
-  parapet release diff releases/my_dataset/1.0.0 releases/my_dataset --output diff.html"""
+  parapet release diff releases/my_dataset/1.0.0 releases/my_dataset --json"""
 
 NOTE = "exit status: 0 whether or not they differ, 1 if one is not as its manifest says, 2 if there is no release."
 
 
-class Config(msgspec.Struct, frozen=True):
-    """Two releases; how to read them; the page that is written besides, if any; whether to print JSON."""
-
-    old: Release
-    new: Release
-    quick: bool
-    output: str
-    json: bool
-
-
 def parser() -> StrictParser:
-    """The command line."""
+    """Returns the command line."""
     parser = StrictParser("release diff", DESCRIPTION, EXAMPLE, NOTE)
     add = parser.group(INPUT)
     add("old", metavar="OLD", help="NAME/VERSION, or NAME for its latest; local or gs://")
     add("new", metavar="NEW", help="the release to compare with it")
     text = "compare the sizes of files with the manifests, not their hashes"
     parser.group(RUNNING)("--quick", rare=True, action="store_true", help=text)
-    parser.group(OUTPUT)("--output", metavar="PAGE", help="HTML page to write, too")
     add_json(parser)
     return parser
 
 
-def check(args: argparse.Namespace) -> Config:
-    """Raises InputError where one of the two is no release."""
+def check(args: argparse.Namespace) -> argparse.Namespace:
+    """Opens the releases. Raises InputError if one of the two is no release."""
     from parapet.transforms.release.opening import open_release
 
-    return Config(open_release(args.old), open_release(args.new), args.quick, args.output or "", args.json)
+    args.old, args.new = open_release(args.old), open_release(args.new)
+    return args
 
 
-def act(config: Config) -> int:
-    """Compares and prints. Gives the exit status."""
-    import logging
+def act(args: argparse.Namespace) -> int:
+    """Compares and prints; returns the exit status."""
+    from parapet.transforms.release.diff import compare, damage, diff_lines
 
-    from parapet.transforms.release.diff.compare import compare
-    from parapet.transforms.release.diff.standing import standing
-    from parapet.transforms.release.diff.text import diff_lines, diff_page
-
-    files = (standing(config.old, config.quick), standing(config.new, config.quick))
-    difference = compare(config.old, config.new, files)
+    sides = {"old": args.old, "new": args.new}
+    damaged = [f"{side}: {reason}" for side, release in sides.items() for reason in damage(release, args.quick)]
+    if damaged:
+        print(json.dumps({"problems": damaged}, indent=2) if args.json else "\n".join(damaged))
+        logging.error("not compared: 'parapet release verify' says more")
+        return EXIT_FAILURE
+    difference = compare(args.old, args.new)
     if difference.old.name != difference.new.name:
         logging.warning("these are two datasets: %s and %s", difference.old.name, difference.new.name)
-    if config.json:
-        print(json.dumps(msgspec.to_builtins(difference), indent=2))
-    else:
-        print("\n".join(diff_lines(difference)))
-    if config.output:
-        from parapet.transforms.files import whole
-
-        with whole(config.output) as handle:
-            handle.write(diff_page(difference).encode())
-        logging.info("wrote %s", config.output)
-    return EXIT_FAILURE if difference.problems else 0
+    lines = diff_lines(difference)
+    print(json.dumps(msgspec.to_builtins(difference), indent=2) if args.json else "\n".join(lines))
+    return 0
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
 from parapet.pipelines.flags import INPUT, StrictParser, add_dry_run
 from parapet.schemas.errors import InputError
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Uploads a release to a dataset repository of yours on the Hugging Face Hub: verifies it, shows what will be done,
-creates the repository where there is none, uploads in one commit, and tags that with the version. Run again after an
+creates the repository if there is none, uploads the folder, and tags the commit with the version. Run again after an
 error or a kill, it goes on; a version that is there already is never changed."""
 
 EXAMPLE = """\
@@ -32,14 +30,6 @@ NOTE = """\
 The token is read from HF_TOKEN, or from where 'hf auth login' has put it; it must be able to write.
 
 exit status: 0 where the version is on the Hub, 1 where it is not, 2 for wrong usage, without a token or the extra."""
-
-
-class Config(msgspec.Struct, frozen=True):
-    """A release, the repository that it goes to, and whether the upload is only to be shown."""
-
-    release: Release
-    hub: Hub
-    dry_run: bool
 
 
 def parser() -> StrictParser:
@@ -55,39 +45,38 @@ def parser() -> StrictParser:
     return flags
 
 
-def check(args: argparse.Namespace) -> Config:
-    """Raises InputError where there is no release, no repository, no token; MissingExtra without huggingface_hub."""
+def check(args: argparse.Namespace) -> argparse.Namespace:
+    """Raises InputError if there is no release, no repository, no token; MissingExtra without huggingface_hub."""
     from parapet.schemas.release_config import HUB, NO_LICENCE
-    from parapet.transforms.release import hub
-    from parapet.transforms.release.opening import Release, read_manifest
-    from parapet.transforms.release.verify.examine import find_release
+    from parapet.transforms.release.hub import Hub, endpoint_of, find_token
+    from parapet.transforms.release.opening import Release, find_release, read_manifest
 
     if "://" in args.release:
         raise InputError("is not on this machine: copy the release here first", args.release)
     root = find_release(args.release)
-    release = Release(root, read_manifest(root))
-    named = str(release.manifest.configuration.get("hub", ""))
+    manifest = read_manifest(root)
+    named = str(manifest.configuration.get("hub", ""))
     repo = named if args.repo is None else args.repo
     if not repo:
         raise InputError("say where to: OWNER/NAME, here or as 'hub' in release.toml", "--repo")
     if not HUB.fullmatch(repo):
-        raise InputError(f"{repo!r} is not OWNER/NAME, such as ada/{release.manifest.name}", "--repo")
+        raise InputError(f"{repo!r} is not OWNER/NAME, such as ada/{manifest.name}", "--repo")
     if named and named != repo:
         logging.warning("the card shows how to load it from %s, not from %s", named, repo)
-    if release.manifest.licence == NO_LICENCE and not args.private:
+    if manifest.licence == NO_LICENCE and not args.private:
         raise InputError("has no licence: give it one and build it again, or push it with --private", root)
-    endpoint = hub.endpoint_of(args.endpoint)
-    token = hub.find_token()
-    return Config(release, hub.Hub(repo, args.private, endpoint, token), args.dry_run)
+    endpoint = endpoint_of(args.endpoint)
+    args.release, args.hub = Release(root, manifest), Hub(repo, args.private, endpoint, find_token())
+    return args
 
 
-def act(config: Config) -> int:
-    """Verifies, shows the plan, uploads. Gives the exit status."""
+def act(args: argparse.Namespace) -> int:
+    """Verifies, shows the plan, uploads; returns the exit status."""
     from parapet.pipelines.progress import running
     from parapet.transforms.release.hub import persevering
-    from parapet.transforms.release.verify.examine import examine
+    from parapet.transforms.release.verify import examine
 
-    release, hub = config.release, config.hub
+    release, hub = args.release, args.hub
     with running("parapet release push") as run:
         findings = examine(release.root).findings
         if not findings:
@@ -102,7 +91,7 @@ def act(config: Config) -> int:
         say(line)
     if plan.tagged:
         say(f"{hub.repo} has version {release.manifest.version} already, with the same content: nothing to upload")
-    elif config.dry_run:
+    elif args.dry_run:
         say("a dry run: nothing was uploaded")
     else:
         with running("parapet release push") as run:
@@ -114,7 +103,7 @@ def act(config: Config) -> int:
 
 def lines(release: Release, hub: Hub, user: str, plan: Plan) -> Iterator[str]:
     """What will be done."""
-    from parapet.transforms.release.diff.differences import printable
+    from parapet.transforms.release.files import printable
 
     manifest = release.manifest
     sizes = {path: (release.root / path).stat().st_size for path in (*plan.new, *plan.changed, *plan.unchanged)}

@@ -6,16 +6,9 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from parapet.pipelines.command import run_checked
 from parapet.pipelines.flags import INPUT, StrictParser, add_json
-
-if TYPE_CHECKING:
-    from parapet.schemas.release_manifest import Manifest
-    from parapet.transforms.release.show import Dataset
 
 DESCRIPTION = """\
 Prints an overview of a release: licence, parent, configurations, splits, rows, counts, sources; or, given the folder
@@ -26,14 +19,6 @@ EXAMPLE = """\
   parapet release show releases/my_dataset/1.0.0 --json"""
 
 
-class Config(msgspec.Struct, frozen=True):
-    """A release, or all versions of a dataset; and whether they are printed as JSON."""
-
-    manifest: Manifest | None
-    dataset: Dataset | None
-    json: bool
-
-
 def parser() -> StrictParser:
     """The command line."""
     parser = StrictParser("release show", DESCRIPTION, EXAMPLE)
@@ -42,28 +27,26 @@ def parser() -> StrictParser:
     return parser
 
 
-def check(args: argparse.Namespace) -> Config:
-    """Raises InputError where there is no release."""
+def check(args: argparse.Namespace) -> argparse.Namespace:
+    """Reads the release or dataset. Raises InputError if there is none."""
     from parapet.schemas.layout import as_path
     from parapet.schemas.release_manifest import MANIFEST
+    from parapet.transforms.release import show
     from parapet.transforms.release.opening import read_manifest
-    from parapet.transforms.release.show import read_dataset
 
     root = as_path(args.release)
-    one = (root / MANIFEST).is_file()
-    return Config(read_manifest(root), None, args.json) if one else Config(None, read_dataset(root), args.json)
-
-
-def act(config: Config) -> None:
-    """Shows."""
-    from parapet.transforms.release import show
-
-    if config.manifest is not None:
-        found, lines = show.overview(config.manifest), show.release_lines(config.manifest)
+    if (root / MANIFEST).is_file():
+        manifest = read_manifest(root)
+        args.overview, args.lines = show.overview(manifest), show.release_lines(manifest)
     else:
-        assert config.dataset is not None
-        found, lines = show.dataset_overview(config.dataset), show.dataset_lines(config.dataset)
-    print(json.dumps(found, indent=2) if config.json else "\n".join(lines))
+        dataset = show.read_dataset(root)
+        args.overview, args.lines = show.dataset_overview(dataset), show.dataset_lines(dataset)
+    return args
+
+
+def act(args: argparse.Namespace) -> None:
+    """Prints it."""
+    print(json.dumps(args.overview, indent=2) if args.json else "\n".join(args.lines))
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -6,18 +6,10 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
 from parapet.pipelines.flags import INPUT, StrictParser
 from parapet.schemas.errors import InputError
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-
-    from parapet.transforms.release.opening import Release
 
 DESCRIPTION = """\
 Verifies a release and signs its MANIFEST.json, which has the hash of every other file. The signature is written beside
@@ -36,13 +28,6 @@ signs with your identity: sigstore sign --bundle MANIFEST.json.sigstore.json MAN
 exit status: 0 where it is signed, 1 where it is not whole, 2 for wrong usage, a wrong key or without the extra."""
 
 
-class Config(msgspec.Struct, frozen=True):
-    """A release, and the private key to sign it with."""
-
-    release: Release
-    key: EllipticCurvePrivateKey
-
-
 def parser() -> StrictParser:
     """The command line."""
     flags = StrictParser("release sign", DESCRIPTION, EXAMPLE, NOTE)
@@ -52,52 +37,51 @@ def parser() -> StrictParser:
     return flags
 
 
-def check(args: argparse.Namespace) -> Config:
-    """Raises InputError where there is no release or key, or the manifest names another; MissingExtra."""
+def check(args: argparse.Namespace) -> argparse.Namespace:
+    """Raises InputError if there is no release or key, or the manifest names another key; MissingExtra."""
     from msgspec import UNSET
 
-    from parapet.transforms.release.opening import Release, read_manifest
+    from parapet.transforms.release.opening import find_release, read_manifest
     from parapet.transforms.release.signing import fingerprint, read_private_key
-    from parapet.transforms.release.verify.examine import find_release
 
-    root = find_release(args.release)
-    manifest = read_manifest(root)
-    key = read_private_key(args.key)
-    own = fingerprint(key.public_key())
-    if manifest.signing is UNSET:
+    args.root = find_release(args.release)
+    signing = read_manifest(args.root).signing
+    args.private_key = read_private_key(args.key)
+    args.fingerprint = fingerprint(args.private_key.public_key())
+    if signing is UNSET:
         logging.warning(
             "the manifest does not say that it is signed, so that nobody would miss the signature: "
             "name the key in release.toml, [signing] key = %r",
-            own,
+            args.fingerprint,
         )
-    elif manifest.signing.key != own:
-        raise InputError(f"is {own}, but the release is to be signed by {manifest.signing.who}", args.key, "--key")
-    return Config(Release(root, manifest), key)
+    elif signing.key != args.fingerprint:
+        reason = f"is {args.fingerprint}, but the release is to be signed by {signing.who}"
+        raise InputError(reason, args.key, "--key")
+    return args
 
 
-def act(config: Config) -> int:
-    """Verifies, signs. Gives the exit status."""
+def act(args: argparse.Namespace) -> int:
+    """Verifies, signs; returns the exit status."""
     from parapet.pipelines.progress import running
     from parapet.schemas.release_manifest import MANIFEST, SIGNATURE
     from parapet.transforms.files import join, whole
-    from parapet.transforms.release.signing import fingerprint, read_signature, sign
-    from parapet.transforms.release.verify.examine import examine
+    from parapet.transforms.release.signing import read_signature, sign
+    from parapet.transforms.release.verify import examine
 
-    root = config.release.root
+    root = args.root
     with running("parapet release sign"):
-        findings = [one for one in examine(root).findings if one.path != SIGNATURE]
+        findings = [finding for finding in examine(root).findings if finding.path != SIGNATURE]
     if findings:
         for finding in findings:
             print(finding)
         logging.error("%s in the release: it was not signed", counted(len(findings), "finding"))
         return EXIT_FAILURE
-    bundle = sign(config.release.read(MANIFEST), config.key)
-    before = read_signature(root)
-    if before not in (None, bundle):
+    bundle = sign((root / MANIFEST).read_bytes(), args.private_key)
+    if read_signature(root) not in (None, bundle):
         raise InputError("there is another signature: delete it to sign anew", root / SIGNATURE)
     with whole(join(str(root), SIGNATURE)) as handle:
         handle.write(bundle)
-    say(f"{root / SIGNATURE}: by the key {fingerprint(config.key.public_key())}")
+    say(f"{root / SIGNATURE}: by the key {args.fingerprint}")
     return 0
 
 

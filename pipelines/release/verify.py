@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,14 +14,9 @@ from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
 from parapet.pipelines.flags import INPUT, RUNNING, StrictParser, add_json
 from parapet.schemas.errors import InputError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parapet.transforms.release.signing import Trust
-
 DESCRIPTION = """\
-Checks every file, row and number of a release: against its checksums and its manifest, dialogues against their
-schemas, JSON against Parquet, documents against the manifest. Prints a line for each mismatch."""
+Checks a release: its signature, every file against its checksum, the manifest, the keys and numbers of rows, and
+dialogues against their schemas. Prints a line for each mismatch."""
 
 EXAMPLE = """\
   parapet release verify releases/my_dataset/1.0.0
@@ -33,15 +27,6 @@ EXAMPLE = """\
 NOTE = """\
 exit status: 0 without findings, 1 with findings, 2 if there is no release.
 A release that somebody changed as a whole, hashes included, passes unless --key or --identity says who signed it."""
-
-
-class Config(msgspec.Struct, frozen=True):
-    """A release, who must have signed it, how many processes read it (None: one a core where it is large), as JSON?"""
-
-    root: Path
-    trust: Trust
-    processes: int | None
-    json: bool
 
 
 def parser() -> StrictParser:
@@ -60,18 +45,13 @@ def parser() -> StrictParser:
     return parser
 
 
-def check(args: argparse.Namespace) -> Config:
-    """Raises InputError where there is no release."""
-    from parapet.transforms.release.verify.examine import find_release
-
-    processes = None if args.workers == workers.AUTO else args.workers
-    return Config(find_release(args.release), _trust(args), processes, args.json)
-
-
-def _trust(args: argparse.Namespace) -> Trust:
+def check(args: argparse.Namespace) -> argparse.Namespace:
+    """Finds the release and the key. Raises InputError if there is no release, or flags do not go together."""
     from parapet.schemas.layout import as_path
-    from parapet.transforms.release.signing import Trust, need_sigstore, read_public_key
+    from parapet.transforms.release.opening import find_release
+    from parapet.transforms.release.signing import Trust, need, read_public_key
 
+    args.root = find_release(args.release)
     if bool(args.identity) != bool(args.issuer):
         raise InputError("goes with --issuer, and --issuer with it", "--identity")
     if args.key and args.identity:
@@ -79,40 +59,32 @@ def _trust(args: argparse.Namespace) -> Trust:
     if args.trust_root and not args.identity:
         raise InputError("goes with --identity", "--trust_root")
     if args.identity:
-        need_sigstore()
+        need("sigstore", "--identity")
         if args.trust_root and not as_path(args.trust_root).is_file():
             raise InputError("there is no such file", args.trust_root, "--trust_root")
-    return Trust(
-        read_public_key(args.key) if args.key else b"", args.identity or "", args.issuer or "", args.trust_root or ""
-    )
+    key = read_public_key(args.key) if args.key else b""
+    args.trust = Trust(key, args.identity or "", args.issuer or "", args.trust_root or "")
+    return args
 
 
-def act(config: Config) -> int:
-    """Checks and prints the findings."""
+def act(args: argparse.Namespace) -> int:
+    """Checks, and prints the findings; returns the exit status."""
     from parapet.pipelines.progress import running
-    from parapet.transforms.release.verify.examine import examine
+    from parapet.schemas.release_manifest import SIGNATURE
+    from parapet.transforms.release.verify import examine
 
     with running("parapet release verify"):
-        done = examine(config.root, config.processes, config.trust)
-    if config.json:
+        done = examine(args.root, None if args.workers == workers.AUTO else args.workers, args.trust)
+    if args.json:
         print(json.dumps(msgspec.to_builtins(done), indent=2))
-    else:
-        for finding in done.findings:
-            print(finding)
-        if done.not_compared:
-            documents = ", ".join(done.not_compared)
-            say(f"another version of Parapet wrote {documents}: of these, only the facts were compared, not the text")
-        _say_signature(config)
-        numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
-        say(", ".join(counted(n, what) for n, what in numbers))
-    return EXIT_FAILURE if done.findings else 0
-
-
-def _say_signature(config: Config) -> None:
-    from parapet.schemas.release_manifest import SIGNATURE
-
-    if (config.root / SIGNATURE).is_file() and not (config.trust.key or config.trust.identity):
+        return EXIT_FAILURE if done.findings else 0
+    for finding in done.findings:
+        print(finding)
+    if (args.root / SIGNATURE).is_file() and not (args.key or args.identity):
         say("there is a signature, of this manifest; nobody asked by whom it is: --key or --identity does")
+    numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
+    say(", ".join(counted(n, what) for n, what in numbers))
+    return EXIT_FAILURE if done.findings else 0
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ from two_workers import TWO_PROCESSES
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
-from parapet.schemas.dialogue_table import DIALOGUES, dialogue_file, schema_file
+from parapet.schemas.dialogue_table import dialogue_file, schema_file
 
 TOML = """
 name = "sgd_slice"
@@ -103,31 +102,9 @@ def test_a_changed_copy_is_another_version_and_the_difference_is_named(
     assert main(["release", "diff", str(root(work)), str(root(changed, version="2.0.0"))]) == 0
     said = capsys.readouterr().out
     assert dialogues[7]["dialogue_id"] in said
-    assert "turns[0].utterance" in said
+    assert f"~ {dialogues[7]['dialogue_id']}: turns" in said
     assert gone["dialogue_id"] in said
     assert "major" in said
-
-
-def test_an_edited_row_is_found_and_named_though_every_sum_was_mended(
-    work: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copy = tmp_path / "sgd_slice" / "1.0.0"
-    shutil.copytree(root(work), copy)
-    path = copy / "data" / "v1" / "dev-00000-of-00001.parquet"
-    rows = pq.ParquetFile(path).read().to_pylist()
-    rows[10]["turns"][1]["utterance"] = "Something else."
-    table = DIALOGUES.empty_table().from_pylist(rows, DIALOGUES)
-    before = hashlib.sha256(path.read_bytes()).hexdigest()
-    pq.write_table(table, path, compression="zstd")
-    after = hashlib.sha256(path.read_bytes()).hexdigest()
-    manifest = (copy / "MANIFEST.json").read_text().replace(before, after)
-    sums = (copy / "SHA256SUMS").read_text().replace(before, after)
-    old = hashlib.sha256((copy / "MANIFEST.json").read_bytes()).hexdigest()
-    (copy / "MANIFEST.json").write_text(manifest)
-    (copy / "SHA256SUMS").write_text(sums.replace(old, hashlib.sha256(manifest.encode()).hexdigest()))
-    assert main(["release", "verify", str(copy), "--quiet"]) == 1
-    said = capsys.readouterr().out
-    assert any(rows[10]["dialogue_id"] in line and "turns[1].utterance" in line for line in said.splitlines())
 
 
 def test_datasets_loads_it(work: Path, real_dialogues: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from faults.world import commands, make_world, readers
 MODULES = (
     "parapet.pipelines.suite.running",
     "parapet.transforms.crowd.composing",
-    "parapet.transforms.release.summary",
+    "parapet.transforms.release.building",
 )
 BEFORE = ("nothing", "another")
 HEAD = "| command | at the operation | kind | points | status | output | wrong |\n|---|---|---|---|---|---|---|"

@@ -18,15 +18,24 @@ from parapet.schemas.distribution import code_sha256, parapet_version
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.release_config import ReleaseConfig
-from parapet.schemas.release_manifest import FORMAT, MANIFEST, Column, Config, File, Input, Manifest, Parent, SplitInfo
-from parapet.transforms.release.diff.compare import changes_of, compare
-from parapet.transforms.release.logical import split_sha256
+from parapet.schemas.release_manifest import (
+    COUNTED,
+    FORMAT,
+    MANIFEST,
+    Column,
+    Config,
+    File,
+    Input,
+    Manifest,
+    Parent,
+    SplitInfo,
+    in_order,
+)
+from parapet.transforms.release.building import Summary
+from parapet.transforms.release.diff import changes_of, compare
 from parapet.transforms.release.opening import Release
 from parapet.transforms.release.plan import Plan, described
-from parapet.transforms.release.summary import Summary
-from parapet.transforms.release.versions import bumped, contradiction
-
-COUNTED = ("services", "intents", "slots", "dialogues", "turns")
+from parapet.transforms.release.shards import split_sha256
 
 _LIBRARIES = ("apache-beam", "msgspec", "orjson", "pyarrow")
 _SHOWN = 10
@@ -46,17 +55,27 @@ def check_faults(summary: Summary, allowed: list[str]) -> None:
 
 
 def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistics: Mapping[str, Any]) -> Manifest:
-    """The manifest of the data, before there are documents, and before it is compared with its parent."""
-    raw = _configuration(config)
+    """Returns the manifest of the data, before there are documents, and before it is compared with its parent."""
+    configuration = _configuration(config)
     return Manifest(
-        **{**head_of(config), "authors": config.authors, "sources": config.sources},
+        format=FORMAT,
+        name=config.name,
+        version=config.version,
+        title=config.title or config.name,
+        description=config.description.strip(),
+        licence=config.licence,
+        language=config.language,
         created=_created(config),
+        homepage=config.homepage,
+        authors=config.authors,
+        sources=config.sources,
+        release_notes=config.changes.strip(),
         parent=None,
         changes=None,
         code={"parapet": parapet_version(), "sha256": code_sha256()},
         libraries={name: metadata.version(name) for name in _LIBRARIES},
-        configuration=raw,
-        configuration_sha256=configuration_sha256(raw),
+        configuration=configuration,
+        configuration_sha256=hashlib.sha256(orjson.dumps(configuration, option=orjson.OPT_SORT_KEYS)).hexdigest(),
         inputs=[Input(name, kind, files) for (name, kind), files in zip(plan.inputs, summary.inputs, strict=True)],
         configs=_configs(plan, summary.files),
         counts={what: summary.counts[what] for what in COUNTED if what in summary.counts},
@@ -69,37 +88,12 @@ def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistic
     )
 
 
-def head_of(config: ReleaseConfig) -> dict[str, Any]:
-    """The fields of a manifest that say what ``release.toml`` says, in their order; as JSON has them.
-
-    ``created`` is not among them: it may be of SOURCE_DATE_EPOCH.
-    """
-    return {
-        "format": FORMAT,
-        "name": config.name,
-        "version": config.version,
-        "title": config.title or config.name,
-        "description": config.description.strip(),
-        "licence": config.licence,
-        "language": config.language,
-        "homepage": config.homepage,
-        "authors": msgspec.to_builtins(config.authors),
-        "sources": msgspec.to_builtins(config.sources),
-        "release_notes": config.changes.strip(),
-    }
-
-
-def configuration_sha256(raw: Mapping[str, Any]) -> str:
-    """The hash of a configuration, as the manifest has both."""
-    return hashlib.sha256(orjson.dumps(raw, option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
 def _configuration(config: ReleaseConfig) -> dict[str, Any]:
-    """``release.toml`` as it shaped the release; of paths the last part: the others are of a machine, or a person."""
+    """Returns ``release.toml`` with only the last part of each path: the others are of a machine, or a person."""
     raw: dict[str, Any] = msgspec.to_builtins(config)
-    for inputs in ("corpora", "audits", "tables", "statistics"):
-        for one in raw.get(inputs, ()):
-            one["path"] = Path(one["path"]).name
+    for key in ("corpora", "audits", "tables", "statistics"):
+        for table in raw.get(key, ()):
+            table["path"] = Path(table["path"]).name
     return raw
 
 
@@ -116,51 +110,46 @@ def _created(config: ReleaseConfig) -> str:
 
 
 def _configs(plan: Plan, files: list[File]) -> dict[str, Config]:
-    of_split: dict[str, dict[str, list[File]]] = {}
+    shards: dict[str, dict[str, list[File]]] = {}
     for file in files:
         if file.rows is not None:
             _, name, shard = file.path.split("/")
-            of_split.setdefault(name, {}).setdefault(shard.partition("-")[0], []).append(file)
+            shards.setdefault(name, {}).setdefault(shard.partition("-")[0], []).append(file)
     return {
         name: Config(
             kept.kind,
             kept.record,
             kept.key,
             [Column(**column) for column in described(kept.columns)],
-            {split: _split(of_split[name][split]) for split in _in_order(of_split[name])},
+            {
+                split: SplitInfo(
+                    sum(file.rows or 0 for file in shards[name][split]),
+                    [file.path for file in shards[name][split]],
+                    split_sha256(file.logical_sha256 for file in shards[name][split]),
+                )
+                for split in in_order(shards[name])
+            },
         )
         for name, kept in plan.configs.items()
-        if name in of_split
+        if name in shards
     }
 
 
-def _in_order(splits: Mapping[str, Any]) -> list[str]:
-    usual = ("train", "dev", "test")
-    return sorted(splits, key=lambda split: (usual.index(split) if split in usual else len(usual), split))
-
-
-def _split(files: list[File]) -> SplitInfo:
-    rows = sum(file.rows or 0 for file in files)
-    return SplitInfo(rows, [file.path for file in files], split_sha256(file.logical_sha256 for file in files))
-
-
-def follow(manifest: Manifest, staging: str, parent: Release | None) -> None:
-    """Compares with the parent, and enters that into the manifest.
+def follow(manifest: Manifest, staging: str, parent: Release) -> None:
+    """Compares the release with its parent, and enters the difference into the manifest.
 
     Raises:
       InputError: the version number does not say what has changed.
     """
-    if parent is None:
-        return
     sha256 = hashlib.sha256(parent.read(MANIFEST)).hexdigest()
     manifest.parent = Parent(parent.manifest.version, sha256)
-    manifest.changes = changes_of(compare(parent, Release(as_path(staging), manifest)))
-    level = manifest.changes.level
-    if wrong := contradiction(parent.manifest.version, manifest.version, level):
+    difference = compare(parent, Release(as_path(staging), manifest))
+    manifest.changes = changes_of(difference)
+    if difference.contradiction:
         what = "; ".join(
             f"{change.config}/{change.split}: {change.added:,} added, {change.removed:,} removed, "
             f"{change.changed:,} changed"
             for change in manifest.changes.splits[:_SHOWN]
         )
-        hint = f"the next version is {bumped(parent.manifest.version, level)}"
-        raise InputError(f"{wrong}: {hint}" + (f" ({what})" if what else ""), "release.toml", "version")
+        hint = f"the next version is {difference.suggested}" + (f" ({what})" if what else "")
+        raise InputError(f"{difference.contradiction}: {hint}", "release.toml", "version")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,6 @@ SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"
 OF_PARAPHRASES = "paraphrases of crowdworkers"
 WHOLE = "full"  # the split of what has none; ``datasets`` keeps ``all`` for itself
-
-BYTES_OF_A_BATCH = 16 * 2**20
 
 # What could identify a worker, or the time of their work.
 PRIVATE = ("worker_hash", "accept_time", "submit_time")
@@ -220,29 +218,6 @@ def _with_shards(sources: Sequence[Source], shard_bytes: int) -> list[Source]:
         return max(1, -(-sizes[source.config, source.split] // shard_bytes))
 
     return [msgspec.structs.replace(source, shards=shards(source)) for source in sources]
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """Files that one worker reads, of one configuration and split.
-
-    Attributes:
-      number: of the batch, among those of its configuration and split, from 0.
-      sources: the files.
-    """
-
-    number: int
-    sources: list[Source]
-
-
-def batched(sources: Iterable[Source]) -> list[Batch]:
-    """Puts small files together, so that the parts that wait for their shards are few."""
-    of_split: dict[tuple[str, str], list[Batch]] = {}
-    for source in sources:
-        batches = of_split.setdefault((source.config, source.split), [])
-        if not batches or sum(one.bytes for one in batches[-1].sources) + source.bytes > BYTES_OF_A_BATCH:
-            batches.append(Batch(len(batches), []))
-        batches[-1].sources.append(source)
-    return [batch for batches in of_split.values() for batch in batches]
 
 
 def described(columns: pa.Schema) -> list[dict[str, Any]]:

@@ -11,8 +11,20 @@ from apache_beam.io.filesystems import FileSystems
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.release_config import VERSION, ReleaseConfig
-from parapet.schemas.release_manifest import CHANGELOG, MANIFEST, SUMS, File, Manifest, manifest_bytes
+from parapet.schemas.release_config import ReleaseConfig
+from parapet.schemas.release_manifest import (
+    CARD,
+    CHANGELOG,
+    CITATION,
+    CROISSANT,
+    LICENCE,
+    MANIFEST,
+    REPORT,
+    SUMS,
+    File,
+    Manifest,
+    manifest_bytes,
+)
 from parapet.transforms import durable
 from parapet.transforms.files import (
     clear,
@@ -25,11 +37,14 @@ from parapet.transforms.files import (
     unpublished,
     whole,
 )
-from parapet.transforms.release.documents.every import documents
-from parapet.transforms.release.opening import LATEST, Release
-from parapet.transforms.release.summary import FILE
-from parapet.transforms.release.versions import parse
-from parapet.transforms.release.writing import PARTS
+from parapet.transforms.release.building import PARTS, SUMMARY
+from parapet.transforms.release.documents.card import card, changelog
+from parapet.transforms.release.documents.citation import citation_cff, licence_text
+from parapet.transforms.release.documents.columns import Columns
+from parapet.transforms.release.documents.croissant import croissant
+from parapet.transforms.release.documents.report import release_report
+from parapet.transforms.release.opening import LATEST, Release, versions_of
+from parapet.transforms.report import page
 
 _AT_ONCE = 100  # files a request to a bucket
 
@@ -69,11 +84,29 @@ def prepare(output: str, config: ReleaseConfig) -> None:
         raise InputError(f"cannot write here: {error}", output) from None
 
 
-def write_documents(manifest: Manifest, staging: str, parent: Release | None, licence_text: str) -> None:
-    """Writes documents, manifest and, last, checksums beside the data."""
+def write_documents(
+    manifest: Manifest, columns: Columns, staging: str, parent: Release | None, own_licence: str
+) -> None:
+    """Writes documents, manifest and, last, checksums beside the data.
+
+    Args:
+      manifest: with the files of the data; the documents are added.
+      columns: of the configurations, with their types.
+      staging: the release's folder, while it is built.
+      parent: the release that it follows, if any.
+      own_licence: the licence's text if the release brings its own, or nothing.
+    """
     previous = parent.read(CHANGELOG).decode() if parent is not None else ""
-    made = [_write(staging, path, data) for path, data in documents(manifest, previous, licence_text).items()]
-    manifest.files = sorted([*manifest.files, *made], key=lambda file: file.path)
+    texts = {
+        CARD: card(manifest, columns),
+        CHANGELOG: changelog(manifest, previous),
+        CITATION: citation_cff(manifest),
+        CROISSANT: croissant(manifest, columns),
+        LICENCE: licence_text(manifest, own_licence),
+        REPORT: page(release_report(manifest)),
+    }
+    written = [_write(staging, path, text.encode()) for path, text in texts.items()]
+    manifest.files = sorted([*manifest.files, *written], key=lambda file: file.path)
     every = [*manifest.files, _write(staging, MANIFEST, manifest_bytes(manifest))]
     sums = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(every, key=lambda file: file.path))
     _write(staging, SUMS, sums.encode())
@@ -88,7 +121,7 @@ def _write(folder: str, relative: str, data: bytes) -> File:
 def publish(staging: str, folder: str) -> None:
     """Gives the release its name: in one step, once all is on the disk; in a bucket file by file, checksums last."""
     with reporting(staging):
-        FileSystems.delete([join(staging, FILE)])
+        FileSystems.delete([join(staging, SUMMARY)])
         clear(join(staging, PARTS))
     sums = read_written(staging, SUMS).decode()
     paths = [line.partition("  ")[2] for line in sums.splitlines()]
@@ -112,16 +145,9 @@ def update_latest(output: str, name: str) -> None:
     """``latest.json``, the one file of a dataset that changes: the highest of its versions."""
     place = join(output, name)
     data = orjson.dumps(
-        {"name": name, "version": max(versions_of(place), key=parse)},
+        {"name": name, "version": versions_of(as_path(place), SUMS)[-1]},
         option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
     )
     if not FileSystems.exists(join(place, LATEST)) or read_written(place, LATEST) != data:
         with whole(join(place, LATEST)) as handle:
             handle.write(data)
-
-
-def versions_of(place: str) -> list[str]:
-    """The versions in a dataset's folder, the oldest first."""
-    folder = as_path(place)
-    found = [path.name for path in folder.iterdir() if (path / SUMS).is_file()] if folder.is_dir() else []
-    return sorted((name for name in found if VERSION.fullmatch(name)), key=parse)

@@ -1,42 +1,52 @@
-"""Reads the files that a release is made of: rows for Parquet, a copy of each file of a corpus, counts, faults."""
+"""Reads the files that a release is made of: rows for Parquet, counts, and faults of the annotation."""
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import apache_beam as beam
 import msgspec
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.metrics import Metrics
-from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue import Dialogue, Frame, Turn, problems_of
 from parapet.schemas.dialogue_lines import Malformed, collection_paused, dialogue_lines, lines_of_any
 from parapet.schemas.dialogue_table import SERVICES, service_rows
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
 from parapet.schemas.layout import dialogue_bytes, parse_json
-from parapet.schemas.release_manifest import File, InputFile
 from parapet.schemas.service import Service
-from parapet.transforms.files import join, read_bytes, whole
-from parapet.transforms.progress import advance
-from parapet.transforms.release.checks import Fault, dialogue_faults
-from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, Batch, Plan, Source
-from parapet.transforms.release.shards import join_parts, parts, table_of_lines
-from parapet.transforms.release.writing import part_path
+from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, Source
+from parapet.transforms.release.shards import table_of_lines
 
-COPIES = "copies"
-COUNTS = "counts"
-INPUTS = "inputs"
-FAULTS = "faults"
+# The kinds of faults, as ``allow_problems`` names them.
+KINDS = {
+    "format": "a dialogue that is not of the SGD format",
+    "reference": "a service, slot or intent that the schemas of the same corpus and split do not have",
+    "span": "a span that is not inside its utterance",
+    "span_value": "a span whose text is none of the slot's values in its frame",
+}
 
-FAULTS_SHOWN = 20  # of each kind: of a file, and of all
+_SPAN = re.compile(r".*\.slots\[\d+\]")
+FAULTS_SHOWN = 20  # of each kind, of a file
 
 Counts = Counter[tuple[str, str, str]]  # what, corpus, split
+
+
+class Fault(msgspec.Struct, frozen=True, order=True):
+    """A record that fails a check.
+
+    Attributes:
+      kind: one of KINDS.
+      where: the place in the dialogue: ``turns[3].frames[0].slots[1]``.
+      reason: what is wrong there.
+    """
+
+    kind: str
+    where: str
+    reason: str
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -50,70 +60,6 @@ class Found(msgspec.Struct, frozen=True):
         return f"{self.path}: {self.dialogue_id}: {self.fault.where}: {self.fault.reason}"
 
 
-class ReadSources(beam.PTransform):
-    """Reads files, and puts their rows aside for their shards.
-
-    Args:
-      plan: what they are.
-      folder: the release's, while it is built; copies of a corpus' files go there.
-    """
-
-    def __init__(self, plan: Plan, folder: str) -> None:
-        super().__init__()
-        self.reader = _ReadBatch(plan, folder)
-
-    def expand(self, batches: beam.PCollection) -> Any:
-        """PCollection of Batch to the paths of the parts, File, (what, n), (input, InputFile) and (kind, Found)."""
-        return batches | "Read files" >> beam.ParDo(self.reader).with_outputs(
-            COPIES, COUNTS, INPUTS, FAULTS, main="parts"
-        )
-
-
-class _ReadBatch(beam.DoFn):
-    def __init__(self, plan: Plan, folder: str) -> None:
-        super().__init__()
-        self.keys = {name: kept.key for name, kept in plan.configs.items()}
-        self.services, self.folder = plan.services, folder
-
-    def process(self, batch: Batch) -> Iterator[Any]:
-        packed: dict[int, list[bytes]] = {}
-        for source in batch.sources:
-            table = yield from self._read(source)
-            for shard, piece in parts(table, self.keys[source.config], source.shards):
-                packed.setdefault(shard, []).append(piece)
-            advance(1, "files")
-            Metrics.counter("parapet", "files").inc()
-            Metrics.counter("parapet", "rows").inc(table.num_rows)
-        path = part_path(source.config, source.split, batch.number)
-        with whole(join(self.folder, path)) as handle:
-            handle.write(join_parts(packed))
-        yield path
-
-    def _read(self, source: Source) -> Generator[Any, None, pa.Table]:
-        data = read_bytes(source.path)
-        sha256 = hashlib.sha256(data).hexdigest()
-        yield TaggedOutput(INPUTS, (source.input, InputFile(source.relative, len(data), sha256)))
-        if source.hidden:
-            data = without_labels(data, source.path)
-            sha256 = hashlib.sha256(data).hexdigest()
-        if source.record in ("dialogue", "service"):
-            with whole(join(self.folder, source.copy)) as handle:
-                handle.write(data)
-            yield TaggedOutput(COPIES, File(source.copy, len(data), sha256))
-        services = self.services.get(source.corpus, {}).get(source.split, {})
-        try:
-            table, counts, faults = read_source(source, data, services)
-        except InputError as error:
-            raise InputError(error.reason, error.path or source.path, error.where) from None
-        except Exception as error:  # whatever a reader does not name: the file must be
-            raise InputError(f"cannot be read: {str(error) or type(error).__name__}", source.path) from error
-        for what, n in counts.items():
-            yield TaggedOutput(COUNTS, (what, n))
-        for found in faults:
-            yield TaggedOutput(FAULTS, (found.fault.kind, found))
-        return table
-
-
 def without_labels(data: bytes, path: str) -> bytes:
     """A file of dialogues as a model may see it: what is said, and of which services each frame is.
 
@@ -125,21 +71,13 @@ def without_labels(data: bytes, path: str) -> bytes:
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
-    shown = [
-        {
-            "dialogue_id": dialogue.dialogue_id,
-            "services": dialogue.services,
-            "turns": [
-                {
-                    "speaker": turn.speaker,
-                    "utterance": turn.utterance,
-                    "frames": [{"service": frame.service, "slots": []} for frame in turn.frames],
-                }
-                for turn in dialogue.turns
-            ],
-        }
-        for dialogue in dialogues
-    ]
+    shown: list[dict[str, Any]] = []
+    for dialogue in dialogues:
+        turns = []
+        for turn in dialogue.turns:
+            frames = [{"service": frame.service, "slots": []} for frame in turn.frames]
+            turns.append({"speaker": turn.speaker, "utterance": turn.utterance, "frames": frames})
+        shown.append({"dialogue_id": dialogue.dialogue_id, "services": dialogue.services, "turns": turns})
     return dialogue_bytes(shown)
 
 
@@ -179,9 +117,24 @@ def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> 
         if not malformed:
             raise
         keys = [orjson.loads(line)["dialogue_id"] for line in found.lines]
+    counts, faults = check_dialogues(source, found.dialogues, services, malformed)
+    return table_of_lines(keys, "dialogue_id", found.lines), counts, faults
+
+
+def check_dialogues(
+    source: Source, dialogues: Sequence[Dialogue], services: Mapping[str, Service], malformed: Sequence[Malformed] = ()
+) -> tuple[Counts, list[Found]]:
+    """Counts the dialogues and faults of a file; gives the first faults of each kind too.
+
+    Args:
+      source: the file.
+      dialogues: those of the SGD format.
+      services: those that its dialogues may refer to.
+      malformed: the other dialogues.
+    """
     counts: Counts = Counter()
-    counts["dialogues", source.corpus, source.split] = len(found.lines)
-    counts["turns", source.corpus, source.split] = sum(len(dialogue.turns) for dialogue in found.dialogues)
+    counts["dialogues", source.corpus, source.split] = len(dialogues) + len(malformed)
+    counts["turns", source.corpus, source.split] = sum(len(dialogue.turns) for dialogue in dialogues)
     faults: list[Found] = []
 
     def add(dialogue_id: str, fault: Fault) -> None:
@@ -189,12 +142,12 @@ def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> 
         if counts["fault", fault.kind, ""] <= FAULTS_SHOWN:
             faults.append(Found(source.path, dialogue_id, fault))
 
-    for one in malformed:
-        add(one.dialogue_id, Fault("format", one.where, one.reason))
-    for dialogue in found.dialogues:
+    for dead in malformed:
+        add(dead.dialogue_id, Fault("format", dead.where, dead.reason))
+    for dialogue in dialogues:
         for fault in dialogue_faults(dialogue, services):
             add(dialogue.dialogue_id, fault)
-    return table_of_lines(keys, "dialogue_id", found.lines), counts, faults
+    return counts, faults
 
 
 def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
@@ -218,8 +171,65 @@ def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
     counts: Counts = Counter()
     if source.record == "paraphrase":
         table = table.select(PARAPHRASE_COLUMNS.names).cast(PARAPHRASE_COLUMNS)
-        for row in table.select(["disposition", "reason"]).to_pylist():
-            counts["disposition", row["disposition"], ""] += 1
-            if row["disposition"] == "rejected":
-                counts["rejection", row["reason"].partition(":")[0], ""] += 1
+        counts = count_answers(table.select(["disposition", "reason"]).to_pylist())
     return table, counts, []
+
+
+def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
+    """Counts answers of crowdworkers by disposition, and the rejected ones by reason."""
+    counts: Counts = Counter()
+    for row in rows:
+        counts["disposition", str(row["disposition"]), ""] += 1
+        if row["disposition"] == "rejected":
+            counts["rejection", str(row["reason"]).partition(":")[0], ""] += 1
+    return counts
+
+
+# Faults of the annotation.
+
+
+def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Fault]:
+    """Yields every fault of a dialogue's annotation.
+
+    Args:
+      dialogue: the dialogue.
+      services: those of its corpus and split, by name.
+    """
+    for where, reason in problems_of(dialogue, services):
+        yield Fault("span" if _SPAN.fullmatch(where) else "reference", where, reason)
+    for t, turn in enumerate(dialogue.turns):
+        for f, frame in enumerate(turn.frames):
+            for i, text in _strangers(turn, frame):
+                yield Fault("span_value", f"turns[{t}].frames[{f}].slots[{i}]", f"{text!r} is no value of its slot")
+
+
+def _strangers(turn: Turn, frame: Frame) -> Iterator[tuple[int, str]]:
+    """The spans whose text is no value of the slot; a frame without values is not checked."""
+    if not frame.slots or (values := _values_of(frame)) is None:
+        return
+    for i, span in enumerate(frame.slots):
+        if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
+            text = turn.utterance[span.start : span.exclusive_end]
+            if text and text not in values.get(span.slot, ()):
+                yield i, text
+
+
+def _values_of(frame: Frame) -> dict[str, set[str]] | None:
+    if not frame.actions and not frame.state:
+        return None
+    values: dict[str, set[str]] = {}
+    for action in frame.actions or []:
+        found = values.setdefault(action.slot, set())
+        found.update(action.values)
+        found.update(action.canonical_values or [])
+    if frame.state:
+        for slot, texts in frame.state.slot_values.items():
+            values.setdefault(slot, set()).update(texts)
+    return values
+
+
+def check_kinds(kinds: list[str]) -> None:
+    """Raises InputError for a kind that there is not."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InputError(f"there is no kind {kind!r}: {', '.join(KINDS)}", "release.toml", "allow_problems")

@@ -236,6 +236,17 @@ def test_the_version_must_say_what_changed(toml: Path, tmp_path: Path, capsys: p
     assert accepted("1.2.0")["changes"]["level"] == "minor"
 
 
+def test_a_parent_that_is_damaged_is_not_followed(
+    built: Built, toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(built.root.parent, tmp_path / "out" / "small")
+    shard = next((tmp_path / "out" / "small" / "1.0.0" / "data" / "v1").glob("*.parquet"))
+    shard.unlink()
+    edit(toml, ('version = "1.0.0"', 'version = "1.0.1"'))
+    assert build(toml, tmp_path / "out") == 2
+    assert f"data/v1/{shard.name}: is missing: 'parapet release verify' says more" in capsys.readouterr().err
+
+
 def test_an_older_number_is_refused_before_anything_runs(
     built: Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

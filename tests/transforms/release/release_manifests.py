@@ -17,8 +17,8 @@ from parapet.schemas import release_manifest as model
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
 from parapet.schemas.layout import dialogue_bytes, dialogue_files, sample_root, schema_bytes
 from parapet.schemas.release_config import Author, Source
-from parapet.transforms.release.logical import logical_sha256, row_json, split_sha256
 from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, described
+from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
 
 SGD = Source(
     "Schema-Guided Dialogue",
@@ -183,6 +183,11 @@ def composed() -> dict[str, Any]:
         "average": {"name_distance": 0.3, "description_bleu": 19.0},
         "self_bleu": None,
     }
+
+
+def columns() -> dict[str, pa.Schema]:
+    """The columns of the configurations."""
+    return {config: tables[0].schema for (config, _), tables in _tables().items()}
 
 
 def change(**more: Any) -> model.SplitChange:

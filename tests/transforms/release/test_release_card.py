@@ -18,13 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from release_manifests import change, composed, follows, manifest, measures, rows, write_data
+from release_manifests import change, columns, composed, follows, manifest, measures, rows, write_data
 
 from parapet.schemas.dialogue_table import DIALOGUES
 from parapet.schemas.release_config import Author, Source
-from parapet.schemas.release_manifest import Column, Config, Input, SplitInfo
-from parapet.transforms.release.documents.card import card, default_config, size_category
-from parapet.transforms.release.logical import logical_sha256, row_json, split_sha256
+from parapet.schemas.release_manifest import Column, Config, Input, Manifest, SplitInfo
+from parapet.transforms.release.documents import card as documents
+from parapet.transforms.release.documents.card import default_config, size_category
+from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
 
 HOSTILE = (
     "a | b",
@@ -40,6 +41,10 @@ HOSTILE = (
     "",
 )
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=15))
+
+
+def card(of: Manifest, more: dict[str, pa.Schema] | None = None) -> str:
+    return documents.card(of, {**columns(), **(more or {})})
 
 
 def parts(text: str) -> tuple[dict[str, Any], list[Token]]:
@@ -171,14 +176,13 @@ def test_the_body() -> None:
         "Changes",
         "Checking it",
     ]
-    assert table(tokens, "configuration", "what it is", "a row is a", "split", "rows")[:3] == [
-        ["original", "original", "dialogue", "train", "3"],
-        ["original", "original", "dialogue", "test", "3"],
-        ["v1", "variants", "dialogue", "test", "1"],
+    assert table(tokens, "configuration", "content", "a row is a", "train", "test", "full", "files")[:2] == [
+        ["original", "original", "dialogue", "3", "3", "–", "3"],
+        ["v1", "variants", "dialogue", "–", "1", "–", "1"],
     ]
-    columns = table(tokens, "configuration", "column", "type", "what it is")
-    assert columns[0] == ["original, v1", "dialogue_id", "string", "unique in its split"]
-    assert columns[5][:3] == ["", "turns", "list of {speaker, utterance, frames}"]
+    described = table(tokens, "configuration", "column", "type", "what it is")
+    assert described[0] == ["original, v1", "dialogue_id", "string", "unique in its split"]
+    assert described[5][:3] == ["", "turns", "list of {speaker, utterance, frames}"]
     assert table(tokens, "corpus", "split", "services", "dialogues", "turns") == [
         ["original", "train", "2", "3", "1,234"],
         ["original", "test", "1", "3", "42"],
@@ -193,12 +197,12 @@ def test_the_body() -> None:
         "0.28",
         "17.8",
     ]
-    assert table(tokens, "disposition", "meaning", "answers")[1] == ["rejected", "certainly bad", "2"]
+    assert table(tokens, "disposition", "meaning", "answers", "share")[3] == ["Rejected", "certainly bad", "2", "33.3%"]
     assert table(tokens, "reason", "meaning", "answers") == [
-        ["too_fast", "The worker spent less time than reading the form takes.", "4"],
-        ["blank", "Nothing was written.", "1"],
+        ["Too fast", "The worker spent less time than reading the form takes.", "4"],
+        ["Blank", "Nothing was written.", "1"],
     ]
-    assert table(tokens, "kind", "meaning", "errors") == [["span", "a span that is not inside its utterance", "7"]]
+    assert table(tokens, "kind", "meaning", "errors") == [["Span", "a span that is not inside its utterance", "7"]]
     assert "- `sgd/original/`\n- `sgd/v1/`\n" in text
     assert "[Schema-Guided Dialogue](<https://github.com/google-research-datasets/" in text
     assert "@misc{tiny-x-1-1-0," in text
@@ -214,7 +218,7 @@ def test_what_there_is_not_is_not_spoken_of() -> None:
     _, tokens = parts(text)
     assert "The paraphrases" not in headings(tokens)
     assert "Statistics" not in text
-    assert "None was found: every dialogue fits its schemas." in text
+    assert "None: every dialogue fits its schemas." in text
     assert "sgd/" not in text
     assert "vouch" not in text
     assert "There are no corpora" in text
@@ -235,7 +239,7 @@ def test_numbers_of_other_pipelines() -> None:
         ["word", "a|b"],
     ]
     assert len(second) == 60
-    assert any(shown(token) == "40 more are in MANIFEST.json." for token in tokens)
+    assert any(shown(token).endswith(" 40 more are in MANIFEST.json.") for token in tokens)
 
 
 def test_statistics_of_compose() -> None:
@@ -268,12 +272,12 @@ def test_text_of_strangers_changes_nothing_but_itself(texts: list[str]) -> None:
         inputs=[Input(corpus, kind, [])],
         counts={"dialogues": {corpus: {"train": 1}}},
         statistics={f"a{said}": {number: said}, f"b{name}": measures()},
-        dispositions={reason: 1},
+        dispositions={"used": 1},
         rejections={reason: 2},
         known_problems={fault: 3},
         **follows(change(columns_added=[column])),
     )
-    text = card(hostile)
+    text = card(hostile, {"memory": pa.schema([(column, pa.string())])})
     front, tokens = parts(text)
     plain, usual = usual_parts()
     assert front["configs"] == plain["configs"]
@@ -292,7 +296,7 @@ def test_text_of_strangers_changes_nothing_but_itself(texts: list[str]) -> None:
 
 def test_a_reason_of_a_person_is_shown_as_it_is() -> None:
     _, tokens = parts(card(manifest(rejections={"reviewer: <b>no | `way`</b>\nat all": 1})))
-    assert table(tokens, "reason", "meaning", "answers")[0][0] == "reviewer: <b>no | `way`</b> at all"
+    assert table(tokens, "reason", "meaning", "answers")[0][0] == "Reviewer: <b>no | `way`</b> at all"
 
 
 @pytest.fixture(scope="module")

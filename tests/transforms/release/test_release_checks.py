@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from parapet.schemas import layout
-from parapet.schemas.dialogue_table import dialogue_row
+from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.release.checks import Fault, check_kinds, row_faults
+from parapet.transforms.release.sources import Fault, check_kinds, dialogue_faults
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def first_span(dialogue: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str,
 
 
 def faults(dialogue: dict[str, Any], services: dict[str, Service]) -> list[Fault]:
-    return list(row_faults(dialogue_row(dialogue, "f", 0), services))
+    return list(dialogue_faults(msgspec.convert(dialogue, Dialogue), services))
 
 
 def test_the_sample_has_no_faults(sample: Path, services: dict[str, Service]) -> None:
@@ -102,12 +103,6 @@ def test_a_reference_that_leads_nowhere(
 ) -> None:
     change(dialogue)
     assert ("reference", said) in [(fault.kind, fault.reason) for fault in faults(dialogue, services)]
-
-
-def test_a_dialogue_of_another_format(dialogue: dict[str, Any], services: dict[str, Service]) -> None:
-    row = dialogue_row(dialogue, "f", 0)
-    row["turns"][0]["speaker"] = "ROBOT"
-    assert list(row_faults(row, services)) == [Fault("format", "turns[0].speaker", "Invalid enum value 'ROBOT'")]
 
 
 def test_only_kinds_that_there_are_may_be_allowed() -> None:

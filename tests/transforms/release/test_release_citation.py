@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from release_manifests import SGD, manifest
 
 from parapet.schemas.release_config import Author, Source
-from parapet.transforms.release.documents import names
-from parapet.transforms.release.documents.citation import bibtex, citation_cff
-from parapet.transforms.release.documents.names import Name
+from parapet.transforms.markdown import one_line
+from parapet.transforms.release.documents import citation as names
+from parapet.transforms.release.documents.citation import Name, bibtex, citation_cff
 
 # Of the schema of CFF 1.2.0: the keys that this file may have, and what they look like.
 URL = r"https?://.+"
@@ -104,7 +104,7 @@ LINES = st.one_of(
         ["a: b # c", "- x", "'\"", "---\n...", "{x}", "[y]", "*a", "&b", "!c", "%d", "@e", "yes", "1.0", "~"]
     ),
     st.text(min_size=1, max_size=30),
-).filter(names.one_line)
+).filter(one_line)
 
 
 @given(LINES, LINES, LINES, LINES)
@@ -112,7 +112,7 @@ LINES = st.one_of(
 def test_any_text_is_valid_yaml(title: str, name: str, line: str, citation: str) -> None:
     source = Source(title, "https://example.org/" + line, "MIT", line, citation)
     found = read(citation_cff(manifest(title=title, authors=[Author(name, line)], sources=[source], description=line)))
-    assert found["title"] == names.one_line(title)
+    assert found["title"] == one_line(title)
     assert found["references"][0]["title"] == found["title"]
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import mlcroissant
 import msgspec
 import orjson
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_manifests import MEMORY, SGD, manifest, rows, write_data
+from release_manifests import MEMORY, SGD, columns, manifest, rows, write_data
 
 from parapet.schemas.release_config import Author
 from parapet.schemas.release_manifest import Column, Manifest
@@ -21,11 +22,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def read(found: Manifest) -> dict[str, Any]:
-    return dict(orjson.loads(croissant(found)))
+    return dict(orjson.loads(croissant(found, columns())))
 
 
 def dataset(root: Path, found: Manifest) -> mlcroissant.Dataset:
-    (root / "croissant.json").write_bytes(croissant(found))
+    (root / "croissant.json").write_text(croissant(found, columns()))
     return mlcroissant.Dataset(jsonld=root / "croissant.json")
 
 
@@ -135,11 +136,14 @@ TEXTS = st.one_of(
 )
 
 
-@given(TEXTS, TEXTS, TEXTS, st.sampled_from(["int8", "string", "list<item: string>", "struct<{0}: int8>", "?"]))
+@given(TEXTS, TEXTS, TEXTS, st.sampled_from([pa.int8(), pa.string(), pa.list_(pa.string()), pa.binary(), None]))
 @settings(max_examples=8, deadline=None)
-def test_any_text_is_valid(title: str, column: str, name: str, kind: str) -> None:
+def test_any_text_is_valid(title: str, column: str, name: str, kind: pa.DataType | None) -> None:
     found = manifest(title=title, description=title, release_notes=name, authors=[Author(name)], homepage=name)
-    columns = [Column(column, kind.replace("{0}", name)), Column("text", "string")]
-    found.configs["memory"] = msgspec.structs.replace(found.configs["memory"], kind=name, columns=columns)
-    metadata = mlcroissant.Dataset(jsonld=orjson.loads(croissant(found))).metadata
+    kind = kind or pa.struct([(name, pa.int8())])
+    schema = pa.schema([(column, kind), ("text", pa.string())])
+    described = [Column(field.name, str(field.type)) for field in schema]
+    found.configs["memory"] = msgspec.structs.replace(found.configs["memory"], kind=name, columns=described)
+    text = croissant(found, {**columns(), "memory": schema})
+    metadata = mlcroissant.Dataset(jsonld=orjson.loads(text)).metadata
     assert metadata.ctx.issues.errors == set()

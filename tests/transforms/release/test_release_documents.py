@@ -1,18 +1,26 @@
+"""The documents that a release is published with."""
+
 from __future__ import annotations
+
+from pathlib import Path
 
 import orjson
 import yaml
-from release_manifests import follows, manifest
+from release_manifests import columns, follows, manifest
 
-from parapet.schemas.release_manifest import File, manifest_bytes, parse_manifest
-from parapet.transforms.release.documents.every import documents
+from parapet.schemas.release_manifest import DOCUMENTS, File, Manifest, manifest_bytes, parse_manifest
+from parapet.transforms.release.opening import Release
+from parapet.transforms.release.publishing import write_documents
 
 
-def test_all_documents() -> None:
-    found = documents(manifest(**follows()), "# Changelog\n\n## 1.0.0\n\nThe first version.\n", "Own terms.")
-    assert list(found) == sorted(
-        ["CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "croissant.json", "report/index.html"]
-    )
+def documents(folder: Path, of: Manifest, parent: Release | None = None, licence: str = "") -> dict[str, bytes]:
+    write_documents(of, columns(), str(folder), parent, licence)
+    return {path: (folder / path).read_bytes() for path in DOCUMENTS}
+
+
+def test_all_documents(tmp_path: Path) -> None:
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.0.0\n\nThe first version.\n")
+    found = documents(tmp_path / "new", manifest(**follows()), Release(tmp_path, manifest()), "Own terms.")
     assert found["README.md"].startswith(b"---\npretty_name: ")
     assert found["CHANGELOG.md"].endswith(b"## 1.0.0\n\nThe first version.\n")
     assert found["LICENSE"].startswith(b"Own terms.\n\n")
@@ -22,16 +30,16 @@ def test_all_documents() -> None:
     assert all(data.endswith(b"\n") for data in found.values())
 
 
-def test_the_same_manifest_gives_the_same_bytes() -> None:
-    first = documents(manifest(), "", "")
-    again = documents(parse_manifest(manifest_bytes(manifest()), "MANIFEST.json"), "", "")
+def test_the_same_manifest_gives_the_same_bytes(tmp_path: Path) -> None:
+    first = documents(tmp_path / "first", manifest())
+    again = documents(tmp_path / "again", parse_manifest(manifest_bytes(manifest()), "MANIFEST.json"))
     assert first == again
 
 
-def test_files_that_are_no_data_change_neither_card_nor_croissant() -> None:
+def test_files_that_are_no_data_change_neither_card_nor_croissant(tmp_path: Path) -> None:
     found = manifest()
-    first = documents(found, "", "")
+    first = documents(tmp_path / "first", manifest())
     found.files = [*found.files, File("LICENSE", 12, "0" * 64), File("report/index.html", 12, "0" * 64)]
-    again = documents(found, "", "")
+    again = documents(tmp_path / "again", found)
     assert again["README.md"] == first["README.md"]
     assert again["croissant.json"] == first["croissant.json"]

@@ -5,6 +5,7 @@ from release_manifests import SGD, manifest
 
 from parapet.schemas.release_config import Author, Source
 from parapet.transforms.release.documents import licences
+from parapet.transforms.release.documents.citation import licence_text
 
 
 def source(licence: str) -> Source:
@@ -76,7 +77,7 @@ def test_the_table_of_licences() -> None:
 
 
 def test_the_notice_names_authors_and_sources() -> None:
-    text = licences.licence_text(manifest())
+    text = licence_text(manifest())
     assert text.startswith(
         "Tiny X: a release for tests, version 1.1.0\n"
         "Copyright 2026 Ada Lovelace, Grace Brewster Hopper and The Parapet authors\n\n"
@@ -89,13 +90,13 @@ def test_the_notice_names_authors_and_sources() -> None:
 
 
 def test_an_own_text_comes_first() -> None:
-    text = licences.licence_text(manifest(licence="Our-Own", sources=[]), "Do as you like.\n\n")
+    text = licence_text(manifest(licence="Our-Own", sources=[]), "Do as you like.\n\n")
     assert text.startswith("Do as you like.\n\nTiny X")
     assert text.endswith("Licence: Our-Own, as above.\n")
 
 
 def test_nobody_holds_what_is_given_away() -> None:
-    text = licences.licence_text(manifest(licence="CC0-1.0", created="", authors=[Author("A\nB")], sources=[]))
+    text = licence_text(manifest(licence="CC0-1.0", created="", authors=[Author("A\nB")], sources=[]))
     assert text.splitlines()[:4] == [
         "Tiny X: a release for tests, version 1.1.0",
         "Made by A B",

@@ -1,4 +1,4 @@
-"""README.md of a release: a dataset card, which ``datasets`` and the Hugging Face Hub read too.
+"""README.md of a release, a dataset card that ``datasets`` and the Hugging Face Hub read too, and CHANGELOG.md.
 
 The keys of the front matter are those of the Hub's documentation, "Dataset Cards" and "Manual Configuration", and of
 ``datasets.utils.metadata``.
@@ -7,20 +7,20 @@ The keys of the front matter are those of the Hub's documentation, "Dataset Card
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
 
-from parapet.schemas.layout import SPLITS, TEST
+from parapet.schemas.layout import TEST
 from parapet.schemas.release_config import Source
-from parapet.schemas.release_manifest import Config, Manifest
-from parapet.transforms.crowd.report import DISPOSITIONS
-from parapet.transforms.crowd.vet import EXPLANATIONS
+from parapet.schemas.release_manifest import Manifest, SplitChange
 from parapet.transforms.markdown import (
     Markdown,
     bullets,
     code,
+    inline,
     is_url,
     link,
     one_line,
@@ -30,16 +30,14 @@ from parapet.transforms.markdown import (
     text,
 )
 from parapet.transforms.pages import render
-from parapet.transforms.release.checks import KINDS
-from parapet.transforms.release.documents import measures
-from parapet.transforms.release.documents.changelog import summary
-from parapet.transforms.release.documents.citation import bibtex, references, release_date
-from parapet.transforms.release.documents.columns import MEANINGS, in_words, parse
+from parapet.transforms.release.diff import LEVELS
+from parapet.transforms.release.documents import report
+from parapet.transforms.release.documents.citation import bibtex, in_line, references, release_date, title_of
+from parapet.transforms.release.documents.columns import MEANINGS, Columns, in_words
 from parapet.transforms.release.documents.licences import find
-from parapet.transforms.release.documents.names import in_line, title_of
-from parapet.transforms.release.logical import split_sha256
-from parapet.transforms.table1_report import MEASURES, TERMS, measured
-from parapet.transforms.text import counted, number
+from parapet.transforms.release.shards import split_sha256
+from parapet.transforms.report import Table, Text, table_markdown
+from parapet.transforms.text import counted
 
 TAGS = (
     "dialogue",
@@ -51,12 +49,15 @@ TAGS = (
 )
 TASKS = ("text-generation", "token-classification")
 _BOUNDS = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
-_COUNTED = ("services", "intents", "slots", "dialogues", "turns")
 
 
-def card(manifest: Manifest) -> str:
-    """The whole of README.md. Of ``manifest.files`` it needs those below ``data/`` and ``sgd/`` only."""
-    licence = find(manifest.licence)
+def card(manifest: Manifest, columns: Columns) -> str:
+    """Returns the whole of README.md. Of ``manifest.files`` it needs those below ``data/`` and ``sgd/`` only.
+
+    Args:
+      manifest: the manifest.
+      columns: of the configurations, with their types.
+    """
     config, split = example_of(manifest)
     return render(
         "release_card.md.jinja",
@@ -64,26 +65,25 @@ def card(manifest: Manifest) -> str:
         title=text(title_of(manifest)),
         published=_published(manifest),
         description=prose(manifest.description, 2),
-        configs=table(("configuration", "what it is", "a row is a", "split", "rows"), _configs(manifest), numbers=1),
+        configs=table_markdown(report.configurations(manifest)),
         keys=_keys(manifest),
-        columns=table(("configuration", "column", "type", "what it is"), _columns(manifest)),
+        columns=table(("configuration", "column", "type", "what it is"), _columns(manifest, columns)),
         place=f"{manifest.name}/{manifest.version}",
         default=default_config(manifest),
         config=config,
         split=split,
-        hub=hub_of(manifest),
+        hub=manifest.configuration.get("hub") or f"OWNER/{manifest.name}",
         pushed=bool(manifest.configuration.get("hub")),
         version=manifest.version,
         pairs=any(config.record in ("dialogue", "service") for config in manifest.configs.values()),
-        sgd=bullets(code(f"sgd/{name}/") for name in corpora_of(manifest)),
-        counts=counts_table(manifest),
+        sgd=bullets(code(f"sgd/{name}/") for name in _corpora(manifest)),
+        counts=table_markdown(report.corpora_table(manifest)) if manifest.counts else "",
         parapet=text(manifest.code.get("parapet", "")),
-        inputs=_inputs(manifest),
-        statistics=[_statistics(name, found) for name, found in manifest.statistics.items()],
-        dispositions=_dispositions(manifest),
-        rejections=_rejections(manifest),
-        problems=_problems(manifest),
-        licence=_licence(manifest.licence, licence.name if licence else "", licence.url if licence else ""),
+        inputs=table_markdown(report.inputs_table(manifest)),
+        statistics=[_statistics(name, statistics) for name, statistics in manifest.statistics.items()],
+        answers=[table_markdown(section) for section in report.answers(manifest)],
+        problems=_section(report.problems(manifest)),
+        licence=_licence(manifest.licence),
         sources=bullets(_source(source) for source in manifest.sources),
         bibtex=bibtex(manifest),
         references=bullets(references(manifest.sources)),
@@ -92,30 +92,31 @@ def card(manifest: Manifest) -> str:
 
 
 def front_matter(manifest: Manifest) -> str:
-    """The YAML between the ``---`` lines.
+    """Returns the YAML between the ``---`` lines.
 
-    ``datasets`` drops a split's ``num_examples``, which it else compares with what it reads, unless ``num_bytes`` is
-    there too; that is the size of the Parquet files, for want of the one in memory. It caches rows by the name of the
-    folder, here a version, and this text, not by the files: without a checksum of the rows it would take a release for
-    another one with files of the same sizes.
+    ``datasets`` compares a split's ``num_examples`` with what it reads only if ``num_bytes`` is there too; that is the
+    size of the Parquet files, because the size in memory is not known. It caches rows by the name of the folder, here a
+    version, and this text, not by the files: without a checksum of the rows it would take a release for another one
+    with files of the same sizes.
     """
     licence = find(manifest.licence)
     first = default_config(manifest)
     sizes = {file.path: file.bytes for file in manifest.files}
-    found: dict[str, Any] = {"pretty_name": title_of(manifest)}
+    front: dict[str, Any] = {"pretty_name": title_of(manifest)}
     if licence and licence.tag != "other":
-        found["license"] = licence.tag
+        front["license"] = licence.tag
     else:
-        found |= {"license": "other", "license_name": one_line(manifest.licence), "license_link": "LICENSE"}
-    found |= {
+        front |= {"license": "other", "license_name": one_line(manifest.licence), "license_link": "LICENSE"}
+    front |= {
         "language": list(manifest.language),
         "tags": list(TAGS),
         "task_categories": list(TASKS),
-        "size_categories": [size_category(rows_of(manifest))],
+        "size_categories": [size_category(manifest.rows)],
         "configs": [
             {
                 "config_name": name,
-                "description": f"SHA-256 of the rows: {_rows_sha256(config)}",
+                "description": "SHA-256 of the rows: "
+                + split_sha256(info.logical_sha256 for info in config.splits.values()),
                 "data_files": [{"split": split, "path": f"data/{name}/{split}-*.parquet"} for split in config.splits],
                 **({"default": True} if name == first else {}),
             }
@@ -136,17 +137,13 @@ def front_matter(manifest: Manifest) -> str:
             for name, config in manifest.configs.items()
         ],
     }
-    return str(yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=1000))
-
-
-def _rows_sha256(config: Config) -> str:
-    return split_sha256(info.logical_sha256 for info in config.splits.values())
+    return str(yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=1000))
 
 
 def default_config(manifest: Manifest) -> str:
-    """What ``load_dataset`` loads where no configuration is named: the original, or else the first with dialogues.
+    """Returns what ``load_dataset`` loads if no configuration is named: the original, or else the first with dialogues.
 
-    Without dialogues it is the first configuration; empty where there is none.
+    Without dialogues it is the first configuration; empty if there is none.
     """
     dialogues = [name for name, config in manifest.configs.items() if config.record == "dialogue"]
     original = [name for name in dialogues if name == "original" or manifest.configs[name].kind == "original"]
@@ -154,7 +151,7 @@ def default_config(manifest: Manifest) -> str:
 
 
 def example_of(manifest: Manifest) -> tuple[str, str]:
-    """The configuration and split of the card's examples: the first dialogues beside the default, the test split."""
+    """Returns configuration and split of the examples: the first dialogues beside the default, the test split."""
     default = default_config(manifest)
     others = (name for name, config in manifest.configs.items() if config.record == "dialogue" and name != default)
     config = next(others, default)
@@ -162,80 +159,24 @@ def example_of(manifest: Manifest) -> tuple[str, str]:
     return config, TEST if TEST in splits else next(iter(splits), "")
 
 
-def hub_of(manifest: Manifest) -> str:
-    """The repository of the Hugging Face Hub as ``release.toml`` has it; else a placeholder with the release's name."""
-    return str(manifest.configuration.get("hub") or f"OWNER/{manifest.name}")
-
-
 def size_category(rows: int) -> str:
-    """The Hub's bracket for so many rows: ``1K<n<10K``."""
+    """Returns the Hub's bracket for so many rows: ``1K<n<10K``."""
     brackets = [f"n<{_BOUNDS[0]}", *(f"{low}<n<{high}" for low, high in itertools.pairwise(_BOUNDS))]
     return [*brackets, f"n>{_BOUNDS[-1]}"][min(max(len(str(rows)) - 3, 0), len(brackets))]
 
 
-def rows_of(manifest: Manifest) -> int:
-    """The rows of all configurations."""
-    return sum(info.rows for config in manifest.configs.values() for info in config.splits.values())
-
-
-def corpora_of(manifest: Manifest) -> list[str]:
-    """The corpora that the release has as JSON, below ``sgd/``, in the order of the inputs."""
-    found = {file.path.split("/")[1] for file in manifest.files if file.path.startswith("sgd/")}
-    order = [one.name for one in manifest.inputs if one.name in found]
-    return [*order, *sorted(found - set(order))]
-
-
-def counted_things(manifest: Manifest) -> list[str]:
-    """What was counted, in the order of columns."""
-    return [what for what in _COUNTED if what in manifest.counts] + sorted(set(manifest.counts) - set(_COUNTED))
-
-
-def counted_splits(manifest: Manifest) -> list[tuple[str, str]]:
-    """Each corpus with each of its splits, in the order of the inputs."""
-    places = dict.fromkeys(
-        (corpus, split)
-        for what in counted_things(manifest)
-        for corpus, splits in manifest.counts[what].items()
-        for split in splits
-    )
-    order = [one.name for one in manifest.inputs]
-    return sorted(
-        places,
-        key=lambda place: (
-            order.index(place[0]) if place[0] in order else len(order),
-            place[0],
-            SPLITS.index(place[1]) if place[1] in SPLITS else len(SPLITS),
-            place[1],
-        ),
-    )
-
-
-def counts_table(manifest: Manifest) -> Markdown:
-    """What there is of each corpus and split; nothing where nothing was counted."""
-    columns = counted_things(manifest)
-    rows = [
-        [code(corpus), code(split), *(_count(manifest.counts[what].get(corpus, {}).get(split)) for what in columns)]
-        for corpus, split in counted_splits(manifest)
-    ]
-    return table(("corpus", "split", *columns), rows, numbers=len(columns)) if rows else Markdown()
-
-
-def _count(n: int | None) -> str:
-    return "–" if n is None else f"{n:,}"
+def _corpora(manifest: Manifest) -> list[str]:
+    """Returns the corpora that the release has as JSON, in the order of the inputs."""
+    corpora = {file.path.split("/")[1] for file in manifest.files if file.path.startswith("sgd/")}
+    order = [given.name for given in manifest.inputs if given.name in corpora]
+    return [*order, *sorted(corpora - set(order))]
 
 
 def _published(manifest: Manifest) -> Markdown:
     date = release_date(manifest)
-    parts = [f"Version {text(manifest.version)}" + (f", {date}" if date else "")]
-    parts.append("by " + text(in_line(manifest.authors)))
-    home = [f"<{quoted(manifest.homepage)}>"] if is_url(manifest.homepage) else []
-    return Markdown(". ".join([", ".join(parts), *home]) + ("" if home else "."))
-
-
-def _configs(manifest: Manifest) -> Iterator[Sequence[str]]:
-    for name, config in manifest.configs.items():
-        for split, info in config.splits.items():
-            yield code(name), config.kind, config.record, code(split), f"{info.rows:,}"
+    version = f"Version {text(manifest.version)}" + (f", {date}" if date else "")
+    home = f" <{quoted(manifest.homepage)}>" if is_url(manifest.homepage) else ""
+    return Markdown(f"{version}, by {text(in_line(manifest.authors))}.{home}")
 
 
 def _keys(manifest: Manifest) -> Markdown:
@@ -249,87 +190,89 @@ def _keys(manifest: Manifest) -> Markdown:
     return Markdown("The columns that identify a row:\n\n" + bullets(map(Markdown, lines))) if keys else Markdown()
 
 
-def _columns(manifest: Manifest) -> Iterator[Sequence[str]]:
-    """Configurations with the same columns share their rows."""
-    alike: list[tuple[list[str], Config]] = []
+def _columns(manifest: Manifest, columns: Columns) -> Iterator[Sequence[str]]:
+    """Yields columns with what they mean; configurations with the same columns share their rows."""
+    same: dict[tuple[str, ...], list[str]] = {}
     for name, config in manifest.configs.items():
-        same = next((names for names, other in alike if other.columns == config.columns), None)
-        if same is None:
-            alike.append(([name], config))
-        else:
-            same.append(name)
-    for names, config in alike:
-        for i, column in enumerate(config.columns):
-            yield (
-                Markdown(", ".join(map(code, names)) if i == 0 else ""),
-                code(column.name),
-                code(in_words(parse(column.type))),
-                Markdown(MEANINGS.get(config.record, {}).get(column.name, "")),
-            )
+        same.setdefault((config.record, str(columns[name])), []).append(name)
+    for (record, _), names in same.items():
+        for i, field in enumerate(columns[names[0]]):
+            meaning = Markdown(MEANINGS.get(record, {}).get(field.name, ""))
+            first = Markdown(", ".join(map(code, names)) if i == 0 else "")
+            yield first, code(field.name), code(in_words(field.type)), meaning
 
 
-def _inputs(manifest: Manifest) -> Markdown:
-    rows = [
-        (code(one.name), one.kind, f"{len(one.files):,}", f"{sum(file.bytes for file in one.files):,}")
-        for one in manifest.inputs
-    ]
-    return table(("input", "kind", "files", "bytes"), rows, numbers=2)
+def _statistics(name: str, statistics: Any) -> dict[str, Markdown]:
+    section, known = report.statistics_table(name, statistics), report.measured(statistics)
+    terms = known.terms if known is not None else {}
+    notes = bullets(Markdown(f"{text(term)}: {text(meaning)}") for term, meaning in terms.items())
+    return {"name": text(name), "table": _section(section), "notes": notes}
 
 
-def _statistics(name: str, found: Any) -> dict[str, Markdown]:
-    known = measures.measured(found)
-    if known is None or not known.keys:
-        shown, more = measures.numbers(found)
-        note = f"{more:,} more are in `MANIFEST.json`." if more else ""
-        numbers = table(("number", "value"), [(code(path), value) for path, value in shown], numbers=1)
-        return {"name": text(name), "table": numbers, "notes": Markdown(note)}
-    rows = [(variant, *(measured(key, row.get(key)) for key in known.keys)) for variant, row in known.rows.items()]
-    terms = dict(TERMS[key] for key in known.keys)
-    notes = [f"{text(term)}: {text(meaning)}" for term, meaning in terms.items()]
-    if known.self_bleu is not None:
-        term, meaning = TERMS["self_bleu"]
-        notes.append(f"{term} {number(known.self_bleu, 1)}: {meaning}")
-    shown_measures = table(("variant", *(MEASURES[key] for key in known.keys)), rows, numbers=len(known.keys))
-    return {"name": text(name), "table": shown_measures, "notes": bullets(map(Markdown, notes))}
+def _section(section: Table | Text) -> Markdown:
+    if isinstance(section, Text):
+        return Markdown("\n\n".join(map(inline, section.paragraphs)))
+    return Markdown(f"{inline(section.note)}\n\n{table_markdown(section)}")
 
 
-def _dispositions(manifest: Manifest) -> Markdown:
-    order = [*DISPOSITIONS, *sorted(set(manifest.dispositions) - set(DISPOSITIONS))]
-    rows = [
-        (key, DISPOSITIONS.get(key, ""), f"{manifest.dispositions[key]:,}")
-        for key in order
-        if key in manifest.dispositions
-    ]
-    return table(("disposition", "meaning", "answers"), rows, numbers=1) if rows else Markdown()
-
-
-def _rejections(manifest: Manifest) -> Markdown:
-    rows = [(code(reason), EXPLANATIONS.get(reason, ""), f"{n:,}") for reason, n in by_number(manifest.rejections)]
-    return table(("reason", "meaning", "answers"), rows, numbers=1) if rows else Markdown()
-
-
-def by_number(found: Mapping[str, int]) -> list[tuple[str, int]]:
-    """The largest first; those alike by name."""
-    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _problems(manifest: Manifest) -> Markdown:
-    if not manifest.known_problems:
-        return Markdown("None was found: every dialogue fits its schemas.")
-    rows = [(code(kind), KINDS.get(kind, ""), f"{n:,}") for kind, n in by_number(manifest.known_problems)]
-    heading = f"{counted(sum(manifest.known_problems.values()), 'error')} in the data, which is published as it is:"
-    return Markdown(f"{heading}\n\n{table(('kind', 'meaning', 'errors'), rows, numbers=1)}")
-
-
-def _licence(spdx: str, name: str, url: str) -> Markdown:
-    if not name:
+def _licence(spdx: str) -> Markdown:
+    licence = find(spdx)
+    if licence is None:
         return Markdown(f"{text(spdx)}; the text is in `LICENSE`.")
-    return Markdown(f"{link(name, url)} ({text(spdx)}). `LICENSE` has the notice and the attributions.")
+    named = f"{link(licence.name, licence.url)} ({text(licence.spdx)})"
+    return Markdown(f"{named}. `LICENSE` has the notice and the attributions.")
 
 
 def _source(source: Source) -> Markdown:
     licence = find(source.licence)
-    parts = [link(source.title, source.url)]
-    parts += [text(source.authors)] if source.authors else []
+    parts = [link(source.title, source.url), *([text(source.authors)] if source.authors else [])]
     parts.append(link(licence.spdx, licence.url) if licence else text(source.licence))
     return Markdown(", ".join(parts))
+
+
+# Changes.
+
+
+def changelog(manifest: Manifest, previous: str) -> str:
+    """Returns the whole of CHANGELOG.md, newest version first.
+
+    Args:
+      manifest: of the version that is added at the top.
+      previous: CHANGELOG.md of the release that it follows, or nothing.
+    """
+    date = release_date(manifest)
+    heading = f"## {manifest.version}" + (f" ({date})" if date else "")
+    parts = [f"# Changelog of {text(title_of(manifest))}", heading]
+    parts += [part for part in (prose(manifest.release_notes, 2), summary(manifest)) if part]
+    before = re.search(r"^## ", previous, re.MULTILINE)
+    parts.append(previous[before.start() :].strip() if before else previous.strip())
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def summary(manifest: Manifest) -> Markdown:
+    """Returns what changed against the parent."""
+    parent, changes = manifest.parent, manifest.changes
+    if parent is None:
+        return Markdown("The first version.")
+    if changes is None:
+        return Markdown(f"Follows {text(parent.version)}.")
+    if not changes.splits:
+        return Markdown(f"The same rows as {text(parent.version)}.")
+    meaning = LEVELS.get(changes.level, "")
+    head = f"Against {text(parent.version)}, {text(changes.level)}" + (f" ({meaning}):" if meaning else ":")
+    return Markdown(f"{head}\n\n{bullets(_change_line(change) for change in changes.splits)}")
+
+
+def _change_line(change: SplitChange) -> Markdown:
+    """Returns a split's changes in one line: rows added, removed and changed, and columns."""
+    numbers = {"added": change.added, "removed": change.removed, "changed": change.changed}
+    rows = ", ".join(f"{counted(n, 'row')} {word}" for word, n in numbers.items() if n)
+    columns = [_column_names("new", change.columns_added), _column_names("removed", change.columns_removed)]
+    changes = "; ".join(filter(None, [rows, *columns])) or "other files"
+    return Markdown(f"{code(change.config)}, {code(change.split)}: {changes}")
+
+
+def _column_names(word: str, names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    return f"{word} {'column' if len(names) == 1 else 'columns'} {', '.join(code(one_line(name)) for name in names)}"

@@ -1,10 +1,12 @@
-"""The columns of a release in words, and their Arrow types taken apart: the manifest has them as text."""
+"""The columns of a release and their types in words, for readers of its documents."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 
-import msgspec
+import pyarrow as pa
+
+Columns = Mapping[str, pa.Schema]  # by configuration
 
 _ROW = {
     "position": "its place in its file, from 0",
@@ -43,70 +45,20 @@ MEANINGS = {
 }
 
 
-class Type(msgspec.Struct, frozen=True):
-    """An Arrow type.
-
-    Attributes:
-      name: ``list``, ``struct``, that of a type without members, or ``other`` for what is not taken apart.
-      members: name and type; of a list the one of its items.
-    """
-
-    name: str
-    members: tuple[tuple[str, Type], ...] = ()
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is a list of any of Arrow's kinds."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-OTHER = Type("other")
-_LIST = re.compile(r"(?:large_)?(?:list|list_view)<|fixed_size_list<")
-_PLAIN = re.compile(r"(?:dictionary|map|\w*union|run_end_encoded|extension)<|\w+(?:\[[^\]]*\]|\([^)]*\))?")
-_LABEL = re.compile(r"(.*?): ", re.DOTALL)
-_END = re.compile(r"(?: not null)?(, |>(?:\[\d+\])?)")
+def inner(kind: pa.DataType) -> pa.DataType:
+    """Returns the type of the items of a list; any other type unchanged."""
+    return kind.value_type if is_list(kind) else kind
 
 
-def parse(text: str) -> Type:
-    """Takes a type apart, as ``str`` of pyarrow's gives it; ``OTHER`` where its text can be read in no or several ways.
-
-    Names in it are not quoted, and may have anything in them.
-    """
-    try:
-        found, at = _type(text, 0)
-    except (ValueError, RecursionError):
-        return OTHER
-    return found if at == len(text) else OTHER
-
-
-def in_words(found: Type) -> str:
-    """A type as a reader wants it: ``list of {speaker, utterance, frames}``."""
-    if found.name == "list":
-        return f"list of {in_words(found.members[0][1])}"
-    if found.name == "struct":
-        return "{" + ", ".join(name for name, _ in found.members) + "}"
-    return found.name
-
-
-def _type(text: str, at: int) -> tuple[Type, int]:
-    if found := _LIST.match(text, at):
-        return _members("list", text, found.end())
-    if text.startswith("struct<>", at):
-        return Type("struct"), at + len("struct<>")
-    if text.startswith("struct<", at):
-        return _members("struct", text, at + len("struct<"))
-    found = _PLAIN.match(text, at)
-    if not found or found[0].endswith("<"):
-        raise ValueError(f"no plain type at {at}")
-    return Type(found[0]), found.end()
-
-
-def _members(name: str, text: str, at: int) -> tuple[Type, int]:
-    members = []
-    while True:
-        label = _LABEL.match(text, at)
-        if not label:
-            raise ValueError(f"no name at {at}")
-        member, at = _type(text, label.end())
-        members.append((label[1], member))
-        end = _END.match(text, at)
-        if not end:
-            raise ValueError(f"no end at {at}")
-        at = end.end()
-        if end[1] != ", ":
-            return Type(name, tuple(members)), at
+def in_words(kind: pa.DataType) -> str:
+    """Returns a type as readers want it: ``list of {speaker, utterance, frames}``."""
+    if is_list(kind):
+        return f"list of {in_words(kind.value_type)}"
+    if pa.types.is_struct(kind):
+        return "{" + ", ".join(field.name for field in kind) + "}"
+    return str(kind)

@@ -12,14 +12,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from parapet.schemas.release_config import Author, Source
-from parapet.schemas.release_manifest import Column, Config, Manifest
+from parapet.schemas.release_manifest import Manifest
 from parapet.transforms.markdown import is_url, one_line, quoted
-from parapet.transforms.release.documents.citation import KEYWORDS, bibtex, release_date
-from parapet.transforms.release.documents.columns import MEANINGS, Type, in_words, parse
+from parapet.transforms.release.documents.citation import (
+    KEYWORDS,
+    author_name,
+    bibtex,
+    orcid_url,
+    release_date,
+    title_of,
+)
+from parapet.transforms.release.documents.columns import MEANINGS, Columns, in_words, inner, is_list
 from parapet.transforms.release.documents.licences import find
-from parapet.transforms.release.documents.names import author_name, orcid_url, title_of
 
 CONFORMS_TO = "http://mlcommons.org/croissant/1.1"
 
@@ -37,8 +44,13 @@ _DATA_TYPES = {
 }
 
 
-def croissant(manifest: Manifest) -> bytes:
-    """The whole file. Of ``manifest.files`` it needs the Parquet files only."""
+def croissant(manifest: Manifest, columns: Columns) -> str:
+    """Returns the whole file. Of ``manifest.files`` it needs the Parquet files only.
+
+    Args:
+      manifest: the manifest.
+      columns: of the configurations, with their types.
+    """
     licence = find(manifest.licence)
     found = {
         "@context": _context(),
@@ -57,9 +69,9 @@ def croissant(manifest: Manifest) -> bytes:
         "citeAs": bibtex(manifest),
         "isBasedOn": [_based_on(source) for source in manifest.sources],
         "distribution": [*_files(manifest), *_file_sets(manifest)],
-        "recordSet": [_split_names(manifest), *_record_sets(manifest)],
+        "recordSet": [_split_names(manifest), *_record_sets(manifest, columns)],
     }
-    return orjson.dumps(_filled(found), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(_filled(found), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 
 def _context() -> dict[str, Any]:
@@ -104,33 +116,26 @@ def _based_on(source: Source) -> dict[str, Any]:
     )
 
 
+def _node(kind: str, at: str, name: str, description: str = "", **more: Any) -> dict[str, Any]:
+    """Returns a thing of Croissant's vocabulary, without what is empty."""
+    return _filled({"@type": f"cr:{kind}", "@id": at, "name": name, "description": description, **more})
+
+
 def _files(manifest: Manifest) -> Iterator[dict[str, Any]]:
     known = {file.path: file for file in manifest.files}
     for config in manifest.configs.values():
-        for info in config.splits.values():
-            for path in info.files:
-                yield {
-                    "@type": "cr:FileObject",
-                    "@id": path,
-                    "name": path.rpartition("/")[2],
-                    "contentUrl": path,
-                    "contentSize": f"{known[path].bytes} B",
-                    "encodingFormat": _PARQUET,
-                    "sha256": known[path].sha256,
-                }
+        for path in (path for info in config.splits.values() for path in info.files):
+            size, sha256 = f"{known[path].bytes} B", known[path].sha256
+            about = {"contentUrl": path, "contentSize": size, "encodingFormat": _PARQUET, "sha256": sha256}
+            yield _node("FileObject", path, path.rpartition("/")[2], **about)
 
 
 def _file_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
-    """All files of a configuration, which its records are read from: a field has one source."""
+    """Yields all files of each configuration, which its records are read from: a field has one source."""
     for name in manifest.configs:
-        yield {
-            "@type": "cr:FileSet",
-            "@id": _file_set(name),
-            "name": _file_set(name),
-            "description": f"The Parquet files of the configuration {name}, all splits.",
-            "encodingFormat": _PARQUET,
-            "includes": f"data/{name}/*.parquet",
-        }
+        description = f"The Parquet files of the configuration {name}, all splits."
+        files = {"encodingFormat": _PARQUET, "includes": f"data/{name}/*.parquet"}
+        yield _node("FileSet", _file_set(name), _file_set(name), description, **files)
 
 
 def _file_set(config: str) -> str:
@@ -138,115 +143,85 @@ def _file_set(config: str) -> str:
 
 
 def _split_names(manifest: Manifest) -> dict[str, Any]:
-    names = dict.fromkeys(split for config in manifest.configs.values() for split in config.splits)
-    name = f"{_SPLITS}/name"
-    return {
-        "@type": "cr:RecordSet",
-        "@id": _SPLITS,
-        "name": _SPLITS,
-        "description": "The names of the splits.",
-        "dataType": "cr:Split",
-        "key": {"@id": name},
-        "field": [{"@type": "cr:Field", "@id": name, "name": "name", "dataType": "sc:Text"}],
-        "data": [{name: split} for split in names],
-    }
+    splits = dict.fromkeys(split for config in manifest.configs.values() for split in config.splits)
+    at = f"{_SPLITS}/name"
+    return _node(
+        "RecordSet",
+        _SPLITS,
+        _SPLITS,
+        "The names of the splits.",
+        dataType="cr:Split",
+        key={"@id": at},
+        field=[_node("Field", at, "name", dataType="sc:Text")],
+        data=[{at: split} for split in splits],
+    )
 
 
-def _record_sets(manifest: Manifest) -> Iterator[dict[str, Any]]:
+def _record_sets(manifest: Manifest, columns: Columns) -> Iterator[dict[str, Any]]:
     for name, config in manifest.configs.items():
-        columns = {column.name for column in config.columns}
         split = "split"
-        while split in columns:
+        while split in columns[name].names:
             split = f"_{split}"
-        fields = [_split_field(name, split)]
-        left_out = []
-        for column in config.columns:
-            field = _column_field(name, config, column)
-            fields += [field] if field else []
-            left_out += [] if field else [f"{column.name} ({column.type})"]
-        ids = {field["@id"] for field in fields}
-        key = [_id(name, split), *(_id(name, column) for column in config.key)]
-        more = f" Columns that are not described here: {', '.join(left_out)}." if left_out else ""
-        yield _filled(
-            {
-                "@type": "cr:RecordSet",
-                "@id": name,
-                "name": name,
-                "description": f"{one_line(config.kind)}; a record is a {one_line(config.record)}.{more}",
-                "key": [{"@id": one} for one in key] if ids.issuperset(key) else [],
-                "field": fields,
-            }
+        described = [_column_field(name, config.record, column) for column in columns[name]]
+        fields = [_split_field(name, split), *(field for field in described if field)]
+        left_out = ", ".join(
+            f"{column.name} ({column.type})"
+            for column, field in zip(config.columns, described, strict=True)
+            if not field
         )
+        more = f" Columns that are not described here: {left_out}." if left_out else ""
+        key = [_id(name, split), *(_id(name, column) for column in config.key)]
+        described_key = [{"@id": at} for at in key] if {field["@id"] for field in fields}.issuperset(key) else []
+        description = f"{one_line(config.kind)}; a record is a {one_line(config.record)}.{more}"
+        yield _node("RecordSet", name, name, description, key=described_key, field=fields)
 
 
 def _split_field(config: str, name: str) -> dict[str, Any]:
-    return {
-        "@type": "cr:Field",
-        "@id": _id(config, name),
-        "name": name,
-        "description": "The split that the record is of.",
-        "dataType": "sc:Text",
-        "source": {
-            "fileSet": {"@id": _file_set(config)},
-            "extract": {"fileProperty": "fullpath"},
-            "transform": {"regex": f"data/{config}/([A-Za-z0-9_]+)-[0-9]+-of-[0-9]+\\.parquet"},
-        },
+    source = {
+        "fileSet": {"@id": _file_set(config)},
+        "extract": {"fileProperty": "fullpath"},
+        "transform": {"regex": f"data/{config}/([A-Za-z0-9_]+)-[0-9]+-of-[0-9]+\\.parquet"},
     }
+    description = "The split that the record is of."
+    return _node("Field", _id(config, name), name, description, dataType="sc:Text", source=source)
 
 
-def _column_field(config: str, of: Config, column: Column) -> dict[str, Any] | None:
-    """A column as a field; None where Croissant has no words for its type."""
-    kind = parse(column.type)
-    found = {
-        "@type": "cr:Field",
-        "@id": _id(config, column.name),
-        "name": column.name,
-        "description": MEANINGS.get(of.record, {}).get(column.name, "").replace("`", ""),
-        **_shape(kind),
-    }
+def _column_field(config: str, record: str, column: pa.Field) -> dict[str, Any]:
+    """Returns a column as a field; empty if Croissant has no words for its type."""
+    at = _id(config, column.name)
+    description = MEANINGS.get(record, {}).get(column.name, "").replace("`", "")
     source = {"fileSet": {"@id": _file_set(config)}, "extract": {"column": column.name}}
-    members = _members(kind)
-    if not members and (data_type := _data_type(kind)):
-        return _filled({**found, "dataType": data_type, "source": source})
-    fields = []
-    deeper = []
-    for name, member in members:
-        data_type = _data_type(member)
-        if data_type and _MEMBER.fullmatch(name):
-            fields.append(
-                {
-                    "@type": "cr:Field",
-                    "@id": f"{_id(config, column.name)}/{name}",
-                    "name": name,
-                    "dataType": data_type,
-                    **_shape(member),
-                    "source": {**source, "transform": {"jsonPath": name}},
-                }
-            )
-        else:
-            deeper.append(f"{name} ({in_words(member)})")
-    if not fields:
-        return None
-    parts = [found["description"], f"Nested deeper, in the Parquet files only: {', '.join(deeper)}" if deeper else ""]
-    return _filled({**found, "description": ". ".join(filter(None, parts)), "subField": fields})
+    if data_type := _data_type(column.type):
+        shape = {**_shape(column.type), "dataType": data_type, "source": source}
+        return _node("Field", at, column.name, description, **shape)
+    members = list(inner(column.type)) if pa.types.is_struct(inner(column.type)) else []
+    named = [member for member in members if _data_type(member.type) and _MEMBER.fullmatch(member.name)]
+    if not named:
+        return {}
+    deeper = ", ".join(f"{member.name} ({in_words(member.type)})" for member in members if member not in named)
+    if deeper:
+        description = ". ".join(filter(None, [description, f"Nested deeper, in the Parquet files only: {deeper}"]))
+    fields = [
+        _node(
+            "Field",
+            f"{at}/{member.name}",
+            member.name,
+            dataType=_data_type(member.type),
+            **_shape(member.type),
+            source={**source, "transform": {"jsonPath": member.name}},
+        )
+        for member in named
+    ]
+    return _node("Field", at, column.name, description, **_shape(column.type), subField=fields)
 
 
-def _members(kind: Type) -> tuple[tuple[str, Type], ...]:
-    """The members of a structure, or of those in a list."""
-    inner = kind.members[0][1] if kind.name == "list" else kind
-    return inner.members if inner.name == "struct" else ()
+def _data_type(kind: pa.DataType) -> str:
+    """Returns that of a plain type, or of the items of a list of one; empty for others."""
+    return "sc:DateTime" if pa.types.is_timestamp(inner(kind)) else _DATA_TYPES.get(str(inner(kind)), "")
 
 
-def _data_type(kind: Type) -> str:
-    """Of a plain type, or of the items of a list of one; nothing for others."""
-    inner = kind.members[0][1] if kind.name == "list" else kind
-    if inner.name.startswith("timestamp["):
-        return "sc:DateTime"
-    return _DATA_TYPES.get(inner.name, "")
-
-
-def _shape(kind: Type) -> dict[str, Any]:
-    return {"isArray": True, "arrayShape": "-1"} if kind.name == "list" else {}
+def _shape(kind: pa.DataType) -> dict[str, Any]:
+    return {"isArray": True, "arrayShape": "-1"} if is_list(kind) else {}
 
 
 def _id(config: str, column: str) -> str:

@@ -1,4 +1,4 @@
-"""Licences of data that Parapet knows by their SPDX identifier, what they ask, and the LICENSE file of a release.
+"""Licences of data that Parapet knows by their SPDX identifier, and what they ask.
 
 Identifiers are those of the SPDX licence list; tags are those that Hugging Face's dataset cards know.
 """
@@ -12,90 +12,72 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from parapet.schemas.release_config import Source
-from parapet.schemas.release_manifest import Manifest
-from parapet.transforms.markdown import one_line
-from parapet.transforms.release.documents.names import in_line, title_of
+
+_CC = "https://creativecommons.org"
+_ODC = "https://opendatacommons.org/licenses"
+_WORDS = {"BY": "Attribution", "NC": "NonCommercial", "SA": "ShareAlike", "ND": "NoDerivatives"}
+_TAGS = {"ODC-By-1.0": "odc-by", "ODbL-1.0": "odbl", "PDDL-1.0": "pddl"}
+_SHARE_ALIKE = ("ODbL-1.0", "CDLA-Sharing-1.0")
+PUBLIC_DOMAIN = ("CC0-1.0", "PDDL-1.0")
 
 
 class Licence(msgspec.Struct, frozen=True):
-    """A licence.
-
-    Attributes:
-      spdx: its identifier.
-      name: in full.
-      url: of its canonical text.
-      tag: on Hugging Face; ``other`` where they have none.
-      share_alike: what is made from the data must carry the same licence.
-      commercial: whether it allows commercial use.
-      adaptation: whether it allows to publish what is made from the data.
-    """
+    """A licence: its SPDX identifier, its full name, and the address of its canonical text."""
 
     spdx: str
     name: str
     url: str
-    tag: str
-    share_alike: bool = False
-    commercial: bool = True
-    adaptation: bool = True
 
+    @property
+    def tag(self) -> str:
+        """Its tag on Hugging Face."""
+        return _TAGS.get(self.spdx, self.spdx.lower())
 
-_CC = "https://creativecommons.org"
+    @property
+    def share_alike(self) -> bool:
+        """Whether what is made from the data must carry the same licence."""
+        return "-SA-" in self.spdx or self.spdx in _SHARE_ALIKE
+
+    @property
+    def commercial(self) -> bool:
+        """Whether it allows commercial use."""
+        return "-NC-" not in self.spdx
+
+    @property
+    def adaptation(self) -> bool:
+        """Whether it allows publishing what is made from the data."""
+        return "-ND-" not in self.spdx
 
 
 def _creative_commons(terms: str, version: str) -> Licence:
-    words = {"BY": "Attribution", "NC": "NonCommercial", "SA": "ShareAlike", "ND": "NoDerivatives"}
-    parts = terms.split("-")
     kind = "International" if version == "4.0" else "Unported"
-    return Licence(
-        f"CC-{terms}-{version}",
-        f"Creative Commons {'-'.join(words[part] for part in parts)} {version} {kind}",
-        f"{_CC}/licenses/{terms.lower()}/{version}/",
-        f"cc-{terms.lower()}-{version}",
-        share_alike="SA" in parts,
-        commercial="NC" not in parts,
-        adaptation="ND" not in parts,
-    )
+    name = f"Creative Commons {'-'.join(_WORDS[part] for part in terms.split('-'))} {version} {kind}"
+    return Licence(f"CC-{terms}-{version}", name, f"{_CC}/licenses/{terms.lower()}/{version}/")
 
 
-_ODC = "https://opendatacommons.org/licenses"
-LICENCES = {
-    licence.spdx: licence
-    for licence in (
-        *(
-            _creative_commons(terms, version)
-            for terms in ("BY", "BY-SA", "BY-NC", "BY-NC-SA", "BY-NC-ND")
-            for version in ("4.0", "3.0")
-        ),
-        _creative_commons("BY-ND", "4.0"),
-        Licence("CC0-1.0", "Creative Commons Zero 1.0 Universal", f"{_CC}/publicdomain/zero/1.0/", "cc0-1.0"),
-        Licence("ODC-By-1.0", "Open Data Commons Attribution License 1.0", f"{_ODC}/by/1-0/", "odc-by"),
-        Licence("ODbL-1.0", "Open Data Commons Open Database License 1.0", f"{_ODC}/odbl/1-0/", "odbl", True),
-        Licence("PDDL-1.0", "Open Data Commons Public Domain Dedication and License 1.0", f"{_ODC}/pddl/1-0/", "pddl"),
+_TERMS = ("BY", "BY-SA", "BY-NC", "BY-NC-SA", "BY-NC-ND")
+_LICENCES = [
+    *(_creative_commons(terms, version) for terms in _TERMS for version in ("4.0", "3.0")),
+    _creative_commons("BY-ND", "4.0"),
+    Licence("CC0-1.0", "Creative Commons Zero 1.0 Universal", f"{_CC}/publicdomain/zero/1.0/"),
+    Licence("ODC-By-1.0", "Open Data Commons Attribution License 1.0", f"{_ODC}/by/1-0/"),
+    Licence("ODbL-1.0", "Open Data Commons Open Database License 1.0", f"{_ODC}/odbl/1-0/"),
+    Licence("PDDL-1.0", "Open Data Commons Public Domain Dedication and License 1.0", f"{_ODC}/pddl/1-0/"),
+    *(
         Licence(
-            "CDLA-Permissive-2.0",
-            "Community Data License Agreement Permissive 2.0",
-            "https://cdla.dev/permissive-2-0/",
-            "cdla-permissive-2.0",
-        ),
-        Licence(
-            "CDLA-Permissive-1.0",
-            "Community Data License Agreement Permissive 1.0",
-            "https://cdla.dev/permissive-1-0/",
-            "cdla-permissive-1.0",
-        ),
-        Licence(
-            "CDLA-Sharing-1.0",
-            "Community Data License Agreement Sharing 1.0",
-            "https://cdla.dev/sharing-1-0/",
-            "cdla-sharing-1.0",
-            share_alike=True,
-        ),
-        Licence("MIT", "MIT License", "https://opensource.org/license/mit", "mit"),
-        Licence("Apache-2.0", "Apache License 2.0", "https://www.apache.org/licenses/LICENSE-2.0", "apache-2.0"),
-        Licence("BSD-3-Clause", "BSD 3-Clause License", "https://opensource.org/license/bsd-3-clause", "bsd-3-clause"),
-    )
-}
-_PUBLIC_DOMAIN = ("CC0-1.0", "PDDL-1.0")
+            f"CDLA-{terms}", f"Community Data License Agreement {terms.replace('-', ' ')}", f"https://cdla.dev/{page}/"
+        )
+        for terms, page in (
+            ("Permissive-2.0", "permissive-2-0"),
+            ("Permissive-1.0", "permissive-1-0"),
+            ("Sharing-1.0", "sharing-1-0"),
+        )
+    ),
+    Licence("MIT", "MIT License", "https://opensource.org/license/mit"),
+    Licence("Apache-2.0", "Apache License 2.0", "https://www.apache.org/licenses/LICENSE-2.0"),
+    Licence("BSD-3-Clause", "BSD 3-Clause License", "https://opensource.org/license/bsd-3-clause"),
+]
+LICENCES = {licence.spdx: licence for licence in _LICENCES}
 _BY_FOLDED = {spdx.casefold(): licence for spdx, licence in LICENCES.items()}
 
 
@@ -154,54 +136,3 @@ def _carries_on(theirs: str, ours: str) -> bool:
 def _hint(licence: str) -> str:
     near = difflib.get_close_matches(re.sub(r"[\s_]+", "-", licence.strip()).casefold(), _BY_FOLDED, 1)
     return f" (is {_BY_FOLDED[near[0]].spdx} meant?)" if near else ""
-
-
-def licence_text(manifest: Manifest, own: str = "") -> str:
-    """LICENSE: the notice of a licence with the address of its text, and the attributions of all sources.
-
-    Args:
-      manifest: of the release.
-      own: a licence's text, which then comes first.
-    """
-    year = f" {manifest.created[:4]}" if manifest.created else ""
-    known = find(manifest.licence)
-    claim = "Made by" if known and known.spdx in _PUBLIC_DOMAIN else f"Copyright{year}"
-    parts = [own.strip()] if own.strip() else []
-    parts.append(f"{title_of(manifest)}, version {manifest.version}\n{claim} {in_line(manifest.authors)}")
-    parts.append(_terms(manifest.licence, bool(own.strip())))
-    if manifest.sources:
-        parts.append(
-            "This dataset is made from the works below. They were changed for it;\n"
-            "their authors do not vouch for the result."
-        )
-        parts += [_attribution(source) for source in manifest.sources]
-    return "\n\n".join(parts) + "\n"
-
-
-def _terms(spdx: str, has_own: bool) -> str:
-    known = find(spdx)
-    if known is None:
-        return f"Licence: {one_line(spdx)}{', as above' if has_own else ''}."
-    lines = [f"Licence: {known.name} ({known.spdx})", f"Text: {known.url}"]
-    asks = []
-    if known.spdx not in _PUBLIC_DOMAIN:
-        asks.append("name the authors above and the sources below")
-    if known.share_alike:
-        asks.append("publish what you make from this dataset under the same licence")
-    if not known.commercial:
-        asks.append("make no commercial use of it")
-    if not known.adaptation:
-        asks.append("publish nothing that is made from it")
-    if asks:
-        lines += ["", "A summary, which does not replace the text:", *(f"- {ask}" for ask in asks)]
-    return "\n".join(lines)
-
-
-def _attribution(source: Source) -> str:
-    known = find(source.licence)
-    lines = [f"- {one_line(source.title)}", f"  by {one_line(source.authors)}" if source.authors else ""]
-    lines.append(f"  {one_line(source.url)}" if source.url else "")
-    lines.append(f"  {known.name}, {known.url}" if known else f"  {one_line(source.licence)}")
-    lines.append(f"  {one_line(source.citation)}" if source.citation else "")
-    lines.append("  Changes were made.")
-    return "\n".join(line for line in lines if line.strip())

@@ -1,66 +1,206 @@
-"""The report of a release, ``report/index.html``."""
+"""The tables that say what a release holds, for the card and for the report, ``report/index.html``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from parapet.schemas.layout import SPLITS
+import msgspec
+
 from parapet.schemas.release_config import Source
-from parapet.schemas.release_manifest import Changes, File, Manifest
-from parapet.transforms.crowd.report import answers_table, words
+from parapet.schemas.release_manifest import COUNTED, Manifest, in_order
+from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.vet import EXPLANATIONS
-from parapet.transforms.markdown import is_url, quoted
-from parapet.transforms.release.checks import KINDS
-from parapet.transforms.release.documents import measures
-from parapet.transforms.release.documents.card import by_number, counted_splits, counted_things, rows_of
-from parapet.transforms.release.documents.changelog import LEVELS
-from parapet.transforms.release.documents.citation import release_date
+from parapet.transforms.markdown import is_url, one_line, quoted
+from parapet.transforms.release.diff import LEVELS
+from parapet.transforms.release.documents.citation import in_line, release_date, title_of
 from parapet.transforms.release.documents.licences import find
-from parapet.transforms.release.documents.names import in_line, title_of
-from parapet.transforms.report import Bars, Report, Section, Series, Table, Text, Tile
-from parapet.transforms.table1_report import TERMS, distance_charts, measures_table
-from parapet.transforms.text import counted, number
+from parapet.transforms.release.show import size
+from parapet.transforms.release.sources import KINDS
+from parapet.transforms.report import Report, Section, Table, Text, Tile
+from parapet.transforms.table1_report import MEASURES, TERMS, measures_table
+from parapet.transforms.text import number
 
-_BARS = 15  # of a chart; rarer reasons are in the table below it
+_MOST_NUMBERS = 60  # a table with more is no summary; all are in the manifest
 
-_CONFIG_TERMS = {
-    "Configuration": "what load_dataset takes as its second argument, and the folder below data/",
-    "Splits": "the rows of each, under its name; a dash where there is no such split",
-    "Files": "Parquet files of all splits",
-}
-_COUNT_TERMS = {
-    "services": "in the split's schema file",
-    "intents": "of these services",
-    "slots": "of these services",
-    "dialogues": "in the split's files",
-    "turns": "of these dialogues, of user and system",
-}
+
+class Measured(msgspec.Struct):
+    """What documents show of ``statistics.json`` of ``statistics`` and ``compose``."""
+
+    variants: dict[str, dict[str, float | None]]
+    average: dict[str, float | None]
+    original: dict[str, float | None] | None = None
+    self_bleu: float | None = None
+    answers: dict[str, int] | None = None
+
+    @property
+    def rows(self) -> dict[str, dict[str, float | None]]:
+        """Name to measures, the original first."""
+        return {"Original": self.original, **self.variants} if self.original else self.variants
+
+    @property
+    def keys(self) -> list[str]:
+        """The measures that there are, in the order of ``MEASURES``."""
+        return [key for key in MEASURES if any(key in row for row in [*self.rows.values(), self.average])]
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """The names of the measures and what they mean."""
+        keys = [*self.keys, *(["self_bleu"] if self.keys and self.self_bleu is not None else [])]
+        return dict(TERMS[key] for key in keys)
+
+
+def measured(statistics: Any) -> Measured | None:
+    """Returns the statistics of ``statistics`` or ``compose``; None if they are of another pipeline."""
+    try:
+        found = msgspec.convert(statistics, Measured)
+    except msgspec.ValidationError:
+        return None
+    return found if found.keys or _answers(found.answers) else None
+
+
+def configurations(manifest: Manifest) -> Table:
+    """Returns the configurations with the rows of their splits."""
+    rows = []
+    for name, config in manifest.configs.items():
+        of_split = (config.splits[split].rows if split in config.splits else None for split in manifest.splits)
+        files = sum(len(info.files) for info in config.splits.values())
+        rows.append([name, config.kind, config.record, *map(number, of_split), f"{files:,}"])
+    return Table(
+        title="Configurations",
+        note="What load_dataset takes as its second argument, the rows of each split, and the Parquet files of all.",
+        columns=["configuration", "content", "a row is a", *manifest.splits, "files"],
+        rows=rows,
+        text_columns=3,
+    )
+
+
+def _counted_splits(manifest: Manifest) -> list[tuple[str, str]]:
+    """Returns each corpus with each of its splits, in the order of the inputs."""
+    order = {corpus: i for i, corpus in enumerate(given.name for given in manifest.inputs)}
+    splits: dict[str, set[str]] = {}
+    for corpora in manifest.counts.values():
+        for corpus, numbers in corpora.items():
+            splits.setdefault(corpus, set()).update(numbers)
+    names = sorted(splits, key=lambda corpus: (order.get(corpus, len(order)), corpus))
+    return [(corpus, split) for corpus in names for split in in_order(splits[corpus])]
+
+
+def corpora_table(manifest: Manifest) -> Table:
+    """Returns what there is of each corpus and split."""
+    things = [what for what in COUNTED if what in manifest.counts]
+    rows = [
+        [corpus, split, *(number(manifest.counts[what].get(corpus, {}).get(split)) for what in things)]
+        for corpus, split in _counted_splits(manifest)
+    ]
+    return Table(title="Corpora", columns=["corpus", "split", *things], rows=rows, text_columns=2)
+
+
+def inputs_table(manifest: Manifest) -> Table:
+    """Returns the inputs with their sizes."""
+    rows = [
+        [given.name, given.kind, number(len(given.files)), number(sum(file.bytes for file in given.files))]
+        for given in manifest.inputs
+    ]
+    note = "`../MANIFEST.json` has the checksum of each of their files."
+    return Table(title="Inputs", note=note, columns=["input", "kind", "files", "bytes"], rows=rows, text_columns=2)
+
+
+def statistics_table(name: str, statistics: Any) -> Table:
+    """Returns the measures of variants; of statistics of another pipeline the numbers as they are."""
+    known = measured(statistics)
+    title = f"Statistics: {name}"
+    if known is not None and known.keys:
+        self_bleu = f" Self-BLEU {number(known.self_bleu, 1)}." if known.self_bleu is not None else ""
+        average = known.average if known.average and len(known.variants) > 1 else None
+        note = f"By variant, as in Table 1 of SGD-X.{self_bleu}"
+        return measures_table(title, known.rows, average, known.keys, note=note)
+    numbers = list(_numbers("", statistics))
+    note = "Numbers by their place in the file of the pipeline."
+    if (more := len(numbers) - _MOST_NUMBERS) > 0:
+        note += f" {more:,} more are in `MANIFEST.json`."
+    return Table(title=title, note=note, columns=["number", "value"], rows=numbers[:_MOST_NUMBERS])
+
+
+def _numbers(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yields numbers and words of any JSON by their path, such as ``train.rows``."""
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from _numbers(f"{path}.{key}" if path else str(key), below)
+    elif isinstance(value, bool) or value is None:
+        yield path, {True: "yes", False: "no", None: "–"}[value]
+    elif isinstance(value, int):
+        yield path, f"{value:,}"
+    elif isinstance(value, float):
+        yield path, f"{value:,.4g}"
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        yield path, f"{len(value):,} entries"
+    else:
+        yield path, str(value)
+
+
+def _answers(dispositions: Mapping[str, int] | None) -> dict[str, int]:
+    """Returns answers by disposition, and their ``total``; empty if there are none."""
+    numbers = {key: (dispositions or {}).get(key, 0) for key in DISPOSITIONS}
+    total = sum(numbers.values())
+    return {"total": total, **numbers} if total else {}
+
+
+def answers(manifest: Manifest) -> list[Table]:
+    """Returns what became of the answers of crowdworkers, and why some were rejected."""
+    tables = []
+    if dispositions := _answers(manifest.dispositions):
+        tables.append(answers_table(dispositions, title="Answers of crowdworkers"))
+    if manifest.rejections:
+        tables.append(
+            Table(
+                title="Why answers were rejected",
+                columns=["reason", "meaning", "answers"],
+                rows=[
+                    [_reason(reason), EXPLANATIONS.get(reason, ""), number(n)]
+                    for reason, n in _by_number(manifest.rejections)
+                ],
+                text_columns=2,
+                numbers_in="../MANIFEST.json",
+            )
+        )
+    return tables
+
+
+def problems(manifest: Manifest) -> Table | Text:
+    """Returns the faults that are published as they are."""
+    if not manifest.known_problems:
+        return Text(title="Known problems", paragraphs=["None: every dialogue fits its schemas."])
+    rows = [[words(kind), KINDS.get(kind, ""), number(n)] for kind, n in _by_number(manifest.known_problems)]
+    note = "Errors in the data, which is published as it is."
+    return Table(title="Known problems", note=note, columns=["kind", "meaning", "errors"], rows=rows, text_columns=2)
+
+
+def _by_number(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _reason(reason: str) -> str:
+    return one_line(words(reason)) or "No reason given"
 
 
 def release_report(manifest: Manifest) -> Report:
-    """The report. Of ``manifest.files`` it shows what is there: the data, as documents are made last."""
+    """Returns the report. Its table of files has those of ``manifest.files``: the data, as documents come last."""
     name = f"{title_of(manifest)} {manifest.version}"
-    answers = measures.dispositions(manifest.dispositions)
-    measured = {name: measures.measured(found) for name, found in manifest.statistics.items()}
-    sections: list[Section] = [
-        Table(
-            title="Configurations",
-            note="As load_dataset loads them, with the rows of their splits.",
-            columns=["configuration", "content", "a row is a", *_splits(manifest), "files"],
-            rows=list(_configs(manifest)),
-            text_columns=3,
-        )
-    ]
-    if counts := list(_counts(manifest)):
-        columns = ["corpus", "split", *counted_things(manifest)]
-        sections += [Table(title="Corpora", columns=columns, rows=counts, text_columns=2), *_count_charts(manifest)]
-    for statistics, content in manifest.statistics.items():
-        sections += _statistics(statistics, content, measured[statistics], answers)
-    if answers:
-        sections.append(answers_table(answers, title="Answers of crowdworkers"))
-    sections += _rejections(manifest.rejections)
-    sections += [_problems(manifest), *_changes(manifest), _inputs(manifest)]
+    licence, date = find(manifest.licence), release_date(manifest)
+    by = f"By {in_line(manifest.authors)}{f', {date}' if date else ''}."
+    sections: list[Section] = [configurations(manifest), *([corpora_table(manifest)] if manifest.counts else [])]
+    terms: dict[str, str] = {}
+    for title, statistics in manifest.statistics.items():
+        known = measured(statistics)
+        if known is None or known.keys:
+            sections.append(statistics_table(title, statistics))
+        if known is not None:
+            terms |= known.terms
+            theirs = _answers(known.answers)
+            if theirs and theirs != _answers(manifest.dispositions):  # else the answers of the release show the same
+                sections.append(answers_table(theirs, title=f"{title}: what became of the answers"))
+    sections += [*answers(manifest), problems(manifest), _changes(manifest), inputs_table(manifest)]
     if manifest.sources:
         sections.append(Text(title="Sources", paragraphs=[_source(source) for source in manifest.sources]))
     sections.append(
@@ -68,7 +208,10 @@ def release_report(manifest: Manifest) -> Report:
             title="Files",
             note="The data. The checksum is the beginning of the SHA-256; `../SHA256SUMS` has the whole of it.",
             columns=["path", "SHA-256", "rows", "bytes"],
-            rows=list(_files(manifest.files)),
+            rows=[
+                [file.path, file.sha256[:12], number(file.rows) if file.rows is not None else "", number(file.bytes)]
+                for file in manifest.files
+            ],
             text_columns=2,
             numbers_in="../MANIFEST.json",
         )
@@ -77,10 +220,10 @@ def release_report(manifest: Manifest) -> Report:
         command="release",
         title=name,
         headline=name,
-        lead=_lead(manifest),
+        lead=f"{by} {licence.name if licence else manifest.licence}.",
         tiles=_tiles(manifest),
         sections=sections,
-        terms=_terms(manifest, [known for known in measured.values() if known]),
+        terms=terms,
         links={
             "../README.md": "how to load the data, its licence, how to cite it",
             "../MANIFEST.json": f"all numbers, made by Parapet {manifest.code.get('parapet', '')}".rstrip(),
@@ -89,162 +232,36 @@ def release_report(manifest: Manifest) -> Report:
     )
 
 
-def size(n: int) -> str:
-    """Bytes as a person reads them: ``1.2 MB``, in powers of a thousand."""
-    value = float(n)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 999.5 or unit == "GB":
-            break
-        value /= 1000
-    return f"{n:,} bytes" if unit == "bytes" else f"{value:,.3g} {unit}" if value < 100 else f"{value:,.0f} {unit}"
-
-
-def _lead(manifest: Manifest) -> str:
-    licence = find(manifest.licence)
-    date = release_date(manifest)
-    sentences = [f"By {in_line(manifest.authors)}{f', {date}' if date else ''}."]
-    sentences.append(f"{licence.name if licence else manifest.licence}.")
-    return " ".join(sentences)
-
-
 def _tiles(manifest: Manifest) -> list[Tile]:
-    kinds = {one.name: one.kind for one in manifest.inputs}
+    kinds = {given.name: given.kind for given in manifest.inputs}
     corpora = {corpus for corpora in manifest.counts.values() for corpus in corpora}
     variants = sum(kinds.get(corpus, corpus) != "original" for corpus in corpora)
     dialogues = sum(sum(splits.values()) for splits in manifest.counts.get("dialogues", {}).values())
     return [
         Tile("dialogues, in all corpora", number(dialogues)),
         Tile("corpora besides the original", number(variants)),
-        Tile("rows, in all configurations", number(rows_of(manifest))),
-        Tile("on disk, Parquet and JSON", size(sum(file.bytes for file in manifest.files))),
+        Tile("rows, in all configurations", number(manifest.rows)),
+        Tile("on disk, Parquet and JSON", size(manifest.size)),
     ]
 
 
-def _terms(manifest: Manifest, measured: Sequence[measures.Measured]) -> dict[str, str]:
-    counted = {key.capitalize(): meaning for key, meaning in _COUNT_TERMS.items() if key in manifest.counts}
-    keys = [key for known in measured for key in known.keys]
-    keys += ["self_bleu" for known in measured if known.keys and known.self_bleu is not None]
-    return {**_CONFIG_TERMS, **counted, **dict(TERMS[key] for key in keys)}
-
-
-def _splits(manifest: Manifest) -> list[str]:
-    """All splits of configurations, those of corpora first."""
-    found = dict.fromkeys(split for config in manifest.configs.values() for split in config.splits)
-    return [*(split for split in SPLITS if split in found), *(split for split in found if split not in SPLITS)]
-
-
-def _configs(manifest: Manifest) -> Iterator[Sequence[str]]:
-    for name, config in manifest.configs.items():
-        rows = {split: f"{info.rows:,}" for split, info in config.splits.items()}
-        files = sum(len(info.files) for info in config.splits.values())
-        yield name, config.kind, config.record, *(rows.get(split, "–") for split in _splits(manifest)), f"{files:,}"
-
-
-def _counts(manifest: Manifest) -> Iterator[Sequence[str]]:
-    for corpus, split in counted_splits(manifest):
-        numbers = (manifest.counts[what].get(corpus, {}).get(split) for what in counted_things(manifest))
-        yield corpus, split, *map(number, numbers)
-
-
-def _count_charts(manifest: Manifest) -> Iterator[Bars]:
-    """What there is most of, by corpus and split: dialogues, or services where there are none."""
-    shown = ("dialogues", "turns") if manifest.counts.get("dialogues") else ("services", "slots")
-    for what in shown:
-        numbers = manifest.counts.get(what, {})
-        places = [place for place in counted_splits(manifest) if place[1] in numbers.get(place[0], {})]
-        corpora, splits = (list(dict.fromkeys(names)) for names in zip(*places, strict=True)) if places else ([], [])
-        series = [Series(split, tuple(numbers[corpus].get(split) for corpus in corpora)) for split in splits]
-        if series:
-            yield Bars(title=f"{what.capitalize()} by corpus and split", categories=corpora, series=series)
-
-
-def _statistics(
-    name: str, content: Any, known: measures.Measured | None, answers: Mapping[str, int]
-) -> Iterator[Section]:
-    """What a pipeline measured: measures of variants, answers, or the numbers as they are."""
-    title = f"Statistics: {name}"
-    theirs = measures.dispositions(known.answers) if known and known.answers else {}
-    if known is None or not (known.keys or theirs):
-        numbers, more = measures.numbers(content)
-        note = "Numbers by their place in the file of the pipeline."
-        note += f" {more:,} more are in `../MANIFEST.json`." if more else ""
-        yield Table(title=title, note=note, columns=["number", "value"], rows=numbers)
-        return
-    if known.keys:
-        self_bleu = f" Self-BLEU {number(known.self_bleu, 1)}." if known.self_bleu is not None else ""
-        rows = {name: row for name, row in known.rows.items() if name != "Average"}
-        note = f"By variant, as in Table 1 of SGD-X.{self_bleu}"
-        yield measures_table(title, rows, known.rows.get("Average"), known.keys, note=note)
-        yield from distance_charts(known.variants, prefix=f"{name}: ")
-    if theirs and theirs != answers:  # else the answers of the release show the same
-        yield answers_table(theirs, title=f"{name}: what became of the answers")
-
-
-def _rejections(rejections: Mapping[str, int]) -> Iterator[Section]:
-    reasons = by_number(rejections)
-    if reasons:
-        yield Bars(
-            title="Most frequent reasons to reject an answer",
-            note="An answer counts by the first reason that applies.",
-            categories=[_reason(reason) for reason, _ in reasons[:_BARS]],
-            series=[Series("", tuple(n for _, n in reasons[:_BARS]), "rejected")],
-        )
-        yield Table(
-            title="Why answers were rejected",
-            columns=["reason", "meaning", "answers"],
-            rows=[[_reason(reason), EXPLANATIONS.get(reason, ""), number(n)] for reason, n in reasons],
-            text_columns=2,
-            numbers_in="../MANIFEST.json",
-        )
-
-
-def _reason(reason: str) -> str:
-    return words(reason) or "No reason given"
-
-
-def _problems(manifest: Manifest) -> Section:
-    if not manifest.known_problems:
-        return Text(title="Known problems", paragraphs=["None: every dialogue fits its schemas."])
-    rows = [[words(kind), KINDS.get(kind, ""), number(n)] for kind, n in by_number(manifest.known_problems)]
-    note = "Errors in the data, which is published as it is."
-    columns = ["kind", "meaning", "errors"]
-    return Table(title="Known problems", note=note, columns=columns, rows=rows, text_columns=2)
-
-
-def _changes(manifest: Manifest) -> Iterator[Section]:
+def _changes(manifest: Manifest) -> Section:
     parent, changes = manifest.parent, manifest.changes
-    title = f"Changes since {parent.version}" if parent else "Changes"
-    if parent is None:
-        yield Text(title=title, paragraphs=["This is the first version."])
-    elif changes is None:
-        yield Text(title=title, paragraphs=[f"This version follows {parent.version}."])
-    else:
-        meaning = LEVELS.get(changes.level, "")
-        level = f"The difference is {changes.level}{f': {meaning}' if meaning else ''}."
-        yield Table(
-            title=title,
-            note=f"{level} Rows with the same key are compared; the level is the part of the version number that has "
-            "to change.",
-            columns=["configuration", "split", "level", "columns", "added", "removed", "changed"],
-            rows=list(_change_rows(changes)),
-            text_columns=4,
-        )
-
-
-def _inputs(manifest: Manifest) -> Table:
-    rows = [
-        [one.name, one.kind, number(len(one.files)), number(sum(file.bytes for file in one.files))]
-        for one in manifest.inputs
-    ]
-    note = "`../MANIFEST.json` has the checksum of each of their files."
-    return Table(title="Inputs", note=note, columns=["input", "kind", "files", "bytes"], rows=rows, text_columns=2)
-
-
-def _change_rows(changes: Changes) -> Iterator[Sequence[str]]:
+    if parent is None or changes is None:
+        return Text(title="Changes", paragraphs=["This is the first version."])
+    rows = []
     for change in changes.splits:
         columns = [f"+{name}" for name in change.columns_added] + [f"−{name}" for name in change.columns_removed]
         numbers = map(number, (change.added, change.removed, change.changed))
-        yield change.config, change.split, change.level, ", ".join(columns) or "unchanged", *numbers
+        rows.append([change.config, change.split, change.level, ", ".join(columns) or "unchanged", *numbers])
+    return Table(
+        title=f"Changes since {parent.version}",
+        note=f"The difference is {changes.level}: {LEVELS.get(changes.level, '')}. Rows with the same key are "
+        "compared; the level is the part of the version number that has to change.",
+        columns=["configuration", "split", "level", "columns", "added", "removed", "changed"],
+        rows=rows,
+        text_columns=4,
+    )
 
 
 def _source(source: Source) -> str:
@@ -252,15 +269,3 @@ def _source(source: Source) -> str:
     parts = (source.title, source.authors, licence.name if licence else source.licence, source.citation)
     sentence = ". ".join(part.strip().rstrip(".") for part in parts if part.strip()) + "."
     return f"{sentence} `{quoted(source.url)}`" if is_url(source.url) else sentence
-
-
-def _files(files: Sequence[File]) -> Iterator[Sequence[str]]:
-    """Parquet files one by one; of the copies of a corpus, which are many, the folder."""
-    copies: dict[str, list[File]] = {}
-    for file in files:
-        if file.rows is None:
-            copies.setdefault("/".join(file.path.split("/")[:2]) + "/", []).append(file)
-        else:
-            yield file.path, file.sha256[:12], number(file.rows), number(file.bytes)
-    for folder, inside in copies.items():
-        yield folder, counted(len(inside), "file"), "", number(sum(file.bytes for file in inside))

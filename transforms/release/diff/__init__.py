@@ -1,1 +1,0 @@
-"""How two releases differ, row by row, and what that asks of the version."""

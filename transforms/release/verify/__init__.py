@@ -1,1 +1,0 @@
-"""Whether a release is what it says: files, rows, references, documents."""
