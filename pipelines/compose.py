@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.crowd.ingest.files import Sources
-    from parapet.transforms.crowd.options import Options
+    from parapet.transforms.crowd.services import Options
 
 DISTANCES = plugins.Names(plugins.DISTANCES)
 
@@ -101,7 +101,7 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.schemas import layout
     from parapet.schemas.errors import InputError
     from parapet.transforms.crowd.ingest.fields import SCHEMA_TASKS
-    from parapet.transforms.crowd.options import Options
+    from parapet.transforms.crowd.services import Options
 
     responses = args.responses or []
     if args.schemas is None:
@@ -110,16 +110,7 @@ def check(args: argparse.Namespace) -> Config:
     elif not layout.is_there(args.schemas):
         raise InputError("there is no such file or folder", f"--schemas {args.schemas}")
     sources = check_answers(args, responses, SCHEMA_TASKS)
-    options = Options(
-        seed=args.seed,
-        selection=args.selection,
-        allow_partial=args.allow_partial,
-        name_distance=args.name_distance,
-        description_distance=args.description_distance,
-        stopwords=args.stopwords,
-        spacy_model=args.spacy_model,
-        vetting_rules=args.vetting_rules,
-    )
+    options = Options(**{name: getattr(args, name) for name in Options.__struct_fields__})
     options.check()
     return Config(args.output, args.schemas or str(layout.sample_root()), sources, options, args.require_complete)
 
@@ -130,17 +121,13 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Reads the schemas, settles the answers by service, and publishes variants and audit."""
+    """Composes the variants and publishes them with the audit."""
     from parapet.schemas import layout
-    from parapet.transforms.crowd.composing import ComposeAnswers
-    from parapet.transforms.crowd.reading import files_of_runs
-    from parapet.transforms.crowd.services import SettleServices, variants_run
+    from parapet.transforms.crowd import composing
+    from parapet.transforms.crowd.services import SchemaTask
 
     splits = layout.read_root(config.schemas, leave_out_bad=True)
-    runs = files_of_runs(config.sources, config.output)
-    settle = SettleServices(splits, config.options.settings(splits), runs)
-    run = variants_run(config.output, config.options, layout.splits_of(splits))
-    pipeline | ComposeAnswers(config.sources, settle, run)
+    composing.build(pipeline, config.sources, SchemaTask(splits, config.options, config.output))
 
 
 def report(config: Config, counters: dict[str, int]) -> int:

@@ -110,20 +110,17 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Settles the answers by dialogue, and publishes rewritten turns and audit."""
-    from parapet.transforms.crowd.composing import ComposeAnswers
-    from parapet.transforms.crowd.reading import files_of_runs
-    from parapet.transforms.crowd_variations.stages import SettleDialogues, rewritings_run
+    """Composes rewritten turns and publishes them with the audit."""
+    from parapet.transforms.crowd import composing
+    from parapet.transforms.crowd_variations.settle import RewritingTask
 
-    runs = files_of_runs(config.sources, config.output, sum(file.size for file in config.files))
-    settle = SettleDialogues(config.files, config.tasks, config.seed, runs)
-    run = rewritings_run(config.output, {"split": config.split, "seed": str(config.seed)})
-    pipeline | ComposeAnswers(config.sources, settle, run)
+    task = RewritingTask(config.files, config.tasks, config.seed, config.split, config.output)
+    composing.build(pipeline, config.sources, task)
 
 
 def report(config: Config, counters: dict[str, int]) -> int:
     """Says what was composed and what to do next. Returns the exit status."""
-    from parapet.transforms.crowd_variations.summary import of_other_sentences
+    from parapet.transforms.crowd_variations.report import of_other_sentences
 
     published = PublishedAnswers(config.output)
     statistics = published.statistics

@@ -21,8 +21,8 @@ from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
 from parapet.transforms.crowd.ingest.fields import TaskKind, payload
 from parapet.transforms.crowd.ingest.files import distinct, read_responses
 from parapet.transforms.crowd.merge import merge
-from parapet.transforms.crowd.redaction import without_ids
 from parapet.transforms.crowd.vet import is_too_fast
+from parapet.transforms.crowd.worker_ids import without_ids
 from parapet.transforms.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
 from parapet.transforms.hits.records import CHECK, PageRecord, Place, RatedItem, VariedItem
 from parapet.transforms.hits.terms import RATINGS, VALIDITY

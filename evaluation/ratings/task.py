@@ -23,7 +23,7 @@ from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
-from parapet.transforms.crowd.worker_key import load_worker_key
+from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.hits.records import RatedItem
 
 

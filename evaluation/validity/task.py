@@ -38,7 +38,7 @@ from parapet.evaluation.validity.turns import Pairs, read_pairs
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
-from parapet.transforms.crowd.worker_key import load_worker_key
+from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.hits.records import Place, VariedItem
 
 SHOWN_CHANGES = 20

@@ -51,8 +51,8 @@ from parapet.schemas.errors import InputError
 from parapet.transforms import babi_format, checkpoints, compressed, corpora
 from parapet.transforms.anonymise import chats, names
 from parapet.transforms.crowd.ingest import files as ingest
-from parapet.transforms.crowd.ingest.api_assignments import parse_answer_xml
 from parapet.transforms.crowd.ingest.fields import Unusable, parse_time
+from parapet.transforms.crowd.ingest.files import parse_answer_xml
 from parapet.transforms.crowd_variations import tasks
 from parapet.transforms.dstc2 import calls, knowledge, rules
 from parapet.transforms.entities import sources as entity_sources
@@ -273,7 +273,7 @@ READERS: list[Reader] = [
         lambda p: ingest.read_sheet(str(p)),
     ),
     Reader(
-        "transforms.crowd.ingest.api_assignments.parse_answer_xml",
+        "transforms.crowd.ingest.files.parse_answer_xml",
         "a.xml",
         _text(XML),
         lambda p: parse_answer_xml(p.read_bytes().decode("utf-8", "surrogateescape")),

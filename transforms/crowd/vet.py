@@ -19,7 +19,7 @@ from parapet.schemas.elements import Task
 from parapet.schemas.responses import Assignment
 from parapet.transforms import plugins
 from parapet.transforms.crowd import lexicon
-from parapet.transforms.crowd.redaction import has_mask
+from parapet.transforms.crowd.worker_ids import has_mask
 from parapet.transforms.distance import levenshtein_ratio
 from parapet.transforms.naming import name_words
 from parapet.transforms.text import cached_words
