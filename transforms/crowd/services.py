@@ -221,7 +221,8 @@ def settle_service(
         return vet.flags(answer.vetted(), rules)
 
     outcome.reviews = review_items(clusters.values(), flags)
-    note_answers(outcome, sorted(answers, key=lambda a: (a.element.id, a.task, a.response_id)))
+    ordered = sorted(answers, key=lambda a: (a.element.id, a.task, a.response_id))
+    note_answers(outcome, ordered)
     if outcome.variants:
         services = {f"v{k}": parse_service(variant) for k, variant in zip(VARIANTS, outcome.variants, strict=True)}
         outcome.measured = table1.count(service, services)

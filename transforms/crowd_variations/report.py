@@ -24,7 +24,7 @@ from parapet.transforms.crowd.report import (
 )
 from parapet.transforms.crowd_variations.tasks import FIELD_OF
 from parapet.transforms.crowd_variations.vet import EXPLANATIONS
-from parapet.transforms.hits.rewriting import turn_task_id
+from parapet.transforms.hits.rewrite_pages import turn_task_id
 from parapet.transforms.hits.terms import REWRITES
 from parapet.transforms.report import Report, Section, Table, Tile
 from parapet.transforms.text import counted, number, percent

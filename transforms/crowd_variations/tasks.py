@@ -17,7 +17,7 @@ from parapet.schemas.rewritings import Kind
 from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.files import join, read_bytes
 from parapet.transforms.hits.kept_values import KeptValue, Mark, find_word, speakable
-from parapet.transforms.hits.rewriting import FIELDS, Rewriting, rewriting_of, services_of, turn_task_id
+from parapet.transforms.hits.rewrite_pages import FIELDS, Rewriting, rewriting_of, services_of, turn_task_id
 from parapet.transforms.hits.terms import REWRITES
 
 # The kind of variation that goes into a form field of the page.

@@ -21,9 +21,7 @@ from parapet.transforms.crowd.vet import (
     PASS,
     PLACEHOLDERS,
     Verdict,
-    has_markup,
-    is_gibberish,
-    is_single_character,
+    first_verdict,
     is_too_fast,
 )
 from parapet.transforms.crowd.worker_ids import has_mask
@@ -131,6 +129,11 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
     text: str
     turn: SourceTurn
 
+    @property
+    def is_mistyped(self) -> bool:
+        """Whether it was to have typing mistakes."""
+        return self.kind == "typos"
+
     @cached_property
     def words(self) -> tuple[str, ...]:
         """Of the text."""
@@ -169,11 +172,7 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
 
 def vet_answer(answer: Answer) -> Verdict:
     """The verdict on an answer by its text alone."""
-    for action, rules in (("reject", _REJECT), ("review", _REVIEW)):
-        for reason, applies in rules:
-            if applies(answer):
-                return Verdict(action, reason)
-    return PASS
+    return first_verdict(answer, _REJECT, _REVIEW)
 
 
 def unacceptable(answer: Answer) -> str:
@@ -216,14 +215,6 @@ def typo_bound(utterance: str) -> int:
     return max(TYPOS_ALWAYS, int(TYPO_SHARE * len(utterance)))
 
 
-def _blank(answer: Answer) -> bool:
-    return not answer.words
-
-
-def _markup(answer: Answer) -> bool:
-    return has_markup(answer.text) and not has_markup(answer.turn.utterance)
-
-
 def _placeholder(answer: Answer) -> bool:
     return answer.words in _FILLERS and not set(answer.words) <= set(answer.original)
 
@@ -235,26 +226,10 @@ def _too_long(answer: Answer) -> bool:
     )  # fmt: skip
 
 
-def _worker_id(answer: Answer) -> bool:
-    return has_mask(answer.text)
-
-
-def _lost_value(answer: Answer) -> bool:
-    return None in answer.places
-
-
-def _copy(answer: Answer) -> bool:
-    return answer.words == answer.original
-
-
 def _too_many_typos(answer: Answer) -> bool:
     if answer.kind != "typos":
         return False
     return levenshtein(answer.text.lower(), answer.turn.utterance.lower()) > typo_bound(answer.turn.utterance)
-
-
-def _not_longer(answer: Answer) -> bool:
-    return answer.kind == "verbose" and len(answer.words) <= len(answer.original)
 
 
 def _not_shorter(answer: Answer) -> bool:
@@ -265,10 +240,6 @@ def _not_shorter(answer: Answer) -> bool:
     return len(answer.words) > most
 
 
-def _leaked_value(answer: Answer) -> bool:
-    return any(map(_is_telling, answer.leaks))
-
-
 def _is_telling(value: str) -> bool:
     """Whether a value does not occur by chance: several words, a number of some length, a day, or a rare word."""
     found = words_of(value)
@@ -277,22 +248,10 @@ def _is_telling(value: str) -> bool:
     return not value.isdigit() and (value in _TELLING or lexicon.word_frequency("".join(found)) < UNCOMMON)
 
 
-def _common_value(answer: Answer) -> bool:
-    return bool(answer.leaks)
-
-
 def _meaning(answer: Answer) -> bool:
     if answer.kind == "typos":
         return turns_on(answer.original, answer.words)
     return turns_around(answer.original, answer.words, shorter=answer.kind == "simple")
-
-
-def _other_number(answer: Answer) -> bool:
-    return answer.kind != "typos" and other_numbers(answer.turn.utterance, answer.text)
-
-
-def _swapped_values(answer: Answer) -> bool:
-    return answer.kind != "typos" and interchangeable(answer.turn.units)
 
 
 def _near_original(answer: Answer) -> bool:
@@ -301,12 +260,12 @@ def _near_original(answer: Answer) -> bool:
     return levenshtein(" ".join(answer.words), " ".join(answer.original)) <= NEAR
 
 
-def _gibberish(answer: Answer) -> bool:
-    return answer.kind != "typos" and is_gibberish(" ".join(answer.new_words))
-
-
 def _single_character(answer: Answer) -> bool:
-    return answer.kind != "typos" and is_single_character(answer.text) and not set(answer.words) <= set(answer.original)
+    return (
+        answer.kind != "typos"
+        and lexicon.is_single_character(answer.text)
+        and not set(answer.words) <= set(answer.original)
+    )
 
 
 def _other_script(answer: Answer) -> bool:
@@ -333,37 +292,33 @@ def _profanity(answer: Answer) -> bool:
     return bool(new)
 
 
-def _unknown_word(answer: Answer) -> bool:
-    return answer.kind != "typos" and bool(lexicon.unknown_words(answer.new_words))
-
-
 Rule = tuple[str, Callable[[Answer], bool]]
 
 _REJECT: tuple[Rule, ...] = (
-    ("blank", _blank),
+    ("blank", lambda answer: not answer.words),
     ("too_long", _too_long),  # before all that reads the text
-    ("worker_id", _worker_id),
-    ("markup", _markup),
+    ("worker_id", lambda answer: has_mask(answer.text)),
+    ("markup", lambda answer: lexicon.has_markup(answer.text) and not lexicon.has_markup(answer.turn.utterance)),
     ("placeholder", _placeholder),
-    ("lost_value", _lost_value),
-    ("copy", _copy),
+    ("lost_value", lambda answer: None in answer.places),
+    ("copy", lambda answer: answer.words == answer.original),
     ("too_many_typos", _too_many_typos),
-    ("not_longer", _not_longer),
+    ("not_longer", lambda answer: answer.kind == "verbose" and len(answer.words) <= len(answer.original)),
     ("not_shorter", _not_shorter),
-    ("leaked_value", _leaked_value),
+    ("leaked_value", lambda answer: any(map(_is_telling, answer.leaks))),
 )
 _REVIEW: tuple[Rule, ...] = (
     ("single_character", _single_character),
-    ("gibberish", _gibberish),
+    ("gibberish", lambda answer: not answer.is_mistyped and lexicon.is_gibberish(" ".join(answer.new_words))),
     ("other_script", _other_script),
     ("other_language", _other_language),
     ("meaning", _meaning),
-    ("other_number", _other_number),
-    ("swapped_values", _swapped_values),
-    ("common_value", _common_value),
+    ("other_number", lambda answer: not answer.is_mistyped and other_numbers(answer.turn.utterance, answer.text)),
+    ("swapped_values", lambda answer: not answer.is_mistyped and interchangeable(answer.turn.units)),
+    ("common_value", lambda answer: bool(answer.leaks)),
     ("near_original", _near_original),
     ("profanity", _profanity),
-    ("unknown_word", _unknown_word),
+    ("unknown_word", lambda answer: not answer.is_mistyped and bool(lexicon.unknown_words(answer.new_words))),
 )
 
 
