@@ -95,7 +95,7 @@ def scripts_from_jsonl(path: Path) -> tuple[list[Script], Counter[str]]:
 
 
 def _script(line: str | None) -> Script:
-    from parapet.transforms.crowd.ingest.api_assignments import parse_answer_xml  # brings pyarrow
+    from parapet.transforms.crowd.ingest.files import parse_answer_xml  # brings pyarrow
 
     try:
         item: Any = orjson.loads(line or "")

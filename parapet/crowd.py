@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from parapet.schemas.decisions import Decision
     from parapet.schemas.layout import SplitSchemas
     from parapet.schemas.responses import Assignment, DeadLetter
-    from parapet.transforms.crowd.composition import Answers, Settled
-    from parapet.transforms.crowd.options import Options
-    from parapet.transforms.crowd.summary import ServiceSummary
+    from parapet.transforms.crowd.composing import Answers, Composed
+    from parapet.transforms.crowd.services import SchemaTask, ServiceOutcome
 
 Variants = dict[str, dict[str, list[dict[str, Any]]]]
 PathLike = str | Path
@@ -71,17 +71,15 @@ class Composition:
       dead_letters: the records that could not be used, with the reasons.
     """
 
-    def __init__(self, splits: list[SplitSchemas], answers: Answers, settled: Settled, options: Options) -> None:
-        from parapet.transforms.crowd.redaction import without_ids
-
-        self._splits, self._answers, self._settled, self._options = splits, answers, settled, options
-        self.variants: Variants = settled.variants(splits)
-        self.audit: pa.Table = settled.audit()
-        self.dead_letters: list[DeadLetter] = [*map(without_ids, settled.dead)]
+    def __init__(self, task: SchemaTask, composed: Composed[ServiceOutcome]) -> None:
+        self._task, self._composed = task, composed
+        self.variants: Variants = task.variants(composed)
+        self.audit: pa.Table = composed.audit(task.audit_schema)
+        self.dead_letters: list[DeadLetter] = composed.dead
 
     def __repr__(self) -> str:
-        composed = sum(bool(outcome.variants) for outcome in self._settled.outcomes.values())
-        services = f"{composed} of {len(self._settled.outcomes)} services composed"
+        outcomes = self._composed.outcomes
+        services = f"{sum(bool(one.variants) for one in outcomes)} of {len(outcomes)} services composed"
         return f"<Composition: {services}, {self.audit.num_rows:,} answers, {len(self.dead_letters):,} dead letters>"
 
     @cached_property
@@ -89,29 +87,16 @@ class Composition:
         """What is missing: a row for each element and task with fewer than five good answers (``shortfall.csv``)."""
         import pyarrow as pa
 
-        from parapet.transforms.crowd.summary import SHORTFALL_COLUMNS, shortfall_rows
+        from parapet.transforms.crowd.services import SHORTFALL_COLUMNS, shortfall_rows
 
         counts = ("have", "need", "in_review")
         schema = pa.schema([(name, pa.int32() if name in counts else pa.string()) for name in SHORTFALL_COLUMNS])
-        return pa.Table.from_pylist(shortfall_rows(self._summaries), schema)
+        return pa.Table.from_pylist(shortfall_rows(self._composed.outcomes), schema)
 
     @cached_property
     def statistics(self) -> dict[str, Any]:
         """How many answers were used and why others were not, and the measures of Table 1 (``statistics.json``)."""
-        from parapet.schemas.layout import splits_of
-        from parapet.transforms.crowd.summary import statistics
-
-        agreement = self._answers.agreement[0][0] if self._answers.agreement else None
-        names, dead = splits_of(self._splits), len(self.dead_letters)
-        return statistics(self._summaries, names, dead, agreement, self._options.method())
-
-    @cached_property
-    def _summaries(self) -> list[ServiceSummary]:
-        from parapet.schemas.layout import raw_by_name
-        from parapet.transforms.crowd.summary import summarise
-
-        raws = raw_by_name(self._splits)
-        return [summarise(raws[name], outcome) for name, outcome in self._settled.outcomes.items()]
+        return self._task.statistics(self._composed)
 
     def save(self, folder: PathLike) -> None:
         """Writes the folder that the command ``parapet compose`` writes, byte for byte.
@@ -123,32 +108,15 @@ class Composition:
         Raises:
           InputError: the folder holds something else, or files that were changed since; or it cannot be written.
         """
-        from parapet.schemas.layout import SINGLE, schema_bytes, splits_of
         from parapet.transforms import files
-        from parapet.transforms.crowd import audit, composing
-        from parapet.transforms.crowd.review import review_order
-        from parapet.transforms.crowd.services import variants_run
+        from parapet.transforms.crowd.composing import stage
         from parapet.transforms.locks import writing
 
-        output = str(folder)
-        run = variants_run(output, self._options, splits_of(self._splits))
-        with writing(output):
-            files.prepare(output, run.info.pipeline)
-            reviews = [item for outcome in self._settled.outcomes.values() for item in outcome.reviews]
-            reviews.sort(key=review_order)
-            dead = self.dead_letters
-            metadata = composing.metadata_files(run, self._summaries, len(dead), self._answers.agreement)
-            written = [files.write_staged(output, path, data) for path, data in metadata.items()]
-            written += composing.write_reviews(run, reviews)
-            written.append(composing.write_sheet(run, reviews))
-            written.append(composing.write_dead_letters(run, map(msgspec.json.encode, dead)))
-            for variant, of_splits in self.variants.items():
-                for split, services in of_splits.items():
-                    path = "/".join((variant, *([] if split == SINGLE else [split]), "schema.json"))
-                    written.append(files.write_staged(output, path, schema_bytes(services)))
-            written.append(audit.write_staged(output, [self.audit]))
-            counts = self._settled.counts.as_json(run.recorded)
-            files.publish(output, files.manifest_of(run.info.manifest(), counts, written))
+        task = copy(self._task)
+        task.output = str(folder)
+        with writing(task.output):
+            files.prepare(task.output, task.pipeline)
+            files.publish(task.output, stage(task, self._composed))
 
 
 def compose(
@@ -210,8 +178,8 @@ def compose(
     >>> composition.shortfall.select(["element_id", "task", "have"]).to_pylist()[0]
     {'element_id': 'Museums_1/slot/has_audio_guide', 'task': 'names', 'have': 3}
     """
-    from parapet.transforms.crowd.composition import settle_all
-    from parapet.transforms.crowd.options import Options
+    from parapet.transforms.crowd.composing import settle_all
+    from parapet.transforms.crowd.services import Options, SchemaTask
 
     distances = (name_distance, description_distance)
     rules = (vetting_rules,) if isinstance(vetting_rules, str) else tuple(vetting_rules)
@@ -222,7 +190,8 @@ def compose(
     if not answers.assignments:
         first = next((f"{letter.source}: {letter.reason}" for letter in answers.dead), "the files hold none")
         raise InputError(f"no assignment could be read: {first}", "responses")
-    return Composition(splits, answers, settle_all(splits, answers, options.settings(splits)), options)
+    task = SchemaTask(splits, options)
+    return Composition(task, settle_all(task, answers))
 
 
 def _schemas(services: Any) -> list[SplitSchemas]:
@@ -244,9 +213,9 @@ def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> A
     """All answers and decisions, from files and records."""
     from parapet.schemas.decisions import Decision
     from parapet.schemas.responses import Assignment
-    from parapet.transforms.crowd.composition import read_answers
+    from parapet.transforms.crowd.composing import read_answers
     from parapet.transforms.crowd.ingest.files import Sources, check_encoding
-    from parapet.transforms.crowd.worker_key import load_worker_key
+    from parapet.transforms.crowd.worker_ids import load_worker_key
 
     check_encoding(encoding, "encoding")
     response_files, assignments = _paths_and_records(responses, "responses", Assignment)

@@ -6,20 +6,18 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from parapet.pipelines.command import counted, report_faults, run_command
-from parapet.pipelines.crowd_answers import PublishedAnswers, add_answer_flags, answer_files, check_answers
+from parapet.pipelines.crowd_answers import (
+    Composition,
+    PublishedAnswers,
+    add_answer_flags,
+    build,
+    check_answers,
+    inputs,
+)
 from parapet.pipelines.flags import Parser, add_schemas, add_seed
 from parapet.transforms import plugins
-
-if TYPE_CHECKING:
-    import apache_beam as beam
-
-    from parapet.transforms.crowd.ingest.files import Sources
-    from parapet.transforms.crowd.options import Options
 
 DISTANCES = plugins.Names(plugins.DISTANCES)
 
@@ -27,24 +25,6 @@ EXAMPLE = """\
   parapet compose --schemas my_corpus --responses names.csv --output out
   # open out/review.html in a browser, decide, download decisions.csv, then
   parapet compose --schemas my_corpus --responses names.csv --decisions decisions.csv --output out"""
-
-
-class Config(msgspec.Struct, frozen=True):
-    """A composition.
-
-    Attributes:
-      output: the folder to write.
-      schemas: a corpus, or one schema file.
-      sources: the files of answers and decisions.
-      options: what shapes the result.
-      require_complete: whether a service that is short of answers is a failure.
-    """
-
-    output: str
-    schemas: str
-    sources: Sources
-    options: Options
-    require_complete: bool
 
 
 def parser() -> Parser:
@@ -96,12 +76,12 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report, inputs)
 
 
-def check(args: argparse.Namespace) -> Config:
+def check(args: argparse.Namespace) -> Composition:
     """The configuration. Raises InputError for what cannot work."""
     from parapet.schemas import layout
     from parapet.schemas.errors import InputError
     from parapet.transforms.crowd.ingest.fields import SCHEMA_TASKS
-    from parapet.transforms.crowd.options import Options
+    from parapet.transforms.crowd.services import Options, SchemaTask
 
     responses = args.responses or []
     if args.schemas is None:
@@ -110,42 +90,15 @@ def check(args: argparse.Namespace) -> Config:
     elif not layout.is_there(args.schemas):
         raise InputError("there is no such file or folder", f"--schemas {args.schemas}")
     sources = check_answers(args, responses, SCHEMA_TASKS)
-    options = Options(
-        seed=args.seed,
-        selection=args.selection,
-        allow_partial=args.allow_partial,
-        name_distance=args.name_distance,
-        description_distance=args.description_distance,
-        stopwords=args.stopwords,
-        spacy_model=args.spacy_model,
-        vetting_rules=args.vetting_rules,
-    )
+    options = Options(**{name: getattr(args, name) for name in Options.__struct_fields__})
     options.check()
-    return Config(args.output, args.schemas or str(layout.sample_root()), sources, options, args.require_complete)
+    splits = layout.read_root(args.schemas or layout.sample_root(), leave_out_bad=True)
+    return Composition(SchemaTask(splits, options, args.output), sources, args.require_complete)
 
 
-def inputs(config: Config) -> list[tuple[str, str]]:
-    """What workers read: answers and decisions."""
-    return answer_files(config.sources)
-
-
-def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Reads the schemas, settles the answers by service, and publishes variants and audit."""
-    from parapet.schemas import layout
-    from parapet.transforms.crowd.composing import ComposeAnswers
-    from parapet.transforms.crowd.reading import files_of_runs
-    from parapet.transforms.crowd.services import SettleServices, variants_run
-
-    splits = layout.read_root(config.schemas, leave_out_bad=True)
-    runs = files_of_runs(config.sources, config.output)
-    settle = SettleServices(splits, config.options.settings(splits), runs)
-    run = variants_run(config.output, config.options, layout.splits_of(splits))
-    pipeline | ComposeAnswers(config.sources, settle, run)
-
-
-def report(config: Config, counters: dict[str, int]) -> int:
+def report(config: Composition, counters: dict[str, int]) -> int:
     """Says what was composed and what to do next. Returns the exit status."""
-    published = PublishedAnswers(config.output)
+    published = PublishedAnswers(config.task.output)
     services = published.statistics["services"].values()
     complete = sum(service["composed"] and not service["partial"] for service in services)
     partial = sum(service["partial"] for service in services)
@@ -158,7 +111,7 @@ def report(config: Config, counters: dict[str, int]) -> int:
     if bad:
         logging.warning("services were left out because their schemas are bad: see the dead letters of stage schemas")
     nothing = "" if complete or partial else "no service could be composed"
-    return published.status(nothing, short + bad + report_faults(config.output), config.require_complete)
+    return published.status(nothing, short + bad + report_faults(config.task.output), config.require_complete)
 
 
 if __name__ == "__main__":

@@ -6,49 +6,24 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from parapet.pipelines.command import check_apart, counted, report_faults, run_command, say
-from parapet.pipelines.crowd_answers import PublishedAnswers, add_answer_flags, answer_files, check_answers
+from parapet.pipelines.crowd_answers import (
+    Composition,
+    PublishedAnswers,
+    add_answer_flags,
+    build,
+    check_answers,
+    inputs,
+)
 from parapet.pipelines.flags import INPUT, Parser, add_seed, add_sgd, add_split
 from parapet.schemas.layout import sample_root
-
-if TYPE_CHECKING:
-    import apache_beam as beam
-
-    from parapet.schemas.dialogue_files import DialogueFile
-    from parapet.transforms.crowd.ingest.files import Sources
-    from parapet.transforms.crowd_variations.tasks import Task
 
 EXAMPLE = """\
   parapet compose_variations --sgd my_corpus --split test --responses batch.csv --output out
   # open out/review.html in a browser, decide, download decisions.csv, then
   parapet compose_variations --sgd my_corpus --split test --responses batch.csv \\
       --decisions decisions.csv --output out"""
-
-
-class Config(msgspec.Struct, frozen=True):
-    """A composition of variations.
-
-    Attributes:
-      output: the folder to write.
-      sgd: the corpus. ``split`` is the one whose dialogues the tasks are about, ``files`` are its dialogues.
-      tasks: of the folders of ``hits`` that were given, by dialogue.
-      sources: the files of answers and decisions.
-      seed: of the draw among several good answers.
-      require_complete: whether a turn without a good answer of each kind is a failure.
-    """
-
-    output: str
-    sgd: str
-    split: str
-    files: tuple[DialogueFile, ...]
-    tasks: dict[str, list[Task]]
-    sources: Sources
-    seed: int
-    require_complete: bool
 
 
 def parser() -> Parser:
@@ -81,9 +56,10 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report, inputs)
 
 
-def check(args: argparse.Namespace) -> Config:
+def check(args: argparse.Namespace) -> Composition:
     """Reads corpus and tasks. Raises InputError for what cannot work."""
     from parapet.transforms.corpora import read_corpus
+    from parapet.transforms.crowd_variations.settle import RewritingTask
     from parapet.transforms.crowd_variations.tasks import REWRITING_TASKS, read_tasks
 
     check_apart(args.output, sgd=args.sgd)
@@ -91,53 +67,27 @@ def check(args: argparse.Namespace) -> Config:
     sources = check_answers(args, args.responses or sample, REWRITING_TASKS)
     sgd = args.sgd or str(sample_root())
     files = read_corpus(sgd, [args.split]).files
-    tasks = read_tasks(args.hits)
-    return Config(
-        args.output,
-        sgd,
-        args.split,
-        tuple(files),
-        tasks,
-        sources,
-        args.seed,
-        args.require_complete,
-    )
+    task = RewritingTask(files, read_tasks(args.hits), args.seed, args.split, args.output)
+    return Composition(task, sources, args.require_complete, (("--sgd", str(sgd)),))
 
 
-def inputs(config: Config) -> list[tuple[str, str]]:
-    """What workers read: dialogues, answers and decisions."""
-    return [("--sgd", config.sgd), *answer_files(config.sources)]
-
-
-def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Settles the answers by dialogue, and publishes rewritten turns and audit."""
-    from parapet.transforms.crowd.composing import ComposeAnswers
-    from parapet.transforms.crowd.reading import files_of_runs
-    from parapet.transforms.crowd_variations.stages import SettleDialogues, rewritings_run
-
-    runs = files_of_runs(config.sources, config.output, sum(file.size for file in config.files))
-    settle = SettleDialogues(config.files, config.tasks, config.seed, runs)
-    run = rewritings_run(config.output, {"split": config.split, "seed": str(config.seed)})
-    pipeline | ComposeAnswers(config.sources, settle, run)
-
-
-def report(config: Config, counters: dict[str, int]) -> int:
+def report(config: Composition, counters: dict[str, int]) -> int:
     """Says what was composed and what to do next. Returns the exit status."""
-    from parapet.transforms.crowd_variations.summary import of_other_sentences
+    from parapet.transforms.crowd_variations.report import of_other_sentences
 
-    published = PublishedAnswers(config.output)
+    published = PublishedAnswers(config.task.output)
     statistics = published.statistics
     kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
     headline = f"{statistics['complete']:,} of {counted(statistics['turns'], 'user turn')} with all four: {kinds}"
     short: int = statistics["short"]
     published.say(headline, f"still missing: {counted(short, 'rewriting')}" if short else "")
-    say(f"next: parapet language_variations --rewritten {config.output}/rewritten.jsonl")
+    say(f"next: parapet language_variations --rewritten {config.task.output}/rewritten.jsonl")
     if of_other_sentences(statistics):
         logging.warning(
             "most mistyped answers belong to other sentences: were the tasks made from this --sgd and --split?"
         )
     nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
-    return published.status(nothing, short + report_faults(config.output), config.require_complete)
+    return published.status(nothing, short + report_faults(config.task.output), config.require_complete)
 
 
 if __name__ == "__main__":

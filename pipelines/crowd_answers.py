@@ -17,6 +17,9 @@ from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from parapet.transforms.crowd.composing import CrowdTask
     from parapet.transforms.crowd.ingest.fields import TaskKind
     from parapet.transforms.crowd.ingest.files import Sources
 
@@ -111,6 +114,34 @@ def answer_files(sources: Sources) -> list[tuple[str, str]]:
         ("--reviewers", sources.reviewers),
     )
     return [(flag, path) for flag, paths in flags for path in paths]
+
+
+class Composition(msgspec.Struct, frozen=True):
+    """Answers to compose.
+
+    Attributes:
+      task: what they answer.
+      sources: the files of answers and decisions.
+      require_complete: whether something that is short of answers is a failure.
+      others: (flag, path) of other files that workers read.
+    """
+
+    task: CrowdTask[Any]
+    sources: Sources
+    require_complete: bool
+    others: tuple[tuple[str, str], ...] = ()
+
+
+def inputs(config: Composition) -> list[tuple[str, str]]:
+    """What workers read."""
+    return [*config.others, *answer_files(config.sources)]
+
+
+def build(pipeline: beam.Pipeline, config: Composition) -> None:
+    """Composes the answers and publishes the results with the audit."""
+    from parapet.transforms.crowd import composing
+
+    composing.build(pipeline, config.sources, config.task)
 
 
 class PublishedAnswers:

@@ -20,11 +20,10 @@ from parapet.transforms.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS,
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.schemas.service import Service
     from parapet.transforms.hits.judged import Item
+    from parapet.transforms.hits.make_hits import Unit
     from parapet.transforms.hits.plan import Plan
-    from parapet.transforms.hits.records import RatedItem, Settings, VariedItem
-    from parapet.transforms.hits.rewriting import DialoguePath
+    from parapet.transforms.hits.records import Settings
     from parapet.transforms.runs import RunInfo
 
 DESCRIPTION = """\
@@ -62,9 +61,9 @@ _FLAGS_OF = {
     ),
 }
 
-# The flags that are fields of Terms, by their types.
+# The flags that are fields of Terms.
 _COMMON = ("assignments", "hourly_wage", "reward")
-_MONEY = {
+_TERMS = {
     "hourly_wage": "dollars per hour, which sets rewards",
     "reward": "dollars per assignment, instead of --hourly_wage",
     "name_seconds": "estimated seconds for one name",
@@ -76,8 +75,6 @@ _MONEY = {
     "fee": "MTurk's share of the reward",
     "extra_fee": "its additional share for HITs with many assignments",
     "minimum_fee": "minimum fee in dollars per assignment",
-}
-_WHOLE = {
     "assignments": "workers per HIT; from ten on the fee is higher",
     "extra_fee_from": "number of assignments from which --extra_fee is due",
     "assignment_minutes": "minutes that a worker has (default: four times the estimate, at least 60)",
@@ -93,19 +90,16 @@ class Config(msgspec.Struct, frozen=True):
       output: the folder to write.
       settings: what shapes the pages.
       dry_run: whether only the plan is printed.
-      services: of the schema tasks; none for rewrites.
-      paths: the dialogue files of rewrites. ``split`` as the flag has it.
-      groups: the utterances of each page on which they are judged. ``drawn`` is, by what the metric says of them or by
-        set, how many are judged and how many there are.
+      units: services, dialogue files, or the utterances of each page on which they are judged.
+      split: of the dialogues, as the flag has it.
+      drawn: by what the metric says of utterances, or by set, how many are judged and how many there are.
     """
 
     output: str
     settings: Settings
     dry_run: bool
-    services: tuple[Service, ...] = ()
-    paths: tuple[DialoguePath, ...] = ()
+    units: tuple[Unit, ...]
     split: str | None = None
-    groups: tuple[tuple[RatedItem | VariedItem, ...], ...] = ()
     drawn: dict[str, dict[str, int]] = {}
 
     @property
@@ -160,14 +154,14 @@ def parser() -> Parser:
     text = "do not ask how natural an utterance sounds, as SGSAcc's authors did not"
     add("--no_naturalness", action="store_true", default=None, help=text)
     add = parser.group("pay and cost")
-    for names, kind, metavar in ((_MONEY, _decimal, "X"), (_WHOLE, int, "N")):
-        for name, text in names.items():
-            default = getattr(Terms(), name)
-            shown = f" (default: {default})" if default is not None else ""
-            if name == "assignments":
-                shown = f" (default: {default}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)"
-            # None marks a flag that is not given: the default of some depends on the task.
-            add(f"--{name}", rare=name not in _COMMON, type=kind, metavar=metavar, help=text + shown)
+    for name, text in _TERMS.items():
+        default = getattr(Terms(), name)
+        kind, metavar = (_decimal, "X") if "Decimal" in str(Terms.__annotations__[name]) else (int, "N")
+        shown = f" (default: {default})" if default is not None else ""
+        if name == "assignments":
+            shown = f" (default: {default}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)"
+        # None marks a flag that is not given: the default of some depends on the task.
+        add(f"--{name}", rare=name not in _COMMON, type=kind, metavar=metavar, help=text + shown)
     parser.group(RUNNING)("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
     add_dry_run(parser)
     add_seed(parser, "what is drawn of dialogues", int, None)
@@ -210,10 +204,9 @@ def check(args: argparse.Namespace) -> Config:
 def _check_schemas(args: argparse.Namespace) -> Config:
     from parapet.schemas.elements import elements_of
     from parapet.schemas.layout import sample_root, services_by_name
-    from parapet.transforms.hits.cues import read_cues, revealing
     from parapet.transforms.hits.plan import read_shortfall, top_up_assignments
-    from parapet.transforms.hits.questions import AUTO, NONE, read_ambiguous
-    from parapet.transforms.hits.records import Settings
+    from parapet.transforms.hits.records import AUTO, NONE, Settings
+    from parapet.transforms.hits.schema_pages import read_ambiguous, read_cues, revealing
 
     services = services_by_name(read_good(args.schemas or sample_root()))
     cues, written = args.cues or AUTO, dict[str, str]()
@@ -235,20 +228,20 @@ def _check_schemas(args: argparse.Namespace) -> Config:
         ids = (element.id for service in services.values() for element in elements_of(service, "descriptions"))
         listed, ambiguous = read_ambiguous(ambiguous, ids), "FILE"
     settings = Settings(terms, ambiguous, listed, args.sandbox, only, cues=cues, written=written)
-    return Config(args.output, settings, args.dry_run, services=tuple(services.values()))
+    return Config(args.output, settings, args.dry_run, tuple(services.values()))
 
 
 def _check_rewrites(args: argparse.Namespace) -> Config:
     from parapet.schemas.layout import sample_root
     from parapet.transforms.hits.records import Settings
-    from parapet.transforms.hits.rewriting import dialogue_paths
+    from parapet.transforms.hits.rewrite_pages import dialogue_paths
 
     if args.turns is not None and args.turns < 1:
         raise InputError("a number of user turns, 1 or more", "--turns")
     paths = dialogue_paths(args.dialogues or [sample_root()], args.split)
     terms = _terms(args, _ASSIGNMENTS)
     settings = Settings(terms, sandbox=args.sandbox, tasks=(REWRITES,), turns=args.turns, seed=args.seed or 0)
-    return Config(args.output, settings, args.dry_run, paths=tuple(paths), split=args.split)
+    return Config(args.output, settings, args.dry_run, tuple(paths), split=args.split)
 
 
 def _check_ratings(args: argparse.Namespace) -> Config:
@@ -271,13 +264,12 @@ def _check_ratings(args: argparse.Namespace) -> Config:
         name: {"drawn": sample.drawn(name), "turns": sample.turns[name]} for name in STRATA
     }
     settings = Settings(terms, sandbox=args.sandbox, tasks=(RATINGS,), seed=seed, naturalness=not args.no_naturalness)
-    return Config(args.output, settings, args.dry_run, groups=_groups(sample.items, numbers, seed), drawn=drawn)
+    return Config(args.output, settings, args.dry_run, _groups(sample.items, numbers, seed), drawn=drawn)
 
 
 def _check_validity(args: argparse.Namespace) -> Config:
     from parapet.evaluation.sets import Sources, parse_sets
-    from parapet.evaluation.validity.sample import draw_sample
-    from parapet.evaluation.validity.turns import read_pairs
+    from parapet.evaluation.validity.turns import draw_sample, read_pairs
     from parapet.schemas.layout import sample_root, split_of_folder
     from parapet.transforms.hits.records import Settings
 
@@ -293,7 +285,7 @@ def _check_validity(args: argparse.Namespace) -> Config:
     items, drawn = draw_sample(read_pairs(Sources(reference, split, others=sets)), numbers["pairs"], seed)
     settings = Settings(terms, sandbox=args.sandbox, tasks=(VALIDITY,), seed=seed, naturalness=not args.no_naturalness)
     groups = _groups(items, numbers, seed)
-    return Config(args.output, settings, args.dry_run, split=split, groups=groups, drawn=drawn)
+    return Config(args.output, settings, args.dry_run, groups, split, drawn)
 
 
 def _numbers(args: argparse.Namespace, defaults: Mapping[str, int]) -> dict[str, int]:
@@ -314,28 +306,24 @@ def _groups(items: Sequence[Item], numbers: Mapping[str, int], seed: int) -> tup
 
 
 def _terms(args: argparse.Namespace, assignments: int) -> Terms:
-    flags = {name: value for name in (*_MONEY, *_WHOLE) if (value := getattr(args, name)) is not None}
+    flags = {name: value for name in _TERMS if (value := getattr(args, name)) is not None}
     return Terms(**{"assignments": assignments, **flags})
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
     """What workers read: the dialogues."""
-    return [("--dialogues", path.path) for path in config.paths]
+    from parapet.transforms.hits.rewrite_pages import DialoguePath
+
+    return [("--dialogues", unit.path) for unit in config.units if isinstance(unit, DialoguePath)]
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Renders pages, writes and publishes them."""
     from parapet.transforms.files import prepare
-    from parapet.transforms.hits.make_hits import MakeHits, MakeJudgedHits, MakeRewriteHits
+    from parapet.transforms.hits.make_hits import MakeHits
 
     prepare(config.output, "hits")
-    info = _info(config)
-    if config.task == REWRITES:
-        pipeline | MakeRewriteHits(config.paths, config.settings, info)
-    elif config.groups:
-        pipeline | MakeJudgedHits(config.groups, config.settings, info)
-    else:
-        pipeline | MakeHits(config.services, config.settings, info)
+    pipeline | MakeHits(config.units, config.settings, _info(config))
 
 
 def _info(config: Config) -> RunInfo:
@@ -343,7 +331,7 @@ def _info(config: Config) -> RunInfo:
 
     settings = config.settings
     options = {**settings.terms.options(settings.tasks), "sandbox": settings.sandbox}
-    if config.groups:
+    if config.task in (RATINGS, VALIDITY):
         options |= {
             "task": config.task,
             "drawn": config.drawn,
@@ -389,18 +377,13 @@ def report(config: Config, counters: dict[str, int]) -> None:
 
 
 def _plan_of_dry_run(config: Config) -> Plan:
-    from parapet.transforms.hits.judged import render_judged
-    from parapet.transforms.hits.make_hits import plan_of, render_file, scan_file
-    from parapet.transforms.hits.render_service import render_service
-    from parapet.transforms.hits.rewriting import choose
+    from parapet.transforms.hits.make_hits import plan_of, render_unit, scan_file
+    from parapet.transforms.hits.rewrite_pages import DialoguePath, choose
 
     settings = config.settings
-    if config.groups:
-        return plan_of((render_judged(i, group, settings) for i, group in enumerate(config.groups)), settings)
-    if config.task == REWRITES:
-        choice = choose([scan_file(path, settings) for path in config.paths], settings.turns)
-        return plan_of((render_file(path, settings, choice) for path in config.paths), settings)
-    return plan_of((render_service(i, service, settings) for i, service in enumerate(config.services)), settings)
+    scans = (scan_file(unit, settings) for unit in config.units if isinstance(unit, DialoguePath))
+    choice = choose(scans, settings.turns)
+    return plan_of((render_unit(i, unit, settings, choice) for i, unit in enumerate(config.units)), settings)
 
 
 def _published_plan(config: Config) -> Plan:
@@ -411,8 +394,7 @@ def _published_plan(config: Config) -> Plan:
 
     from parapet.transforms.files import read_written
     from parapet.transforms.hits.plan import make_plan
-    from parapet.transforms.hits.questions import NotAsked
-    from parapet.transforms.hits.records import PageRecord
+    from parapet.transforms.hits.records import NotAsked, PageRecord
 
     lines = read_written(config.output, "manifest.jsonl").splitlines()
     not_asked = json.loads(read_written(config.output, "plan.json"))["not_asked"]

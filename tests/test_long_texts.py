@@ -22,7 +22,7 @@ import parapet
 from parapet.schemas.decisions import neutralise
 from parapet.transforms import distance, markdown, naming, text
 from parapet.transforms.anonymise import names, numbers, second_look
-from parapet.transforms.crowd import answers, lexicon, redaction, vet
+from parapet.transforms.crowd import answers, lexicon, vet, worker_ids
 from parapet.transforms.crowd.ingest import api_assignments, fields
 from parapet.transforms.crowd_variations import wording
 from parapet.transforms.perturb.protected import Ranges
@@ -70,7 +70,7 @@ def xml(written: str) -> object:
     try:
         return api_assignments.parse_answer_xml(answer)
     except fields.Unusable as reason:
-        return redaction.redact(str(reason))
+        return worker_ids.redact(str(reason))
 
 
 def canonical(task: Any) -> Callable[[str], object]:
@@ -85,8 +85,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "vet descriptions": vetted("descriptions"),
     "canonical names": canonical("names"),
     "canonical descriptions": canonical("descriptions"),
-    "redact": lambda written: redaction.redact(written, "A2ZX81QWERT3KV"),
-    "redact answers": lambda written: redaction.redact(written, "A2ZX81QWERT3KV", is_answer=True),
+    "redact": lambda written: worker_ids.redact(written, "A2ZX81QWERT3KV"),
+    "redact answers": lambda written: worker_ids.redact(written, "A2ZX81QWERT3KV", is_answer=True),
     "payload": fields.payload,
     "answer XML": xml,
     "time": fields.parse_time.__wrapped__,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Generic, Literal, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -18,14 +18,14 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.responses import RATINGS as RATINGS_SCHEMA
 from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
-from parapet.transforms.crowd.ingest.fields import TaskKind, payload
+from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd.ingest.files import distinct, read_responses
-from parapet.transforms.crowd.merge import merge
-from parapet.transforms.crowd.redaction import without_ids
+from parapet.transforms.crowd.merge import answers_text, merge
+from parapet.transforms.crowd.settle import worker_columns
 from parapet.transforms.crowd.vet import is_too_fast
+from parapet.transforms.crowd.worker_ids import without_ids
 from parapet.transforms.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
 from parapet.transforms.hits.records import CHECK, PageRecord, Place, RatedItem, VariedItem
-from parapet.transforms.hits.terms import RATINGS, VALIDITY
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.text import counted
 
@@ -62,17 +62,11 @@ class Field(msgspec.Struct, frozen=True):
     question: str
 
 
-class Page(msgspec.Struct, frozen=True):
-    """A page of ``parapet hits``, all of its parts: form field to what it asks."""
-
-    fields: dict[str, Field]
-
-
 class Hits(msgspec.Struct, Generic[Item], frozen=True):
-    """The pages by id, the utterances in order, checks aside, and how many workers judge each."""
+    """The pages by id, each of form fields, the utterances in order, checks aside, and how many workers judge each."""
 
     task: CrowdTask
-    pages: dict[str, Page]
+    pages: dict[str, dict[str, Field]]
     items: list[Item]
     raters: int
     naturalness: bool
@@ -112,36 +106,27 @@ class Answers(msgspec.Struct, frozen=True):
     assignments: int
 
 
-def read_rating_hits(folder: str) -> Hits[RatedItem]:
-    """Reads the manifest of ``parapet hits --task ratings``. Raises InputError where it is none."""
-    return _read_hits(folder, RATINGS, lambda record: record.items)
-
-
-def read_validity_hits(folder: str) -> Hits[VariedItem]:
-    """Reads the manifest of ``parapet hits --task validity``. Raises InputError where it is none."""
-    return _read_hits(folder, VALIDITY, lambda record: record.pairs)
-
-
-def _read_hits(folder: str, task: CrowdTask, items_of: Callable[[PageRecord], list[Item] | None]) -> Hits[Item]:
+def read_hits(folder: str, task: CrowdTask) -> Hits[Any]:
+    """Reads the manifest of ``parapet hits`` with pages of a task. Raises InputError where it is none."""
     path = as_path(folder) / "manifest.jsonl"
     try:
         lines = read_whole(path, MAX_DIALOGUE_FILE).splitlines()
     except InputError as error:
         raise InputError(f"no folder of 'parapet hits': {error.reason}", path, "--hits") from None
-    pages: dict[str, Page] = {}
-    items: dict[Place, Item] = {}
+    pages: dict[str, dict[str, Field]] = {}
+    items: dict[Place, RatedItem | VariedItem] = {}
     raters, naturalness = 0, False
     for number, line in enumerate(lines, 1):
         try:
             record = msgspec.json.decode(line, type=PageRecord)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"not a manifest of 'parapet hits': {error}", path, f"row {number}") from None
-        of_record = items_of(record)
+        of_record = record.judged
         if record.task != task or not of_record:
             raise InputError(f"has other tasks: make them with 'parapet hits --task {task}'", path, "--hits")
-        page = pages.setdefault(record.task_id.partition(":")[0], Page({}))
+        page = pages.setdefault(record.task_id.partition(":")[0], {})
         try:
-            page.fields.update(_fields(record.fields, of_record, DECISIVE[task]))
+            page.update(_fields(record.fields, of_record, DECISIVE[task]))
         except ValueError:
             reason = "not a manifest of 'parapet hits': fields and items do not match"
             raise InputError(reason, path, f"row {number}") from None
@@ -153,7 +138,9 @@ def _read_hits(folder: str, task: CrowdTask, items_of: Callable[[PageRecord], li
     return Hits(task, pages, list(items.values()), raters, naturalness)
 
 
-def _fields(fields: Sequence[str], items: Sequence[Item], decisive: str) -> Iterator[tuple[str, Field]]:
+def _fields(
+    fields: Sequence[str], items: Sequence[RatedItem | VariedItem], decisive: str
+) -> Iterator[tuple[str, Field]]:
     """What each field asks. Raises ValueError where those of each item do not begin with the decisive one."""
     of_items = [list(group) for _, group in groupby(fields, lambda field: field.rpartition("_")[2])]
     for of_item, item in zip(of_items, items, strict=True):
@@ -181,21 +168,18 @@ def read_answers(paths: Sequence[str], hits: Hits[Item], key: bytes, encoding: s
         page = hits.pages.get(assignment.service_name)
         if page is None:
             reason = f"unknown_page: the HITs have no page {assignment.service_name!r}"
-            dead.append(_dead(assignment, assignment.assignment_id, reason, assignment.answers))
+            shown, key_of = answers_text(assignment.answers), assignment.assignment_id
+            dead.append(DeadLetter("compose", key_of, reason, shown, assignment.source))
             continue
         for field, text in assignment.answers.items():
-            if field in page.fields:
-                ratings.append(Rating(assignment, field, page.fields[field], text.strip()))
+            if field in page:
+                ratings.append(Rating(assignment, field, page[field], text.strip()))
             elif text.strip():
                 reason = f"unknown_field: the page has no field {field}"
-                dead.append(_dead(assignment, response_id(assignment.assignment_id, field), reason, {field: text}))
+                key_of, shown = response_id(assignment.assignment_id, field), answers_text({field: text})
+                dead.append(DeadLetter("compose", key_of, reason, shown, assignment.source))
     vet(ratings, hits.raters)
     return Answers(ratings, [*map(without_ids, dead)], len(merged.assignments))
-
-
-def _dead(assignment: Assignment, key: str, reason: str, answers: Mapping[str, str]) -> DeadLetter:
-    shown = ", ".join(f"{field}={text}" for field, text in sorted(answers.items()) if text)
-    return DeadLetter("compose", key, reason, payload(shown), assignment.source)
 
 
 def vet(ratings: Sequence[Rating], raters: int) -> None:
@@ -279,10 +263,7 @@ def responses_bytes(ratings: Iterable[Rating]) -> bytes:
             "text": rating.text,
             "disposition": rating.disposition,
             "reason": rating.reason,
-            "worker_hash": rating.assignment.worker_hash,
-            "accept_time": _milliseconds(rating.assignment.accept_time),
-            "submit_time": _milliseconds(rating.assignment.submit_time),
-            "work_seconds": rating.assignment.work_seconds,
+            **worker_columns(rating.assignment),
         }
         for rating in sorted(ratings, key=_row_order)
     ]
@@ -301,29 +282,19 @@ def why_none(answers: Answers) -> str:
     return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common(3)) or "the files hold none"
 
 
-class AnswerCounts(TypedDict):
+def answer_counts(answers: Answers) -> dict[str, Any]:
     """How many workers and assignments there are, answers by disposition and by reason, and dead letters."""
-
-    workers: int
-    assignments: int
-    answers: dict[str, int]
-    reasons: dict[str, dict[str, int]]
-    dead_letters: int
-
-
-def answer_counts(answers: Answers) -> AnswerCounts:
-    """What became of the answers."""
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
     for rating in answers.ratings:
         if rating.reason:
             reasons[rating.disposition][rating.reason] += 1
-    return AnswerCounts(
-        workers=len({rating.assignment.worker_hash for rating in answers.ratings if rating.assignment.worker_hash}),
-        assignments=answers.assignments,
-        answers=dict(sorted(Counter(rating.disposition for rating in answers.ratings).items())),
-        reasons={disposition: dict(sorted(of.items())) for disposition, of in sorted(reasons.items())},
-        dead_letters=len(answers.dead),
-    )
+    return {
+        "workers": len({rating.assignment.worker_hash for rating in answers.ratings if rating.assignment.worker_hash}),
+        "assignments": answers.assignments,
+        "answers": dict(sorted(Counter(rating.disposition for rating in answers.ratings).items())),
+        "reasons": {disposition: dict(sorted(of.items())) for disposition, of in sorted(reasons.items())},
+        "dead_letters": len(answers.dead),
+    }
 
 
 def answer_warnings(short: int, answers: Answers) -> list[str]:
@@ -354,7 +325,7 @@ def _shortfall(hits: Hits[Item], votes: Mapping[Place, int]) -> bytes:
     fields = {
         field.item.place: (page_id, name)
         for page_id, page in hits.pages.items()
-        for name, field in page.fields.items()
+        for name, field in page.items()
         if field.question == hits.decisive and field.item.stratum != CHECK
     }
     rows = []
@@ -363,7 +334,3 @@ def _shortfall(hits: Hits[Item], votes: Mapping[Place, int]) -> bytes:
         element_id = ":".join(str(part) for part in place if part != "")
         rows.append([page_id, element_id, hits.task, field, str(n), str(hits.raters)])
     return csv_bytes(("service_name", "element_id", "task", "field", "have", "need"), sorted(rows))
-
-
-def _milliseconds(seconds: int | None) -> int | None:
-    return None if seconds is None else seconds * 1000

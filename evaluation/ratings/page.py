@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.ratings.answers import EXPLANATIONS
-from parapet.evaluation.ratings.judgements import INVALID, METRICS, VALIDATED, Details, Judged, verdict
+from parapet.evaluation.ratings.judgements import INVALID, METRICS, VALIDATED, Details, Interval, Judged, verdict
 from parapet.evaluation.task import FILES, Metrics
 from parapet.transforms import text
 from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
@@ -92,6 +92,13 @@ def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Repo
     )
 
 
+def with_interval(
+    value: float | None, pair: Interval | None, form: Callable[[float | None], str] = text.percent
+) -> str:
+    """A number and, below it, its interval where there is one."""
+    return form(value) + (f"\n{form(pair[0])} to {form(pair[1])}" if pair else "")
+
+
 def _groups_table(metrics: Metrics, details: Details) -> Table:
     named = [name for name in METRICS if name in metrics[ALL]]
     heads = {
@@ -104,9 +111,9 @@ def _groups_table(metrics: Metrics, details: Details) -> Table:
 
     def cell(group: str, name: str) -> str:
         form = text.percent if name in ("agreement", "human_faithful") else lambda value: text.number(value, 2)
-        pair, published = details.groups[group].intervals.get(name), PAPER.get((group, name))
-        small = [f"{form(pair[0])} to {form(pair[1])}"] if pair else []
-        return "\n".join([form(metrics[group][name]), *small, *([f"paper: {published}"] if published else [])])
+        cell = with_interval(metrics[group][name], details.groups[group].intervals.get(name), form)
+        published = PAPER.get((group, name))
+        return f"{cell}\npaper: {published}" if published else cell
 
     return Table(
         title="Agreement",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from parapet.evaluation.ratings.agreement import Interval
 from parapet.evaluation.ratings.answers import (
     Answers,
     Hits,
@@ -14,17 +13,18 @@ from parapet.evaluation.ratings.answers import (
     answer_files,
     answer_warnings,
     read_answers,
-    read_rating_hits,
+    read_hits,
     why_none,
 )
-from parapet.evaluation.ratings.judgements import Details, Judged, evaluate, judge, verdict
+from parapet.evaluation.ratings.judgements import Details, Interval, Judged, evaluate, judge, verdict
 from parapet.evaluation.ratings.page import report
 from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
-from parapet.transforms.crowd.worker_key import load_worker_key
+from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.hits.records import RatedItem
+from parapet.transforms.hits.terms import RATINGS
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Ratings(Task[Inputs], frozen=True, kw_only=True):
 
     def read(self) -> Inputs:
         """Reads pages and answers. Raises InputError where nothing can be made of them."""
-        hits = read_rating_hits(self.hits)
+        hits = read_hits(self.hits, RATINGS)
         return Inputs(hits, read_answers(self.responses, hits, load_worker_key(), self.encoding))
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:

@@ -7,11 +7,10 @@ from functools import partial
 
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.ratings.answers import EXPLANATIONS
-from parapet.evaluation.ratings.page import OUTPUTS
+from parapet.evaluation.ratings.page import OUTPUTS, with_interval
 from parapet.evaluation.task import FILES, Metrics
 from parapet.evaluation.validity.checks import FUZZY, Check
-from parapet.evaluation.validity.people import Judged
-from parapet.evaluation.validity.results import Crowd, Details
+from parapet.evaluation.validity.people import Crowd, Details, Judged
 from parapet.transforms import text
 from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
 from parapet.transforms.hits.judged import YES
@@ -121,9 +120,7 @@ def _people_table(sets: Sequence[str], metrics: Metrics, people: Crowd) -> Table
 
     def cell(group: str, name: str) -> str:
         form = text.percent if name not in _NUMBERS else lambda value: text.number(value, 2)
-        pair = people.groups[group].intervals.get(name)
-        small = [f"{form(pair[0])} to {form(pair[1])}"] if pair else []
-        return "\n".join([form(metrics[group][name]), *small])
+        return with_interval(metrics[group][name], people.groups[group].intervals.get(name), form)
 
     rows = [
         [
@@ -157,9 +154,7 @@ def _not_valid(judged: Mapping[Place, Judged], one: Check) -> Sequence[tuple[str
 
 def _sets_table(sets: Sequence[str], names: Sequence[str], metrics: Metrics, details: Details, what: str) -> Table:
     def cell(group: str, name: str) -> str:
-        pair = details.groups[group].intervals.get(name)
-        small = [f"{text.percent(pair[0])} to {text.percent(pair[1])}"] if pair else []
-        return "\n".join([text.percent(metrics[group][name]), *small])
+        return with_interval(metrics[group][name], details.groups[group].intervals.get(name))
 
     return Table(
         title="Sets",

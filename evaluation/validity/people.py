@@ -1,4 +1,4 @@
-"""What people say of user turns of perturbed sets: whether they say the same as the original, and how naturally."""
+"""What people say of user turns of perturbed sets, and the details of an evaluation of validity."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from parapet.evaluation.ratings.agreement import Interval, wilson_interval
 from parapet.evaluation.ratings.answers import Answers, Hits
-from parapet.evaluation.ratings.judgements import Votes, agreement_of, in_order, majority, mean_interval, votes_of
-from parapet.evaluation.validity.sample import item_of
-from parapet.evaluation.validity.turns import Pair
+from parapet.evaluation.ratings.judgements import (
+    Interval,
+    Votes,
+    agreement_of,
+    in_order,
+    majority,
+    mean_interval,
+    votes_of,
+    wilson_interval,
+)
+from parapet.evaluation.validity.turns import Pair, item_of
 from parapet.schemas.errors import InputError
 from parapet.transforms.hits.judged import NATURAL, SAME, VALUES
 from parapet.transforms.hits.records import Place, VariedItem
@@ -63,6 +70,58 @@ class PeopleDetails(msgspec.Struct, frozen=True):
     majorities: int
     complete: int
     intervals: dict[str, Interval | None]
+
+
+class GroupDetails(msgspec.Struct, frozen=True):
+    """What ``details.json`` has of a set, or of all.
+
+    Attributes:
+      user_turns: how many there are; ``changed`` have another text, of which everything below is.
+      values: that these turns have to say; ``values_found`` letter for letter, ``values_found_fuzzy`` nearly.
+      lost_by_slot: values that are not found letter for letter.
+      changed_labels: (predicted of the original, predicted of the varied text, turns), the most frequent ones.
+      intervals: of 95 %, by metric; None where there is none.
+    """
+
+    user_turns: int
+    changed: int
+    values: int
+    values_found: int
+    values_found_fuzzy: int
+    lost_by_slot: dict[str, int]
+    changed_labels: list[tuple[str, str, int]]
+    intervals: dict[str, Interval | None]
+
+
+class Crowd(msgspec.Struct, frozen=True):
+    """What ``details.json`` has of the answers of people: how many, and what became of them."""
+
+    raters: int
+    workers: int
+    assignments: int
+    answers: dict[str, int]
+    reasons: dict[str, dict[str, int]]
+    dead_letters: int
+    groups: dict[str, PeopleDetails]
+
+
+class Details(msgspec.Struct, frozen=True):
+    """``details.json``.
+
+    Attributes:
+      labels: what the classifier predicts: ``intent`` or ``acts``; None without one.
+      spoken: whether values are compared in their spoken form, too.
+      missing_dialogues: of the reference, by set.
+      bad_spans: user turns of the reference with a span outside the text.
+      people: what people say, where some were asked.
+    """
+
+    labels: str | None
+    spoken: bool
+    missing_dialogues: dict[str, int]
+    bad_spans: int
+    groups: dict[str, GroupDetails]
+    people: Crowd | None = None
 
 
 def judge(hits: Hits[VariedItem], answers: Answers, pairs: Iterable[Pair], path: str) -> dict[Place, Judged]:

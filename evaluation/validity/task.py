@@ -15,7 +15,7 @@ from parapet.evaluation.ratings.answers import (
     answer_files,
     answer_warnings,
     read_answers,
-    read_validity_hits,
+    read_hits,
     why_none,
 )
 from parapet.evaluation.sets import Sources
@@ -32,14 +32,14 @@ from parapet.evaluation.validity.checks import (
 )
 from parapet.evaluation.validity.page import report
 from parapet.evaluation.validity.people import METRICS as PEOPLE
-from parapet.evaluation.validity.people import OF_ROWS, Judged, judge, short_of, summed_up
-from parapet.evaluation.validity.results import Crowd, Details, GroupDetails
+from parapet.evaluation.validity.people import OF_ROWS, Crowd, Details, GroupDetails, Judged, judge, short_of, summed_up
 from parapet.evaluation.validity.turns import Pairs, read_pairs
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
-from parapet.transforms.crowd.worker_key import load_worker_key
+from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.hits.records import Place, VariedItem
+from parapet.transforms.hits.terms import VALIDITY
 
 SHOWN_CHANGES = 20
 
@@ -93,7 +93,7 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
 
     def _read_answers(self, pairs: Pairs) -> Asked:
         assert self.hits is not None
-        hits = read_validity_hits(self.hits)
+        hits = read_hits(self.hits, VALIDITY)
         answers = read_answers(self.responses, hits, load_worker_key(), self.encoding)
         return Asked(hits, answers, judge(hits, answers, pairs.pairs, self.hits))
 

@@ -15,7 +15,7 @@ from typing import Any
 from parapet.pipelines.doctor.packages import Finding, installed
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd import worker_key
+from parapet.transforms.crowd import worker_ids
 
 # What botocore asks that needs neither a network nor another program.
 _QUIET = ("env", "shared-credentials-file", "config-file", "boto-config")
@@ -135,13 +135,13 @@ def _hugging_face() -> Finding:
 
 def _worker_key() -> Finding:
     name, enables = "worker key", "compose: the same worker has the same hash in every run"
-    if os.environ.get(worker_key.VARIABLE):
+    if os.environ.get(worker_ids.VARIABLE):
         try:
-            worker_key.load_worker_key()
+            worker_ids.load_worker_key()
         except InputError as error:
             return Finding(name, "wrong", enables, str(error), "set a longer one")
-        return Finding(name, "there", enables, f"from {worker_key.VARIABLE}")
-    place = worker_key.key_file()
+        return Finding(name, "there", enables, f"from {worker_ids.VARIABLE}")
+    place = worker_ids.key_file()
     if not place.is_file():
         return Finding(name, "there", enables, f"{place} is made on the first run")
     if os.name == "posix" and place.stat().st_mode & 0o077:

@@ -68,7 +68,7 @@ def shared(args: argparse.Namespace) -> Shared:
     Raises:
       InputError: a flag of :func:`add_network` or :func:`add_spending` cannot be used.
     """
-    from parapet.transforms.crowd.worker_key import load_worker_key
+    from parapet.transforms.crowd.worker_ids import load_worker_key
 
     parallel_calls = getattr(args, "parallel_calls", 1)
     if not 1 <= parallel_calls <= _MAX_PARALLEL:

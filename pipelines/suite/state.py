@@ -295,7 +295,7 @@ def _imported_names(node: ast.AST, package: Sequence[str]) -> Iterator[str]:
 
 def _worker_key() -> str:
     """The hash of the key with which worker ids are hashed: answers look different under another."""
-    from parapet.transforms.crowd.worker_key import load_worker_key
+    from parapet.transforms.crowd.worker_ids import load_worker_key
 
     return hashlib.sha256(load_worker_key()).hexdigest()
 

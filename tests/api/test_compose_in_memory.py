@@ -294,7 +294,7 @@ def test_a_save_that_fails_publishes_nothing(tmp_path: Path, made, monkeypatch) 
     def full(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("parapet.transforms.crowd.audit.write", full)
+    monkeypatch.setattr("parapet.transforms.crowd.composing.write_audit", full)
     with pytest.raises(NoRoomError, match="no room left"):
         made.save(tmp_path / "out")
     assert not (tmp_path / "out" / "run.json").exists()

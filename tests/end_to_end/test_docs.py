@@ -40,7 +40,7 @@ from parapet.schemas.json_schemas import RECORDS
 from parapet.schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
 from parapet.transforms.crowd.agreement import ADJUDICATE_COLUMNS
 from parapet.transforms.crowd.review import SHEET_COLUMNS
-from parapet.transforms.crowd.summary import SHORTFALL_COLUMNS
+from parapet.transforms.crowd.services import SHORTFALL_COLUMNS
 from parapet.transforms.crowd.vet import EXPLANATIONS
 from parapet.transforms.mturk import collected, decide
 from parapet.transforms.mturk.journal import Entry, Event

@@ -18,7 +18,8 @@ from two_workers import THOROUGH
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.elements import elements_of
-from parapet.transforms.hits.questions import AUTO, ambiguous_elements
+from parapet.transforms.hits.records import AUTO
+from parapet.transforms.hits.schema_pages import ambiguous_elements
 
 
 def text_of(page: str) -> str:

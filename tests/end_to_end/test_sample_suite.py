@@ -158,8 +158,6 @@ def test_a_top_up_asks_only_for_what_is_missing(tmp_path: Path, capsys) -> None:
     with shortfall.open(newline="") as handle:
         assert asked == {(f"{r['service_name']}:{r['task']}", r["field"]) for r in csv.DictReader(handle)}
     plan = json.loads((tmp_path / "hits/plan.json").read_text())
-    foreseen = json.loads((tmp_path / "compose/top_up_plan.json").read_text())
-    assert (plan["total"], plan["tasks"]) == (foreseen["total"], foreseen["tasks"])
     assert plan["total"]["assignments"] == 8  # two HITs; 2 missing at an expected yield of a half
 
 

@@ -51,12 +51,12 @@ from parapet.schemas.errors import InputError
 from parapet.transforms import babi_format, checkpoints, compressed, corpora
 from parapet.transforms.anonymise import chats, names
 from parapet.transforms.crowd.ingest import files as ingest
-from parapet.transforms.crowd.ingest.api_assignments import parse_answer_xml
 from parapet.transforms.crowd.ingest.fields import Unusable, parse_time
+from parapet.transforms.crowd.ingest.files import parse_answer_xml
 from parapet.transforms.crowd_variations import tasks
 from parapet.transforms.dstc2 import calls, knowledge, rules
 from parapet.transforms.entities import sources as entity_sources
-from parapet.transforms.hits import cues, plan, questions
+from parapet.transforms.hits import plan, schema_pages
 from parapet.transforms.mturk import bonus, collected, decide, grants, hits_folder, top_up
 from parapet.transforms.ood import sources as ood_sources
 from parapet.transforms.release import opening
@@ -273,7 +273,7 @@ READERS: list[Reader] = [
         lambda p: ingest.read_sheet(str(p)),
     ),
     Reader(
-        "transforms.crowd.ingest.api_assignments.parse_answer_xml",
+        "transforms.crowd.ingest.files.parse_answer_xml",
         "a.xml",
         _text(XML),
         lambda p: parse_answer_xml(p.read_bytes().decode("utf-8", "surrogateescape")),
@@ -316,12 +316,17 @@ READERS: list[Reader] = [
         lambda p: checkpoints.read_json(p.parent, p.name),
     ),
     Reader(
-        "transforms.hits.questions.read_ambiguous",
+        "transforms.hits.schema_pages.read_ambiguous",
         "a.txt",
         _text("Gyms_1/slot/gym_name\n# no\n"),
-        lambda p: questions.read_ambiguous(p, ["Gyms_1/slot/gym_name"]),
+        lambda p: schema_pages.read_ambiguous(p, ["Gyms_1/slot/gym_name"]),
     ),
-    Reader("transforms.hits.cues.read_cues", "cues.csv", _text(CSVS["cues"]), lambda p: cues.read_cues(p, _known(p))),
+    Reader(
+        "transforms.hits.schema_pages.read_cues",
+        "cues.csv",
+        _text(CSVS["cues"]),
+        lambda p: schema_pages.read_cues(p, _known(p)),
+    ),
     Reader(
         "transforms.hits.plan.read_shortfall",
         "shortfall.csv",

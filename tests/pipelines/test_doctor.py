@@ -21,7 +21,7 @@ from parapet.pipelines.doctor import credentials, machine, packages
 from parapet.pipelines.doctor.packages import Finding
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import DISTRIBUTION, install_line
-from parapet.transforms.crowd import worker_key
+from parapet.transforms.crowd import worker_ids
 
 SECRETS = {
     "AWS_ACCESS_KEY_ID": "AKIAHUSHHUSH",
@@ -41,7 +41,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             ("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "LIBRETRANSLATE_", "HF_", "HUGGING_FACE_", "XDG_")
         ):
             monkeypatch.delenv(name)
-    monkeypatch.delenv(worker_key.VARIABLE)
+    monkeypatch.delenv(worker_ids.VARIABLE)
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def refused(*_: Any, **__: Any) -> None:
@@ -219,11 +219,11 @@ def test_the_worker_key_is_looked_at_and_not_made(bare: Path, monkeypatch: pytes
     place = bare / ".config" / "parapet" / "worker_key"
     assert credentials._worker_key().detail == f"{place} is made on the first run"
     assert not place.exists()
-    worker_key.load_worker_key()
+    worker_ids.load_worker_key()
     assert credentials._worker_key().detail == str(place)
     place.chmod(0o644)
     assert credentials._worker_key().next == f"chmod 600 {place}"
-    monkeypatch.setenv(worker_key.VARIABLE, "short")
+    monkeypatch.setenv(worker_ids.VARIABLE, "short")
     assert credentials._worker_key().state == "wrong"
 
 

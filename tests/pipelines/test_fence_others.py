@@ -38,7 +38,7 @@ def composed(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-ASSIGNMENTS = ("answers._entry", "settle._audit_row", "merge._merge", "ingest.batch_csv.take")
+ASSIGNMENTS = ("answers._entry", "settle.worker_columns", "merge._merge", "ingest.files.take")
 
 
 @pytest.mark.parametrize("target", some(ASSIGNMENTS, "answers._entry"))
@@ -77,7 +77,7 @@ def test_one_assignment_costs_itself(
 def test_an_answer_lost_and_another_twice(
     sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    doubled(monkeypatch, "parapet.transforms.crowd.settle._audit_row")
+    doubled(monkeypatch, "parapet.transforms.crowd.settle.Entry.row")
     assert compose(sample, tmp_path / "out") == 1
     assert "the counts do not balance for answers_given (as many, but not the same)" in capsys.readouterr().err
     assert not (tmp_path / "out/run.json").exists()
@@ -87,9 +87,9 @@ def test_an_answer_lost_and_another_twice(
 def test_a_service_that_raises_whatever_was_answered(
     sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    poison(monkeypatch, "parapet.transforms.crowd.settle.parse_service", ERROR, "'Gyms_1'")
+    poison(monkeypatch, "parapet.transforms.crowd.services.parse_service", ERROR, "'Gyms_1'")
     assert compose(sample, tmp_path / "out") == 0
-    assert "lost to a fault of Parapet: KeyError (transforms/crowd/settle.py:" in capsys.readouterr().err
+    assert "lost to a fault of Parapet: KeyError (transforms/crowd/services.py:" in capsys.readouterr().err
     schema = json.loads((tmp_path / "out/v1/train/schema.json").read_bytes())
     assert "Gyms_11" not in [service["service_name"] for service in schema]
     assert "Ferries_11" in [service["service_name"] for service in schema]
@@ -104,7 +104,7 @@ def test_a_rewriting_that_raises(
 ) -> None:
     path = sample / "crowd/rewrites.csv"
     victim = rows_of(path)[0]["AssignmentId"]
-    poison(monkeypatch, "parapet.transforms.crowd_variations.settle._audit_row", ERROR, victim)
+    poison(monkeypatch, "parapet.transforms.crowd_variations.settle._entry", ERROR, victim)
     argv = ["compose_variations", "--sgd", str(sample), "--split", "test", "--responses", str(path)]
     assert main([*argv, "--output", str(tmp_path / "out"), "--quiet"]) == 0
     assert capsys.readouterr().err.endswith(REPORTED)

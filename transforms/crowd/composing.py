@@ -1,267 +1,272 @@
-"""The outline of ``compose`` and ``compose_variations``: answers are read, merged, settled, written with an audit.
+"""The outline of ``compose`` and ``compose_variations``: answers are read, merged, settled, and written with an audit.
 
-Each pipeline has a transform of its own that settles the answers, and a :class:`CrowdRun` that describes the results.
-What grows with the answers goes from step to step as sorted runs, and is joined to files while it is read.
+All answers are in memory: a million of them take some 2 GB. Each kind of task is a :class:`CrowdTask`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import chain, groupby
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple
 
-import apache_beam as beam
 import msgspec
 import pyarrow as pa
-from apache_beam.pvalue import AsList
 
-from parapet.schemas.responses import DeadLetter
-from parapet.transforms import files
-from parapet.transforms.counts import Counts, Invariant
-from parapet.transforms.crowd import audit
-from parapet.transforms.crowd.ingest.files import Sources
-from parapet.transforms.crowd.reading import AGREEMENT, COUNTS, DEAD_LETTERS, ReadAnswers, dead_letter_key
+from parapet.schemas.decisions import Decision
+from parapet.schemas.responses import DISPOSITIONS, Assignment, DeadLetter
+from parapet.transforms.crowd.agreement import adjudicate_csv, merge_reviewers
+from parapet.transforms.crowd.ingest.files import Sources, distinct, read_responses, read_sheet
+from parapet.transforms.crowd.merge import Decisions, answer_ids, merge
 from parapet.transforms.crowd.review import ReviewItem, review_order, review_pages, review_sheet
-from parapet.transforms.crowd.summary import INVARIANTS, RECORDED
-from parapet.transforms.crowd.worker_key import load_worker_key
+from parapet.transforms.crowd.settle import Outcome, OutcomeT
+from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.report import Report, page
-from parapet.transforms.runs import FinishRun, Outputs, RunInfo
-from parapet.transforms.sorted_runs import Record, Run, RunWritingDoFn, count, merged, sort_key
 
-# The outputs of a transform that settles answers, besides its dead letters and counts.
-FILES, AUDIT, REVIEWS, LINES, SUMMARY = "files", "audit", "reviews", "lines", "summary"
+if TYPE_CHECKING:
+    import apache_beam as beam
 
-DEAD_LETTERS_FILE, SHEET = "dead_letters.jsonl", "review.csv"
-
-Agreement = tuple[dict[str, Any], bytes]  # of two reviewers, and the sheet of what a third has to settle
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode_items = msgspec.msgpack.Decoder(list[ReviewItem]).decode
+_ROW_GROUP_SIZE = 1 << 16
 
 
-class Metadata(NamedTuple):
-    """What a run says of its results.
+class Answers(msgspec.Struct):
+    """The answers and decisions of a composition.
 
     Attributes:
-      statistics: the content of ``statistics.json``.
-      report: of the page.
-      others: path to bytes of what only this pipeline writes.
+      assignments: with all copies of each.
+      decisions: of all reviewers.
+      dead: what could not be read.
+      agreement: of two reviewers, where there were two; ``adjudicate`` is the sheet of what a third has to settle.
     """
+
+    assignments: list[Assignment] = []
+    decisions: list[Decision] = []
+    dead: list[DeadLetter] = []
+    agreement: dict[str, Any] | None = None
+    adjudicate: bytes = b""
+
+
+class Composed(msgspec.Struct, Generic[OutcomeT]):
+    """Everything settled.
+
+    Attributes:
+      outcomes: of the services or dialogues that there are, in order.
+      dead: every record that could not be used, in the order of ``dead_letters.jsonl``.
+      assignments: how many there were; ``answers`` to their fields that are not blank.
+    """
+
+    outcomes: list[OutcomeT]
+    dead: list[DeadLetter]
+    assignments: int
+    answers: int
+    agreement: dict[str, Any] | None
+    adjudicate: bytes
+
+    def audit(self, schema: pa.Schema) -> pa.Table:
+        """What became of every answer, in the order of ``responses.parquet``."""
+        ordered = sorted(self.outcomes, key=lambda outcome: outcome.name)
+        return pa.concat_tables([schema.empty_table(), *(outcome.table for outcome in ordered)])
+
+    def decisions(self) -> dict[str, int]:
+        """How many decisions took effect, by word."""
+        total: Counter[str] = Counter({"accept": 0, "fix": 0, "reject": 0})
+        for outcome in self.outcomes:
+            total.update(outcome.decisions)
+        return dict(sorted(total.items()))
+
+
+class Results(NamedTuple):
+    """What a task makes of a composition: ``statistics.json``, the report, and further files by path."""
 
     statistics: dict[str, Any]
     report: Report
-    others: Mapping[str, bytes] = {}
+    files: Mapping[str, bytes]
+    counts: Mapping[str, int] = {}
 
 
-class CrowdRun(msgspec.Struct, frozen=True):
-    """One pipeline's own side of the outline.
+class CrowdTask(Generic[OutcomeT]):
+    """A kind of crowd task whose answers are composed.
 
     Attributes:
-      info: the run, its options those that shape the result.
+      pipeline: the command.
       audit_schema: of ``responses.parquet``.
       explanations: reason id to a sentence for reviewers and requesters.
-      metadata: makes them of the summaries of all services or dialogues, the number of dead letters, and the agreement
-        of two reviewers where there were two.
-      lines: path to first line of further files of lines.
-      invariants: what must hold of the counts.
-      recorded: the names of the counts that ``run.json`` has.
+      method: the options that shape the result; ``header`` is what ``run.json`` says besides.
+      output: the output folder.
     """
 
-    info: RunInfo
-    audit_schema: pa.Schema
+    pipeline: ClassVar[str]
+    audit_schema: ClassVar[pa.Schema]
     explanations: Mapping[str, str]
-    metadata: Callable[[Iterable[Any], int, dict[str, Any] | None], Metadata]
-    lines: Mapping[str, bytes] = {}
-    invariants: Sequence[Invariant] = INVARIANTS
-    recorded: Sequence[str] = RECORDED
+    method: Mapping[str, str]
+    header: Mapping[str, Any] = {}
+    output: str
+
+    def settle(self, assignments: Sequence[Assignment], decisions: Decisions) -> Iterator[OutcomeT]:
+        """Settles the answers service by service, or dialogue by dialogue."""
+        raise NotImplementedError
+
+    def dead(self) -> list[DeadLetter]:
+        """Dead letters that are not about answers; asked for after settling."""
+        raise NotImplementedError
+
+    def results(self, composed: Composed[OutcomeT]) -> Results:
+        """What is written besides the audit, the review and the dead letters."""
+        raise NotImplementedError
 
 
-class SettleAnswers(beam.PTransform):
-    """Settles merged answers: the base class of each pipeline's own transform.
-
-    It makes of (shard, run of packed MergedAnswers) PCollections by name, all but the counts and summaries of runs:
-    ``audit`` (packed rows by sort key), ``reviews`` (as :func:`packed_reviews` has them), ``dead_letters``, ``lines``
-    (path, lines by sort key), ``summary``, ``counts``, and ``files`` (path, bytes).
-
-    Args:
-      output: below which runs are written, see ``reading.files_of_runs``.
-    """
-
-    def __init__(self, output: str) -> None:
-        super().__init__()
-        self.output = output
-
-    @staticmethod
-    def about(service_name: str) -> str:
-        """What an assignment's answers are settled with: the service, or the dialogue."""
-        return service_name
-
-
-class ComposeAnswers(beam.PTransform):
-    """Reads, merges and settles answers, and publishes the results.
+def read_answers(sources: Sources, key: bytes) -> Answers:
+    """Reads all files of a composition.
 
     Args:
-      sources: the files of answers and decisions.
-      settle: settles the answers.
-      run: the rest.
+      sources: the files.
+      key: for the workers' hashes.
+
+    Raises:
+      InputError: a reviewer's sheet that is none. A response file that is none is a dead letter.
+      DamagedFile: a compressed file that is cut off or damaged.
     """
-
-    def __init__(self, sources: Sources, settle: SettleAnswers, run: CrowdRun) -> None:
-        super().__init__()
-        self.read = ReadAnswers(sources, load_worker_key(), settle.output, settle.about)
-        self.settle, self.run = settle, run
-
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        """The manifest of the published run."""
-        pipeline, run, output = begin.pipeline, self.run, self.run.info.output
-        files.prepare(output, run.info.pipeline)
-        answers = pipeline | "Answers" >> self.read
-        settled = answers["merged"] | "Settle" >> self.settle
-        dead_letters = (answers[DEAD_LETTERS], settled[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
-        counts = (answers[COUNTS], settled[COUNTS]) | "All counts" >> beam.Flatten()
-        runs = {AUDIT: settled[AUDIT], REVIEWS: settled[REVIEWS], DEAD_LETTERS: dead_letters}
-        if LINES in settled:
-            runs[LINES] = settled[LINES]
-        joined = (
-            pipeline
-            | "Kinds of files" >> beam.Create([(kind,) for kind in (AUDIT, SHEET, REVIEWS, DEAD_LETTERS, *run.lines)])
-            | "Join runs" >> beam.ParDo(_JoinRuns(run), **{kind: AsList(of_kind) for kind, of_kind in runs.items()})
-        )
-        written = [joined]
-        if FILES in settled:
-            written.append(settled[FILES] | "Write results" >> files.WriteFiles(output))
-        published: beam.PCollection = Outputs.plain(
-            written | "Written files" >> beam.Flatten(), counts
-        ) | "Finish" >> FinishRun(
-            run.info,
-            partial(_metadata_files, run),
-            AsList(settled[SUMMARY]),
-            AsList(dead_letters),
-            AsList(answers[AGREEMENT]),
-            invariants=run.invariants,
-            recorded=run.recorded,
-        )
-        return published
+    answers = Answers()
+    for path in distinct(sources.responses):
+        for record in read_responses(path, key, sources.encoding, sources.kind):
+            if isinstance(record, Assignment):
+                answers.assignments.append(record)
+            else:
+                answers.dead.append(record)
+    for path in distinct(sources.decisions):
+        decisions, bad = read_sheet(path)
+        answers.decisions += decisions
+        answers.dead += bad
+    if sources.reviewers:
+        (first, bad), (second, worse) = map(read_sheet, sources.reviewers)
+        merged = merge_reviewers(first, second)
+        answers.decisions += merged.decisions
+        answers.dead += [*bad, *worse]
+        answers.agreement = msgspec.to_builtins(merged.agreement)
+        answers.adjudicate = adjudicate_csv(merged.adjudicate)
+    return answers
 
 
-def metadata_files(
-    run: CrowdRun, summaries: Iterable[Any], dead_letters: int, agreement: Sequence[Agreement]
-) -> dict[str, bytes]:
-    """Statistics, report and adjudication, and what only this pipeline has, by path.
+def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT]:
+    """Merges the answers and settles them.
 
-    Args:
-      run: describes the results.
-      summaries: of all services or dialogues, in any order.
-      dead_letters: how many there are.
-      agreement: of two reviewers; empty where there were none.
+    Raises:
+      RuntimeError: an answer was lost, or ended twice.
     """
-    metadata = run.metadata(summaries, dead_letters, agreement[0][0] if agreement else None)
-    return {
-        "statistics.json": (json.dumps(metadata.statistics, indent=2) + "\n").encode(),
-        "report.html": page(metadata.report).encode(),
-        **metadata.others,
-        **({"adjudicate.csv": agreement[0][1]} if agreement else {}),
+    merged = merge(answers.assignments, answers.decisions)
+    outcomes: list[OutcomeT] = []
+    for outcome in task.settle(merged.assignments, merged.decisions):
+        outcome.table = pa.Table.from_pylist(outcome.audit, task.audit_schema)
+        outcomes.append(outcome)
+    _check_nothing_is_lost(answers.assignments, merged.assignments, merged.dead, outcomes)
+    dead = [*task.dead(), *answers.dead, *merged.dead, *(letter for outcome in outcomes for letter in outcome.dead)]
+    dead = sorted(map(without_ids, dead), key=msgspec.json.encode)
+    n_answers = sum(len(answer_ids(assignment)) for assignment in merged.assignments)
+    for outcome in outcomes:
+        outcome.audit, outcome.dead, outcome.dead_answers = [], [], []
+    known = [outcome for outcome in outcomes if outcome.known]
+    return Composed(known, dead, len(merged.assignments), n_answers, answers.agreement, answers.adjudicate)
+
+
+def _check_nothing_is_lost(
+    read: Iterable[Assignment],
+    merged: Sequence[Assignment],
+    dead: Iterable[DeadLetter],
+    outcomes: Iterable[Outcome],
+) -> None:
+    """Raises RuntimeError unless each assignment was merged or is a dead letter, and each answer ends in one place."""
+    left_out = {letter.key.partition(":")[0] for letter in dead}
+    if {assignment.assignment_id for assignment in read} - left_out - {one.assignment_id for one in merged}:
+        raise RuntimeError("the counts do not balance for assignments_read")
+    given = Counter(answer for assignment in merged for answer in answer_ids(assignment))
+    ended: Counter[str] = Counter()
+    settled: set[str] = set()
+    for outcome in outcomes:
+        ended.update(row["response_id"] for row in outcome.audit if row["text"].strip())
+        ended.update(outcome.dead_answers)
+        settled.update(row["response_id"].rpartition(":")[0] for row in outcome.audit)
+        settled.update(key for letter in outcome.dead for key in (letter.key, letter.key.rpartition(":")[0]))
+    if {assignment.assignment_id for assignment in merged} - settled:
+        raise RuntimeError("the counts do not balance for assignments")
+    if given != ended:
+        as_many = " (as many, but not the same)" if given.total() == ended.total() else ""
+        raise RuntimeError(f"the counts do not balance for answers_given{as_many}")
+
+
+def dispositions(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, int]:
+    """The number of answers of some kinds, in all and by disposition."""
+    total: Counter[tuple[str, str]] = Counter()
+    for outcome in outcomes:
+        total.update(outcome.answers)
+    counts: dict[str, int] = {name: sum(total[kind, name] for kind in kinds) for name in DISPOSITIONS}
+    return {"total": sum(counts.values()), **counts}
+
+
+def reasons(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, dict[str, int]]:
+    """The number of answers of some kinds by disposition and reason."""
+    by_disposition: dict[str, Counter[str]] = {
+        name: Counter() for name in ("rejected", "review", "surplus", "duplicate")
     }
+    for outcome in outcomes:
+        for (kind, disposition, reason), n in outcome.reasons.items():
+            if kind in kinds:
+                by_disposition[disposition][reason] += n
+    return {disposition: dict(sorted(counts.items())) for disposition, counts in by_disposition.items()}
 
 
-def _metadata_files(
-    run: CrowdRun,
-    counts: Counts,
-    examples: object,
-    summaries: Iterable[Any],
-    dead_letters: Sequence[Run],
-    agreement: Sequence[Agreement],
-) -> dict[str, bytes]:
-    return metadata_files(run, summaries, count(dead_letters), agreement)
+def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, Any]:
+    """Writes everything into staging, which ``files.prepare`` has made. Returns the manifest."""
+    from parapet.schemas.distribution import run_header
+    from parapet.transforms import files
 
-
-def write_reviews(run: CrowdRun, items: Iterable[ReviewItem]) -> Iterator[files.Written]:
-    """Writes ``review.html`` and further pages into staging.
-
-    Args:
-      run: describes the results.
-      items: the answers held for review, in the order of ``review_order``; they are iterated over twice.
-    """
-    for path, data in review_pages(items, run.explanations, command=run.info.pipeline):
-        yield files.write_staged(run.info.output, path, data)
-
-
-def write_sheet(run: CrowdRun, items: Iterable[ReviewItem]) -> files.Written:
-    """Writes ``review.csv`` into staging; the arguments are those of :func:`write_reviews`."""
-    return write_lines(run.info.output, SHEET, review_sheet(items, run.explanations))
-
-
-def write_dead_letters(run: CrowdRun, lines: Iterable[bytes]) -> files.Written:
-    """Writes ``dead_letters.jsonl`` into staging, of lines without their ends, in order."""
-    return write_lines(run.info.output, DEAD_LETTERS_FILE, (line + b"\n" for line in lines))
-
-
-def write_lines(output: str, relative: str, parts: Iterable[bytes]) -> files.Written:
-    """Writes a file into staging, part by part."""
-    with files.staged(output, relative) as handle:
+    reviews: list[ReviewItem] = sorted((item for one in composed.outcomes for item in one.reviews), key=review_order)
+    results = task.results(composed)
+    whole: dict[str, bytes | Iterable[bytes]] = {
+        "statistics.json": (json.dumps(results.statistics, indent=2) + "\n").encode(),
+        "report.html": page(results.report).encode(),
+        "review.csv": review_sheet(reviews, task.explanations),
+        "dead_letters.jsonl": (msgspec.json.encode(letter) + b"\n" for letter in composed.dead),
+        **dict(review_pages(reviews, task.explanations, command=task.pipeline)),
+        **results.files,
+        **({} if composed.agreement is None else {"adjudicate.csv": composed.adjudicate}),
+    }
+    written = [files.write_staged(task.output, path, data) for path, data in sorted(whole.items())]
+    with files.staged(task.output, "responses.parquet") as handle:
         hashing = files.HashingWriter(handle)
-        for part in parts:
-            hashing.write(part)
-    return hashing.written(relative)
+        write_audit(composed.audit(task.audit_schema), hashing)
+    written.append(hashing.written("responses.parquet"))
+    counts = {"assignments": composed.assignments, "answers_given": composed.answers, **results.counts}
+    header = {**run_header(task.pipeline, task.method), **task.header}
+    counts = {name: n for name, n in sorted(counts.items()) if n}
+    return files.manifest_of(header, counts, written)
 
 
-def packed_reviews(items: Iterable[ReviewItem]) -> Iterator[Record]:
-    """Answers held for review, all of each element, as records of a run: one for each element."""
-    for element, of_element in groupby(sorted(items, key=review_order), key=lambda item: item.element_id):
-        yield sort_key(element), _encode(list(of_element))
+def write_audit(table: pa.Table, handle: Any) -> None:
+    """Writes ``responses.parquet``."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(handle, table.schema, compression="zstd") as writer:
+        if table.num_rows:
+            writer.write_table(table, row_group_size=_ROW_GROUP_SIZE)
 
 
-class _Items:
-    """The items of runs, again each time that they are iterated over."""
+def build(pipeline: beam.Pipeline, sources: Sources, task: CrowdTask[OutcomeT]) -> None:
+    """Composes in one step of a pipeline: all answers fit into memory.
 
-    def __init__(self, runs: Sequence[Run]) -> None:
-        self.runs = runs
+    Raises:
+      InputError: a sheet is not a decisions file. That must fail before anything runs.
+    """
+    import apache_beam as beam
 
-    def __iter__(self) -> Iterator[ReviewItem]:
-        for _, packed in merged(self.runs):
-            yield from _decode_items(packed)
+    from parapet.transforms import files
 
-
-class WriteDeadLetters(RunWritingDoFn):
-    """List of dead letters to a run of them."""
-
-    def process(self, dead_letters: Sequence[DeadLetter]) -> Iterator[Run]:
-        """Nothing where there are none."""
-        if dead_letters:
-            yield self.runs.write((dead_letter_key(letter), b"") for letter in dead_letters)
+    key = load_worker_key()
+    for sheet in (*sources.decisions, *sources.reviewers):
+        read_sheet(sheet)
+    files.prepare(task.output, task.pipeline)
+    manifest = pipeline | beam.Create([sources], reshuffle=False) | "Compose" >> beam.Map(_compose, task, key)
+    manifest | "Publish" >> files.PublishStaged(task.output)
 
 
-class _JoinRuns(beam.DoFn):
-    """Kind of a file, or path of one of lines, to what was written of all runs."""
-
-    def __init__(self, run: CrowdRun) -> None:
-        super().__init__()
-        self.run = run
-
-    def process(
-        self,
-        element: tuple[str],
-        audit: Iterable[Run],
-        reviews: Iterable[Run],
-        dead_letters: Iterable[Run],
-        lines: Iterable[tuple[str, Run]] = (),
-    ) -> Iterator[files.Written]:
-        kind, run = element[0], self.run
-        if kind == AUDIT:
-            yield write_audit(run, (packed for _, packed in merged(audit)))
-        elif kind == SHEET:
-            yield write_sheet(run, _Items(list(reviews)))
-        elif kind == REVIEWS:
-            yield from write_reviews(run, _Items(list(reviews)))
-        elif kind == DEAD_LETTERS:
-            yield write_dead_letters(run, (line for line, _ in merged(dead_letters)))
-        else:
-            of_path = (part for _, part in merged(run for path, run in lines if path == kind))
-            yield write_lines(run.info.output, kind, chain([run.lines[kind]], of_path))
-
-
-def write_audit(run: CrowdRun, packed: Iterable[bytes]) -> files.Written:
-    """Writes ``responses.parquet`` into staging, of packed rows in order."""
-    return audit.write_staged(run.info.output, map(audit.unpack, packed), run.audit_schema)
+def _compose(sources: Sources, task: CrowdTask[OutcomeT], key: bytes) -> dict[str, Any]:
+    return stage(task, settle_all(task, read_answers(sources, key)))

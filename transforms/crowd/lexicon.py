@@ -1,12 +1,27 @@
-"""Words: how common they are, whether they are rude, which language a text is in, which answer is spelled better.
+"""What a text looks like: gibberish, markup, rude, which language, how common its words are, how well it is spelled.
 
-All of it is packaged data (wordfreq, better-profanity's list, py3langid's model): nothing is fetched.
+The data are packaged (wordfreq, better-profanity's list, py3langid's model): nothing is fetched.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
 from importlib import resources
+
+from parapet.transforms.naming import name_words
+
+# No part of it runs over what the part before it may end with: the time grows with the text, not with its square.
+_MARKUP = re.compile(
+    r"</?[a-z!][^<>]*>"  # a tag
+    r"|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});"  # an entity
+    r"|https?:|www\.|[^\s@]@[^\s@]+\.\w|\w\.(?:com|net|org|info|io|ru|cn)\b"  # an address
+    r"|^\s*=|^\s*[@+-]\s*\w+[(!]|^\s*[@+-][^|\n]*\|.*!",  # a formula
+    re.IGNORECASE,
+)
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "1234567890")
+_REPEATED = re.compile(r"(.)\1{3,}")
+_VOWEL = re.compile(r"[aeiouy]")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -66,3 +81,46 @@ def spelling_rank(canonical: str, words: tuple[str, ...], typed: str) -> tuple[i
         int(canonical[-1:] in ".,;:"),
         int(typed != canonical),
     )
+
+
+def is_gibberish(text: str) -> bool:
+    """Whether half of the words or more are keyboard runs, repeated letters or letters without a vowel."""
+    # Descriptions too may be written as names are: the consonants of "EventSchedule" are those of two words.
+    parts = name_words(text)
+    bad = [word for word in parts if _is_run(word)]
+    # One odd word among several may be an abbreviation; when half of them are, nothing was meant.
+    return bool(bad) and len(bad) * 2 >= len(parts)
+
+
+def is_single_character(text: str) -> bool:
+    """Whether all letters and digits of a cleaned text are one and the same: "x", "A.", "_x_", "\u00e9", "xx"."""
+    found = ""
+    for c in text.casefold():
+        if c.isalnum():
+            if found and c != found:
+                return False
+            found = c
+    return bool(found)
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_run(word: str) -> bool:
+    if not word.isascii() or word.isdigit() or len(word) < 4:
+        return False
+    if _REPEATED.search(word) or len(set(word)) == 1:
+        return True
+    if any(word in row + row[::-1] or (len(word) >= 5 and word[:5] in row) for row in _ROWS):
+        return word_frequency(word) < 3.0  # "were", "trew" and "power" are in no row, "pout" and "tree" might
+    known = word_frequency(word)
+    if known == 0.0 and len(word) >= 6 and (not _VOWEL.search(word) or _longest_consonants(word) >= 5):
+        return True
+    return not _VOWEL.search(word) and known < 2.0 and len(word) >= 5
+
+
+def _longest_consonants(word: str) -> int:
+    return max(len(run) for run in re.split(r"[aeiouy0-9]", word))
+
+
+def has_markup(text: str) -> bool:
+    """Whether it contains HTML, a web or e-mail address or a spreadsheet formula."""
+    return _MARKUP.search(text) is not None

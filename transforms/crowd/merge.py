@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -12,14 +11,10 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment, DeadLetter
-from parapet.transforms.counts import Counts, Identities
 from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.fence import Fault, bad_record
+from parapet.transforms.fence import bad_record
 
-_IDENTITIES = Identities("crowd")
-_TRIED_SINGLY = 200  # assignments among which those are sought with which all of them cannot be settled
-
-Outcome = TypeVar("Outcome")
+Decisions = dict[str, dict[str, Decision]]  # assignment id to form field to decision
 
 
 class Merged(msgspec.Struct):
@@ -29,13 +24,11 @@ class Merged(msgspec.Struct):
       assignments: each once, in the order of their ids; all of them answer something.
       decisions: assignment id to form field to decision.
       dead: what cannot be used.
-      counts: of assignments, answers and decisions, for the invariants.
     """
 
     assignments: list[Assignment]
-    decisions: dict[str, dict[str, Decision]]
+    decisions: Decisions
     dead: list[DeadLetter]
-    counts: Counts
 
 
 def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
@@ -43,86 +36,22 @@ def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
 
     Args:
       read: assignments as the exports have them, with all copies of each.
-      decisions: of all reviewers, on these assignments.
+      decisions: of all reviewers.
     """
     assignments, conflicts = merge_assignments(read)
     settled, contradictions = settle_decisions(decisions)
     without = [no_answer(assignment) for assignment in assignments if not assignment.answers]
     assignments = [assignment for assignment in assignments if assignment.answers]
     known, unknown = unknown_decisions(settled, assignments, conflicts)
-    counts = Counts()
-    add_records(counts, "assignments_merged", (assignment.assignment_id for assignment in read))
-    add_records(counts, "assignments", (assignment.assignment_id for assignment in assignments))
-    add_records(counts, "answers_given", (name for assignment in assignments for name in answers_of(assignment)))
-    add_records(counts, "decisions", decided(known))
-    return Merged(assignments, known, [*conflicts, *without, *contradictions, *unknown], counts)
+    return Merged(assignments, known, [*conflicts, *without, *contradictions, *unknown])
 
 
-def merge_fenced(read: Sequence[Assignment], decisions: Sequence[Decision]) -> Merged:
-    """As :func:`merge`; where that raises, each assignment is merged alone: one that raises is a dead letter."""
-    try:
-        return merge(read, decisions)
-    except Exception as error:
-        bad_record(error, is_private=True)
-    versions: dict[str, tuple[list[Assignment], list[Decision]]] = {}
-    for assignment in read:
-        versions.setdefault(assignment.assignment_id, ([], []))[0].append(assignment)
-    for decision in decisions:
-        versions.setdefault(decision.response_id.rpartition(":")[0], ([], []))[1].append(decision)
-    every = Merged([], {}, [], Counts())
-    for _, (of_assignment, on_it) in sorted(versions.items()):
-        try:
-            merged = merge(of_assignment, on_it)
-        except Exception as error:
-            bad = bad_record(error, is_private=True)
-            dead = [letter for one in of_assignment for letter in lost(one, bad, "settle")]
-            dead += [unusable_decision(decision, bad.reason) for decision in on_it]
-            merged = Merged([], {}, dead, Counts())
-            add_records(merged.counts, "assignments_merged", (one.assignment_id for one in of_assignment))
-        every.assignments += merged.assignments
-        every.decisions |= merged.decisions
-        every.dead += merged.dead
-        every.counts.update(merged.counts)
-    return every
+def answers_text(answers: Mapping[str, str]) -> str:
+    """Answers for the payload of a dead letter."""
+    return payload(", ".join(f"{field}={text}" for field, text in sorted(answers.items()) if text))
 
 
-def settle_fenced(
-    settle: Callable[[Sequence[Assignment]], Outcome], assignments: Sequence[Assignment]
-) -> tuple[Outcome, dict[str, InputError]]:
-    """Settles those assignments that can be.
-
-    Args:
-      settle: settles some assignments; must change nothing.
-      assignments: of one service or dialogue.
-
-    Returns:
-      What ``settle`` gave, and the errors of the assignments with which it raised, by id.
-
-    Raises:
-      InputError: it raises one: of a vetting rule that fails, which would fail on other answers, too.
-      Exception: it raises without any assignment, too.
-    """
-    try:
-        return settle(assignments), {}
-    except Exception as error:
-        bad = bad_record(error, is_private=True)
-        if not isinstance(bad, Fault):
-            raise
-    if len(assignments) > _TRIED_SINGLY:
-        return settle([]), {assignment.assignment_id: bad for assignment in assignments}
-    kept: list[Assignment] = []
-    errors: dict[str, InputError] = {}
-    for assignment in assignments:
-        try:
-            settle([*kept, assignment])
-        except Exception as error:
-            errors[assignment.assignment_id] = bad_record(error, is_private=True)
-        else:
-            kept.append(assignment)
-    return settle(kept), errors
-
-
-def lost(assignment: Assignment, error: InputError, stage: str = "compose") -> list[DeadLetter]:
+def lost(assignment: Assignment, error: InputError, stage: str) -> list[DeadLetter]:
     """The dead letters of an assignment that cannot be used: one for each answer, so that none of them is lost."""
     texts = {field: text.strip() for field, text in sorted(assignment.answers.items()) if text.strip()}
     return [
@@ -131,40 +60,9 @@ def lost(assignment: Assignment, error: InputError, stage: str = "compose") -> l
     ] or [DeadLetter(stage, assignment.assignment_id, error.reason, "", assignment.source)]
 
 
-def lost_ones(
-    assignments: Iterable[Assignment],
-    decisions: Mapping[str, Mapping[str, Decision]],
-    errors: Mapping[str, InputError],
-) -> tuple[list[DeadLetter], Counts]:
-    """The dead letters of assignments that cannot be settled and of the decisions on them, and their counts."""
-    dead, counts = [], Counts()
-    for assignment in assignments:
-        if (error := errors.get(assignment.assignment_id)) is not None:
-            on_it = decisions.get(assignment.assignment_id, {})
-            dead += lost(assignment, error)
-            dead += [unusable_decision(decision, error.reason) for decision in on_it.values()]
-            add_records(counts, "assignments_settled", [assignment.assignment_id])
-            add_records(counts, "answers_dead", answers_of(assignment))
-            add_records(counts, "decisions_settled", decided({assignment.assignment_id: on_it}))
-    return dead, counts
-
-
-def answers_of(assignment: Assignment) -> list[str]:
+def answer_ids(assignment: Assignment) -> list[str]:
     """The ids of the answers that are not blank; blank cells may be fields that the form did not have."""
     return [response_id(assignment.assignment_id, field) for field, text in assignment.answers.items() if text.strip()]
-
-
-def decided(decisions: Mapping[str, Mapping[str, Decision]]) -> list[str]:
-    """The ids of the responses that decisions are on."""
-    return [response_id(assignment_id, field) for assignment_id, fields in decisions.items() for field in fields]
-
-
-def add_records(counts: Counts, name: str, ids: Iterable[str]) -> None:
-    """Counts assignments or answers, with their identities."""
-    n = total = 0
-    for one in ids:
-        n, total = n + 1, total + _IDENTITIES.of(one)
-    counts.add(name, n, id=total)
 
 
 def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignment], list[DeadLetter]]:
@@ -180,11 +78,14 @@ def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignmen
     for _, versions in sorted(by_id.items()):
         if len(versions) > 1:
             versions.sort(key=_order)
-        difference = _difference(versions)
-        if difference:
-            dead += [_conflict(version, difference, versions) for version in versions]
-        else:
-            merged.append(_merge(versions))
+        try:
+            if difference := _difference(versions):
+                dead += [_conflict(version, difference, versions) for version in versions]
+            else:
+                merged.append(_merge(versions))
+        except Exception as error:
+            bad = bad_record(error, is_private=True)
+            dead += [letter for version in versions for letter in lost(version, bad, "settle")]
     return merged, dead
 
 
@@ -219,7 +120,7 @@ def _conflict(version: Assignment, difference: str, versions: Sequence[Assignmen
         "settle",
         version.assignment_id,
         f"conflicting_assignment: the id stands for different answers ({difference}){where}",
-        payload(", ".join(f"{field}={text}" for field, text in sorted(version.answers.items()) if text)),
+        answers_text(version.answers),
         version.source,
     )
 
@@ -273,27 +174,27 @@ def _content(decision: Decision) -> tuple[str, str]:
 
 def unknown_decisions(
     decisions: dict[str, Decision], assignments: Sequence[Assignment], conflicting: Iterable[DeadLetter] = ()
-) -> tuple[dict[str, dict[str, Decision]], list[DeadLetter]]:
+) -> tuple[Decisions, list[DeadLetter]]:
     """Groups decisions by assignment id; one on a response that does not exist is a dead letter.
 
     Args:
       decisions: by response id.
       assignments: those that are used.
-      conflicting: those that are not, because exports contradict each other.
+      conflicting: the dead letters of those that are not.
     """
     answers = {assignment.assignment_id: assignment.answers for assignment in assignments}
-    left_out = {letter.key for letter in conflicting}
-    known: dict[str, dict[str, Decision]] = defaultdict(dict)
+    left_out = {letter.key.partition(":")[0]: letter.reason for letter in conflicting}
+    known: Decisions = defaultdict(dict)
     dead = []
     for response, decision in sorted(decisions.items()):
         assignment_id, _, field = response.rpartition(":")
         if field in answers.get(assignment_id, ()):
             known[assignment_id][field] = decision
-        elif assignment_id in left_out:
-            dead.append(unusable_decision(decision, "unused_response: its assignment is a conflicting_assignment"))
-        else:
-            reason = "unknown_response: no answer of the given files has this response_id"
-            dead.append(unusable_decision(decision, reason))
+            continue
+        reason = left_out.get(assignment_id, "unknown_response: no answer of the given files has this response_id")
+        if reason.startswith("conflicting_assignment"):
+            reason = "unused_response: its assignment is a conflicting_assignment"
+        dead.append(unusable_decision(decision, reason))
     return dict(known), dead
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import groupby, islice
+from typing import Any
 
 import msgspec
 from markupsafe import Markup
@@ -116,42 +117,6 @@ def _used_first(answer: tuple[str, str]) -> tuple[bool, str, str]:
     return disposition != "used", disposition, text
 
 
-class _Flag(msgspec.Struct, frozen=True):
-    id: str
-    explanation: str
-
-
-class _Neighbour(msgspec.Struct, frozen=True):
-    text: str
-    disposition: str
-    times: int
-
-
-class _Card(msgspec.Struct, frozen=True):
-    index: int
-    response_id: str
-    answer: str
-    typed: str  # "" where it is what is emitted
-    flags: list[_Flag]
-    same_answers: int
-    neighbours: list[_Neighbour]
-    more_neighbours: int
-
-
-class _Group(msgspec.Struct, frozen=True):
-    """The cards of one element and task; they share prompt and original."""
-
-    service: str
-    kind: str
-    name: str
-    requested: str
-    prompt_label: str
-    prompt: str
-    original_label: str
-    original: str
-    cards: list[_Card]
-
-
 def review_sheet(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> Iterator[bytes]:
     """The review sheet: a decisions file with its decisions still empty, and what one needs to take them.
 
@@ -183,12 +148,18 @@ def review_pages(
     """
     sizes = _sizes(items, per_page)
     total, sizes = sum(sizes), sizes[:most]
-    names = [_page_name(number) for number in range(1, len(sizes) + 1)]
+    names = ["review.html", *(f"review.{number}.html" for number in range(2, len(sizes) + 1))]
     rest, before = iter(items), 0
     for number, size in enumerate(sizes, 1):
-        page = list(islice(rest, size))
-        place = _Place(number, names, before + 1, before + size, sum(sizes), total)
-        yield names[number - 1], _page(page, explanations, place, command)
+        place = {
+            "number": number,
+            "names": names,
+            "first": before + 1,
+            "last": before + size,
+            "listed": sum(sizes),
+            "total": total,
+        }
+        yield names[number - 1], _page(list(islice(rest, size)), explanations, place, command)
         before += size
 
 
@@ -208,9 +179,10 @@ def _shown(c: str) -> str:
 
 
 def _sheet_row(item: ReviewItem, explanations: Mapping[str, str]) -> list[str]:
-    flags = " | ".join(f"{flag.id}: {flag.explanation}" for flag in _flags(item, explanations))
+    flags = " | ".join(f"{reason}: {explanation}" for reason, explanation in _flags(item, explanations).items())
     neighbours, more = _neighbours(item)
-    others = [f"{n.text} ({n.disposition}{f', {n.times} times' if n.times > 1 else ''})" for n in neighbours]
+    times = [f", {n['times']} times" if n["times"] > 1 else "" for n in neighbours]
+    others = [f"{n['text']} ({n['disposition']}{often})" for n, often in zip(neighbours, times, strict=True)]
     others += [f"and {more} more"] if more else []
     texts = [visible(text) for text in (item.prompt, item.original, item.answer)]
     return [item.response_id, "", "", "", "", item.element_id, item.task, flags, *texts, " | ".join(others)]
@@ -230,35 +202,14 @@ def _sizes(items: Iterable[ReviewItem], per_page: int) -> list[int]:
     return sizes[:-1] if len(sizes) > 1 and not sizes[-1] else sizes
 
 
-def _page_name(number: int) -> str:
-    return "review.html" if number == 1 else f"review.{number}.html"
-
-
-class _Place(msgspec.Struct, frozen=True):
-    """Where a page is among the others.
-
-    Attributes:
-      number: of the page, from 1.
-      names: of all pages.
-      first: the number of its first item, from 1; ``last`` of its last one.
-      listed: how many items are on pages.
-      total: how many there are.
-    """
-
-    number: int
-    names: Sequence[str]
-    first: int
-    last: int
-    listed: int
-    total: int
-
-
-def _page(items: Sequence[ReviewItem], explanations: Mapping[str, str], place: _Place, command: str) -> bytes:
+def _page(
+    items: Sequence[ReviewItem], explanations: Mapping[str, str], place: Mapping[str, Any], command: str
+) -> bytes:
     groups = _groups(items, explanations)
-    counts = Counter(flag for group in groups for card in group.cards for flag in card.flags)
+    counts = Counter(flag for group in groups for card in group["cards"] for flag in card["flags"])
     data = {
         "key": "parapet.review." + _digest(items),
-        "file": "decisions.csv" if place.number == 1 else f"decisions.{place.number}.csv",
+        "file": "decisions.csv" if place["number"] == 1 else f"decisions.{place['number']}.csv",
         "maxCell": MAX_CELL,
         "items": [[item.response_id, item.answer[:MAX_CELL]] for item in items],
     }
@@ -267,8 +218,8 @@ def _page(items: Sequence[ReviewItem], explanations: Mapping[str, str], place: _
         "review.html.jinja",
         command=command,
         groups=groups,
-        flags=sorted(counts.items(), key=lambda pair: pair[0].id),
-        services=sorted({group.service for group in groups}),
+        flags=sorted(counts.items()),
+        services=sorted({group["service"] for group in groups}),
         place=place,
         data=data,
         max_cell=MAX_CELL,
@@ -283,7 +234,9 @@ def _page(items: Sequence[ReviewItem], explanations: Mapping[str, str], place: _
     return page.encode("utf-8", errors="replace")
 
 
-def _groups(items: Sequence[ReviewItem], explanations: Mapping[str, str]) -> list[_Group]:
+def _groups(items: Sequence[ReviewItem], explanations: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The cards of each element and task, which share prompt and original."""
+
     def shared(pair: tuple[int, ReviewItem]) -> tuple[str, str, str, str]:
         item = pair[1]
         return item.element_id, item.task, item.prompt, item.original
@@ -294,46 +247,47 @@ def _groups(items: Sequence[ReviewItem], explanations: Mapping[str, str]) -> lis
         kind, _, name = rest.partition("/")
         words = _TASK_WORDS[task]
         groups.append(
-            _Group(
-                service=visible(service),
-                kind=visible(kind),
-                name=visible(name or service),
-                requested=words["requested"],
-                prompt_label=words["prompt"],
-                prompt=visible(prompt),
-                original_label=words["original"],
-                original=visible(original),
-                cards=[_card(index, item, explanations) for index, item in pairs],
-            )
+            {
+                "service": visible(service),
+                "kind": visible(kind),
+                "name": visible(name or service),
+                "requested": words["requested"],
+                "prompt_label": words["prompt"],
+                "prompt": visible(prompt),
+                "original_label": words["original"],
+                "original": visible(original),
+                "cards": [_card(index, item, explanations) for index, item in pairs],
+            }
         )
     return groups
 
 
-def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> _Card:
+def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, Any]:
     neighbours, more = _neighbours(item)
-    return _Card(
-        index=index,
-        response_id=visible(item.response_id),
-        answer=visible(item.answer),
-        typed=visible(item.text) if item.text != item.answer else "",
-        flags=_flags(item, explanations),
-        same_answers=item.same_answers,
-        neighbours=neighbours,
-        more_neighbours=more,
-    )
+    return {
+        "index": index,
+        "response_id": visible(item.response_id),
+        "answer": visible(item.answer),
+        "typed": visible(item.text) if item.text != item.answer else "",  # where it is not what is emitted
+        "flags": _flags(item, explanations),
+        "same_answers": item.same_answers,
+        "neighbours": neighbours,
+        "more_neighbours": more,
+    }
 
 
-def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> list[_Flag]:
+def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, str]:
+    """Reason id to what a person should know of it."""
     reasons = dict.fromkeys(item.reasons)
-    return [_Flag(visible(r), visible(explanations.get(r, r.replace("_", " ")))) for r in reasons]
+    return {visible(r): visible(explanations.get(r, r.replace("_", " "))) for r in reasons}
 
 
-def _neighbours(item: ReviewItem) -> tuple[list[_Neighbour], int]:
+def _neighbours(item: ReviewItem) -> tuple[list[dict[str, Any]], int]:
     """The other answers, equal ones counted, used ones first; and how many of them are not shown."""
-    counts = Counter((text, disposition) for text, disposition in item.neighbours)
-    ranked = sorted(counts.items(), key=lambda pair: _used_first(pair[0]))
-    shown = [_Neighbour(visible(text), visible(what), times) for (text, what), times in ranked[:MAX_NEIGHBOURS]]
-    return shown, len(ranked) - len(shown) + item.more_neighbours
+    counts = Counter(item.neighbours)
+    ordered = sorted(counts.items(), key=lambda pair: _used_first(pair[0]))
+    shown = [{"text": visible(t), "disposition": visible(d), "times": n} for (t, d), n in ordered[:MAX_NEIGHBOURS]]
+    return shown, len(ordered) - len(shown) + item.more_neighbours
 
 
 def _digest(items: Sequence[ReviewItem]) -> str:

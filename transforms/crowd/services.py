@@ -1,245 +1,459 @@
-"""The Beam side of ``compose``: the answers to one service's tasks are settled as one element."""
+"""Schema tasks: the answers about a service become its variants v1 to v5 (SGD-X, Lee et al. 2022, section 2.3).
+
+Normalise, vet, apply the reviewers' decisions, deduplicate, draw five, rank, compose.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
-from typing import Any, NamedTuple
+from importlib.metadata import version
+from itertools import islice
+from typing import Any
 
-import apache_beam as beam
-from apache_beam.pvalue import TaggedOutput
+import msgspec
 
-from parapet.schemas.elements import VARIANTS
-from parapet.schemas.layout import SplitSchemas, raw_by_name, schema_bytes
+from parapet.schemas.decisions import neutralise
+from parapet.schemas.elements import TASKS, VARIANTS, Element, Task, elements_of
+from parapet.schemas.errors import InputError, storable
+from parapet.schemas.layout import SINGLE, SplitSchemas, raw_by_name, schema_bytes, services_by_name, splits_of
 from parapet.schemas.responses import RESPONSES, Assignment, DeadLetter
-from parapet.transforms.counts import Counts
-from parapet.transforms.crowd import audit
-from parapet.transforms.crowd.composing import (
-    AUDIT,
-    FILES,
-    REVIEWS,
-    SUMMARY,
-    CrowdRun,
-    Metadata,
-    SettleAnswers,
-    WriteDeadLetters,
-    packed_reviews,
+from parapet.schemas.service import parse_service
+from parapet.transforms import distance, plugins, table1
+from parapet.transforms.crowd import vet
+from parapet.transforms.crowd.answers import ElementAnswer, read_answers
+from parapet.transforms.crowd.composing import Composed, CrowdTask, Results, dispositions, reasons
+from parapet.transforms.crowd.ingest.fields import payload
+from parapet.transforms.crowd.merge import Decisions
+from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
+from parapet.transforms.crowd.report import Example, compose_report
+from parapet.transforms.crowd.settle import (
+    Outcome,
+    good_answers,
+    note_answers,
+    review_items,
+    settle_fenced,
+    settle_same,
+    unknown,
 )
-from parapet.transforms.crowd.composition import bad_names, bad_services
-from parapet.transforms.crowd.merge import lost_ones, settle_fenced
-from parapet.transforms.crowd.options import Options
-from parapet.transforms.crowd.reading import (
-    COUNTS,
-    DEAD_LETTERS,
-    SHARDS,
-    MergedAnswers,
-    dead_letter_key,
-    show_progress,
-    tag_counts,
-    tagged,
-    unpack_merged,
-)
-from parapet.transforms.crowd.report import compose_report
-from parapet.transforms.crowd.settle import Settings, Settled, settle
-from parapet.transforms.crowd.summary import ServiceSummary, shortfall_csv, statistics, summarise, top_up_plan
-from parapet.transforms.crowd.vet import explanations
-from parapet.transforms.fence import Fault, bad_record
+from parapet.transforms.distance import Method
+from parapet.transforms.naming import Conventions, conventions_of
 from parapet.transforms.progress import advance, expect
-from parapet.transforms.runs import RunInfo
-from parapet.transforms.sorted_runs import GatheredRuns, RunWritingDoFn, joined, shard_of, sort_key
+from parapet.transforms.seeding import seed_text
+from parapet.transforms.variants.names import compose_variant
 
-_VARIANTS = "variants"
+NEEDED = len(VARIANTS)
+SELECTIONS = ("random", "diverse")
+SHORTFALL_COLUMNS = (
+    *("service_name", "element_id", "task", "field", "have", "need", "in_review", "reason", "composed"),
+    "filled_variants",
+)
 _SERVICES_SHOWN = 2  # whose paraphrases the report shows
 
+Place = tuple[Task, str]  # task and form field
+Variants = dict[str, dict[str, list[dict[str, Any]]]]  # variant to split to services
 
-def variants_run(output: str, options: Options, services: Mapping[str, Sequence[str]]) -> CrowdRun:
-    """The run of ``compose``.
+
+class Settings(msgspec.Struct, frozen=True):
+    """What shapes the result, the same for every service.
+
+    Attributes:
+      conventions: of the corpus's names.
+      method: distances, stopwords, lemmas.
+      seed: of the draw.
+      selection: ``random`` or ``diverse``.
+      allow_partial: compose services whose elements have fewer than five good answers, but one at least: they repeat.
+      vetting_rules: of plug-ins, by name.
+    """
+
+    conventions: Conventions = Conventions()
+    method: Method = Method()
+    seed: int = 0
+    selection: str = "random"
+    allow_partial: bool = False
+    vetting_rules: tuple[str, ...] = ()
+
+
+class Short(msgspec.Struct):
+    """An element with fewer than five good answers.
+
+    Attributes:
+      form_field: ``slot_3``.
+      have: good answers; ``in_review`` more are held.
+      filled: the variants that repeat an answer or the original, where the service was composed all the same.
+      reason: ``too_few``, or ``name_collision`` where five would be there if names did not collide.
+    """
+
+    element_id: str
+    task: Task
+    form_field: str
+    have: int
+    in_review: int
+    reason: str = "too_few"
+    filled: tuple[int, ...] = ()
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options, as the command's flags have them.
+
+    Attributes:
+      seed: of the draw.
+      selection: which five answers are taken where more are good, one of ``SELECTIONS``.
+      allow_partial: compose services whose elements have one good answer at least, repeating it.
+      name_distance: ranks names: ``levenshtein``, ``jaccard``, or a plug-in.
+      description_distance: ranks descriptions.
+      stopwords: ``articles``, ``spacy``, ``none``, or a file of words.
+      spacy_model: a trained spaCy pipeline for lemmas; empty for simplemma's.
+      vetting_rules: of plug-ins, by name.
+    """
+
+    seed: int = 0
+    selection: str = "random"
+    allow_partial: bool = False
+    name_distance: str = "levenshtein"
+    description_distance: str = "jaccard"
+    stopwords: str = "articles"
+    spacy_model: str = ""
+    vetting_rules: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raises InputError for what cannot work."""
+        seed_text(self.seed)
+        distance.check_distance(self.name_distance, "name_distance")
+        distance.check_distance(self.description_distance, "description_distance")
+        if self.selection not in SELECTIONS:
+            raise InputError(f"{self.selection!r} is unknown: expected 'random' or 'diverse'", "selection")
+        distance.load_stopwords(self.stopwords)
+        distance.check_spacy_model(self.spacy_model)
+        vet.choose_rules(self.vetting_rules)
+
+    def settings(self, splits: Sequence[SplitSchemas]) -> Settings:
+        """The same as every service needs it, with the conventions of the corpus's names."""
+        stopwords = distance.load_stopwords(self.stopwords)
+        return Settings(
+            conventions_of(services_by_name(list(splits)).values()),
+            method=Method(self.name_distance, self.description_distance, stopwords, self.spacy_model),
+            seed=self.seed,
+            selection=self.selection,
+            allow_partial=self.allow_partial,
+            vetting_rules=self.vetting_rules,
+        )
+
+    def method(self) -> dict[str, str]:
+        """``method`` of ``statistics.json``; never the names of input files, which do not shape the result."""
+        return {
+            "names": f"{self.name_distance.partition('=')[0]} distance",
+            "descriptions": f"{self.description_distance.partition('=')[0]} distance",
+            "stopwords": self.stopwords if self.stopwords in ("articles", "spacy", "none") else "a file",
+            "lemmas": self.spacy_model or f"simplemma {version('simplemma')}",
+            "selection": self.selection,
+            "seed": str(self.seed),
+            "partial": "allowed" if self.allow_partial else "left out",
+            **({"vetting rules": ", ".join(vet.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
+        }
+
+    def plugins(self) -> dict[str, Any]:
+        """Where the plug-ins are from, for ``run.json``."""
+        distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
+        rules = (chosen for chosen, _ in vet.choose_rules(self.vetting_rules).values())
+        chosen = (plugins.choose(plugins.DISTANCES, *one) for one in distances)
+        return plugins.recorded(*chosen, *rules)
+
+
+class ServiceOutcome(Outcome, kw_only=True):
+    """What became of one service. ``variants`` is empty where it was not composed.
+
+    Attributes:
+      measured: the counts of SGD-X Table 1, where the service was composed.
+      examples: some of the paraphrases, for the report.
+    """
+
+    variants: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    measured: table1.Counts | None = None
+    examples: list[Example] = msgspec.field(default_factory=list)
+
+
+def settle_service(
+    raw: Mapping[str, Any], assignments: Sequence[Assignment], decisions: Decisions, settings: Settings
+) -> ServiceOutcome:
+    """Settles one service.
 
     Args:
-      output: the output folder.
-      options: what shapes the result.
-      services: schema file to the names of its services.
+      raw: the service as its schema file has it.
+      assignments: its assignments, each once.
+      decisions: on their answers.
+      settings: of the run.
     """
-    return CrowdRun(
-        RunInfo("compose", output, options.method(), header=options.plugins()),
-        RESPONSES,
-        explanations(options.vetting_rules),
-        partial(_metadata, options, services),
-    )
+    service = parse_service(raw)
+    outcome = ServiceOutcome(name=service.service_name)
+    elements = {task: elements_of(service, task) for task in TASKS}
+    assignments = sorted(assignments, key=lambda a: a.assignment_id)
+    rules = vet.rules_of(settings.vetting_rules)
+    answers = read_answers(assignments, elements, decisions, settings.conventions, rules, outcome)
+    by_place: dict[Place, list[ElementAnswer]] = defaultdict(list)
+    for answer in answers:
+        by_place[answer.task, answer.element.field].append(answer)
+    clusters: dict[Place, list[list[ElementAnswer]]] = {
+        place: settle_same((answer.same(), answer) for answer in of_place) for place, of_place in by_place.items()
+    }
+    good = {place: good_answers(found) for place, found in clusters.items()}
+    taken = _take(elements, good, settings, outcome)
+    for short in outcome.short:
+        held = clusters.get((short.task, short.form_field), [])
+        short.in_review = sum(same[0].disposition == "review" for same in held)
+    if taken is not None:
+        outcome.variants = [
+            compose_variant(
+                raw,
+                k,
+                {field: texts[k - 1] for (task, field), texts in taken.items() if task == "names"},
+                {field: texts[k - 1] for (task, field), texts in taken.items() if task == "descriptions"},
+            )
+            for k in VARIANTS
+        ]
+    _dispose(good, taken)
+
+    def flags(answer: ElementAnswer) -> Iterator[str]:
+        return vet.flags(answer.vetted(), rules)
+
+    outcome.reviews = review_items(clusters.values(), flags)
+    ordered = sorted(answers, key=lambda a: (a.element.id, a.task, a.response_id))
+    note_answers(outcome, ordered)
+    if outcome.variants:
+        services = {f"v{k}": parse_service(variant) for k, variant in zip(VARIANTS, outcome.variants, strict=True)}
+        outcome.measured = table1.count(service, services)
+        outcome.examples = list(_examples(raw, outcome.variants))
+    return outcome
 
 
-def _metadata(
-    options: Options,
-    services: Mapping[str, Sequence[str]],
-    summaries: Iterable[ServiceSummary],
-    dead_letters: int,
-    agreement: dict[str, Any] | None,
-) -> Metadata:
-    position = {name: i for i, name in enumerate(dict.fromkeys(chain.from_iterable(services.values())))}
-    summaries = sorted(summaries, key=lambda summary: position[summary.service_name])
-    numbers = statistics(summaries, services, dead_letters, agreement, options.method())
-    examples = {summary.service_name: summary.examples for summary in summaries if summary.examples}
-    shown = dict(islice(examples.items(), _SERVICES_SHOWN))
-    return Metadata(
-        numbers,
-        compose_report(numbers, explanations(options.vetting_rules), shown),
-        {
-            "shortfall.csv": shortfall_csv(summaries),
-            "top_up_plan.json": (json.dumps(top_up_plan(summaries), indent=2) + "\n").encode(),
-        },
-    )
+def _take(
+    elements: Mapping[Task, list[Element]],
+    good: Mapping[Place, list[ElementAnswer]],
+    settings: Settings,
+    outcome: Outcome,
+) -> dict[Place, list[str]] | None:
+    """The five texts of every element from near to far, or None where the service cannot be composed.
+
+    Sets the distance of every good answer, and notes elements that are short.
+    """
+    candidates = {
+        (task, element.field): _candidates(element, task, good.get((task, element.field), []), settings)
+        for task in TASKS
+        for element in elements[task]
+    }
+    names = {place: found for place, found in candidates.items() if place[0] == "names"}
+    assigned = assign_names(list(names.values()), NEEDED)
+    missing = {place for place, found in candidates.items() if len(found.texts) < NEEDED}
+    collided = {place for place, found in names.items() if found.key not in assigned} - missing
+    # An element without answers cannot be completed by repeating any.
+    partial = settings.allow_partial and all(found.texts for found in candidates.values())
+    if missing | collided and partial:
+        for place in missing | collided:
+            element = next(e for e in elements[place[0]] if e.field == place[1])
+            candidates[place].original = element.text(place[0])
+        assigned = assign_names(list(names.values()), NEEDED)
+    _note_short(outcome, elements, candidates, missing, collided, partial)
+    taken: dict[Place, list[str]] = {}
+    for place, found in candidates.items():
+        if place[0] == "names" and found.key in assigned:
+            taken[place] = assigned[found.key]
+        elif place[0] == "descriptions" and (len(found.texts) >= NEEDED or partial):
+            texts = ranked(found.texts[:NEEDED], found.distances[:NEEDED])
+            taken[place] = texts + texts[-1:] * (NEEDED - len(texts))
+    return taken if taken.keys() == candidates.keys() else None
 
 
-class SettleServices(SettleAnswers):
-    """Settles answers service by service; ``files`` are the schema files of the variants.
+def _candidates(element: Element, task: Task, answers: list[ElementAnswer], settings: Settings) -> Candidates:
+    metric = settings.method.metric(task)
+    original = element.text(task)
+    texts = draw([a.canonical for a in answers], settings.seed, element.id, task)
+    if settings.selection == "diverse":
+        texts = most_diverse(texts, NEEDED, metric)
+    for answer in answers:
+        answer.distance = float(metric(original, answer.canonical))
+    distance = {answer.canonical: answer.distance or 0.0 for answer in answers}
+    return Candidates(element.id, texts, [distance[text] for text in texts])
+
+
+def _note_short(
+    outcome: Outcome,
+    elements: Mapping[Task, list[Element]],
+    candidates: Mapping[Place, Candidates],
+    missing: set[Place],
+    collided: set[Place],
+    partial: bool,
+) -> None:
+    for task in TASKS:
+        for element in elements[task]:
+            place = (task, element.field)
+            if place in missing | collided:
+                have = len(candidates[place].texts)
+                filled = VARIANTS[min(have, NEEDED) if place in missing else 0 :] if partial else ()
+                reason = "too_few" if place in missing else "name_collision"
+                outcome.short.append(Short(element.id, task, element.field, have, 0, reason, tuple(filled)))
+
+
+def _dispose(good: Mapping[Place, list[ElementAnswer]], taken: Mapping[Place, list[str]] | None) -> None:
+    """Good answers become used ones, or stay surplus with the reason why."""
+    for place, answers in good.items():
+        for answer in answers:
+            if taken is None:
+                answer.reason = "service_incomplete"
+            elif answer.canonical in taken[place]:
+                # A repeated answer counts for the first variant that it fills.
+                answer.variant = taken[place].index(answer.canonical) + 1
+                answer.disposition, answer.reason = "used", ""
+
+
+def _examples(raw: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
+    """The first intent, and the first slots, of a composed service: names, then descriptions."""
+    for field in ("name", "description"):
+        for kind, n in (("intents", 1), ("slots", 4)):
+            for i, element in enumerate(raw[kind][:n]):
+                yield Example(element[field], [variant[kind][i][field] for variant in variants])
+
+
+class SchemaTask(CrowdTask[ServiceOutcome]):
+    """Names and descriptions of schemas.
 
     Args:
       splits: the schemas of the corpus.
-      settings: of the run.
-      output: as of SettleAnswers.
+      options: what shapes the result.
+      output: the output folder.
     """
 
-    def __init__(self, splits: Sequence[SplitSchemas], settings: Settings, output: str) -> None:
-        super().__init__(output)
-        self.splits, self.settings = splits, settings
+    pipeline = "compose"
+    audit_schema = RESPONSES
 
-    def expand(self, merged: beam.PCollection) -> dict[str, beam.PCollection]:
-        """The outputs by name."""
-        raws = [
-            (shard_of(sort_key(name), SHARDS), (name, _packed(service)))
-            for name, service in raw_by_name(list(self.splits)).items()
-        ]
+    def __init__(self, splits: Sequence[SplitSchemas], options: Options, output: str = "") -> None:
+        self.splits, self.options = list(splits), options
+        self.output, self.method, self.header = output, options.method(), options.plugins()
+        self.explanations = vet.explanations(options.vetting_rules)
+
+    def settle(self, assignments: Sequence[Assignment], decisions: Decisions) -> Iterator[ServiceOutcome]:
+        """Every service of the schemas and of the answers."""
+        settings, raws = self.options.settings(self.splits), raw_by_name(self.splits)
+        by_service: dict[str, list[Assignment]] = {name: [] for name in raws}
+        for assignment in assignments:
+            by_service.setdefault(assignment.service_name, []).append(assignment)
         expect(len(raws), "services")
-        settle_services = _SettleServices(self.output, self.settings, _places_of(self.splits), bad_names(self.splits))
-        settled = (
-            {"schemas": merged.pipeline | "Services" >> beam.Create(raws), "answers": merged}
-            | "By service" >> beam.CoGroupByKey()
-            | "Settle service"
-            >> beam.ParDo(settle_services).with_outputs(_VARIANTS, AUDIT, REVIEWS, SUMMARY, DEAD_LETTERS, COUNTS)
-        )
-        bad_schemas = (
-            merged.pipeline
-            | "Bad services" >> beam.Create([bad_services(self.splits)], reshuffle=False)
-            | "Their dead letters" >> beam.ParDo(WriteDeadLetters(self.output))
-        )
-        return {
-            FILES: settled[_VARIANTS]
-            | "By schema file" >> beam.GroupByKey()
-            | "Schema files" >> beam.MapTuple(_schema_file),
-            AUDIT: settled[AUDIT],
-            REVIEWS: settled[REVIEWS],
-            SUMMARY: settled[SUMMARY],
-            DEAD_LETTERS: (settled[DEAD_LETTERS], bad_schemas) | "Unusable answers and services" >> beam.Flatten(),
-            COUNTS: settled[COUNTS],
+        for name, of_service in by_service.items():
+            if name in raws:
+                advance(1, "services")
+                settle = partial(settle_service, raws[name], settings=settings)
+                blank = ServiceOutcome(name=name, known=False)
+                yield settle_fenced(blank, of_service, decisions, settle, self._source(name))
+            else:
+                reason = f"unknown_service: no schema has a service {name!r}"
+                if name in self._bad_names():
+                    reason = f"unknown_service: {name!r} was left out as a bad_service"
+                outcome = ServiceOutcome(name=name, known=False)
+                unknown(outcome, reason, of_service, decisions)
+                yield outcome
+
+    def _source(self, name: str) -> str:
+        return ", ".join(split.relative_path for split in self.splits
+                         if any(service.service_name == name for service in split.services))  # fmt: skip
+
+    def _bad_names(self) -> set[str]:
+        bad = (service.raw for split in self.splits for service in split.bad)
+        return {str(raw.get("service_name")) for raw in bad if isinstance(raw, dict)}
+
+    def dead(self) -> list[DeadLetter]:
+        """The services that break a rule of the format."""
+        return [
+            DeadLetter(
+                "schemas",
+                error.path,
+                f"bad_service: {error.where}: {error.reason}",
+                payload(storable(json.dumps(bad.raw, ensure_ascii=False, separators=(",", ":")))),
+                error.path,
+            )
+            for split in self.splits
+            for bad in split.bad
+            for error in (bad.error,)
+        ]
+
+    def variants(self, composed: Composed[ServiceOutcome]) -> Variants:
+        """``v1`` to ``v5``, to the name of a split, to its composed services in the order of its file."""
+        outcomes = {outcome.name: outcome for outcome in composed.outcomes}
+        found: Variants = {}
+        for split in self.splits:
+            names = [service.service_name for service in split.services]
+            done = [outcomes[name].variants for name in names if name in outcomes and outcomes[name].variants]
+            for k in VARIANTS if done else ():
+                found.setdefault(f"v{k}", {})[split.split] = [of_service[k - 1] for of_service in done]
+        return found
+
+    def results(self, composed: Composed[ServiceOutcome]) -> Results:
+        """Statistics, report, variants and shortfall."""
+        numbers = self.statistics(composed)
+        examples = {outcome.name: outcome.examples for outcome in composed.outcomes if outcome.examples}
+        report = compose_report(numbers, self.explanations, dict(islice(examples.items(), _SERVICES_SHOWN)))
+        out = io.StringIO()
+        writer = csv.DictWriter(out, SHORTFALL_COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for row in shortfall_rows(composed.outcomes):
+            writer.writerow({**row, **{name: neutralise(row[name]) for name in ("service_name", "element_id")}})
+        files = {"shortfall.csv": out.getvalue().encode()}
+        for variant, of_splits in self.variants(composed).items():
+            for split, services in of_splits.items():
+                path = "/".join((variant, *([] if split == SINGLE else [split]), "schema.json"))
+                files[path] = schema_bytes(services)
+        return Results(numbers, report, files)
+
+    def statistics(self, composed: Composed[ServiceOutcome]) -> dict[str, Any]:
+        """The content of ``statistics.json``."""
+        outcomes = composed.outcomes
+        splits: dict[str, list[str]] = defaultdict(list)
+        for path, names in splits_of(self.splits).items():
+            for name in names:
+                splits[name].append(path.rpartition("/")[0] or "schema")
+        measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
+        measures = table1.measures_of(measured, [f"v{k}" for k in VARIANTS]) if measured else {}
+        content = {
+            "answers": dispositions(outcomes),
+            "dead_letters": len(composed.dead),
+            "reasons": reasons(outcomes),
+            "services": {
+                outcome.name: {
+                    "splits": splits[outcome.name],
+                    "composed": bool(outcome.variants),
+                    "partial": bool(outcome.variants and outcome.short),
+                    "answers": dispositions([outcome]),
+                    "short": len(outcome.short),
+                }
+                for outcome in outcomes
+            },
+            "variants": measures.get("variants", {}),
+            "average": measures.get("average", {}),
+            "self_bleu": measures.get("self_bleu"),
+            "agreement": composed.agreement,
+            "decisions": composed.decisions(),
+            "method": dict(self.method),
         }
+        return {key: table1.rounded(value) for key, value in content.items()}
 
 
-class _SettleServices(RunWritingDoFn):
-    """(shard, its services' schemas and answers) to the outcome of each service, on several outputs.
-
-    Args:
-      output: below which runs are written.
-      settings: of the run.
-      places: service name to the schema files that hold it, each with the service's position there.
-      left_out: names of services whose schemas are bad.
-    """
-
-    def __init__(
-        self,
-        output: str,
-        settings: Settings,
-        places: Mapping[str, Sequence[tuple[str, int]]],
-        left_out: frozenset[str],
-    ) -> None:
-        super().__init__(output)
-        self.settings, self.places, self.left_out = settings, places, left_out
-
-    def process(self, element: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[TaggedOutput]:
-        _, groups = element
-        gathered = GatheredRuns(self.runs)
-        schemas = {name: json.loads(schema) for name, schema in groups["schemas"]}
-        for name, (packed,) in joined(groups["answers"]):
-            yield from self._service(name, schemas.pop(name, None), unpack_merged(packed), gathered)
-        for name, raw in schemas.items():
-            yield from self._service(name, raw, unpack_merged([]), gathered)
-        yield from tagged(gathered.flush())
-
-    def _service(
-        self, name: str, raw: Mapping[str, Any] | None, answers: MergedAnswers, gathered: GatheredRuns
-    ) -> Iterator[TaggedOutput]:
-        def settle_all(assignments: Sequence[Assignment]) -> tuple[Settled, _OfService | None]:
-            decisions = {one.assignment_id: answers.decisions.get(one.assignment_id, {}) for one in assignments}
-            settled = settle(name, raw, assignments, decisions, self.settings, self.left_out)
-            return settled, self._of_service(name, raw, settled)
-
-        try:
-            (settled, of_service), errors = settle_fenced(settle_all, answers.assignments)
-        except Exception as error:  # of the service, whatever was answered
-            bad = bad_record(error, is_private=True)
-            if not isinstance(bad, Fault):
-                raise
-            errors = {assignment.assignment_id: bad for assignment in answers.assignments}
-            of_service = None
-            settled = Settled(None, [DeadLetter("compose", name, bad.reason, "", self._source_of(name))], Counts())
-        dead, counts = lost_ones(answers.assignments, answers.decisions, errors)
-        yield from tag_counts(settled.counts)
-        yield from tag_counts(counts)
-        for letter in (*settled.dead, *dead):
-            yield from tagged(gathered.add(DEAD_LETTERS, dead_letter_key(letter)))
-        if of_service is None:
-            return
-        advance(1, "services")
-        yield from (TaggedOutput(_VARIANTS, variant) for variant in of_service.variants)
-        yield TaggedOutput(SUMMARY, of_service.summary)
-        show_progress({**of_service.summary.answers, "services_composed": of_service.summary.composed})
-        for element, items in of_service.reviews:
-            yield from tagged(gathered.add(REVIEWS, element, items))
-        yield from tagged(gathered.add(AUDIT, sort_key(name), of_service.audit))
-
-    def _of_service(self, name: str, raw: Mapping[str, Any] | None, settled: Settled) -> _OfService | None:
-        outcome = settled.outcome
-        if raw is None or outcome is None:
-            return None
-        return _OfService(
-            [
-                (f"v{k}/{path}", (position, _packed(variant)))
-                for k, variant in zip(VARIANTS, outcome.variants, strict=False)
-                for path, position in self.places[name]
-            ],
-            summarise(raw, outcome),
-            list(packed_reviews(outcome.reviews)),
-            audit.pack(outcome.audit),
-        )
-
-    def _source_of(self, name: str) -> str:
-        return ", ".join(path for path, _ in self.places.get(name, ()))
-
-
-class _OfService(NamedTuple):
-    """What is written of a service that a schema has."""
-
-    variants: list[tuple[str, tuple[int, bytes]]]
-    summary: ServiceSummary
-    reviews: list[tuple[bytes, bytes]]
-    audit: bytes
-
-
-def _places_of(splits: Iterable[SplitSchemas]) -> dict[str, list[tuple[str, int]]]:
-    """Service name to (schema file, position there)."""
-    places: dict[str, list[tuple[str, int]]] = {}
-    for split in splits:
-        for position, service in enumerate(split.services):
-            places.setdefault(service.service_name, []).append((split.relative_path, position))
-    return places
-
-
-def _packed(service: Mapping[str, Any]) -> bytes:
-    """A service as JSON that Python reads as it was: with whole numbers of any size, and NaN."""
-    return json.dumps(service).encode("ascii")
-
-
-def _schema_file(path: str, services: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
-    """(schema file, its services with their positions) to (schema file, bytes)."""
-    return path, schema_bytes([json.loads(service) for _, service in sorted(services)])
+def shortfall_rows(outcomes: Iterable[ServiceOutcome]) -> list[dict[str, Any]]:
+    """One row for each element and task that lacks good answers, in ``SHORTFALL_COLUMNS``."""
+    return [
+        {
+            "service_name": outcome.name,
+            "element_id": short.element_id,
+            "task": short.task,
+            "field": short.form_field,
+            "have": short.have,
+            "need": NEEDED,
+            "in_review": short.in_review,
+            "reason": short.reason,
+            "composed": "partial" if outcome.variants else "no",
+            "filled_variants": " ".join(f"v{k}" for k in short.filled),
+        }
+        for outcome in outcomes
+        for short in outcome.short
+    ]

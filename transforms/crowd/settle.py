@@ -1,343 +1,295 @@
-"""Settles one service: which answers are used in which variant, and what becomes of every other answer.
+"""Settling: every answer gets a disposition. What schema tasks and rewriting tasks have in common.
 
-The whole of SGD-X's section 2.3 for one service: normalise, vet, apply the reviewers' decisions, deduplicate, draw
-five, rank, compose. Pure: assignments and decisions in, an :class:`Outcome` out, and the counts that prove that none
-of them was lost.
+Answers with the same words are one; reviewers' decisions outrank the automatic verdicts. Assignments with which
+settling raises are dead letters, and the rest is settled without them.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
+import pyarrow as pa
 
 from parapet.schemas.decisions import Decision
-from parapet.schemas.elements import TASKS, VARIANTS, Element, Task, elements_of
-from parapet.schemas.responses import Assignment, AuditRow, DeadLetter
-from parapet.schemas.service import parse_service
-from parapet.transforms.counts import Counts
-from parapet.transforms.crowd import vet
-from parapet.transforms.crowd.answers import Entry, better_spelled, by_words, read_answers, settle_cluster
-from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.crowd.merge import add_records, answers_of, decided, unusable_decision
-from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import Assignment, DeadLetter, Disposition
+from parapet.transforms.crowd.lexicon import spelling_rank
+from parapet.transforms.crowd.merge import Decisions, answer_ids, answers_text, lost, unusable_decision
 from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order
-from parapet.transforms.crowd.vet import rules_of
-from parapet.transforms.distance import Method
-from parapet.transforms.naming import Conventions
-from parapet.transforms.variants.names import compose_variant
+from parapet.transforms.crowd.vet import PASS, Verdict
+from parapet.transforms.fence import Fault, bad_record
 
-NEEDED = len(VARIANTS)
-
-
-class Settings(msgspec.Struct, frozen=True):
-    """What shapes the result, the same for every service.
-
-    Attributes:
-      conventions: of the corpus's names.
-      method: distances, stopwords, lemmas.
-      seed: of the draw.
-      selection: ``random`` or ``diverse``.
-      allow_partial: compose services whose elements have fewer than five good answers, but one at least: they repeat.
-      vetting_rules: of plug-ins, by name.
-    """
-
-    conventions: Conventions = Conventions()
-    method: Method = Method()
-    seed: int = 0
-    selection: str = "random"
-    allow_partial: bool = False
-    vetting_rules: tuple[str, ...] = ()
+_TRIED_SINGLY = 200  # assignments among which those are sought with which all of them cannot be settled
+_RANK = {"": 0, "review": 1, "reject": 2}
 
 
-class Short(msgspec.Struct):
-    """An element with fewer than five good answers.
+class Entry(msgspec.Struct, kw_only=True):
+    """One answer on its way to its disposition.
 
     Attributes:
-      form_field: ``slot_3``.
-      have: good answers; ``in_review`` more are held.
-      filled: the variants that repeat an answer or the original, where the service was composed all the same.
-      reason: ``too_few``, or ``name_collision`` where five would be there if names did not collide.
+      text: as typed.
+      canonical: as it would be emitted; ``words`` are its words, none where nothing is left of it.
+      verdict: the automatic one, or the reviewer's rejection.
+      disposition: so far; ``surplus`` is a good answer that is not drawn yet.
     """
 
-    element_id: str
-    task: Task
-    form_field: str
-    have: int
-    in_review: int
-    reason: str = "too_few"
-    filled: tuple[int, ...] = ()
+    response_id: str
+    text: str
+    canonical: str
+    words: tuple[str, ...]
+    assignment: Assignment
+    decision: Decision | None = None
+    verdict: Verdict = PASS
+    disposition: Disposition = "surplus"
+    reason: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a reviewer accepted or fixed it."""
+        return self.decision is not None and self.decision.decision != "reject"
+
+    def spelling(self) -> tuple[Any, ...]:
+        """Sorts the better spelled of two answers with the same words first."""
+        return spelling_rank(self.canonical, self.words, self.text) if self.words else ()
+
+    def shown(self) -> tuple[str, str, str, str]:
+        """What a reviewer sees: the element's id, the task, what the worker saw, and the original."""
+        raise NotImplementedError
+
+    def row(self) -> dict[str, Any]:
+        """The answer's row in ``responses.parquet``."""
+        return {
+            "response_id": self.response_id,
+            "text": self.text,
+            "canonical": self.canonical,
+            "disposition": self.disposition,
+            "reason": self.reason,
+            **worker_columns(self.assignment),
+        }
 
 
-class Outcome(msgspec.Struct):
-    """What became of one service. ``variants`` is empty where it was not composed."""
-
-    service_name: str
-    audit: list[AuditRow] = []
-    variants: list[dict[str, Any]] = []
-    reviews: list[ReviewItem] = []
-    short: list[Short] = []
-    dead: list[DeadLetter] = []
-    decisions: dict[str, int] = {}
+EntryT = TypeVar("EntryT", bound=Entry)
 
 
-class Settled(msgspec.Struct):
-    """What became of the answers to one service's tasks.
+def worker_columns(assignment: Assignment) -> dict[str, Any]:
+    """Who did the work and when, as all tables of answers have it."""
 
-    Attributes:
-      outcome: None where no schema has the service.
-      dead: what cannot be used.
-      counts: of assignments, answers and decisions, for the invariants.
-    """
+    def milliseconds(seconds: int | None) -> int | None:  # Parquet has no seconds
+        return None if seconds is None else seconds * 1000
 
-    outcome: Outcome | None
-    dead: list[DeadLetter]
-    counts: Counts
-
-
-def settle(
-    name: str,
-    raw: Mapping[str, Any] | None,
-    assignments: Sequence[Assignment],
-    decisions: Mapping[str, Mapping[str, Decision]],
-    settings: Settings,
-    left_out: frozenset[str] = frozenset(),
-) -> Settled:
-    """Settles the answers to one service's tasks, and counts them.
-
-    Args:
-      name: the service's, as its tasks have it.
-      raw: the service as its schema file has it; None where no schema has it.
-      assignments: its assignments, each once.
-      decisions: assignment id to form field to decision.
-      settings: of the run.
-      left_out: names of services whose schemas are bad.
-    """
-    counts = Counts()
-    add_records(counts, "decisions_settled", decided(decisions))
-    if raw is None:
-        dead = unknown_service(name, assignments, decisions, left_out)
-        add_records(counts, "assignments_settled", (assignment.assignment_id for assignment in assignments))
-        add_records(counts, "answers_dead", (name for assignment in assignments for name in answers_of(assignment)))
-        return Settled(None, dead, counts)
-    outcome = settle_service(raw, assignments, decisions, settings)
-    unusable = (letter.key for letter in outcome.dead if letter.stage == "compose" and letter.payload)
-    add_records(counts, "answers_audited", (row.response_id for row in outcome.audit if row.text.strip()))
-    add_records(counts, "answers_dead", unusable)
-    add_records(counts, "assignments_settled", accounted_for(assignments, outcome))
-    return Settled(outcome, outcome.dead, counts)
-
-
-def unknown_service(
-    name: str,
-    assignments: Sequence[Assignment],
-    decisions: Mapping[str, Mapping[str, Decision]],
-    left_out: frozenset[str],
-) -> list[DeadLetter]:
-    """Dead letters of the answers to a service that no schema has, and of the decisions on them."""
-    reason = f"unknown_service: no schema has a service {name!r}"
-    if name in left_out:
-        reason = f"unknown_service: {name!r} was left out as a bad_service"
-    void = f"unused_response: {reason.partition(': ')[2]}"
-    of_decisions = [unusable_decision(decision, void) for found in decisions.values() for decision in found.values()]
-    return of_decisions + [
-        DeadLetter(
-            "compose",
-            a.assignment_id,
-            reason,
-            payload(", ".join(f"{field}={text}" for field, text in sorted(a.answers.items()) if text)),
-            a.source,
-        )
-        for a in assignments
-    ]
-
-
-def accounted_for(assignments: Iterable[Assignment], outcome: Outcome) -> set[str]:
-    """The ids of those assignments that have a row in the audit, or a dead letter of their own or of an answer."""
-    keys = {row.response_id for row in outcome.audit} | {letter.key for letter in outcome.dead}
-    ids = keys | {key.rpartition(":")[0] for key in keys}
-    return {assignment.assignment_id for assignment in assignments} & ids
-
-
-def settle_service(
-    raw: Mapping[str, Any],
-    assignments: Sequence[Assignment],
-    decisions: Mapping[str, Mapping[str, Decision]],
-    settings: Settings,
-) -> Outcome:
-    """Settles one service.
-
-    Args:
-      raw: the service as its schema file has it.
-      assignments: its assignments, each once.
-      decisions: assignment id to form field to decision.
-      settings: of the run.
-    """
-    service = parse_service(raw)
-    outcome = Outcome(service.service_name)
-    elements = {task: elements_of(service, task) for task in TASKS}
-    assignments = sorted(assignments, key=lambda a: a.assignment_id)
-    rules = rules_of(settings.vetting_rules)
-    answers, outcome.dead = read_answers(assignments, elements, decisions, settings.conventions, rules)
-    outcome.decisions = dict(Counter(a.decision.decision for a in answers if a.decision is not None))
-    clusters: dict[tuple[Task, str], list[list[Entry]]] = defaultdict(list)
-    for (task, field, _), same in by_words(answers).items():
-        clusters[task, field].append(same)
-        settle_cluster(same, better_spelled)
-    good = {place: [same[0] for same in found if same[0].disposition == "surplus"] for place, found in clusters.items()}
-    taken = _take(elements, good, settings, outcome)
-    _count_in_review(outcome, clusters)
-    if taken is not None:
-        outcome.variants = [
-            compose_variant(
-                raw,
-                k,
-                {field: texts[k - 1] for (task, field), texts in taken.items() if task == "names"},
-                {field: texts[k - 1] for (task, field), texts in taken.items() if task == "descriptions"},
-            )
-            for k in VARIANTS
-        ]
-    _dispose(good, taken)
-    outcome.reviews = _review_items(clusters, rules)
-    outcome.audit = [
-        _audit_row(answer) for answer in sorted(answers, key=lambda a: (a.element.id, a.task, a.response_id))
-    ]
-    return outcome
-
-
-# --- the five ------------------------------------------------------------------------------------------------------
-
-
-def _take(
-    elements: Mapping[Task, list[Element]],
-    good: Mapping[tuple[Task, str], list[Entry]],
-    settings: Settings,
-    outcome: Outcome,
-) -> dict[tuple[Task, str], list[str]] | None:
-    """The five texts of every element from near to far, or None where the service cannot be composed.
-
-    Sets the distance of every good answer, and notes elements that are short.
-    """
-    candidates = {
-        (task, element.field): _candidates(element, task, good.get((task, element.field), []), settings)
-        for task in TASKS
-        for element in elements[task]
+    return {
+        "worker_hash": assignment.worker_hash,
+        "accept_time": milliseconds(assignment.accept_time),
+        "submit_time": milliseconds(assignment.submit_time),
+        "work_seconds": assignment.work_seconds,
     }
-    names = {place: found for place, found in candidates.items() if place[0] == "names"}
-    assigned = assign_names(list(names.values()), NEEDED)
-    missing = {place for place, found in candidates.items() if len(found.texts) < NEEDED}
-    collided = {place for place, found in names.items() if found.key not in assigned} - missing
-    # An element without answers cannot be completed by repeating any.
-    partial = settings.allow_partial and all(found.texts for found in candidates.values())
-    if missing | collided and partial:
-        for place in missing | collided:
-            element = next(e for e in elements[place[0]] if e.field == place[1])
-            candidates[place].original = element.text(place[0])
-        assigned = assign_names(list(names.values()), NEEDED)
-    _note_short(outcome, elements, candidates, missing, collided, partial)
-    taken: dict[tuple[Task, str], list[str]] = {}
-    for place, found in candidates.items():
-        if place[0] == "names" and found.key in assigned:
-            taken[place] = assigned[found.key]
-        elif place[0] == "descriptions" and (len(found.texts) >= NEEDED or partial):
-            texts = ranked(found.texts[:NEEDED], found.distances[:NEEDED])
-            taken[place] = texts + texts[-1:] * (NEEDED - len(texts))
-    return taken if taken.keys() == candidates.keys() else None
 
 
-def _candidates(element: Element, task: Task, answers: list[Entry], settings: Settings) -> Candidates:
-    metric = settings.method.metric(task)
-    original = element.text(task)
-    texts = draw([a.canonical for a in answers], settings.seed, element.id, task)
-    if settings.selection == "diverse":
-        texts = most_diverse(texts, NEEDED, metric)
-    for answer in answers:
-        answer.distance = float(metric(original, answer.canonical))
-    distance = {answer.canonical: answer.distance or 0.0 for answer in answers}
-    return Candidates(element.id, texts, [distance[text] for text in texts])
+class Outcome(msgspec.Struct, kw_only=True):
+    """What became of the answers about one service or dialogue.
+
+    Attributes:
+      name: of the service or dialogue.
+      known: whether there is such a service or dialogue.
+      audit: a row for each answer; ``table`` has them in the columns of ``responses.parquet``.
+      short: what lacks good answers.
+      dead: what cannot be used; ``dead_answers`` are the ids of the answers among it.
+      answers: the number by kind and disposition; ``reasons`` by kind, disposition and reason. Schema tasks have one
+        kind only, ``""``.
+      decisions: those that took effect, by word.
+    """
+
+    name: str
+    known: bool = True
+    audit: list[dict[str, Any]] = []
+    table: pa.Table | None = None
+    reviews: list[ReviewItem] = []
+    short: list[Any] = []
+    dead: list[DeadLetter] = []
+    dead_answers: list[str] = []
+    answers: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    reasons: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
+    decisions: Counter[str] = msgspec.field(default_factory=Counter)
 
 
-def _note_short(
-    outcome: Outcome,
-    elements: Mapping[Task, list[Element]],
-    candidates: Mapping[tuple[Task, str], Candidates],
-    missing: set[tuple[Task, str]],
-    collided: set[tuple[Task, str]],
-    partial: bool,
-) -> None:
-    for task in TASKS:
-        for element in elements[task]:
-            place = (task, element.field)
-            if place in missing | collided:
-                have = len(candidates[place].texts)
-                filled = VARIANTS[min(have, NEEDED) if place in missing else 0 :] if partial else ()
-                reason = "too_few" if place in missing else "name_collision"
-                outcome.short.append(Short(element.id, task, element.field, have, 0, reason, tuple(filled)))
+OutcomeT = TypeVar("OutcomeT", bound=Outcome)
 
 
-def _count_in_review(outcome: Outcome, clusters: Mapping[tuple[Task, str], list[list[Entry]]]) -> None:
-    for short in outcome.short:
-        found = clusters.get((short.task, short.form_field), [])
-        short.in_review = sum(same[0].disposition == "review" for same in found)
+def note_answers(outcome: Outcome, entries: Sequence[Entry]) -> None:
+    """Adds the rows of settled answers, which are in order, and their numbers."""
+    outcome.audit = [entry.row() for entry in entries]
+    for row in outcome.audit:
+        kind = row.get("kind", "")
+        outcome.answers[kind, row["disposition"]] += 1
+        if row["reason"]:
+            outcome.reasons[kind, row["disposition"], row["reason"].partition(":")[0]] += 1
+    outcome.decisions.update(entry.decision.decision for entry in entries if entry.decision is not None)
 
 
-def _dispose(good: Mapping[tuple[Task, str], list[Entry]], taken: Mapping[tuple[Task, str], list[str]] | None) -> None:
-    """Good answers become used ones, or stay surplus with the reason why."""
-    for place, answers in good.items():
-        for answer in answers:
-            if taken is None:
-                answer.reason = "service_incomplete"
-            elif answer.canonical in taken[place]:
-                # A repeated answer counts for the first variant that it fills.
-                answer.variant = taken[place].index(answer.canonical) + 1
-                answer.disposition, answer.reason = "used", ""
+def decided(
+    make: Callable[[str], EntryT], text: str, decision: Decision | None, problem: Callable[[EntryT], str]
+) -> tuple[EntryT, list[DeadLetter]]:
+    """An answer as its reviewer wants it; a decision that cannot be carried out is a dead letter.
+
+    Args:
+      make: makes the answer of a text.
+      text: as typed.
+      decision: on it.
+      problem: why not even a reviewer can accept an answer; empty where one can.
+    """
+    entry = make(decision.text if decision is not None and decision.decision == "fix" else text)
+    if decision is None:
+        return entry, []
+    if decision.decision == "reject":
+        entry.verdict = Verdict("reject", f"reviewer: {decision.reason}" if decision.reason else "reviewer")
+    elif why := problem(entry):
+        return make(text), [unusable_decision(decision, f"bad_decision: {why}")]
+    entry.decision = decision
+    return entry, []
 
 
-# --- what is written ------------------------------------------------------------------------------------------------
+def settle_same(answers: Iterable[tuple[str, EntryT]]) -> list[list[EntryT]]:
+    """Groups (words, answer) by words, and settles each group: its first answer represents it."""
+    clusters: dict[str, list[EntryT]] = defaultdict(list)
+    for words, entry in answers:
+        clusters[words or f"\0{entry.response_id}"].append(entry)
+    for same in clusters.values():
+        _settle_cluster(same)
+    return list(clusters.values())
 
 
-def _review_items(clusters: Mapping[tuple[Task, str], list[list[Entry]]], rules: vet.Rules) -> list[ReviewItem]:
+def _settle_cluster(same: list[EntryT]) -> None:
+    """Gives each of the answers with the same words its disposition; the one that represents them comes first.
+
+    A reviewer judges words, so a rejection holds for all who gave them, unless one of them was accepted. What is
+    held is held together; where one passes, the others are its duplicates.
+    """
+    reviewer = next((a.verdict for a in same if a.verdict.reason.startswith("reviewer")), None)
+    if reviewer is not None and not any(a.accepted for a in same):
+        for answer in same:
+            if answer.verdict.action != "reject":
+                answer.verdict = reviewer
+    if len(same) > 1:
+        same.sort(key=lambda a: (_RANK[a.verdict.action], not a.accepted, a.spelling(), a.canonical, a.response_id))
+    best = same[0]
+    for answer in same:
+        action = answer.verdict.action
+        if action == "reject":
+            answer.disposition, answer.reason = "rejected", answer.verdict.reason
+        elif answer is best and not action:
+            answer.disposition, answer.reason = "surplus", "not_drawn"
+        elif best.verdict.action == "review":
+            answer.disposition, answer.reason = "review", answer.verdict.reason
+        else:
+            answer.disposition, answer.reason = "duplicate", f"duplicate_of: {best.response_id}"
+
+
+def good_answers(clusters: Iterable[Sequence[EntryT]]) -> list[EntryT]:
+    """One answer for each group of the same words that passed."""
+    return [same[0] for same in clusters if same[0].disposition == "surplus"]
+
+
+def review_items(
+    groups: Iterable[Sequence[Sequence[EntryT]]], flags: Callable[[EntryT], Iterable[str]]
+) -> list[ReviewItem]:
+    """What is held for review, in order.
+
+    Args:
+      groups: for each element and task, its answers in groups of the same words.
+      flags: every reason that applies to an answer.
+    """
     items = []
-    for found in clusters.values():
-        held = [same for same in found if same[0].disposition == "review"]
-        neighbours = Neighbours((same[0].canonical, same[0].disposition) for same in found if held)
+    for clusters in groups:
+        held = [same for same in clusters if same[0].disposition == "review"]
+        neighbours = Neighbours((same[0].canonical, same[0].disposition) for same in clusters if held)
         for same in held:
             best = same[0]
-            shown, more = neighbours.of(best.canonical, best.disposition)
-            reasons = Counter([best.reason, *vet.flags(best.vetted(), rules)])
-            items.append(
-                ReviewItem(
-                    response_id=best.response_id,
-                    element_id=best.element.id,
-                    task=best.task,
-                    prompt=best.element.prompt(best.task),
-                    original=best.element.text(best.task),
-                    text=best.text,
-                    canonical=best.canonical,
-                    reasons=list(reasons),
-                    same_answers=len(same),
-                    neighbours=shown,
-                    more_neighbours=more,
-                )
-            )
+            beside, more = neighbours.of(best.canonical, best.disposition)
+            reasons = list(dict.fromkeys([best.reason, *flags(best)]))
+            texts = best.text, best.canonical, reasons
+            items.append(ReviewItem(best.response_id, *best.shown(), *texts, len(same), beside, more))
     return sorted(items, key=review_order)
 
 
-def _audit_row(answer: Entry) -> AuditRow:
-    return AuditRow(
-        answer.response_id,
-        answer.element.id,
-        "name" if answer.task == "names" else "description",
-        answer.text,
-        answer.canonical,
-        answer.disposition,
-        answer.reason,
-        answer.variant,
-        answer.distance,
-        answer.assignment.worker_hash,
-        answer.assignment.accept_time,
-        answer.assignment.submit_time,
-        answer.assignment.work_seconds,
-    )
+def unknown(outcome: Outcome, reason: str, assignments: Iterable[Assignment], decisions: Decisions) -> None:
+    """Adds the dead letters of assignments about something that does not exist, and of the decisions on them."""
+    void = f"unused_response: {reason.partition(': ')[2]}"
+    for assignment in assignments:
+        on_it = decisions.get(assignment.assignment_id, {})
+        outcome.dead += [unusable_decision(decision, void) for decision in on_it.values()]
+        shown = answers_text(assignment.answers)
+        outcome.dead.append(DeadLetter("compose", assignment.assignment_id, reason, shown, assignment.source))
+        outcome.dead_answers += answer_ids(assignment)
+
+
+def settle_fenced(
+    blank: OutcomeT,
+    assignments: Sequence[Assignment],
+    decisions: Decisions,
+    settle: Callable[[Sequence[Assignment], Decisions], OutcomeT],
+    source: str,
+) -> OutcomeT:
+    """Settles the answers about one service or dialogue, without those assignments with which that raises.
+
+    Args:
+      blank: the outcome where it raises without any, too.
+      assignments: about it, each once.
+      decisions: on their answers, and others.
+      settle: settles some assignments; must change nothing.
+      source: where the service or dialogue is, for its dead letter.
+
+    Raises:
+      InputError: settling raises one: of a vetting rule that fails, which would fail on other answers, too.
+    """
+
+    def settled(chosen: Sequence[Assignment]) -> OutcomeT:
+        ids = (assignment.assignment_id for assignment in chosen)
+        return settle(chosen, {key: decisions[key] for key in ids if key in decisions})
+
+    errors: dict[str, InputError] = {}
+    try:
+        try:
+            outcome = settled(assignments)
+        except Exception as error:
+            errors = _culprits(_fault(error), assignments, settled)
+            outcome = settled([one for one in assignments if one.assignment_id not in errors])
+    except Exception as error:  # whatever was answered
+        bad = _fault(error)
+        errors = {assignment.assignment_id: bad for assignment in assignments}
+        outcome = blank
+        outcome.dead = [DeadLetter("compose", blank.name, bad.reason, "", source)]
+    for assignment in assignments:
+        if (bad_assignment := errors.get(assignment.assignment_id)) is not None:
+            on_it = decisions.get(assignment.assignment_id, {}).values()
+            outcome.dead += lost(assignment, bad_assignment, "compose")
+            outcome.dead += [unusable_decision(decision, bad_assignment.reason) for decision in on_it]
+            outcome.dead_answers += answer_ids(assignment)
+    return outcome
+
+
+def _fault(error: Exception) -> InputError:
+    """The dead letter's error of a fault; anything else goes on as it was raised."""
+    bad = bad_record(error, is_private=True)
+    if not isinstance(bad, Fault):
+        raise error
+    return bad
+
+
+def _culprits(
+    bad: InputError, assignments: Sequence[Assignment], settled: Callable[[Sequence[Assignment]], object]
+) -> dict[str, InputError]:
+    if len(assignments) > _TRIED_SINGLY:
+        return {assignment.assignment_id: bad for assignment in assignments}
+    kept: list[Assignment] = []
+    errors: dict[str, InputError] = {}
+    for assignment in assignments:
+        try:
+            settled([*kept, assignment])
+        except Exception as error:
+            errors[assignment.assignment_id] = bad_record(error, is_private=True)
+        else:
+            kept.append(assignment)
+    return errors

@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -19,7 +19,7 @@ from parapet.schemas.elements import Task
 from parapet.schemas.responses import Assignment
 from parapet.transforms import plugins
 from parapet.transforms.crowd import lexicon
-from parapet.transforms.crowd.redaction import has_mask
+from parapet.transforms.crowd.worker_ids import has_mask
 from parapet.transforms.distance import levenshtein_ratio
 from parapet.transforms.naming import name_words
 from parapet.transforms.text import cached_words
@@ -64,18 +64,6 @@ PLACEHOLDERS = frozenset(
     """.strip().splitlines()
     for phrase in line.split(",")
 )
-
-# No part of it runs over what the part before it may end with: the time grows with the text, not with its square.
-_MARKUP = re.compile(
-    r"</?[a-z!][^<>]*>"  # a tag
-    r"|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});"  # an entity
-    r"|https?:|www\.|[^\s@]@[^\s@]+\.\w|\w\.(?:com|net|org|info|io|ru|cn)\b"  # an address
-    r"|^\s*=|^\s*[@+-]\s*\w+[(!]|^\s*[@+-][^|\n]*\|.*!",  # a formula
-    re.IGNORECASE,
-)
-_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "1234567890")
-_REPEATED = re.compile(r"(.)\1{3,}")
-_VOWEL = re.compile(r"[aeiouy]")
 
 MAX_WORDS = {"names": 8, "descriptions": 25}
 FAR_TOO_LONG = {"names": 100, "descriptions": 300}  # characters
@@ -128,6 +116,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 Rule = tuple[str, Callable[[Answer], bool]]
+AnswerT = TypeVar("AnswerT")
+RulesFor = Sequence[tuple[str, Callable[[AnswerT], bool]]]
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -143,7 +133,12 @@ NO_MORE = Rules()
 @lru_cache(maxsize=1 << 15)
 def vet_answer(answer: Answer, more: Rules = NO_MORE) -> Verdict:
     """The verdict on an answer by its text alone."""
-    for action, rules in (("reject", (*_REJECT, *more.reject)), ("review", (*_REVIEW, *more.review))):
+    return first_verdict(answer, (*_REJECT, *more.reject), (*_REVIEW, *more.review))
+
+
+def first_verdict(answer: AnswerT, reject: RulesFor[AnswerT], review: RulesFor[AnswerT]) -> Verdict:
+    """The verdict by the first rule that applies: those that reject come before those that hold."""
+    for action, rules in (("reject", reject), ("review", review)):
         for reason, applies in rules:
             if applies(answer):
                 return Verdict(action, reason)
@@ -187,61 +182,6 @@ def _placeholder(answer: Answer) -> bool:
     return found in PLACEHOLDERS and not set(found) <= {*cached_words(answer.prompt), *name_words(answer.prompt)}
 
 
-def _gibberish(answer: Answer) -> bool:
-    return is_gibberish(answer.text)
-
-
-def is_gibberish(text: str) -> bool:
-    """Whether half of the words or more are keyboard runs, repeated letters or letters without a vowel."""
-    # Descriptions too may be written as names are: the consonants of "EventSchedule" are those of two words.
-    parts = name_words(text)
-    bad = [word for word in parts if _is_run(word)]
-    # One odd word among several may be an abbreviation; when half of them are, nothing was meant.
-    return bool(bad) and len(bad) * 2 >= len(parts)
-
-
-def _single_character(answer: Answer) -> bool:
-    return is_single_character(answer.text)
-
-
-def is_single_character(text: str) -> bool:
-    """Whether all letters and digits of a cleaned text are one and the same: "x", "A.", "_x_", "\u00e9", "xx"."""
-    found = ""
-    for c in text.casefold():
-        if c.isalnum():
-            if found and c != found:
-                return False
-            found = c
-    return bool(found)
-
-
-@lru_cache(maxsize=1 << 16)
-def _is_run(word: str) -> bool:
-    if not word.isascii() or word.isdigit() or len(word) < 4:
-        return False
-    if _REPEATED.search(word) or len(set(word)) == 1:
-        return True
-    if any(word in row + row[::-1] or (len(word) >= 5 and word[:5] in row) for row in _ROWS):
-        return lexicon.word_frequency(word) < 3.0  # "were", "trew" and "power" are in no row, "pout" and "tree" might
-    known = lexicon.word_frequency(word)
-    if known == 0.0 and len(word) >= 6 and (not _VOWEL.search(word) or _longest_consonants(word) >= 5):
-        return True
-    return not _VOWEL.search(word) and known < 2.0 and len(word) >= 5
-
-
-def _longest_consonants(word: str) -> int:
-    return max(len(run) for run in re.split(r"[aeiouy0-9]", word))
-
-
-def _markup(answer: Answer) -> bool:
-    return has_markup(answer.text)
-
-
-def has_markup(text: str) -> bool:
-    """Whether it contains HTML, a web or e-mail address or a spreadsheet formula."""
-    return _MARKUP.search(text) is not None
-
-
 def _is_prompt(answer: Answer) -> bool:
     prompt = answer.prompt
     words = cached_words(prompt) if answer.task == "names" else name_words(prompt)
@@ -264,14 +204,6 @@ def _original_copy(answer: Answer) -> bool:
     return answer.words == cached_words(original)
 
 
-def _too_long(answer: Answer) -> bool:
-    return len(answer.text) > FAR_TOO_LONG[answer.task]
-
-
-def _worker_id(answer: Answer) -> bool:
-    return has_mask(answer.text)
-
-
 def _other_script(answer: Answer) -> bool:
     # A name of which nothing is left in plain letters cannot be emitted unless a reviewer fixes it.
     if not answer.words or answer.text.isascii():
@@ -292,10 +224,6 @@ def _other_language(answer: Answer) -> bool:
     return len(found) >= ENGLISH_FROM_WORDS and lexicon.language(answer.text.replace("_", " ")) != "en"
 
 
-def _profanity(answer: Answer) -> bool:
-    return bool(lexicon.rude_words(answer.words))
-
-
 def _unknown_word(answer: Answer) -> bool:
     # What the prompt or the original has is no typo: names of products, for instance.
     known = {*name_words(answer.name), *cached_words(answer.description)}
@@ -308,29 +236,25 @@ def _near_original(answer: Answer) -> bool:
     return levenshtein_ratio(answer.description.lower(), answer.text.lower()) > NEAR
 
 
-def _length(answer: Answer) -> bool:
-    return len(answer.words) > MAX_WORDS[answer.task]
-
-
 _REJECT: tuple[Rule, ...] = (
     ("blank", _blank),
-    ("too_long", _too_long),  # before all that reads the text
-    ("worker_id", _worker_id),
-    ("markup", _markup),
+    ("too_long", lambda answer: len(answer.text) > FAR_TOO_LONG[answer.task]),  # before all that reads the text
+    ("worker_id", lambda answer: has_mask(answer.text)),
+    ("markup", lambda answer: lexicon.has_markup(answer.text)),
     ("placeholder", _placeholder),
     ("original_copy", _original_copy),
     ("prompt_copy", _prompt_copy),
-    ("gibberish", _gibberish),
-    ("single_character", _single_character),
+    ("gibberish", lambda answer: lexicon.is_gibberish(answer.text)),
+    ("single_character", lambda answer: lexicon.is_single_character(answer.text)),
 )
 _REVIEW: tuple[Rule, ...] = (
     ("other_script", _other_script),
     ("short_prompt_copy", _is_prompt),
     ("other_language", _other_language),
-    ("profanity", _profanity),
+    ("profanity", lambda answer: bool(lexicon.rude_words(answer.words))),
     ("unknown_word", _unknown_word),
     ("near_original", _near_original),
-    ("length", _length),
+    ("length", lambda answer: len(answer.words) > MAX_WORDS[answer.task]),
 )
 
 

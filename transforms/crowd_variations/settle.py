@@ -1,55 +1,104 @@
-"""Settles one dialogue: which rewriting of each turn is used for each kind, and what becomes of every other answer.
-
-Pure: assignments and decisions in, an :class:`Outcome` out.
-"""
+"""Rewriting tasks: answers are joined with the dialogues; for each turn and kind one good rewriting is drawn."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from parapet.schemas.decisions import Decision
+from parapet.schemas.dialogue import Dialogue, typed
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.elements import response_id
-from parapet.schemas.responses import Assignment, DeadLetter, Disposition
-from parapet.schemas.rewritings import KINDS, Kind, RewrittenTurn
-from parapet.transforms.crowd import vet as crowd_vet
-from parapet.transforms.crowd.answers import settle_cluster
-from parapet.transforms.crowd.lexicon import spelling_rank
-from parapet.transforms.crowd.merge import unusable_decision
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.schemas.rewritings import KINDS, REWRITINGS, Kind, RewrittenTurn
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.crowd.composing import Composed, CrowdTask, Results
+from parapet.transforms.crowd.merge import Decisions
 from parapet.transforms.crowd.rank import draw
-from parapet.transforms.crowd.review import Neighbours, ReviewItem
-from parapet.transforms.crowd_variations.tasks import FIELD_OF, KIND_OF, SourceTurn
-from parapet.transforms.crowd_variations.values import spans_of
-from parapet.transforms.crowd_variations.vet import Answer, flags, unacceptable, vet_answer, vet_worker
-from parapet.transforms.crowd_variations.wording import canonical_text
+from parapet.transforms.crowd.settle import (
+    Entry,
+    Outcome,
+    decided,
+    good_answers,
+    note_answers,
+    review_items,
+    settle_fenced,
+    settle_same,
+    unknown,
+)
+from parapet.transforms.crowd.vet import Verdict
+from parapet.transforms.crowd_variations.report import (
+    Example,
+    compose_variations_report,
+    fewest,
+    other_examples,
+    shortfall,
+    statistics,
+    used_examples,
+)
+from parapet.transforms.crowd_variations.tasks import (
+    FIELD_OF,
+    KIND_OF,
+    SourceTurn,
+    Task,
+    check_same,
+    place_of,
+    source_turn,
+    spans_of,
+)
+from parapet.transforms.crowd_variations.vet import (
+    EXPLANATIONS,
+    Answer,
+    Repeats,
+    canonical_text,
+    flags,
+    unacceptable,
+    vet_answer,
+    vet_worker,
+)
+from parapet.transforms.dead_letters import id_of
+from parapet.transforms.distance import levenshtein
+from parapet.transforms.fence import Fault, bad_record
+from parapet.transforms.progress import expect_dialogues, tracked
+from parapet.transforms.seeding import stable_hash
 
-Decisions = Mapping[str, Mapping[str, Decision]]  # assignment id to form field to decision
-Repeats = Callable[[str, Answer], bool]  # worker hash and answer to whether the worker gave it for other sentences too
+Turns = dict[int, SourceTurn | str]  # position to the turn, or why it cannot have been a task
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Entry(msgspec.Struct):
-    """One answer on its way to its disposition; ``surplus`` is a good one that is not drawn yet.
+class Rewriting(Entry, kw_only=True):
+    """An answer to a rewriting task; ``answer`` is what the rules look at."""
 
-    Attributes:
-      answer: as it would be emitted.
-    """
-
-    response_id: str
     answer: Answer
-    text: str
-    assignment: Assignment
-    decision: Decision | None = None
-    verdict: crowd_vet.Verdict = crowd_vet.PASS
-    disposition: Disposition = "surplus"
-    reason: str = ""
 
-    @property
-    def accepted(self) -> bool:
-        """Whether a reviewer accepted or fixed it."""
-        return self.decision is not None and self.decision.decision != "reject"
+    def spelling(self) -> tuple[Any, ...]:
+        """Of the same words the best spelled; of mistyped ones any."""
+        return () if self.answer.kind == "typos" else super().spelling()
+
+    def shown(self) -> tuple[str, str, str, str]:
+        """The turn, the kind, the turn before, and the sentence."""
+        turn = self.answer.turn
+        before = turn.before or "(the conversation begins here)"
+        return f"{turn.services}/turn/{turn.place}", self.answer.kind, before, turn.utterance
+
+    def row(self) -> dict[str, Any]:
+        """A row of ``responses.parquet``."""
+        turn = self.answer.turn
+        return {
+            **super().row(),
+            "dialogue_id": turn.dialogue_id,
+            "turn": turn.turn,
+            "kind": self.answer.kind,
+            "original": turn.utterance,
+            "values": list(spans_of(turn.units, self.answer.places)),
+        }
 
 
 class Short(msgspec.Struct):
@@ -61,15 +110,21 @@ class Short(msgspec.Struct):
     in_review: int
 
 
-class Outcome(msgspec.Struct):
-    """What became of one dialogue's answers."""
+class DialogueOutcome(Outcome, kw_only=True):
+    """What became of one dialogue's answers.
 
-    rewritten: list[RewrittenTurn] = []
-    audit: list[dict[str, Any]] = []
-    entries: list[Entry] = []
-    reviews: list[ReviewItem] = []
-    short: list[Short] = []
-    dead: list[DeadLetter] = []
+    Attributes:
+      turns: how many turns were to be rewritten.
+      words: kind to words of the sentences and of the rewritings that are used; ``letters`` to their letters and those
+        that changed.
+      examples: one of each kind, disposition and reason.
+    """
+
+    turns: int = 0
+    rewritten: list[RewrittenTurn] = msgspec.field(default_factory=list)
+    words: dict[Kind, tuple[int, int]] = msgspec.field(default_factory=dict)
+    letters: dict[Kind, tuple[int, int]] = msgspec.field(default_factory=dict)
+    examples: list[Example] = msgspec.field(default_factory=list)
 
 
 def settle_turns(
@@ -77,8 +132,9 @@ def settle_turns(
     assignments: Mapping[int, Sequence[Assignment]],
     decisions: Decisions,
     seed: int,
-    repeats: Repeats,
-) -> Outcome:
+    repeats: Callable[[str, Answer], bool],
+    name: str = "",
+) -> DialogueOutcome:
     """Settles the turns of one dialogue.
 
     Args:
@@ -87,137 +143,226 @@ def settle_turns(
       decisions: on their answers.
       seed: of the draw.
       repeats: whether a worker gave an answer for several different sentences.
+      name: of the dialogue.
     """
-    outcome = Outcome()
+    outcome = DialogueOutcome(name=name)
+    entries: list[Rewriting] = []
     for turn in sorted(turns, key=lambda turn: turn.turn):
         of_turn = sorted(assignments.get(turn.turn, ()), key=lambda a: a.assignment_id)
-        entries, dead = read_answers(turn, of_turn, decisions, repeats)
-        outcome.dead += dead
+        answers = list(_read_answers(turn, of_turn, decisions, repeats, outcome.dead))
         for kind in KINDS:
-            _settle_kind(turn, kind, [entry for entry in entries if entry.answer.kind == kind], seed, outcome)
-        outcome.entries += sorted(entries, key=lambda entry: (KINDS.index(entry.answer.kind), entry.response_id))
-    outcome.audit = [_audit_row(entry) for entry in outcome.entries]
+            _settle_kind(turn, kind, [entry for entry in answers if entry.answer.kind == kind], seed, outcome)
+        entries += sorted(answers, key=lambda entry: (KINDS.index(entry.answer.kind), entry.response_id))
+        outcome.turns += 1
+    note_answers(outcome, entries)
+    for entry in entries:
+        if entry.disposition == "used":
+            answer, sentence = entry.answer, entry.answer.turn.utterance
+            _add(outcome.words, answer.kind, len(answer.original), len(answer.words))
+            _add(outcome.letters, answer.kind, len(sentence), int(levenshtein(answer.text, sentence)))
+    outcome.examples = fewest(map(_example, entries), 1)
     return outcome
 
 
-def read_answers(
-    turn: SourceTurn, assignments: Sequence[Assignment], decisions: Decisions, repeats: Repeats
-) -> tuple[list[Entry], list[DeadLetter]]:
-    """Every answer for a turn with the verdict on it, and dead letters for decisions that cannot be carried out."""
-    entries, dead = [], []
+def _add(sums: dict[Kind, tuple[int, int]], kind: Kind, before: int, after: int) -> None:
+    had = sums.get(kind, (0, 0))
+    sums[kind] = had[0] + before, had[1] + after
+
+
+def _example(entry: Rewriting) -> Example:
+    answer, reason = entry.answer, entry.reason.partition(":")[0]
+    place, drawn = answer.turn.place, stable_hash("example", entry.response_id)
+    text = answer.text or entry.text
+    return Example(drawn, answer.kind, entry.disposition, reason, place, answer.turn.utterance, text)
+
+
+def _read_answers(
+    turn: SourceTurn,
+    assignments: Sequence[Assignment],
+    decisions: Decisions,
+    repeats: Callable[[str, Answer], bool],
+    dead: list[DeadLetter],
+) -> Iterator[Rewriting]:
+    """Every answer for a turn with the verdict on it; adds dead letters for decisions that cannot be carried out."""
     for assignment in assignments:
         fields = [field for field in FIELD_OF.values() if field in assignment.answers]
         for field in fields:
+            decision = decisions.get(assignment.assignment_id, {}).get(field)
             text = assignment.answers[field]
-            entry = _entry(turn, assignment, field, decisions.get(assignment.assignment_id, {}).get(field))
-            if isinstance(entry, DeadLetter):
-                dead.append(entry)
-                entry = _entry(turn, assignment, field, None)
-                assert isinstance(entry, Entry)
-            if not entry.accepted and not entry.verdict.action:
+            entry, void = decided(partial(_entry, turn, assignment, field), text, decision, _problem)
+            dead += void
+            if entry.decision is None:
                 entry.verdict = _verdict(entry.answer, vet_worker(assignment, text, fields), repeats, assignment)
-            entries.append(entry)
-    return entries, dead
+            yield entry
 
 
-def _entry(turn: SourceTurn, assignment: Assignment, field: str, decision: Decision | None) -> Entry | DeadLetter:
-    """The answer in a field as the reviewer wants it; a dead letter where that cannot be."""
-    text = assignment.answers[field]
-    text_to_use = decision.text if decision is not None and decision.decision == "fix" else text
+def _problem(entry: Rewriting) -> str:
+    return unacceptable(entry.answer)
+
+
+def _entry(turn: SourceTurn, assignment: Assignment, field: str, text_to_use: str) -> Rewriting:
     answer = Answer(KIND_OF[field], canonical_text(text_to_use, turn.utterance), turn)
-    entry = Entry(response_id(assignment.assignment_id, field), answer, text, assignment, decision)
-    if entry.accepted and decision is not None and (why := unacceptable(answer)):
-        return unusable_decision(decision, f"bad_decision: {why}")
-    if decision is not None and decision.decision == "reject":
-        entry.verdict = crowd_vet.Verdict("reject", f"reviewer: {decision.reason}" if decision.reason else "reviewer")
-    return entry
+    return Rewriting(
+        response_id=response_id(assignment.assignment_id, field),
+        text=assignment.answers[field],
+        canonical=answer.text,
+        words=answer.words,
+        assignment=assignment,
+        answer=answer,
+    )
 
 
 def _verdict(
-    answer: Answer, of_worker: crowd_vet.Verdict, repeats: Repeats, assignment: Assignment
-) -> crowd_vet.Verdict:
+    answer: Answer, of_worker: Verdict, repeats: Callable[[str, Answer], bool], assignment: Assignment
+) -> Verdict:
     """The first reason: what rejects before what holds, the assignment's before the text's before the worker's."""
     if of_worker.action == "reject":
         return of_worker
     of_text = vet_answer(answer)
     if of_text.action == "reject" or not of_worker.action:
         if not of_text.action and repeats(assignment.worker_hash, answer):
-            return crowd_vet.Verdict("review", "repeated_answer")
+            return Verdict("review", "repeated_answer")
         return of_text
     return of_worker
 
 
-def _settle_kind(turn: SourceTurn, kind: Kind, entries: list[Entry], seed: int, outcome: Outcome) -> None:
-    clusters: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        clusters[" ".join(entry.answer.words) or f"\0{entry.response_id}"].append(entry)
-    for same in clusters.values():
-        settle_cluster(same, _better)
-    good = [same[0] for same in clusters.values() if same[0].disposition == "surplus"]
-    used = _drawn(good, seed, turn.place, kind)
-    for entry in good:
-        entry.reason = "not_drawn"
-    if used is not None:
+def _settle_kind(
+    turn: SourceTurn, kind: Kind, entries: Sequence[Rewriting], seed: int, outcome: DialogueOutcome
+) -> None:
+    clusters = settle_same((" ".join(entry.words), entry) for entry in entries)
+    good = good_answers(clusters)
+    # One of the good answers, by seeded hash; of those that a reviewer accepted where there are any.
+    by_text = {entry.canonical: entry for entry in [entry for entry in good if entry.accepted] or good}
+    if by_text:
+        used = by_text[draw(list(by_text), seed, turn.place, kind)[0]]
         used.disposition, used.reason = "used", ""
-        outcome.rewritten.append(RewrittenTurn(turn.dialogue_id, turn.turn, kind, used.answer.text, used.response_id))
-    held = [same for same in clusters.values() if same[0].disposition == "review"]
-    neighbours = Neighbours((same[0].answer.text, same[0].disposition) for same in clusters.values() if held)
-    outcome.reviews += [_review_item(same, neighbours) for same in held]
-    if used is None:
-        outcome.short.append(Short(turn.dialogue_id, turn.turn, kind, len(held)))
+        outcome.rewritten.append(RewrittenTurn(turn.dialogue_id, turn.turn, kind, used.canonical, used.response_id))
+    else:
+        held = sum(same[0].disposition == "review" for same in clusters)
+        outcome.short.append(Short(turn.dialogue_id, turn.turn, kind, held))
+    outcome.reviews += review_items([clusters], lambda entry: flags(entry.answer))
 
 
-def _better(entry: Entry) -> tuple[Any, ...]:
-    """Of the same words the best spelled; of mistyped ones any."""
-    answer = entry.answer
-    spelled = spelling_rank(answer.text, answer.words, entry.text) if answer.words and answer.kind != "typos" else ()
-    return spelled, answer.text, entry.response_id
+class RewritingTask(CrowdTask[DialogueOutcome]):
+    """Rewritten user turns.
+
+    Args:
+      files: of the dialogues.
+      tasks: of the folders of ``hits``, by dialogue; may be empty.
+      seed: of the draw among good answers.
+      split: of the dialogues.
+      output: the output folder.
+    """
+
+    pipeline = "compose_variations"
+    audit_schema = REWRITINGS
+    explanations = EXPLANATIONS
+
+    def __init__(
+        self, files: Sequence[DialogueFile], tasks: Mapping[str, Sequence[Task]], seed: int, split: str, output: str
+    ) -> None:
+        self.files, self.tasks, self.seed, self.output = list(files), tasks, seed, output
+        self.method = {"split": split, "seed": str(seed)}
+        self._dead: list[DeadLetter] = []
+
+    def settle(self, assignments: Sequence[Assignment], decisions: Decisions) -> Iterator[DialogueOutcome]:
+        """Every dialogue with tasks or answers. Raises InputError where a task is no longer what workers saw."""
+        by_dialogue: dict[str, dict[int, list[Assignment]]] = {name: {} for name in self.tasks}
+        for assignment in assignments:
+            name, turn = place_of(assignment.service_name)
+            by_dialogue.setdefault(name, {}).setdefault(turn, []).append(assignment)
+        positions = {
+            name: {*by_turn, *(task.turn for task in self.tasks.get(name, ()))} for name, by_turn in by_dialogue.items()
+        }
+        sources = self._read(positions)
+        for name, tasks in self.tasks.items():
+            for task in tasks:
+                check_same(task, sources[name][task.turn])
+        repeats = Repeats(
+            (assignment.worker_hash, text, source.utterance)
+            for name, by_turn in by_dialogue.items()
+            for position, of_turn in by_turn.items()
+            if isinstance(source := sources[name][position], SourceTurn)
+            for assignment in of_turn
+            for text in assignment.answers.values()
+        )
+        for name in sorted(by_dialogue):
+            turns = sources[name]
+            good = {position: turn for position, turn in turns.items() if isinstance(turn, SourceTurn)}
+            usable = [one for position in good for one in by_dialogue[name].get(position, ())]
+            settle = partial(self._settle, name, list(good.values()), repeats)
+            outcome = settle_fenced(DialogueOutcome(name=name, known=False), usable, decisions, settle, "")
+            for position, of_turn in by_dialogue[name].items():
+                if isinstance(why := turns[position], str):
+                    unknown(outcome, why, of_turn, decisions)
+            yield outcome
+
+    def _settle(
+        self,
+        name: str,
+        turns: Sequence[SourceTurn],
+        repeats: Repeats,
+        assignments: Sequence[Assignment],
+        decisions: Decisions,
+    ) -> DialogueOutcome:
+        by_turn: dict[int, list[Assignment]] = defaultdict(list)
+        for assignment in assignments:
+            by_turn[place_of(assignment.service_name)[1]].append(assignment)
+        return settle_turns(turns, by_turn, decisions, self.seed, repeats, name)
+
+    def _read(self, positions: Mapping[str, Iterable[int]]) -> dict[str, Turns]:
+        """The turns at some positions of some dialogues; of dialogues that share an id, 'hits' asks about the first."""
+        expect_dialogues(self.files)
+        first: dict[str, tuple[str, int]] = {}
+        turns: dict[str, Turns] = {}
+        for file in self.files:
+            try:
+                for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
+                    name, place = id_of(raw, position), (file.relative, position)
+                    if name in positions and name.isprintable() and place < first.get(name, ("\U0010ffff", 0)):
+                        first[name] = place
+                        source = _source(raw, plain, dialogue, f"{name} of {file.relative}")
+                        turns[name] = {at: _turn(source, at) for at in positions[name]}
+            except Exception as error:
+                bad = bad_record(error)
+                reason = bad.reason if isinstance(bad, Fault) else f"broken_file: {bad}"
+                self._dead.append(DeadLetter("dialogues", file.relative, reason, "", file.relative))
+        for name in positions.keys() - turns.keys():
+            why = f"unknown_dialogue: the corpus has no dialogue {name!r} in this split"
+            turns[name] = dict.fromkeys(positions[name], why)
+        return turns
+
+    def dead(self) -> list[DeadLetter]:
+        """The files that could not be read."""
+        return self._dead
+
+    def results(self, composed: Composed[DialogueOutcome]) -> Results:
+        """Statistics, report, the rewritten turns, and those that are still missing."""
+        outcomes = composed.outcomes
+        numbers = statistics(composed, self.method)
+        examples = [example for outcome in outcomes for example in outcome.examples]
+        report = compose_variations_report(numbers, used_examples(examples), other_examples(examples))
+        rewritten = [turn for outcome in outcomes for turn in outcome.rewritten]
+        lines = b"".join(msgspec.json.encode(turn) + b"\n" for turn in rewritten)
+        files = {"rewritten.jsonl": lines, "shortfall.csv": shortfall(outcomes)}
+        return Results(numbers, report, files, {"rewritten": len(rewritten)})
 
 
-def _drawn(good: Sequence[Entry], seed: int, place: str, kind: Kind) -> Entry | None:
-    """One of the good answers, by seeded hash; of those that a reviewer accepted where there are any."""
-    of_reviewer = [entry for entry in good if entry.accepted]
-    by_text = {entry.answer.text: entry for entry in of_reviewer or good}
-    return by_text[draw(list(by_text), seed, place, kind)[0]] if by_text else None
+def _source(raw: Any, plain: bool, dialogue: Dialogue | InputError, place: str) -> Dialogue | str:
+    """A dialogue, or why it cannot be used; half surrogates are spaces in it, as they are on the page."""
+    if isinstance(dialogue, InputError):
+        return f"bad_dialogue: {place}: {dialogue.where}: {dialogue.reason}"
+    try:
+        return dialogue if plain else typed(json.loads(_SURROGATE.sub(" ", json.dumps(raw, ensure_ascii=False))))
+    except Exception as error:
+        return f"bad_dialogue: {place}: {bad_record(error).reason}"
 
 
-def _review_item(same: Sequence[Entry], neighbours: Neighbours) -> ReviewItem:
-    best, turn = same[0], same[0].answer.turn
-    shown, more = neighbours.of(best.answer.text, best.disposition)
-    return ReviewItem(
-        response_id=best.response_id,
-        element_id=f"{turn.services}/turn/{turn.place}",
-        task=best.answer.kind,
-        prompt=turn.before or "(the conversation begins here)",
-        original=turn.utterance,
-        text=best.text,
-        canonical=best.answer.text,
-        reasons=list(Counter([best.reason, *flags(best.answer)])),
-        same_answers=len(same),
-        neighbours=shown,
-        more_neighbours=more,
-    )
-
-
-def _audit_row(entry: Entry) -> dict[str, Any]:
-    answer, assignment = entry.answer, entry.assignment
-    return {
-        "response_id": entry.response_id,
-        "dialogue_id": answer.turn.dialogue_id,
-        "turn": answer.turn.turn,
-        "kind": answer.kind,
-        "original": answer.turn.utterance,
-        "text": entry.text,
-        "canonical": answer.text,
-        "disposition": entry.disposition,
-        "reason": entry.reason,
-        "values": list(spans_of(answer.turn.units, answer.places)),
-        "worker_hash": assignment.worker_hash,
-        "accept_time": _milliseconds(assignment.accept_time),
-        "submit_time": _milliseconds(assignment.submit_time),
-        "work_seconds": assignment.work_seconds,
-    }
-
-
-def _milliseconds(seconds: int | None) -> int | None:
-    return None if seconds is None else seconds * 1000
+def _turn(source: Dialogue | str, position: int) -> SourceTurn | str:
+    """A turn that was to be rewritten, or why it cannot have been."""
+    if isinstance(source, str):
+        return source
+    try:
+        return source_turn(source, position)
+    except Exception as error:
+        return bad_record(error).reason

@@ -1,11 +1,12 @@
-"""The rewriting tasks of ``hits``: the user turn of a task, and what its rewritings must keep."""
+"""The rewriting tasks of ``hits``: the user turn of a task, the values its rewritings must keep, and their places."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -14,10 +15,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rewritings import Kind
 from parapet.transforms.crowd.ingest.fields import TaskKind
-from parapet.transforms.crowd_variations.values import Unit, units_of
 from parapet.transforms.files import join, read_bytes
-from parapet.transforms.hits.kept_values import KeptValue, find_word, speakable
-from parapet.transforms.hits.rewriting import FIELDS, Rewriting, rewriting_of, services_of, turn_task_id
+from parapet.transforms.hits.kept_values import KeptValue, Mark, find_word, speakable
+from parapet.transforms.hits.rewrite_pages import FIELDS, Rewriting, rewriting_of, services_of, turn_task_id
 from parapet.transforms.hits.terms import REWRITES
 
 # The kind of variation that goes into a form field of the page.
@@ -40,6 +40,24 @@ REWRITING_TASKS = TaskKind(
 _UNSAID = frozenset({"", "true", "false", "dontcare", "none", "yes", "no"})
 
 MANIFEST = "manifest.jsonl"
+
+
+Place = tuple[int, int]
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """Words to be kept in one piece: a value, or values that overlap.
+
+    Attributes:
+      text: the words, as the page shows them. ``start`` is their place in the sentence.
+      whole: whether they are whole words there; a span may be off by a letter.
+      marks: the values in them.
+    """
+
+    text: str
+    start: int
+    whole: bool
+    marks: tuple[Mark, ...]
 
 
 class SourceTurn(msgspec.Struct, frozen=True, dict=True):
@@ -190,3 +208,74 @@ def check_same(task: Task, turn: SourceTurn | str) -> None:
         return
     reason = f"{task.task_id} has changed: {why}; give the same --sgd and --split as to 'parapet hits'"
     raise InputError(reason, "--hits")
+
+
+def units_of(rewriting: Rewriting) -> tuple[Unit, ...]:
+    """The units of a sentence, in order."""
+    units: list[Unit] = []
+    group: list[Mark] = []
+    for mark in [*sorted(rewriting.marks, key=lambda mark: (mark.start, mark.end)), None]:
+        if group and (mark is None or mark.start >= max(member.end for member in group)):
+            start, end = group[0].start, max(member.end for member in group)
+            text = rewriting.utterance[start:end]
+            units.append(Unit(text, start, find_word(rewriting.utterance, text) is not None, tuple(group)))
+            group = []
+        if mark is not None:
+            group.append(mark)
+    return tuple(units)
+
+
+def find_units(units: Sequence[Unit], text: str) -> list[Place | None]:
+    """The place of each unit in a rewriting, None for those that it lacks; no two share a place.
+
+    The longest come first, so that "2" is not found in "2 pm" where both are values; equal ones in their order.
+    """
+    found: list[Place | None] = [None] * len(units)
+    taken: list[Place] = []
+    for i in sorted(range(len(units)), key=lambda i: (-len(units[i].text), i)):
+        unit = units[i]
+        start = find_word(text, unit.text, taken) if unit.whole else _find(text, unit.text, taken)
+        if start is not None:
+            found[i] = (start, start + len(unit.text))
+            taken.append((start, start + len(unit.text)))
+    return found
+
+
+def _find(text: str, part: str, taken: Sequence[Place]) -> int | None:
+    start = text.find(part)
+    while start >= 0:
+        if not any(start < end and other < start + len(part) for other, end in taken):
+            return start
+        start = text.find(part, start + 1)
+    return None
+
+
+def spans_of(units: Sequence[Unit], found: Sequence[Place | None]) -> Iterator[dict[str, Any]]:
+    """The rows of ``values`` in the audit: each value with its place before and after.
+
+    Args:
+      units: of the sentence.
+      found: their places in the rewriting.
+    """
+    for unit, place in zip(units, found, strict=True):
+        for mark in unit.marks:
+            start = None if place is None else place[0] + mark.start - unit.start
+            yield {
+                "service": mark.kept.service,
+                "slot": mark.kept.slot,
+                "value": mark.kept.value,
+                "start": mark.start,
+                "exclusive_end": mark.end,
+                "new_start": start,
+                "new_exclusive_end": None if start is None else start + mark.end - mark.start,
+            }
+
+
+def interchangeable(units: Sequence[Unit]) -> bool:
+    """Whether two units of different slots have the same words: once moved, they cannot be distinguished."""
+    slots: dict[str, list[tuple[str, str]]] = {}
+    for unit in units:
+        mine = sorted((mark.kept.service, mark.kept.slot) for mark in unit.marks)
+        if slots.setdefault(unit.text, mine) != mine:
+            return True
+    return False

@@ -8,31 +8,27 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 
 import msgspec
 
 from parapet.schemas.responses import Assignment
 from parapet.schemas.rewritings import Kind
 from parapet.transforms.crowd import lexicon
-from parapet.transforms.crowd.redaction import has_mask
 from parapet.transforms.crowd.vet import (
     ENGLISH_FROM_WORDS,
     PASS,
     PLACEHOLDERS,
     Verdict,
-    has_markup,
-    is_gibberish,
-    is_single_character,
+    first_verdict,
     is_too_fast,
 )
-from parapet.transforms.crowd_variations.tasks import SourceTurn
-from parapet.transforms.crowd_variations.values import Place, find_units, interchangeable
-from parapet.transforms.crowd_variations.wording import other_numbers, turns_around, turns_on, words_of
+from parapet.transforms.crowd.worker_ids import has_mask
+from parapet.transforms.crowd_variations.tasks import Place, SourceTurn, find_units, interchangeable
 from parapet.transforms.distance import levenshtein
-from parapet.transforms.hits.kept_values import find_word
-from parapet.transforms.seeding import stable_hash
+from parapet.transforms.hits.kept_values import find_word, speakable
+from parapet.transforms.text import clean, words
 
 # Reason id to what a reviewer or requester should know of it.
 EXPLANATIONS = {
@@ -87,7 +83,43 @@ _TELLING = frozenset(_DAYS.split())
 # "Yes please" is a good answer to many turns.
 LEAST_WORDS, LEAST_SENTENCES = 4, 3
 
-Written = tuple[int, int]  # what was written, and for what: hashes of their words
+_CURLY = "\u2018\u2019\u201c\u201d"
+_STRAIGHT = str.maketrans(_CURLY, "''\"\"")
+
+_YES_WORDS = "yes yeah yea yep yup"
+
+# Other words that agree: they may replace a yes, and be replaced by one.
+_AGREEING_WORDS = """
+sure ok okay alright right correct exactly absolutely definitely certainly indeed agreed fine good great perfect
+wonderful excellent sounds works please deal nice awesome cool confirm confirmed course true
+"""
+
+_NO_WORDS = """
+no nope nah not never none nothing nobody neither nor without cannot cant dont doesnt didnt wont isnt arent wasnt
+werent wouldnt couldnt shouldnt havent hasnt hadnt aint neednt mustnt
+"""
+
+_FROM_TWO = """
+two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+"""
+
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred"
+
+_YES = frozenset(_YES_WORDS.split())
+
+_AGREEING = _YES | frozenset(_AGREEING_WORDS.split())
+
+_NO = frozenset(_NO_WORDS.split())
+
+_ECHOES = {("i", "do"), ("we", "do"), ("it", "does"), ("that", "does")}
+
+_NUMBERS = {
+    **{word: str(n) for n, word in enumerate(_FROM_TWO.split(), 2)},
+    **{word: str(10 * n) for n, word in enumerate(_TENS.split(), 2)},
+    "couple": "2",
+    "pair": "2",
+    "thousand": "1000",
+}
 
 
 class Answer(msgspec.Struct, frozen=True, dict=True):
@@ -96,6 +128,11 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
     kind: Kind
     text: str
     turn: SourceTurn
+
+    @property
+    def is_mistyped(self) -> bool:
+        """Whether it was to have typing mistakes."""
+        return self.kind == "typos"
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -135,11 +172,7 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
 
 def vet_answer(answer: Answer) -> Verdict:
     """The verdict on an answer by its text alone."""
-    for action, rules in (("reject", _REJECT), ("review", _REVIEW)):
-        for reason, applies in rules:
-            if applies(answer):
-                return Verdict(action, reason)
-    return PASS
+    return first_verdict(answer, _REJECT, _REVIEW)
 
 
 def unacceptable(answer: Answer) -> str:
@@ -182,14 +215,6 @@ def typo_bound(utterance: str) -> int:
     return max(TYPOS_ALWAYS, int(TYPO_SHARE * len(utterance)))
 
 
-def _blank(answer: Answer) -> bool:
-    return not answer.words
-
-
-def _markup(answer: Answer) -> bool:
-    return has_markup(answer.text) and not has_markup(answer.turn.utterance)
-
-
 def _placeholder(answer: Answer) -> bool:
     return answer.words in _FILLERS and not set(answer.words) <= set(answer.original)
 
@@ -201,26 +226,10 @@ def _too_long(answer: Answer) -> bool:
     )  # fmt: skip
 
 
-def _worker_id(answer: Answer) -> bool:
-    return has_mask(answer.text)
-
-
-def _lost_value(answer: Answer) -> bool:
-    return None in answer.places
-
-
-def _copy(answer: Answer) -> bool:
-    return answer.words == answer.original
-
-
 def _too_many_typos(answer: Answer) -> bool:
     if answer.kind != "typos":
         return False
     return levenshtein(answer.text.lower(), answer.turn.utterance.lower()) > typo_bound(answer.turn.utterance)
-
-
-def _not_longer(answer: Answer) -> bool:
-    return answer.kind == "verbose" and len(answer.words) <= len(answer.original)
 
 
 def _not_shorter(answer: Answer) -> bool:
@@ -231,10 +240,6 @@ def _not_shorter(answer: Answer) -> bool:
     return len(answer.words) > most
 
 
-def _leaked_value(answer: Answer) -> bool:
-    return any(map(_is_telling, answer.leaks))
-
-
 def _is_telling(value: str) -> bool:
     """Whether a value does not occur by chance: several words, a number of some length, a day, or a rare word."""
     found = words_of(value)
@@ -243,22 +248,10 @@ def _is_telling(value: str) -> bool:
     return not value.isdigit() and (value in _TELLING or lexicon.word_frequency("".join(found)) < UNCOMMON)
 
 
-def _common_value(answer: Answer) -> bool:
-    return bool(answer.leaks)
-
-
 def _meaning(answer: Answer) -> bool:
     if answer.kind == "typos":
         return turns_on(answer.original, answer.words)
     return turns_around(answer.original, answer.words, shorter=answer.kind == "simple")
-
-
-def _other_number(answer: Answer) -> bool:
-    return answer.kind != "typos" and other_numbers(answer.turn.utterance, answer.text)
-
-
-def _swapped_values(answer: Answer) -> bool:
-    return answer.kind != "typos" and interchangeable(answer.turn.units)
 
 
 def _near_original(answer: Answer) -> bool:
@@ -267,12 +260,12 @@ def _near_original(answer: Answer) -> bool:
     return levenshtein(" ".join(answer.words), " ".join(answer.original)) <= NEAR
 
 
-def _gibberish(answer: Answer) -> bool:
-    return answer.kind != "typos" and is_gibberish(" ".join(answer.new_words))
-
-
 def _single_character(answer: Answer) -> bool:
-    return answer.kind != "typos" and is_single_character(answer.text) and not set(answer.words) <= set(answer.original)
+    return (
+        answer.kind != "typos"
+        and lexicon.is_single_character(answer.text)
+        and not set(answer.words) <= set(answer.original)
+    )
 
 
 def _other_script(answer: Answer) -> bool:
@@ -299,73 +292,114 @@ def _profanity(answer: Answer) -> bool:
     return bool(new)
 
 
-def _unknown_word(answer: Answer) -> bool:
-    return answer.kind != "typos" and bool(lexicon.unknown_words(answer.new_words))
-
-
 Rule = tuple[str, Callable[[Answer], bool]]
 
 _REJECT: tuple[Rule, ...] = (
-    ("blank", _blank),
+    ("blank", lambda answer: not answer.words),
     ("too_long", _too_long),  # before all that reads the text
-    ("worker_id", _worker_id),
-    ("markup", _markup),
+    ("worker_id", lambda answer: has_mask(answer.text)),
+    ("markup", lambda answer: lexicon.has_markup(answer.text) and not lexicon.has_markup(answer.turn.utterance)),
     ("placeholder", _placeholder),
-    ("lost_value", _lost_value),
-    ("copy", _copy),
+    ("lost_value", lambda answer: None in answer.places),
+    ("copy", lambda answer: answer.words == answer.original),
     ("too_many_typos", _too_many_typos),
-    ("not_longer", _not_longer),
+    ("not_longer", lambda answer: answer.kind == "verbose" and len(answer.words) <= len(answer.original)),
     ("not_shorter", _not_shorter),
-    ("leaked_value", _leaked_value),
+    ("leaked_value", lambda answer: any(map(_is_telling, answer.leaks))),
 )
 _REVIEW: tuple[Rule, ...] = (
     ("single_character", _single_character),
-    ("gibberish", _gibberish),
+    ("gibberish", lambda answer: not answer.is_mistyped and lexicon.is_gibberish(" ".join(answer.new_words))),
     ("other_script", _other_script),
     ("other_language", _other_language),
     ("meaning", _meaning),
-    ("other_number", _other_number),
-    ("swapped_values", _swapped_values),
-    ("common_value", _common_value),
+    ("other_number", lambda answer: not answer.is_mistyped and other_numbers(answer.turn.utterance, answer.text)),
+    ("swapped_values", lambda answer: not answer.is_mistyped and interchangeable(answer.turn.units)),
+    ("common_value", lambda answer: bool(answer.leaks)),
     ("near_original", _near_original),
     ("profanity", _profanity),
-    ("unknown_word", _unknown_word),
+    ("unknown_word", lambda answer: not answer.is_mistyped and bool(lexicon.unknown_words(answer.new_words))),
 )
 
 
-def written_by(answers: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, list[Written]]]:
-    """(worker hash, what that worker gave) of a dialogue.
+class Repeats:
+    """Which answers workers gave for several different sentences.
 
     Args:
-      answers: (worker hash, text, the sentence that it rewrites).
+      answers: (worker hash, text, the sentence that it rewrites) of all answers.
     """
-    by_worker: dict[str, set[Written]] = defaultdict(set)
-    for worker, text, sentence in answers:
-        words = words_of(text)
-        if worker and len(words) >= LEAST_WORDS:
-            by_worker[worker].add((_digest(words), _digest(words_of(sentence))))
-    for worker, found in by_worker.items():
-        yield worker, sorted(found)
+
+    def __init__(self, answers: Iterable[tuple[str, str, str]]) -> None:
+        sentences: dict[tuple[str, tuple[str, ...]], set[tuple[str, ...]]] = defaultdict(set)
+        for worker, text, sentence in answers:
+            written = words_of(text)
+            if worker and len(written) >= LEAST_WORDS:
+                sentences[worker, written].add(words_of(sentence))
+        self._repeated = {key for key, of_text in sentences.items() if len(of_text) >= LEAST_SENTENCES}
+
+    def __call__(self, worker: str, answer: Answer) -> bool:
+        """Whether the worker gave an answer for other sentences, too."""
+        return (worker, answer.words) in self._repeated
 
 
-def repeated(worker: str, written: Iterable[Sequence[Written]]) -> list[str]:
-    """Keys of what a worker wrote for several different sentences, as :func:`is_repeated` looks them up."""
-    sentences: dict[int, set[int]] = defaultdict(set)
-    for pairs in written:
-        for text, sentence in pairs:
-            sentences[text].add(sentence)
-    return sorted(repeat_key(worker, text) for text, found in sentences.items() if len(found) >= LEAST_SENTENCES)
+def canonical_text(text: str, original: str) -> str:
+    """Single spaces, nothing invisible, straight quotes, accents composed; unless the original itself has those.
+
+    Letters and their case stay unchanged: values must be kept, and typos are intended.
+
+    Args:
+      text: as typed.
+      original: the sentence that was to be rewritten, as the page shows it.
+    """
+    text = speakable(text)
+    if text.isascii():
+        return text
+    if not any(quote in original for quote in _CURLY):
+        text = text.translate(_STRAIGHT)
+    kept = set(original)
+    text = "".join(c for c in text if c.isascii() or c in kept or c.isspace() or clean(c))
+    if unicodedata.is_normalized("NFC", original):
+        text = unicodedata.normalize("NFC", text)
+    return " ".join(text.split())
 
 
-def is_repeated(worker: str, answer: Answer, found: Set[str]) -> bool:
-    """Whether an answer is among what :func:`repeated` has found."""
-    return bool(found) and repeat_key(worker, _digest(answer.words)) in found
+@lru_cache(maxsize=1 << 14)
+def words_of(text: str) -> tuple[str, ...]:
+    """The words by which texts are the same, as the page counts them."""
+    return words(text if text.isascii() else unicodedata.normalize("NFKC", text))
 
 
-def repeat_key(worker: str, text: int) -> str:
-    """Of what a worker wrote: the hash of its words."""
-    return f"{worker} {text}"
+def turns_around(original: Sequence[str], answer: Sequence[str], shorter: bool = False) -> bool:
+    """Whether a negation, or a yes, came or went.
+
+    Args:
+      original: the words of the sentence.
+      answer: the words of its rewriting.
+      shorter: whether the rewriting was to be shorter: then a yes may go without a word for it.
+    """
+    before, after = set(original), set(answer)
+    if bool(before & _NO) != bool(after & _NO):
+        return True
+    came = bool(after & _YES) and not _agrees(original)
+    went = bool(before & _YES) and not _agrees(answer) and not shorter
+    return came or went
 
 
-def _digest(words: tuple[str, ...]) -> int:
-    return stable_hash(*words) >> 1  # fits into the 64 bits that Beam's coders have, sign included
+def _agrees(text: Sequence[str]) -> bool:
+    return not _AGREEING.isdisjoint(text) or tuple(text[:2]) in _ECHOES
+
+
+def turns_on(original: Sequence[str], answer: Sequence[str]) -> bool:
+    """Whether a yes or a negation came that was not there: in a mistyped sentence one may go, not come."""
+    before, after = set(original), set(answer)
+    return any(after & signs and not before & signs for signs in (_YES, _NO))
+
+
+def other_numbers(original: str, answer: str) -> bool:
+    """Whether the two say different numbers; "one" is none, for "the cheaper one" counts nothing."""
+    return _numbers(original) != _numbers(answer)
+
+
+def _numbers(text: str) -> set[str]:
+    found = (_NUMBERS.get(word, word) for word in words(text))
+    return {word for word in found if word.isdigit()} - {"1"}

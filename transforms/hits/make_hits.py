@@ -24,10 +24,9 @@ from parapet.transforms.hits.judged import render_judged
 from parapet.transforms.hits.page import requester_html
 from parapet.transforms.hits.plan import Plan, make_plan
 from parapet.transforms.hits.records import Hits, Page, PageRecord, RatedItem, Settings, VariedItem
-from parapet.transforms.hits.render_dialogues import render_dialogues
-from parapet.transforms.hits.render_service import render_service
-from parapet.transforms.hits.rewriting import Choice, DialoguePath, Scan, choose, scan
-from parapet.transforms.hits.terms import RATINGS, REWRITES, VALIDITY, HitTask, kind_of
+from parapet.transforms.hits.rewrite_pages import Choice, DialoguePath, Scan, choose, render_dialogues, scan
+from parapet.transforms.hits.schema_pages import render_service
+from parapet.transforms.hits.terms import RATINGS, REWRITES, SCHEMAS, VALIDITY, HitTask, kind_of
 from parapet.transforms.pages import render
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
@@ -40,67 +39,55 @@ _HITS = "hits"
 _PROGRESS = ("services", "items", "pages", "fields", "not_asked", "not_drawn")
 
 
+Unit = Service | DialoguePath | Sequence[RatedItem | VariedItem]
+_UNITS = {SCHEMAS: "services", REWRITES: "files"}
+
+
 class MakeHits(beam.PTransform):
-    """The pages of services, and all that is written of them together.
+    """The pages of services, of the user turns of dialogue files, or of utterances that are judged together.
+
+    Dialogue files are read twice: first to choose among all turns.
 
     Args:
-      services: in order.
+      units: services, dialogue files or groups of utterances, in order.
       settings: what shapes the pages.
       info: the run.
     """
 
-    def __init__(self, services: Sequence[Service], settings: Settings, info: RunInfo) -> None:
+    def __init__(self, units: Sequence[Unit], settings: Settings, info: RunInfo) -> None:
         super().__init__()
-        self.services, self.settings, self.info = list(services), settings, info
+        self.units, self.settings, self.info = list(units), settings, info
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         """The manifest of the published run."""
-        expect(len(self.services), "services")
-        write = partial(_write_service, settings=self.settings, output=self.info.output)
-        outputs = (
-            begin.pipeline
-            | "Services" >> beam.Create(list(enumerate(self.services)))
-            | "Make HITs" >> WriteEach(write, others=[_HITS], progress=_PROGRESS)
-        )
-        elements = sum(len(elements_of(service, task)) for service in self.services for task in TASKS)
-        if self.settings.only is not None:
-            elements = len(self.settings.only)
-        invariants = [Equals(("services",), len(self.services)), Equals(("fields", "not_asked"), elements)]
-        return _finish(outputs, self.settings, self.info, invariants)
-
-
-class MakeRewriteHits(beam.PTransform):
-    """The pages of the user turns of dialogue files, and all that is written of them together.
-
-    Each file is read twice: first to choose among all turns.
-
-    Args:
-      paths: the dialogue files.
-      settings: what shapes the pages.
-      info: the run.
-    """
-
-    def __init__(self, paths: Sequence[DialoguePath], settings: Settings, info: RunInfo) -> None:
-        super().__init__()
-        self.paths, self.settings, self.info = list(paths), settings, info
-
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        """The manifest of the published run."""
-        paths = begin.pipeline | "Dialogue files" >> beam.Create(self.paths)
-        scans = paths | "Scan dialogues" >> beam.Map(scan_file, self.settings)
-        choice = (
-            scans | "All scans" >> beam.combiners.ToList() | "Choose turns" >> beam.Map(choose, self.settings.turns)
-        )
-        expect(len(self.paths), "files")
-        write = partial(_write_file, settings=self.settings, output=self.info.output)
-        outputs: Outputs = paths | "Make HITs" >> WriteEach(
-            write, beam.pvalue.AsSingleton(choice), others=[_HITS], progress=_PROGRESS
-        )
-        outputs = outputs.with_more("Scanned", counts=scans | "Count turns" >> beam.FlatMap(_scan_counts))
-        every_turn = Balance("user_turns", ("pages", "not_asked", "not_drawn"))
-        return _finish(
-            outputs, self.settings, self.info, [_some_turns, Equals(("files",), len(self.paths)), every_turn]
-        )
+        settings, output, task = self.settings, self.info.output, kind_of(self.settings.tasks)
+        expect(len(self.units), _UNITS.get(task, "pages"))
+        units = begin.pipeline | "Units" >> beam.Create(list(enumerate(self.units)))
+        write = WriteEach(partial(_write, settings=settings, output=output), others=[_HITS], progress=_PROGRESS)
+        if task == REWRITES:
+            scans = units | "Scan dialogues" >> beam.MapTuple(lambda _, path: scan_file(path, settings))
+            all_scans = scans | "All scans" >> beam.combiners.ToList()
+            write.side = (beam.pvalue.AsSingleton(all_scans | "Choose turns" >> beam.Map(choose, settings.turns)),)
+        outputs: Outputs = units | "Make HITs" >> write
+        invariants: list[Invariant]
+        if task == REWRITES:
+            outputs = outputs.with_more("Scanned", counts=scans | "Count turns" >> beam.FlatMap(_scan_counts))
+            every_turn = Balance("user_turns", ("pages", "not_asked", "not_drawn"))
+            invariants = [_some_turns, Equals(("files",), len(self.units)), every_turn]
+        elif task == SCHEMAS:
+            elements = sum(
+                len(elements_of(unit, of)) for unit in self.units if isinstance(unit, Service) for of in TASKS
+            )
+            fields = elements if settings.only is None else len(settings.only)
+            invariants = [Equals(("services",), len(self.units)), Equals(("fields", "not_asked"), fields)]
+        else:
+            invariants = [
+                Equals(("items", "not_asked"), sum(len(unit) for unit in self.units if isinstance(unit, Sequence)))
+            ]
+        metadata = partial(_metadata_files, settings=settings, output=output)
+        finish = FinishRun(self.info, metadata, beam.pvalue.AsList(outputs.others[_HITS]), invariants=invariants)
+        published: beam.PCollection = outputs | "Finish" >> finish
+        return published
 
 
 def _some_turns(counts: Counts) -> Iterator[str]:
@@ -110,76 +97,36 @@ def _some_turns(counts: Counts) -> Iterator[str]:
     return iter(())
 
 
-class MakeJudgedHits(beam.PTransform):
-    """The pages of utterances that are judged, and all that is written of them together.
-
-    Args:
-      groups: the utterances that are judged together, in order.
-      settings: what shapes the pages.
-      info: the run.
-    """
-
-    def __init__(self, groups: Sequence[Sequence[RatedItem | VariedItem]], settings: Settings, info: RunInfo) -> None:
-        super().__init__()
-        self.groups, self.settings, self.info = list(groups), settings, info
-
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        """The manifest of the published run."""
-        expect(len(self.groups), "pages")
-        write = partial(_write_judged, settings=self.settings, output=self.info.output)
-        outputs = (
-            begin.pipeline
-            | "Utterances" >> beam.Create(list(enumerate(self.groups)))
-            | "Make HITs" >> WriteEach(write, others=[_HITS], progress=_PROGRESS)
-        )
-        every_item = Equals(("items", "not_asked"), sum(map(len, self.groups)))
-        return _finish(outputs, self.settings, self.info, [every_item])
-
-
-def _finish(outputs: Outputs, settings: Settings, info: RunInfo, invariants: Sequence[Invariant]) -> beam.PCollection:
-    hits = beam.pvalue.AsList(outputs.others[_HITS])
-    metadata = partial(_metadata_files, settings=settings, output=info.output)
-    finish = FinishRun(info, metadata, hits, invariants=invariants)
-    published: beam.PCollection = outputs | "Finish" >> finish
-    return published
-
-
 def scan_file(path: DialoguePath, settings: Settings) -> Scan:
     """Reads a dialogue file for the choice. Raises InputError where it cannot be read."""
     return scan(path.position, path.name, _read(path), settings.turns, settings.seed)
 
 
-def render_file(path: DialoguePath, settings: Settings, choice: Choice) -> Hits:
-    """Reads a dialogue file, and renders its pages."""
-    return render_dialogues(path.position, path.name, _read(path), choice, settings)
+def render_unit(position: int, unit: Unit, settings: Settings, choice: Choice | None = None) -> Hits:
+    """Renders the pages of a service, a dialogue file or a group; ``choice`` is among the turns of dialogue files."""
+    if isinstance(unit, Service):
+        return render_service(position, unit, settings)
+    if isinstance(unit, DialoguePath):
+        return render_dialogues(position, unit.name, _read(unit), choice or Choice({}, None), settings)
+    return render_judged(position, unit, settings)
 
 
 def _read(path: DialoguePath) -> list[Dialogue]:
     return parse_dialogues(read_input(path.path, MAX_DIALOGUE_FILE), path.path)
 
 
-def _write_service(service: tuple[int, Service], settings: Settings, output: str) -> FileResult:
-    hits = render_service(*service, settings)
+def _write(element: tuple[int, Unit], choice: Choice | None = None, *, settings: Settings, output: str) -> FileResult:
+    hits = render_unit(*element, settings, choice)
     result = _written(hits, settings, output)
-    result.counts.add("services")
-    advance(1, "services")
-    result.counts.add("fields", sum(len(page.record.fields) for page in hits.pages))
-    return result
-
-
-def _write_file(path: DialoguePath, choice: Choice, settings: Settings, output: str) -> FileResult:
-    hits = render_file(path, settings, choice)
-    result = _written(hits, settings, output)
-    result.counts.add("not_drawn", hits.not_drawn)
-    advance(1, "files")
-    return result
-
-
-def _write_judged(group: tuple[int, Sequence[RatedItem | VariedItem]], settings: Settings, output: str) -> FileResult:
-    hits = render_judged(*group, settings)
-    result = _written(hits, settings, output)
-    advance(1, "pages")
-    result.counts.add("items", sum(len(page.record.judged or ()) for page in hits.pages))
+    task = kind_of(settings.tasks)
+    advance(1, _UNITS.get(task, "pages"))
+    if task == SCHEMAS:
+        result.counts.add("services")
+        result.counts.add("fields", sum(len(page.record.fields) for page in hits.pages))
+    elif task == REWRITES:
+        result.counts.add("not_drawn", hits.not_drawn)
+    else:
+        result.counts.add("items", sum(len(page.record.judged or ()) for page in hits.pages))
     return result
 
 

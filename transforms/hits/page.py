@@ -6,12 +6,9 @@ import hashlib
 from collections.abc import Sequence
 from decimal import ROUND_UP
 from functools import cache
-from itertools import groupby
 from typing import Any
 
-from parapet.schemas.elements import Task
 from parapet.transforms.hits.markup import MAX_BYTES, carriable, question_xml, without_variables
-from parapet.transforms.hits.questions import Question
 from parapet.transforms.hits.records import Page, PageRecord, Settings
 from parapet.transforms.hits.terms import HOUR, WORDING, HitTask
 from parapet.transforms.pages import render
@@ -30,28 +27,6 @@ TOO_LARGE = f"too_large: the text alone passes the {MAX_BYTES:,} bytes of an HTM
 
 # Room for what the requester site puts around a page of its own accord.
 SITE_BYTES = 1_024
-
-
-def item_html(task: Task, question: Question) -> str:
-    """One question as a list item, on one line."""
-    return one_line(render("hit_item.html.jinja", task=task, q=question))
-
-
-def body_html(task: Task, questions: Sequence[Question], items: Sequence[str], cue: str = "") -> str:
-    """The sections of a page on one line, as the requester site's CSV has them.
-
-    Args:
-      task: the task.
-      questions: the questions, those of one kind side by side.
-      items: each question's :func:`item_html`.
-      cue: what the app is, for the worker; empty for nothing.
-    """
-    pairs = zip(questions, items, strict=True)
-    sections = [
-        {"kind": kind, "items": [item for _, item in group]}
-        for kind, group in groupby(pairs, lambda pair: pair[0].kind)
-    ]
-    return one_line(render("hit_body.html.jinja", task=task, sections=sections, cue=cue))
 
 
 def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
@@ -145,3 +120,45 @@ def make_page(
         **about,
     )
     return Page(record, html.encode(), question, body)
+
+
+def split(sizes: Sequence[int], capacity: int) -> list[range]:
+    """Cuts a sequence into as few runs as possible, none above ``capacity``, about equally large.
+
+    Args:
+      sizes: bytes of each item; none may be above ``capacity``.
+      capacity: bytes that a run may have.
+
+    Returns:
+      The positions of each run, in order; no run for no items.
+
+    Raises:
+      ValueError: an item is larger than a run may be.
+    """
+    if any(size > capacity for size in sizes):
+        raise ValueError("an item is larger than a part may be")
+    runs = _fill(sizes, capacity)
+    if len(runs) < 2:
+        return runs
+    # The smallest capacity that needs no more runs makes the largest run as small as it can be.
+    low, high = max(max(sizes), -(-sum(sizes) // len(runs))), capacity
+    while low < high:
+        middle = (low + high) // 2
+        if len(_fill(sizes, middle)) <= len(runs):
+            high = middle
+        else:
+            low = middle + 1
+    return _fill(sizes, low)
+
+
+def _fill(sizes: Sequence[int], capacity: int) -> list[range]:
+    runs: list[range] = []
+    start = used = 0
+    for i, size in enumerate(sizes):
+        if used + size > capacity:
+            runs.append(range(start, i))
+            start, used = i, 0
+        used += size
+    if start < len(sizes):
+        runs.append(range(start, len(sizes)))
+    return runs

@@ -19,8 +19,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
-from parapet.transforms.hits.questions import NotAsked
-from parapet.transforms.hits.records import PageRecord
+from parapet.transforms.hits.records import NotAsked, PageRecord
 from parapet.transforms.hits.terms import CENT, HOUR, HitTask, Terms, plain
 
 # The share of answers that survive vetting and deduplication: about half, of SGD-X's batches and of our sample.
@@ -148,11 +147,6 @@ def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
 def top_up_assignments(most_missing: int) -> int:
     """Workers per HIT from whom ``most_missing`` more good answers are expected, below the higher fee tier."""
     return max(1, min(MOST, ceil(most_missing / YIELD)))
-
-
-def top_up_terms(most_missing: int) -> Terms:
-    """The usual terms, with as many assignments as the largest gap needs."""
-    return Terms(assignments=top_up_assignments(most_missing))
 
 
 def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, int]:

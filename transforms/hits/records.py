@@ -9,8 +9,9 @@ import msgspec
 
 from parapet.schemas.elements import TASKS
 from parapet.transforms.hits.kept_values import KeptValue
-from parapet.transforms.hits.questions import AUTO, NotAsked
 from parapet.transforms.hits.terms import HitTask, Terms
+
+AUTO, NONE = "auto", "none"  # values of --ambiguous and --cues
 
 TURNS_OF_ITEM = 3  # the turn before, the acts, which are about as long as a turn, and the utterance
 
@@ -207,6 +208,14 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.judged is not None:
             return sum(item.turns for item in self.judged)
         return 0 if self.turn is None else self.turn + 1
+
+
+class NotAsked(msgspec.Struct, frozen=True):
+    """An element or turn that cannot be asked about, and why."""
+
+    task_id: str
+    element_id: str
+    reason: str
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms.crowd.redaction import MASK, redact
+from parapet.transforms.crowd.worker_ids import MASK, redact
 from parapet.transforms.mturk.answers import check_before_parsing
 
 PRODUCTION = "https://mturk-requester.us-east-1.amazonaws.com"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from parapet.schemas.decisions import Decision
 from parapet.schemas.responses import Assignment
 from parapet.transforms.crowd.answers import canonical_form
-from parapet.transforms.crowd.settle import Settings, settle_service
+from parapet.transforms.crowd.services import Settings, settle_service
 from parapet.transforms.naming import Convention, Conventions
 
 SERVICE = {
@@ -85,7 +85,7 @@ def assignments(names: dict = NAMES, descriptions: dict = DESCRIPTIONS, **extra)
 
 
 def fates(outcome) -> dict[str, tuple[str, str, int | None]]:
-    return {row.response_id: (row.disposition, row.reason, row.variant) for row in outcome.audit}
+    return {row["response_id"]: (row["disposition"], row["reason"], row["variant"]) for row in outcome.audit}
 
 
 def more(field: str, *texts: str, task: str = "names", start: int = 5) -> list[Assignment]:
@@ -110,7 +110,7 @@ def test_five_good_answers_are_used_from_near_to_far() -> None:
     first = outcome.variants[0]
     assert first["intents"][0]["required_slots"] == ["town"]
     assert first["intents"][0]["result_slots"] == [slot["name"] for slot in first["slots"]]
-    assert {row.disposition for row in outcome.audit} == {"used"}
+    assert {row["disposition"] for row in outcome.audit} == {"used"}
 
 
 def textbook_levenshtein(a: str, b: str) -> int:
@@ -190,8 +190,8 @@ def test_decisions_override_the_automatic_verdict() -> None:
     fate = fates(outcome)
     assert fate["names5:slot_1"][0] in ("used", "surplus")
     assert fate["names6:slot_1"][:2] == ("rejected", "placeholder")
-    fixed = next(row for row in outcome.audit if row.response_id == "names7:slot_1")
-    assert (fixed.text, fixed.canonical) == ("vilage", "village")
+    fixed = next(row for row in outcome.audit if row["response_id"] == "names7:slot_1")
+    assert (fixed["text"], fixed["canonical"]) == ("vilage", "village")
     assert fate["names8:slot_1"][:2] == ("rejected", "reviewer: too small")
     assert outcome.decisions == {"accept": 1, "fix": 1, "reject": 1}
 
@@ -236,7 +236,7 @@ def test_a_service_that_is_short_waits_and_says_for_what() -> None:
         1,
         "too_few",
     )
-    assert {row.reason for row in outcome.audit if row.disposition == "surplus"} == {"service_incomplete"}
+    assert {row["reason"] for row in outcome.audit if row["disposition"] == "surplus"} == {"service_incomplete"}
 
 
 def test_partial_repeats_the_furthest_answer_or_the_original() -> None:
@@ -345,12 +345,12 @@ def test_whatever_is_typed_every_answer_has_one_fate_and_variants_stay_valid(typ
     odd = [Assignment(f"3X{i}", "Parks_1", "names", f"w{i}", {f: t}, True) for i, (f, t) in enumerate(typed)]
     outcome = settle_service(SERVICE, [*assignments(), *odd], {}, Settings())
     given_ids = {f"{a.assignment_id}:{field}" for a in [*assignments(), *odd] for field in a.answers}
-    assert sorted(row.response_id for row in outcome.audit) == sorted(given_ids)
+    assert sorted(row["response_id"] for row in outcome.audit) == sorted(given_ids)
     by_variant = defaultdict(list)
     for row in outcome.audit:
-        assert (row.variant is not None) == (row.disposition == "used")
-        if row.variant and row.field == "name":
-            by_variant[row.variant].append(row.canonical)
+        assert (row["variant"] is not None) == (row["disposition"] == "used")
+        if row["variant"] and row["field"] == "name":
+            by_variant[row["variant"]].append(row["canonical"])
     assert len(outcome.variants) == 5
     for names in by_variant.values():
         assert len(names) == 3 == len(set(names))

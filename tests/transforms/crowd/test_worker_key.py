@@ -8,7 +8,7 @@ import pytest
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.ingest.fields import worker_hash
-from parapet.transforms.crowd.worker_key import VARIABLE, key_file, load_worker_key
+from parapet.transforms.crowd.worker_ids import VARIABLE, key_file, load_worker_key
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_where_no_key_can_be_kept_the_message_says_what_to_do(home):
 
 
 def test_first_runs_at_once_agree_on_one_key(home):
-    script = "from parapet.transforms.crowd.worker_key import load_worker_key; print(load_worker_key().decode())"
+    script = "from parapet.transforms.crowd.worker_ids import load_worker_key; print(load_worker_key().decode())"
 
     def run(_):
         environment = {name: text for name, text in os.environ.items() if name != VARIABLE}

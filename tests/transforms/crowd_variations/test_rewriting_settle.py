@@ -5,7 +5,8 @@ from __future__ import annotations
 from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.responses import Assignment
-from parapet.transforms.crowd_variations.settle import Outcome, settle_turns
+from parapet.transforms.crowd_variations.settle import DialogueOutcome as Outcome
+from parapet.transforms.crowd_variations.settle import settle_turns
 from parapet.transforms.crowd_variations.tasks import SourceTurn, source_turn
 
 SENTENCE = "I want a boat to Port Alder."

@@ -10,21 +10,22 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.responses import Assignment
-from parapet.transforms.crowd_variations.tasks import SourceTurn, source_turn
-from parapet.transforms.crowd_variations.values import find_units, interchangeable, spans_of
+from parapet.transforms.crowd_variations.tasks import SourceTurn, find_units, interchangeable, source_turn, spans_of
 from parapet.transforms.crowd_variations.vet import (
     EXPLANATIONS,
     Answer,
+    Repeats,
+    canonical_text,
     flags,
-    is_repeated,
-    repeated,
+    other_numbers,
+    turns_around,
+    turns_on,
     typo_bound,
     unacceptable,
     vet_answer,
     vet_worker,
-    written_by,
+    words_of,
 )
-from parapet.transforms.crowd_variations.wording import canonical_text, other_numbers, turns_around, turns_on, words_of
 
 
 def user(utterance: str, *values: str, slots: tuple[str, ...] = ()) -> Turn:
@@ -187,13 +188,13 @@ def test_how_an_assignment_was_done() -> None:
 def test_the_same_words_for_other_sentences() -> None:
     lazy = "I would like help"
     answers = [("w", lazy, "First of all."), ("w", "i would like help!", "Second."), ("w", "Sure, ok.", "Third.")]
-    [(worker, found)] = written_by([*answers, ("", lazy, "Nobody knows who.")])
-    assert (worker, len(found)) == ("w", 2)
-    assert repeated("w", [found]) == []
-    [(_, more)] = written_by([("w", lazy, "Third.")])
-    [key] = repeated("w", [found, found, more])
-    assert is_repeated("w", Answer("verbose", "I would like help.", BOAT), {key: 1})
-    assert not is_repeated("v", Answer("verbose", "I would like help.", BOAT), {key: 1})
+    answers.append(("", lazy, "Nobody knows who."))
+    given = Answer("verbose", "I would like help.", BOAT)
+    assert not Repeats(answers)("w", given)
+    repeats = Repeats([*answers, ("w", lazy, "Third.")])
+    assert repeats("w", given)
+    assert not repeats("v", given)
+    assert not Repeats(("", lazy, sentence) for sentence in ("One.", "Two.", "Three."))("", given)
 
 
 def test_meaning() -> None:

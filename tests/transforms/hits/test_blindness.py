@@ -7,11 +7,9 @@ from hits_corpora import big_service, corpus, hostile_service
 
 from parapet.schemas.elements import TASKS
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.hits.cues import cue_of, revealing
 from parapet.transforms.hits.page import page_html, requester_html
-from parapet.transforms.hits.questions import ambiguous_elements, questions_of
 from parapet.transforms.hits.records import Settings
-from parapet.transforms.hits.render_service import render_service
+from parapet.transforms.hits.schema_pages import ambiguous_elements, cue_of, questions_of, render_service, revealing
 
 SERVICES = [hostile_service(), big_service(), *corpus()]
 

@@ -10,10 +10,9 @@ from hits_corpora import HOSTILE
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.hits.cues import cue_of, read_cues, revealed_by
 from parapet.transforms.hits.markup import html_of
 from parapet.transforms.hits.records import Settings
-from parapet.transforms.hits.render_service import render_service
+from parapet.transforms.hits.schema_pages import cue_of, read_cues, render_service, revealed_by
 
 PAYMENT = Service(
     "Payment_1",

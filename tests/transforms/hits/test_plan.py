@@ -6,7 +6,7 @@ from hits_corpora import big_service, corpus
 from parapet.transforms.hits.make_hits import plan_of
 from parapet.transforms.hits.plan import make_plan
 from parapet.transforms.hits.records import Settings
-from parapet.transforms.hits.render_service import render_service
+from parapet.transforms.hits.schema_pages import render_service
 from parapet.transforms.hits.terms import Terms
 
 

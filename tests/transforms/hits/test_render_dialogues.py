@@ -19,8 +19,7 @@ from parapet.transforms.hits.make_hits import REWRITES_CSV_COLUMNS, csv_head, cs
 from parapet.transforms.hits.markup import MAX_BYTES, html_of
 from parapet.transforms.hits.page import page_html, requester_html
 from parapet.transforms.hits.records import PageRecord, Settings
-from parapet.transforms.hits.render_dialogues import render_dialogues
-from parapet.transforms.hits.rewriting import FIELDS, Choice, services_of, user_turns
+from parapet.transforms.hits.rewrite_pages import FIELDS, Choice, render_dialogues, services_of, user_turns
 from parapet.transforms.hits.terms import REWRITES
 
 ALL = Choice({}, None)

@@ -11,10 +11,9 @@ from parapet.schemas.elements import TASKS, elements_of
 from parapet.schemas.service import Service, Slot
 from parapet.transforms.hits.make_hits import CSV_COLUMNS, csv_head, csv_rows, summary_files
 from parapet.transforms.hits.markup import MAX_BYTES, html_of
-from parapet.transforms.hits.page import body_html, item_html, page_html, requester_html
-from parapet.transforms.hits.questions import Question, questions_of
+from parapet.transforms.hits.page import page_html, requester_html
 from parapet.transforms.hits.records import Settings
-from parapet.transforms.hits.render_service import render_service
+from parapet.transforms.hits.schema_pages import Question, body_html, item_html, questions_of, render_service
 
 
 @pytest.mark.parametrize(

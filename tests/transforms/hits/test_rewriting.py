@@ -1,10 +1,9 @@
-import pickle
 import random
 
 import pytest
 from hits_dialogues import dialogue, system, user
 
-from parapet.transforms.hits.rewriting import choose, scan, turn_task_id, user_turns
+from parapet.transforms.hits.rewrite_pages import choose, scan, turn_task_id, user_turns
 from parapet.transforms.seeding import stable_digest
 
 
@@ -64,8 +63,3 @@ def test_as_many_are_drawn_as_of_a_plain_list(turns):
     files = [talks(5), [], talks(8), talks(4, "b")]
     asked = {turn_task_id(f"{name}{i}", turn) for name, n in (("a", 8), ("b", 4)) for i in range(n) for turn in (0, 2)}
     assert drawn(files, turns) == set(sorted(asked, key=lambda task_id: stable_digest("0", task_id))[:turns])
-
-
-def test_a_scan_is_eight_bytes_a_dialogue_and_a_turn():
-    dialogues = talks(500, "a long id " * 10)
-    assert len(pickle.dumps(scan(0, "f/0", dialogues, 9, 0))) < 500 * (8 + 2 * 8 + 2) + 500

@@ -16,7 +16,7 @@ import msgspec
 from parapet.schemas.elements import FIELD, TASKS
 from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
-from parapet.transforms.crowd.redaction import redact
+from parapet.transforms.crowd.worker_ids import redact
 
 # An answer over this many characters is no answer to a question about a few words.
 MAX_ANSWER = 20_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
@@ -19,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parapet.pipelines.main import main
-from parapet.transforms.crowd.redaction import MASK, redact, withheld
+from parapet.transforms.crowd.worker_ids import MASK, redact, withheld
 
 OWN = "A2ZX81QWERT3KV"
 OTHER = "A1PLKJ8HGFD5SM"
@@ -49,28 +48,16 @@ OWN_FORMS: dict[str, Callable[[str], str]] = {
     "with spaces": " ".join,
     "with dashes": lambda i: f"{i[:5]}-{i[5:]}",
     "within a word": lambda i: f"xyz{i}abc",
-    "hexadecimal": lambda i: i.encode().hex(),
-    "base64": lambda i: base64.b64encode(i.encode()).decode(),
-    "base64, later": lambda i: base64.b64encode(f"w={i};".encode()).decode(),
-    "base64, later still": lambda i: base64.b64encode(f"wo={i};".encode()).decode(),
-    "backwards": lambda i: i[::-1],
 }
 
 
 def readings(text: str) -> list[str]:
     """What a text says to whoever tries: decoded, without what is between the letters, in one case."""
-    found = [text, text[::-1], urllib.parse.unquote(text)]
+    found = [text, urllib.parse.unquote(text)]
     found.append(re.sub(r"&#x([0-9a-fA-F]+);", lambda m: chr(int(m[1], 16)), text))
     found.append(re.sub(r"&#(\d+);", lambda m: chr(int(m[1])), text))
     found.append(re.sub(r"\\u([0-9a-fA-F]{4})", lambda m: chr(int(m[1], 16)), text))
     found += [unicodedata.normalize("NFKC", each) for each in list(found)]
-    for token in re.findall(r"[A-Za-z0-9+/]{8,}", text):
-        for start in range(4):
-            part = token[start:].rstrip("=")
-            part = part[:-1] if len(part) % 4 == 1 else part
-            found.append(base64.b64decode(part + "=" * (-len(part) % 4)).decode("latin-1"))
-    for token in re.findall(r"(?:[0-9a-fA-F]{2}){8,}", text):
-        found.append(bytes.fromhex(token).decode("latin-1"))
     return [re.sub(r"[^a-z0-9]", "", each.lower()) for each in found]
 
 
@@ -250,9 +237,8 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog)
 def test_rows_of_any_bytes_keep_the_id(before: bytes, encoding: str, after: bytes, case: str) -> None:
     """The row may be cut, be of another encoding, or have any bytes around the id."""
     from parapet.schemas.responses import DeadLetter
-    from parapet.transforms.crowd.ingest.api_assignments import read_assignments
-    from parapet.transforms.crowd.ingest.batch_csv import read_batch
-    from parapet.transforms.crowd.redaction import without_ids
+    from parapet.transforms.crowd.ingest.files import read_assignments, read_batch
+    from parapet.transforms.crowd.worker_ids import without_ids
 
     key = b"a worker key of the tests"
     written = (OWN if case == "upper" else OWN.lower()).encode(encoding)

@@ -1,27 +1,27 @@
-"""The user turns that workers rewrite: what a page shows of one, why one has no page, and which are drawn.
+"""The user turns that workers rewrite: what a page shows of one, why one has no page, which are drawn, the pages.
 
 Of dialogues that share an id, the first has pages.
 """
 
 from __future__ import annotations
 
+import heapq
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
-from parapet.transforms.digests import as_array, digest_of
 from parapet.transforms.fence import bad_record
 from parapet.transforms.hits.kept_values import Mark, bold_pieces, marks, speakable
 from parapet.transforms.hits.markup import page_name, shown
+from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line
+from parapet.transforms.hits.records import Hits, NotAsked, Page, Settings
 from parapet.transforms.hits.terms import MAX_ANNOTATION, REWRITES
+from parapet.transforms.pages import render
 from parapet.transforms.seeding import stable_digest
 from parapet.transforms.touching import services_in_turns
 
@@ -33,8 +33,12 @@ BAD_ID = "bad_id: the dialogue id is blank, or has characters that MTurk does no
 LONG_ID = f"long_id: the task id passes the {MAX_ANNOTATION} characters of a RequesterAnnotation"
 BAD_SPAN = "bad_span"
 
+DUPLICATE_ID = (
+    "duplicate_id: {here} has the id of a dialogue of {there} (ignoring case), which has pages; "
+    "where splits share ids, give one --split at a time"
+)
+
 _WORD = re.compile(r"[^\W_]")
-_DIGITS = 16  # hexadecimal ones of a sort key, 64 bits
 
 
 class Rewriting(msgspec.Struct, frozen=True):
@@ -99,21 +103,19 @@ def _carried(text: str) -> bool:
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """What the choice needs to know of a dialogue file: eight bytes of each dialogue and of each turn.
+    """What the choice needs to know of a dialogue file.
 
     Attributes:
       position: the file's place among the others. ``name`` is what it is called in reasons.
-      names: of each dialogue, the digest of its :func:`page_name` without regard to case: some file systems have none.
-      turns: of each dialogue, how many of its turns can be drawn; none where all turns are taken.
-      keys: of each of these, the first digits of its sort key in the random draw.
+      names: of each dialogue, its :func:`page_name` without regard to case: some file systems have none.
+      keys: of each dialogue, the sort keys of its turns that can be drawn; none where all turns are taken.
       user_turns: how many there are.
     """
 
     position: int
     name: str
-    names: bytes
-    turns: list[int]
-    keys: bytes
+    names: list[str]
+    keys: list[list[str]]
     user_turns: int
 
 
@@ -143,49 +145,37 @@ def fenced_rewriting(dialogue: Dialogue, turn: int) -> Rewriting | str:
 
 def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | None, seed: int) -> Scan:
     """Looks through a dialogue file; only where ``turns`` of them are to be drawn, at the turns as well."""
-    names, keys = bytearray(), bytearray()
-    numbers = []
+    scanned = Scan(position, name, [], [], 0)
     count = 0
     for dialogue in dialogues:
         positions = user_turns(dialogue)
         count += len(positions)
-        names += digest_of(page_name(dialogue.dialogue_id).lower())
-        drawn = [
-            stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, turn))
-            for turn in (positions if turns is not None else ())
-            if isinstance(fenced_rewriting(dialogue, turn), Rewriting)
-        ]
-        numbers.append(len(drawn))
-        keys += b"".join(bytes.fromhex(key[:_DIGITS])[::-1] for key in drawn)
-    return Scan(position, name, bytes(names), numbers, bytes(keys), count)
+        scanned.names.append(page_name(dialogue.dialogue_id).lower())
+        scanned.keys.append(
+            [
+                stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, turn))
+                for turn in (positions if turns is not None else ())
+                if isinstance(fenced_rewriting(dialogue, turn), Rewriting)
+            ]
+        )
+    return msgspec.structs.replace(scanned, user_turns=count)
 
 
 def choose(scans: Iterable[Scan], turns: int | None) -> Choice:
     """The choice among all files, in any order."""
-    ordered = sorted(scans, key=lambda each: each.position)
-    names = as_array(b"".join(each.names for each in ordered))
-    _, first, number = np.unique(names, return_index=True, return_inverse=True)
-    is_first = np.zeros(len(names), bool)
-    is_first[first] = True
-    starts = [0, *accumulate(len(each.turns) for each in ordered)]
-
-    def place(i: int) -> tuple[Scan, int]:
-        """(file, dialogue in it) of the i-th dialogue of all files."""
-        of = bisect_right(starts, i) - 1
-        return ordered[of], i - starts[of]
-
-    elsewhere = {}
-    for i in map(int, np.flatnonzero(~is_first)):
-        file, dialogue = place(i)
-        elsewhere[file.position, dialogue] = place(int(first[number[i]]))[0].name
-    last = None
-    if turns is not None:
-        keys = as_array(b"".join(each.keys for each in ordered))
-        keys = keys[np.repeat(is_first, [n for each in ordered for n in each.turns])]
-        drawn = min(turns, len(keys))
-        # The digits that were cut off do not matter: no two keys share the first 64 bits.
-        last = f"{int(np.partition(keys, drawn - 1)[drawn - 1]):0{_DIGITS}x}" + "f" * 48 if drawn else ""
-    return Choice(elsewhere, last)
+    first: dict[str, str] = {}
+    elsewhere: dict[tuple[int, int], str] = {}
+    keys: list[str] = []
+    for file in sorted(scans, key=lambda each: each.position):
+        for i, (name, of_dialogue) in enumerate(zip(file.names, file.keys, strict=True)):
+            if name in first:
+                elsewhere[file.position, i] = first[name]
+            else:
+                first[name] = file.name
+                keys += of_dialogue
+    if turns is None:
+        return Choice(elsewhere, None)
+    return Choice(elsewhere, max(heapq.nsmallest(turns, keys), default=""))
 
 
 class DialoguePath(msgspec.Struct, frozen=True):
@@ -227,3 +217,87 @@ def _files_of(place: Path, split: str | None) -> list[Path]:
             raise InputError(f"no dialogues of {split or TEST!r}; there are in: {', '.join(there)}", place, "--split")
         raise InputError(f"no dialogues here: expected {split or TEST}/dialogues_001.json and so on", place)
     return found
+
+
+def render_dialogues(
+    position: int, name: str, dialogues: Iterable[Dialogue], choice: Choice, settings: Settings
+) -> Hits:
+    """Renders a file; each of its user turns has a page, is in ``not_asked`` with the reason, or is not drawn.
+
+    Args:
+      position: the file's place among the others.
+      name: what the file is called in the manifest and in reasons.
+      dialogues: its dialogues.
+      choice: which turns have pages.
+      settings: what shapes the pages.
+    """
+    pages: list[Page] = []
+    not_asked: list[NotAsked] = []
+    not_drawn = 0
+    for i, dialogue in enumerate(dialogues):
+        there = choice.elsewhere.get((position, i))
+        history: list[str] = []
+        for turn in user_turns(dialogue):
+            task_id = turn_task_id(dialogue.dialogue_id, turn)
+            rewriting = DUPLICATE_ID.format(here=name, there=there) if there else fenced_rewriting(dialogue, turn)
+            if isinstance(rewriting, str):
+                not_asked.append(NotAsked(task_id, "", rewriting))
+            elif not choice.draws(settings.seed, task_id):
+                not_drawn += 1
+            else:
+                try:
+                    history += [turn_html(*_shown(dialogue, t)) for t in range(len(history), turn)]
+                    page = _page(dialogue, turn, rewriting, history, name, settings)
+                except Exception as error:
+                    not_asked.append(NotAsked(task_id, "", bad_record(error).reason))
+                    continue
+                if page:
+                    pages.append(page)
+                else:
+                    not_asked.append(NotAsked(task_id, "", TOO_LARGE))
+    return Hits(position, pages, not_asked, not_drawn)
+
+
+def turn_html(speaker: str, text: str) -> str:
+    """One turn of the conversation so far."""
+    return one_line(render("hit_rewrites_turn.html.jinja", speaker=speaker, text=text))
+
+
+def rewrites_body(history: Sequence[str], rewriting: Rewriting) -> str:
+    """The body of a page, on one line: the dialogue so far, each turn a :func:`turn_html`, and the sentence."""
+    pieces, values = rewriting.pieces(), rewriting.values()
+    return one_line(render("hit_rewrites_body.html.jinja", heard="".join(history), pieces=pieces, values=values))
+
+
+def _shown(dialogue: Dialogue, turn: int) -> tuple[str, str]:
+    source = dialogue.turns[turn]
+    return ("User" if source.speaker == "USER" else "Assistant"), speakable(source.utterance)
+
+
+def _page(
+    dialogue: Dialogue, turn: int, rewriting: Rewriting, history: Sequence[str], file: str, settings: Settings
+) -> Page | None:
+    """The page; None where it would be too large."""
+    room = capacity(REWRITES)
+    # The sum first: with thousands of turns, rendering a page that is then refused takes long.
+    if sum(map(len, history)) > room or len((body := rewrites_body(history, rewriting)).encode()) > room:
+        return None
+    return make_page(
+        REWRITES,
+        f"pages/{page_name(dialogue.dialogue_id)}.{turn}.{REWRITES}",
+        body,
+        settings,
+        task_id=turn_task_id(dialogue.dialogue_id, turn),
+        fields=FIELDS,
+        turns=turn + 1,
+        service_name=services_of(dialogue, turn),
+        part=1,
+        parts=1,
+        element_ids=[],
+        ambiguous=[],
+        dialogue_id=dialogue.dialogue_id,
+        turn=turn,
+        file=file,
+        utterance=rewriting.utterance,
+        values=[mark.kept for mark in rewriting.marks],
+    )

@@ -1,0 +1,158 @@
+"""Worker ids stay private: they are known by a keyed hash, and masked in whatever text of crowd input leaves.
+
+An id is found by its form; the worker's own, which the record has, in any case, with anything but letters and digits
+inside. Full-width letters and invisible characters, percent-encoding, and HTML and JSON escapes are looked through.
+What cannot be parted into columns is not shown at all, see :func:`withheld`: an id may be anywhere in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import html
+import os
+import re
+import secrets
+import unicodedata
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import msgspec
+
+from parapet.schemas.errors import InputError
+from parapet.transforms import durable
+
+if TYPE_CHECKING:
+    from parapet.schemas.responses import DeadLetter  # which imports pyarrow: this module is read for --help, too
+
+MASK = "[worker id]"
+VARIABLE = "PARAPET_WORKER_KEY"
+
+_SHORTEST = 5  # characters of an id of one's own
+_LEAST = 8  # a shorter one must stand alone
+
+# "A" and 9 to 20 capitals and digits: MTurk's ids of HITs and assignments have 30 and begin with a 3. People write
+# words in capitals, too: in an answer, only what has a digit is an id.
+_IN_ANSWERS = re.compile(
+    r"(?<![A-Za-z0-9])(?:A(?=[A-Z]{0,20}[0-9])[A-Z0-9]{9,20}"
+    r"|[Aa](?=[A-Za-z]{0,20}[0-9][A-Za-z]{0,20}[0-9])[A-Za-z0-9]{11,20})(?![A-Za-z0-9])"
+)
+_ANYWHERE = re.compile(
+    r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]{0,8}?A[A-Z0-9]{9,20}|[Aa](?=[A-Za-z]{0,20}[0-9])[A-Za-z0-9]{9,20})(?![A-Za-z0-9])"
+)
+_PLAIN = re.compile(r"[^\0%&\\\x80-\U0010ffff]*")  # has no escapes, and nothing invisible
+_NEVER = re.compile(r"(?!)")
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrtbf/])")
+_INVISIBLE = frozenset({"Cf", "Mn", "Me", "Co", "Cn", "Cs"})
+
+
+def redact(text: str, worker_id: str = "", is_answer: bool = False) -> str:
+    """A text without worker ids. Where one is hidden by escapes, the rest of the text is shown without these, too.
+
+    Args:
+      text: any.
+      worker_id: of the worker whose text it is; ids that a tool has doubled (``W,W``) are one.
+      is_answer: whether it is what a worker wrote in a field.
+    """
+    by_form, own = _IN_ANSWERS if is_answer else _ANYWHERE, _own(worker_id)
+    reading = text = by_form.sub(MASK, own.sub(MASK, text))
+    if _PLAIN.fullmatch(text):
+        return text
+    for decode in (*_DECODERS, *_DECODERS):  # escapes of escapes
+        reading = decode(reading)
+        masked = by_form.sub(MASK, own.sub(MASK, reading))
+        if masked != reading:
+            text = reading = masked
+    return text
+
+
+@lru_cache(maxsize=1 << 12)
+def _own(worker_id: str) -> re.Pattern[str]:
+    """Finds a worker's own id; nothing where it is too short to be one."""
+    own = re.sub(r"[^A-Za-z0-9]+", "", worker_id.split(",")[0])
+    if len(own) < _SHORTEST:
+        return _NEVER
+    if len(own) < _LEAST:
+        return re.compile(rf"(?<![A-Za-z0-9]){own}(?![A-Za-z0-9])", re.IGNORECASE | re.ASCII)
+    return re.compile("[^A-Za-z0-9]*+".join(own), re.IGNORECASE | re.ASCII)
+
+
+def _unescaped(text: str) -> str:
+    """Without JSON's escapes; those of line ends and the like part words."""
+    return _ESCAPED.sub(lambda escape: chr(int(escape[1] or escape[2] or "20", 16)), text)
+
+
+def _visible(text: str) -> str:
+    """Full-width letters as plain ones, and nothing invisible."""
+    single = "".join(unicodedata.normalize("NFKC", c) for c in text)  # not of a letter and its accent together
+    return "".join(c for c in single if c != "\0" and (c.isascii() or unicodedata.category(c) not in _INVISIBLE))
+
+
+_DECODERS = (_visible, _unescaped, html.unescape, unquote)
+
+
+def without_ids(letter: DeadLetter) -> DeadLetter:
+    """A dead letter as it leaves: what its reason and key quote of the record has no worker ids either."""
+    key, reason, shown = redact(letter.key), redact(letter.reason), redact(letter.payload)
+    return msgspec.structs.replace(letter, key=key, reason=reason, payload=shown)
+
+
+def has_mask(text: str) -> bool:
+    """Whether a worker id was taken out of an answer, whatever became of its case since."""
+    return MASK in text.lower()
+
+
+def withheld(key: bytes, text: str | bytes) -> str:
+    """What stands for a record that cannot be parted into columns.
+
+    Args:
+      key: of the workers' hashes; without it nobody can try which id would give the hash.
+      text: the record.
+    """
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    digest = hmac.new(key, data, hashlib.sha256).hexdigest()[:16]
+    return f"[not shown, for a worker id may be anywhere in it: {len(text):,} characters, keyed hash {digest}]"
+
+
+def key_file() -> Path:
+    """Where the key of the hashes is kept when the environment names none."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "parapet" / "worker_key"
+
+
+def load_worker_key() -> bytes:
+    """The key from ``PARAPET_WORKER_KEY``, or from the key file, which is created where it is absent (mode 0600).
+
+    Raises:
+      InputError: the key is shorter than 16 characters, or the file cannot be written.
+    """
+    key = os.environ.get(VARIABLE, "")
+    if key:
+        return _checked(key.encode(), VARIABLE)
+    path = key_file()
+    try:
+        durable.make_folder(path.parent)
+        # Two first runs at once must agree on one key: linking fails for the second, whose key is dropped.
+        fresh = path.with_name(f".{path.name}-{os.getpid()}")
+        if not path.exists():
+            fresh.touch(mode=0o600)
+            fresh.write_text(secrets.token_hex(32), encoding="ascii")
+            durable.sync(fresh)
+            try:
+                os.link(fresh, path)
+                durable.sync(path.parent)
+            except FileExistsError:
+                pass
+            finally:
+                fresh.unlink()
+        return _checked(path.read_bytes().strip(), path)
+    except OSError as error:
+        raise InputError(f"cannot keep the worker key: {error.strerror}; set {VARIABLE} instead", path) from None
+
+
+def _checked(key: bytes, place: object) -> bytes:
+    if len(key) < 16:
+        raise InputError("the key has under 16 characters; worker ids could be guessed from their hashes", place)
+    return key
