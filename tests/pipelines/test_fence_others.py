@@ -174,7 +174,7 @@ NEEDED: dict[str, tuple[list[str], str, str, str]] = {
     "restaurants": (["restaurants", "--tasks", "1", "--sizes", "2"], "restaurants.corpus.lines_of", "", "dialogue 0"),
     "statistics": (
         ["statistics", "--sgd", "{sample}", "--variants", "{composed}"],
-        *("table1.count", "Gyms_1", "service: Gyms_1"),
+        *("table1.descriptions_of", "Gyms_1", "service: Gyms_1"),
     ),
     "back_translate": (
         ["back_translate", "--schemas", "{sample}", "--memory", "{sample}/translations.csv"],

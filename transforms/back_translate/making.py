@@ -134,11 +134,11 @@ def statistics(
     corpus: Corpus, variants: Mapping[str, Mapping[str, Mapping[str, Any]]], audit: Iterable[BackTranslation]
 ) -> dict[str, Any]:
     """The measures of SGD-X for back-translations, and what kept its original, and why."""
-    counts = [
-        table1.count(_typed(raw), {pivot: _typed(variants[pivot][name]) for pivot in corpus.pivots})
+    items = [
+        table1.Item(_typed(raw), {pivot: _typed(variants[pivot][name]) for pivot in corpus.pivots})
         for name, raw in corpus.raw.items()
     ]
-    measured = table1.rounded(table1.measures_of(counts, corpus.pivots))
+    measured = table1.rounded(table1.measures_of(items, corpus.pivots))
     by_pivot: dict[str, Counter[tuple[str, str]]] = {pivot: Counter() for pivot in corpus.pivots}
     for row in audit:
         by_pivot[row.pivot][row.field, row.reason] += 1

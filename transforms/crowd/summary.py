@@ -53,7 +53,7 @@ class ServiceSummary(msgspec.Struct):
     Attributes:
       answers: disposition to number of answers.
       reasons: disposition to reason to number of answers.
-      measured: the counts of SGD-X Table 1, where the service was composed.
+      measured: the service and its variants, where it was composed.
       top_up: the HITs of a top-up.
       examples: some of the paraphrases, for the report.
     """
@@ -64,7 +64,7 @@ class ServiceSummary(msgspec.Struct):
     reasons: dict[str, dict[str, int]]
     short: list[Short]
     decisions: dict[str, int]
-    measured: table1.Counts | None = None
+    measured: table1.Item | None = None
     top_up: list[PageRecord] = []
     examples: list[Example] = []
 
@@ -78,7 +78,7 @@ def summarise(raw: Mapping[str, Any], outcome: Outcome) -> ServiceSummary:
     measured = None
     if outcome.variants:
         services = {f"v{k}": parse_service(variant) for k, variant in zip(VARIANTS, outcome.variants, strict=True)}
-        measured = table1.count(parse_service(raw), services)
+        measured = table1.Item(parse_service(raw), services)
     return ServiceSummary(
         outcome.service_name,
         bool(outcome.variants),

@@ -21,7 +21,7 @@ from parapet.transforms.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.runs import FileResult, Outputs, RunInfo, WriteEach
 from parapet.transforms.set_files import SetFiles
 from parapet.transforms.splits.split import SetOfDialogues, Split, SplitDialogue, take_each
-from parapet.transforms.table1 import count_seen, names_of
+from parapet.transforms.table1 import names_seen, rounded
 from parapet.transforms.text import number, percent
 from parapet.transforms.touching import Used, without
 
@@ -386,23 +386,15 @@ def seen(services: Sequence[Service], trained: Sequence[Service]) -> dict[str, A
       services: those that are tested on.
       trained: those that are trained on.
     """
-    names = names_of(trained)
-    counts = [count_seen(service, names) for service in services]
-    pairs = {(slot.name, slot.description) for service in trained for slot in service.slots}
-    slots, intents = sum(of.slots for of in counts), sum(of.intents for of in counts)
-    pairs_seen = sum((slot.name, slot.description) in pairs for service in services for slot in service.slots)
+    slots = [(slot.name, slot.description) for service in services for slot in service.slots]
+    known = {(slot.name, slot.description) for service in trained for slot in service.slots}
     return {
         "services": len(services),
-        "slots": slots,
-        "intents": intents,
-        "slot_names_seen": _share(sum(of.slots_seen for of in counts), slots),
-        "intent_names_seen": _share(sum(of.intents_seen for of in counts), intents),
-        "slots_and_descriptions_seen": _share(pairs_seen, slots),
+        "slots": len(slots),
+        "intents": sum(len(service.intents) for service in services),
+        **rounded(names_seen(services, trained)),
+        "slots_and_descriptions_seen": rounded(sum(slot in known for slot in slots) / len(slots)) if slots else None,
     }
-
-
-def _share(n: int, total: int) -> float | None:
-    return round(n / total, 6) if total else None
 
 
 def _short(held_out: Mapping[str, Any]) -> list[str]:
