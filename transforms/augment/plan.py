@@ -30,6 +30,7 @@ from parapet.transforms.augment.corrupting import (
     corrupted,
     vocabulary_of,
 )
+from parapet.transforms.corpora import listed
 from parapet.transforms.naming import conventions_of
 from parapet.transforms.variants.folders import Mapped, find_mapping, find_variants
 from parapet.transforms.variants.matching import Variant, match_variant, names_of
@@ -294,27 +295,23 @@ def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
       InputError: no set, an unknown one, one that occurs twice (``a+b`` is ``b+a``), or a mix with ``none``.
     """
     sets: dict[str, tuple[Kind, ...]] = {}
-    for name in (part.strip() for part in text.split(",")):
-        if not name:
-            continue
-        words = name.split("+")
-        if words == [NONE]:
-            kinds: tuple[Kind, ...] = ()
-        else:
-            for word in words:
-                if word == NONE:
-                    raise InputError(
-                        f"{name!r}: every set has the original dialogues, and {NONE!r} has no others", "--sets"
-                    )
-                if word not in KINDS or words.count(word) > 1:
-                    what = "occurs twice" if word in KINDS else "is not a set"
-                    raise InputError(f"{word!r} of {name!r} {what}: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
-            kinds = tuple(kind for kind in KINDS if kind in words)
+    choices = f"{NONE}, {', '.join(KINDS)}, or a+b"
+    for name in listed(text):
+        words = [] if name == NONE else name.split("+")
+        for word in words:
+            if word == NONE:
+                raise InputError(
+                    f"{name!r}: every set has the original dialogues, and {NONE!r} has no others", "--sets"
+                )
+            if word not in KINDS or words.count(word) > 1:
+                what = "occurs twice" if word in KINDS else "is not a set"
+                raise InputError(f"{word!r} of {name!r} {what}: {choices}", "--sets")
+        kinds = tuple(kind for kind in KINDS if kind in words)
         if kinds in sets.values():
             raise InputError(f"{name!r} occurs twice", "--sets")
         sets[name] = kinds
     if not sets:
-        raise InputError(f"names no set: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
+        raise InputError(f"names no set: {choices}", "--sets")
     return sets
 
 
@@ -336,7 +333,7 @@ def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]
 
 def parse_operations(text: str) -> list[Operation]:
     """The corruptions of a comma-separated list, in a fixed order. Raises InputError for an unknown one, or none."""
-    requested = [part.strip() for part in text.split(",") if part.strip()]
+    requested = listed(text)
     operations = ", ".join(OPERATIONS)
     for name in requested:
         if name not in OPERATIONS:
