@@ -108,7 +108,7 @@ class Chooser:
         start = stable_hash(self.sources.seed, "value", self.id, group.key) % max(1, len(possible))
         for value in possible[start:] + possible[:start]:
             every = all(value in self.kinds[slot].possible for slot in group.slots)
-            if every and self._take(group, value, lambda _, value=value: value, unseen=False):
+            if every and self._take(group, value, partial(_always, value), unseen=False):
                 return
         group.reason = "closed"
 
@@ -253,6 +253,10 @@ def _time_of(group: Group) -> int | None:
     known = [minutes for minutes in figures if minutes is not None]
     # "5:45" may be in the morning or in the afternoon.
     return known[0] if known and all((minutes - known[0]) % 720 == 0 for minutes in known) else None
+
+
+def _always(value: str, _: str) -> str:
+    return value
 
 
 def _as_said(kind: str, given: str) -> tuple[str, Renderer]:

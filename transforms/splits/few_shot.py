@@ -327,7 +327,7 @@ def chosen_of(
         for key, of_file in candidates.items():
             pool.setdefault(key, []).extend(of_file)
     chosen = {
-        domain: choose(*(pool.pop((domain, split), []) for split in (rule.train_split, rule.test_split)), rule)
+        domain: choose(pool.pop((domain, rule.train_split), []), pool.pop((domain, rule.test_split), []), rule)
         for domain in rule.domains
     }
     if not any(of_domain.train for of_domain in chosen.values()):
