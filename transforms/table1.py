@@ -169,12 +169,12 @@ def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dic
     check_variants(folder, "--variants")
     if is_root(folder):
         raise InputError("this is one corpus; give the folder that holds the variants' folders", folder, "--variants")
-    found = variant_roots(folder)
-    if not found:
+    roots = variant_roots(folder)
+    if not roots:
         raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, "--variants")
     return {
         name: services_by_name([part for part in read_root(path) if split is None or part.split in (split, SINGLE)])
-        for name, path in found.items()
+        for name, path in roots.items()
     }
 
 
@@ -243,11 +243,11 @@ def descriptions_of(service: Service) -> list[str]:
 
 def _check_positions(original: Service, service: Service, variant: str) -> None:
     for kind in ("slots", "intents"):
-        expected, found = len(getattr(original, kind)), len(getattr(service, kind))
-        if expected != found:
+        expected, actual = len(getattr(original, kind)), len(getattr(service, kind))
+        if expected != actual:
             raise InputError(
                 f"{service.service_name!r} of variant {variant} and its original {original.service_name!r} differ in "
-                f"the number of {kind}: {found} and {expected}; elements are compared by position"
+                f"the number of {kind}: {actual} and {expected}; elements are compared by position"
             )
 
 

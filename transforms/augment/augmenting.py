@@ -255,12 +255,12 @@ def write_parts(
     """
     path = f"parts/{relative}"
     options = pa.ipc.IpcWriteOptions(compression="zstd")
-    found: list[tuple[ShardKey, Part]] = []
+    written: list[tuple[ShardKey, Part]] = []
     with staged(output, path) as handle, pa.ipc.new_file(HashingWriter(handle), AUGMENTED, options=options) as parts:
         for key, rows in _by_shard(pa.Table.from_batches(batches, AUGMENTED), sets):
             parts.write_batch(rows.combine_chunks().to_batches()[0])
-            found.append((key, (path, len(found))))
-    return found
+            written.append((key, (path, len(written))))
+    return written
 
 
 def _by_shard(table: pa.Table, sets: Iterable[TrainingSet]) -> Iterator[tuple[ShardKey, pa.Table]]:
@@ -278,8 +278,8 @@ def _by_shard(table: pa.Table, sets: Iterable[TrainingSet]) -> Iterator[tuple[Sh
 
 def write_shard(shard: tuple[ShardKey, Iterable[Part | None]], output: str, split: str) -> Iterator[Any]:
     """Writes one shard: its rows by their source and id. Yields what was written, and the tagged number of rows."""
-    (name, n, shards), found = shard
-    batches = [_read_part(output, part) for part in found if part is not None]
+    (name, n, shards), parts = shard
+    batches = [_read_part(output, part) for part in parts if part is not None]
     order = [("source_dialogue_id", "ascending"), ("dialogue_id", "ascending")]
     table = pa.Table.from_batches(batches, AUGMENTED).sort_by(order).combine_chunks()
     path = f"{name}/parquet/{split}-{n:05}-of-{shards:05}.parquet"

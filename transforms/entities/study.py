@@ -257,12 +257,12 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: b
     cities = frozenset(value.casefold() for seen in towns for value in seen)
     kinds = {}
     for name, seen in seen_of.items():
-        slot, found = about.get(name), kind_of(name[1], description[name], seen, name[0], cities)
+        slot, kind = about.get(name), kind_of(name[1], description[name], seen, name[0], cities)
         if slot is None or not slot.is_categorical:
-            kinds[name] = SlotKind(found, step=step_of(found, seen))
+            kinds[name] = SlotKind(kind, step=step_of(kind, seen))
             continue
         possible = tuple(sorted({value for value in slot.possible_values if not is_none(value)}))
-        plain = found in ("boolean", "number") or all(value.isdecimal() for value in possible)
+        plain = kind in ("boolean", "number") or all(value.isdecimal() for value in possible)
         kinds[name] = SlotKind(CHOICE if replace_choices and not plain else "categorical", possible)
     return kinds
 

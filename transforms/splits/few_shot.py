@@ -1,6 +1,6 @@
 """Few-shot splits: small training sets for each domain, with their tests (RADDLE, Peng et al. 2021, section 4).
 
-Files are read for candidates, which are held in memory (some 300 bytes each); each domain chooses, and the chosen
+Files are read for candidates, which are held in memory (some 400 bytes each); each domain chooses, and the chosen
 dialogues are read again and written.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from sys import intern
 from typing import Any, ClassVar
 
 import apache_beam as beam
@@ -238,17 +239,17 @@ def domain_slots(schema: Schema) -> dict[str, list[str]]:
 def read_candidates(file: DialogueFile, split: FewShot) -> FileResult:
     """The candidates of one file; none of a file that cannot be read to its end."""
     result = FileResult(file.relative)
-    rule = split.rule
-    found: dict[tuple[str, str], list[Candidate]] = {}
+    rule, relative = split.rule, file.relative
+    of_file: dict[tuple[str, str], list[Candidate]] = {}
 
     def take(item: SplitDialogue) -> None:
-        candidates = candidates_of(item.dialogue, item.used, rule, file.relative, item.position)
+        candidates = candidates_of(item.dialogue, item.used, rule, relative, item.position)
         result.counts.add(_kind_of(candidates, rule), id=item.identity)
         for domain, candidate in candidates.items():
-            found.setdefault((domain, file.split), []).append(candidate)
+            of_file.setdefault((domain, file.split), []).append(candidate)
 
     take_each(file, split.corpus.schemas[file.split].services, result, take)
-    result.others["candidates"] = [found]
+    result.others["candidates"] = [of_file]
     return result
 
 
@@ -279,7 +280,7 @@ def candidates_of(dialogue: Dialogue, used: Used, rule: Rule, file: str, positio
             file=file,
             position=position,
             digest=digest,
-            services=tuple(used.all),
+            services=tuple(map(intern, used.all)),  # so that each name is in memory once
             slots=tuple(
                 sorted({slot for frame in frames if domain_of(frame.service) == domain for slot in frame_slots(frame)})
             ),
@@ -298,7 +299,7 @@ def frame_slots(frame: Frame) -> set[str]:
         names |= {*frame.state.slot_values, *frame.state.requested_slots}
     if frame.service_call:
         names |= set(frame.service_call.parameters)
-    return {f"{frame.service}/slot/{name}" for name in names}
+    return {intern(f"{frame.service}/slot/{name}") for name in names}
 
 
 def chosen_of(
