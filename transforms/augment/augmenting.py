@@ -256,7 +256,7 @@ def write_parts(
     path = f"parts/{relative}"
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     written: list[tuple[ShardKey, Part]] = []
-    with staged(output, path) as handle, pa.ipc.new_file(HashingWriter(handle), AUGMENTED, options=options) as parts:
+    with staged(output, path) as handle, pa.ipc.new_file(handle, AUGMENTED, options=options) as parts:
         for key, rows in _by_shard(pa.Table.from_batches(batches, AUGMENTED), sets):
             parts.write_batch(rows.combine_chunks().to_batches()[0])
             written.append((key, (path, len(written))))

@@ -81,8 +81,10 @@ class Candidate(msgspec.Struct, frozen=True, order=True):
     alone: bool
 
 
-# The candidates of a file: (domain, split) to candidates.
-Candidates = Mapping[tuple[str, str], Sequence[Candidate]]
+class Candidates(msgspec.Struct, frozen=True):
+    """The candidates of a file, by domain and split. Beam pickles it whole, so that each name is in it once."""
+
+    by_domain: dict[tuple[str, str], list[Candidate]] = {}
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -240,13 +242,13 @@ def read_candidates(file: DialogueFile, split: FewShot) -> FileResult:
     """The candidates of one file; none of a file that cannot be read to its end."""
     result = FileResult(file.relative)
     rule, relative = split.rule, file.relative
-    of_file: dict[tuple[str, str], list[Candidate]] = {}
+    of_file = Candidates()
 
     def take(item: SplitDialogue) -> None:
         candidates = candidates_of(item.dialogue, item.used, rule, relative, item.position)
         result.counts.add(_kind_of(candidates, rule), id=item.identity)
         for domain, candidate in candidates.items():
-            of_file.setdefault((domain, file.split), []).append(candidate)
+            of_file.by_domain.setdefault((domain, file.split), []).append(candidate)
 
     take_each(file, split.corpus.schemas[file.split].services, result, take)
     result.others["candidates"] = [of_file]
@@ -325,7 +327,7 @@ def chosen_of(
     check_parts(dead_letters, of_dialogues(Counts.of_pairs(counts)), run.max_bad, run.done)
     pool: dict[tuple[str, str], list[Candidate]] = {}
     for candidates in files:
-        for key, of_file in candidates.items():
+        for key, of_file in candidates.by_domain.items():
             pool.setdefault(key, []).extend(of_file)
     chosen = {
         domain: choose(pool.pop((domain, rule.train_split), []), pool.pop((domain, rule.test_split), []), rule)
