@@ -21,8 +21,7 @@ from sacrebleu.metrics import BLEU
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Service
 from parapet.transforms.naming import name_words
-from parapet.transforms.table1 import TOKENIZER, descriptions_of
-from parapet.transforms.table1_corpus import Inputs, Item, read_inputs
+from parapet.transforms.table1 import TOKENIZER, Inputs, Item, descriptions_of, read_inputs
 from parapet.transforms.table1_report import PUBLISHED, PUBLISHED_SELF_BLEU
 
 Texts = list[tuple[str, ...]]  # of each element: the original, v1, ..., v5
@@ -53,8 +52,8 @@ def names_seen(inputs: Inputs, train: Sequence[str]) -> Iterable[tuple[str, dict
     own = {
         kind: [set().union(*(names(columns_of(item)[i], kind) for item in known)) for i in range(6)] for kind in KINDS
     }
-    assert inputs.names is not None  # SGD has a train split
-    pools = {"slots": inputs.names.slots, "intents": inputs.names.intents}
+    assert inputs.train is not None  # SGD has a train split
+    pools = {kind: {name for service in inputs.train for name in names(service, kind)} for kind in KINDS}
 
     def share(found: Sequence[bool]) -> float:
         return 100 * sum(found) / len(found)

@@ -51,8 +51,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def split_of(args: argparse.Namespace, corpus: SplitCorpus) -> FewShot:
     """The split of the flags. Raises InputError where the corpus does not allow it."""
-    from parapet.transforms.splits.few_shot import FewShot, domain_slots
-    from parapet.transforms.splits.few_shot_choosing import Rule
+    from parapet.transforms.splits.few_shot import FewShot, Rule, domain_slots
 
     sizes = _sizes(args.sizes)
     if args.test < 1:

@@ -19,7 +19,7 @@ from parapet.schemas.layout import SPLITS, sample_root
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.table1_corpus import Inputs
+    from parapet.transforms.table1 import Inputs
 
 EXAMPLE = """  parapet statistics --sgd sgd --output names_seen
   parapet statistics --sgd sgd --variants sgd/sgd_x/data --split test --output sgd_x_statistics"""
@@ -65,12 +65,12 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads and aligns the schemas. Raises InputError where they cannot be measured."""
-    from parapet.transforms.table1_corpus import read_inputs
+    from parapet.transforms.table1 import read_inputs
     from parapet.transforms.text import counted
 
     check_apart(args.output, variants=args.variants, sgd=args.sgd)
     inputs = read_inputs(args.sgd or sample_root(), args.variants, args.split, args.tokenizer, read_good)
-    if inputs.names is None:
+    if inputs.train is None:
         logging.warning("there is no train/schema.json, so names seen in train are not counted")
     if left_out := inputs.left_out:
         logging.warning("services of the original that no variant has, not counted: %s", _first(left_out))
@@ -85,26 +85,19 @@ def _first(names: Sequence[str]) -> str:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Services -> counts -> one set of numbers -> files."""
+    """Services -> one set of numbers -> files."""
     import apache_beam as beam
 
     from parapet.transforms.files import Publish, WriteFiles, prepare
-    from parapet.transforms.progress import expect
-    from parapet.transforms.table1_corpus import count_item, files_of
+    from parapet.transforms.table1 import statistics_files
 
     inputs = config.inputs
     prepare(config.output, "statistics")
-    expect(len(inputs.items), "services")
-    counts = (
-        pipeline
-        | "Services" >> beam.Create(inputs.items)
-        | "Count service" >> beam.Map(count_item, names=inputs.names, tokenizer=inputs.tokenizer)
-    )
     options = {"split": inputs.split, "variants": inputs.variants, "tokenizer": inputs.tokenizer}
     _ = (
         pipeline
-        | "Variants" >> beam.Create([inputs.variants], reshuffle=False)
-        | "Make files" >> beam.FlatMap(files_of, counts=beam.pvalue.AsList(counts), about=inputs.about())
+        | "Services" >> beam.Create([inputs], reshuffle=False)
+        | "Measure" >> beam.FlatMap(statistics_files)
         | "Write" >> WriteFiles(config.output)
         | "Publish" >> Publish(config.output, run_header("statistics", options))
     )

@@ -12,65 +12,170 @@ original.
 - *Self-BLEU by description*, as the paper's footnote 3 defines it: for each description the mean sentence BLEU over
   ordered pairs of variants, then the mean over descriptions.
 
-docs/statistics.md has the readings that were tried. Elements belong together by position. All of it is sums over
-services, so services are counted one by one, in any order and on any worker, and the sums give the same numbers to the
-last bit.
+docs/statistics.md has the readings that were tried. Elements belong together by position. Sums are exactly rounded, so
+the order of services does not show. Nothing here imports Beam before it is used, so that wrong input is reported at
+once; ``parapet.transforms.table1_report`` has the page.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import combinations, permutations
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import (
+    SINGLE,
+    TEST,
+    TRAIN,
+    SplitSchemas,
+    as_path,
+    is_root,
+    is_there,
+    read_root,
+    services_by_name,
+    split_of_folder,
+    variant_roots,
+)
+from parapet.schemas.published import check_variants
 from parapet.schemas.service import Service
 from parapet.transforms.distance import levenshtein_ratio
+from parapet.transforms.fence import needed
 
 MAX_ORDER = 4  # n-grams of BLEU: one to four words
 TOKENIZER = "intl"  # of sacrebleu's, the one that comes closest to the BLEU and self-BLEU that SGD-X published
 ORIGINAL = ""  # the original's key beside the variants' names; no folder has this name
 
 Ngrams = Counter[tuple[str, ...]]
+Read = Callable[[str | Path], list[SplitSchemas]]
 
 
-class Names(msgspec.Struct, frozen=True):
-    """The names that a model has seen in training."""
+class Item(msgspec.Struct, frozen=True):
+    """A service to measure: the original, its counterpart in each variant, and whether train lacks it."""
 
-    slots: frozenset[str]
-    intents: frozenset[str]
+    original: Service
+    variants: Mapping[str, Service]
+    unseen: bool = False
 
-
-class Seen(msgspec.Struct, frozen=True):
-    """How many names there are, and how many of them train has."""
-
-    slots: int = 0
-    slots_seen: int = 0
-    intents: int = 0
-    intents_seen: int = 0
+    def forms(self) -> dict[str, Service]:
+        """The original and its variants, by ORIGINAL or name."""
+        return {ORIGINAL: self.original, **self.variants}
 
 
-class Counts(msgspec.Struct, frozen=True):
-    """What one service adds to the measures.
+class Inputs(msgspec.Struct, frozen=True):
+    """What to measure.
 
     Attributes:
-      distances: per variant, 1 - ratio of each name; kept apart, so that their sum can be exactly rounded.
-      lengths: per variant and for ORIGINAL, the number of tokens and of n-grams of each order in the descriptions.
-      matches: per unordered pair of these, the n-grams of each order that both have at the same position.
-      self_bleu: of each description, the mean sentence BLEU over ordered pairs of variants; empty below two variants.
-      seen: per variant and for ORIGINAL, the names that train has; empty for a service that train has itself.
+      items: the services that have variants; all of them where no variants are measured.
+      variants: the names of the variants, in natural order.
+      split: of the services whose names are looked up among those of train.
+      train: the services of train; None where there is no train.
+      left_out: the services that no variant has.
+      ignored: the services of the variants that the corpus lacks.
+      tokenizer: of BLEU, by its name in sacrebleu.
     """
 
-    distances: dict[str, list[float]]
-    lengths: dict[str, list[int]]
-    matches: dict[tuple[str, str], list[int]]
-    self_bleu: list[float]
-    seen: dict[str, Seen] = {}
+    items: list[Item]
+    variants: list[str]
+    split: str
+    train: list[Service] | None
+    left_out: list[str]
+    ignored: list[str]
+    tokenizer: str = TOKENIZER
+
+
+def read_inputs(
+    sgd: str | Path,
+    folder: str | Path | None,
+    split: str | None,
+    tokenizer: str = TOKENIZER,
+    read: Read = read_root,
+) -> Inputs:
+    """Reads the original and its variants, and brings their services together.
+
+    Args:
+      sgd: the original corpus.
+      folder: of variants; None measures the original alone.
+      split: whose services that train lacks are looked up in train; None takes test, else dev.
+      tokenizer: of BLEU.
+      read: reads the schemas of the original.
+
+    Raises:
+      InputError: neither variants nor a train split and services that it lacks, or variants that do not match.
+    """
+    splits, train, alone = _splits_of(sgd, read)
+    if train is None and folder is None:
+        raise InputError("there is no train/schema.json, so nothing can be seen in train", sgd)
+    split = split or alone or (TEST if TEST in splits else "dev")
+    if split not in splits:
+        there = ", ".join(splits)
+        raise InputError(f"there is no {split}/schema.json (found: {there}); choose with --split", sgd)
+    seen = {service.service_name for service in train or splits[split]}
+    unseen = {service.service_name for service in splits[split]} - seen
+    if not unseen and folder is None:
+        raise InputError(f"train has all services of {split}, so there are no unseen ones to measure", sgd, "--split")
+    originals = {service.service_name: service for services in splits.values() for service in services}
+    variants: dict[str, dict[str, Service]] = {}
+    aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
+    ignored: list[str] = []
+    if folder is not None:
+        variants = read_variants(folder, alone)
+        try:
+            aligned, ignored = align(originals, variants)
+        except InputError as error:
+            raise InputError(error.reason, folder, "--variants") from None
+    return Inputs(
+        items=[Item(originals[name], services, name in unseen) for name, services in aligned.items()],
+        variants=list(variants),
+        split=split,
+        train=train,
+        left_out=[name for name in originals if name not in aligned],
+        ignored=ignored,
+        tokenizer=tokenizer,
+    )
+
+
+def _splits_of(sgd: str | Path, read: Read) -> tuple[dict[str, list[Service]], list[Service] | None, str | None]:
+    """The services of each split, those of train, and the split where it is one's folder: train is beside it."""
+    splits = {split.split: split.services for split in read(sgd)}
+    alone = split_of_folder(sgd)
+    if alone is None:
+        return splits, splits.get(TRAIN), None
+    folder = as_path(sgd).resolve()
+    beside = (folder.parent if folder.is_file() else folder).parent / TRAIN
+    return {alone: splits[SINGLE]}, read(beside)[0].services if is_root(beside) else None, alone
+
+
+def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dict[str, Service]]:
+    """The services of each variant below ``folder``, in natural order of the variants (v2 before v10).
+
+    Args:
+      folder: holds ``v1/train/schema.json`` and so on.
+      split: only its services; a variant that has no splits is taken whole.
+
+    Raises:
+      InputError: no such folder, no variants in it, or it is itself a variant.
+    """
+    folder = as_path(folder)
+    if not is_there(folder) or not folder.is_dir():
+        raise InputError("there is no such folder", folder, "--variants")
+    check_variants(folder, "--variants")
+    if is_root(folder):
+        raise InputError("this is one corpus; give the folder that holds the variants' folders", folder, "--variants")
+    roots = variant_roots(folder)
+    if not roots:
+        raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, "--variants")
+    return {
+        name: services_by_name([part for part in read_root(path) if split is None or part.split in (split, SINGLE)])
+        for name, path in roots.items()
+    }
 
 
 def align(
@@ -125,60 +230,6 @@ def name_suffix(originals: Iterable[str], names: Iterable[str]) -> str:
     return min(votes, key=lambda suffix: (-votes[suffix], len(suffix), suffix), default="")
 
 
-def names_of(services: Iterable[Service]) -> Names:
-    """The names of slots and intents of ``services``: train's are the ones seen."""
-    services = list(services)
-    return Names(
-        slots=frozenset(slot.name for service in services for slot in service.slots),
-        intents=frozenset(intent.name for service in services for intent in service.intents),
-    )
-
-
-def count_seen(service: Service, train: Names) -> Seen:
-    """Counts the names of one service that ``train`` has."""
-    return Seen(
-        slots=len(service.slots),
-        slots_seen=sum(slot.name in train.slots for slot in service.slots),
-        intents=len(service.intents),
-        intents_seen=sum(intent.name in train.intents for intent in service.intents),
-    )
-
-
-def count(
-    original: Service,
-    variants: Mapping[str, Service],
-    train: Names | None = None,
-    tokenizer: str = TOKENIZER,
-) -> Counts:
-    """Counts one service.
-
-    Args:
-      original: the service.
-      variants: its counterpart in each variant.
-      train: the names seen in training, where the service is one that train lacks.
-      tokenizer: of BLEU, by its name in sacrebleu.
-
-    Raises:
-      InputError: a variant has another number of intents or slots.
-    """
-    for variant, service in variants.items():
-        _check_positions(original, service, variant)
-    everyone = {ORIGINAL: original, **variants}
-    descriptions = {key: descriptions_of(service) for key, service in everyone.items()}
-    lengths, matches, self_bleu = _count_ngrams(descriptions, tokenizer)
-    names = {key: element_names(service) for key, service in everyone.items()}
-    return Counts(
-        distances={
-            key: [1.0 - levenshtein_ratio(*pair) for pair in zip(names[ORIGINAL], names[key], strict=True)]
-            for key in variants
-        },
-        lengths=lengths,
-        matches=matches,
-        self_bleu=self_bleu,
-        seen={} if train is None else {key: count_seen(service, train) for key, service in everyone.items()},
-    )
-
-
 def element_names(service: Service) -> list[str]:
     """The names of intents and slots, by position."""
     return [*(intent.name for intent in service.intents), *(slot.name for slot in service.slots)]
@@ -192,44 +243,104 @@ def descriptions_of(service: Service) -> list[str]:
 
 def _check_positions(original: Service, service: Service, variant: str) -> None:
     for kind in ("slots", "intents"):
-        expected, found = len(getattr(original, kind)), len(getattr(service, kind))
-        if expected != found:
+        expected, actual = len(getattr(original, kind)), len(getattr(service, kind))
+        if expected != actual:
             raise InputError(
                 f"{service.service_name!r} of variant {variant} and its original {original.service_name!r} differ in "
-                f"the number of {kind}: {found} and {expected}; elements are compared by position"
+                f"the number of {kind}: {actual} and {expected}; elements are compared by position"
             )
 
 
+def names_seen(services: Iterable[Service], train: Iterable[Service]) -> dict[str, float | None]:
+    """The share of the names of some services that services of ``train`` have, too; None where there are no names."""
+    services, train = list(services), list(train)
+    shares: dict[str, float | None] = {}
+    for kind in ("slot", "intent"):
+        known = {element.name for service in train for element in getattr(service, f"{kind}s")}
+        seen = [element.name in known for service in services for element in getattr(service, f"{kind}s")]
+        shares[f"{kind}_names_seen"] = sum(seen) / len(seen) if seen else None
+    return shares
+
+
+def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str = TOKENIZER) -> dict[str, Any]:
+    """The measures that need no training split.
+
+    Returns:
+      ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu",
+      "self_bleu_by_description"}``: distances 0-1, BLEU 0-100, None where there is nothing to measure.
+
+    Raises:
+      InputError: a variant has another number of intents or slots.
+    """
+    by_description: list[float | None] = []
+    distances: dict[str, list[float]] = {variant: [] for variant in variants}
+    lengths = {key: [0] * (1 + MAX_ORDER) for key in (ORIGINAL, *variants)}
+    matches = {pair: [0] * MAX_ORDER for pair in combinations(lengths, 2)}
+    for item in items:
+        with needed("service", item.original.service_name):
+            names = element_names(item.original)
+            for variant, service in item.variants.items():
+                _check_positions(item.original, service, variant)
+                pairs = zip(names, element_names(service), strict=True)
+                distances[variant] += [1.0 - levenshtein_ratio(*pair) for pair in pairs]
+            forms = item.forms()
+            for texts in zip(*map(descriptions_of, forms.values()), strict=True):
+                scores = _count_ngrams(dict(zip(forms, texts, strict=True)), tokenizer, lengths, matches)
+                by_description.append(_mean(scores))
+    rows = {
+        variant: {
+            "name_distance": _mean(distances[variant]),
+            "description_bleu": _score(matches[ORIGINAL, variant], lengths[variant], lengths[ORIGINAL]),
+        }
+        for variant in variants
+    }
+    self_bleu = [
+        _score(matches.get((first, second)) or matches[second, first], lengths[first], lengths[second])
+        for first, second in permutations(variants, 2)
+    ]
+    return {
+        "variants": rows,
+        "average": _average(rows),
+        "self_bleu": _mean(self_bleu),
+        "self_bleu_by_description": _mean(by_description),
+    }
+
+
 def _count_ngrams(
-    texts: Mapping[str, list[str]], tokenizer: str
-) -> tuple[dict[str, list[int]], dict[tuple[str, str], list[int]], list[float]]:
-    """Lengths, matches and self-BLEU of all keys, position by position, so that few n-grams are held at a time."""
-    lengths = {key: [0] * (1 + MAX_ORDER) for key in texts}
-    matches = {pair: [0] * MAX_ORDER for pair in combinations(texts, 2)}
-    self_bleu = []
-    for sentences in zip(*texts.values(), strict=True):
-        ngrams, sizes = {}, {}
-        for key, sentence in zip(texts, sentences, strict=True):
-            ngrams[key], tokens = _ngrams(sentence, tokenizer)
-            sizes[key] = [tokens, *(max(tokens - order, 0) for order in range(MAX_ORDER))]
-            _add(lengths[key], sizes[key])
-        scores: list[float | None] = []
-        for (first, second), found in matches.items():
-            shared = _shared(ngrams[first], ngrams[second])
-            _add(found, shared)
-            if first != ORIGINAL:
-                scores += (_sentence_score(shared, sizes[one], sizes[other]) for one, other in _both(first, second))
-        if (mean := _mean(scores)) is not None:
-            self_bleu.append(mean)
-    return lengths, matches, self_bleu
+    texts: Mapping[str, str],
+    tokenizer: str,
+    lengths: Mapping[str, list[int]],
+    matches: Mapping[tuple[str, str], list[int]],
+) -> list[float]:
+    """Adds the n-grams of one description in all its forms.
 
+    Args:
+      texts: the description, by ORIGINAL or variant.
+      tokenizer: of BLEU.
+      lengths: by form, the number of tokens and of n-grams of each order; added to.
+      matches: by pair of forms, the n-grams of each order that both have; added to.
 
-def _both(first: str, second: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    return (first, second), (second, first)
+    Returns:
+      The sentence BLEU of each ordered pair of variants.
+    """
+    ngrams, sizes = {}, {}
+    for key, text in texts.items():
+        ngrams[key], tokens = _ngrams(text, tokenizer)
+        sizes[key] = [tokens, *(max(tokens - order, 0) for order in range(MAX_ORDER))]
+        _add(lengths[key], sizes[key])
+    scores = []
+    for (first, second), sums in matches.items():
+        shared = _shared(ngrams[first], ngrams[second])  # symmetric: one count serves both directions
+        _add(sums, shared)
+        if first != ORIGINAL:
+            for hypothesis, reference in ((first, second), (second, first)):
+                # As sacrebleu scores a sentence: only the orders that the sentence is long enough for.
+                score = _score(shared, sizes[hypothesis], sizes[reference], effective_order=True) if shared[0] else 0.0
+                scores.append(score)
+    return scores
 
 
 def _shared(first: Ngrams, second: Ngrams) -> list[int]:
-    # Symmetric, so one count serves both directions of a pair.
     shared = [0] * MAX_ORDER
     for ngram in first.keys() & second.keys():
         shared[len(ngram) - 1] += min(first[ngram], second[ngram])
@@ -272,90 +383,45 @@ def _score(
     return float(score.score)
 
 
-def _sentence_score(matches: Sequence[int], hypothesis: Sequence[int], reference: Sequence[int]) -> float:
-    # As sacrebleu scores a sentence: exponential smoothing, and only the orders that the sentence is long enough for.
-    return _score(matches, hypothesis, reference, effective_order=True) if matches[0] else 0.0
+def statistics_of(inputs: Inputs) -> dict[str, Any]:
+    """The content of ``statistics.json``: shares and distances 0-1, BLEU 0-100, to six places.
 
-
-def measures_of(counts: Iterable[Counts], variants: Sequence[str]) -> dict[str, Any]:
-    """The measures that need no training split, from the counts of the services, in any order.
-
-    Returns:
-      ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu",
-      "self_bleu_by_description"}``: distances 0-1, BLEU 0-100, None where there is nothing to measure.
+    Without variants only the original has numbers.
     """
-    by_description: list[float] = []
-    distances: dict[str, list[float]] = {variant: [] for variant in variants}
-    lengths = {key: [0] * (1 + MAX_ORDER) for key in (ORIGINAL, *variants)}
-    matches = {pair: [0] * MAX_ORDER for pair in combinations((ORIGINAL, *variants), 2)}
-    for counted in counts:
-        by_description += counted.self_bleu
-        for variant in variants:
-            distances[variant] += counted.distances[variant]
-        for key, sums in lengths.items():
-            _add(sums, counted.lengths[key])
-        for pair, found in matches.items():
-            _add(found, counted.matches[pair])
-    rows = {
-        variant: {
-            "name_distance": _mean(distances[variant]),
-            "description_bleu": _score(matches[ORIGINAL, variant], lengths[variant], lengths[ORIGINAL]),
-        }
-        for variant in variants
+    measured = measures_of(inputs.items, inputs.variants, inputs.tokenizer)
+    unseen = [item.forms() for item in inputs.items if item.unseen]
+    shares = {
+        key: names_seen((forms[key] for forms in unseen), inputs.train or ()) for key in (ORIGINAL, *inputs.variants)
     }
-    return {
-        "variants": rows,
-        "average": _average(rows),
-        "self_bleu": _self_bleu(variants, lengths, matches),
-        "self_bleu_by_description": _mean(by_description),
+    rows = {variant: {**shares[variant], **measured["variants"][variant]} for variant in inputs.variants}
+    numbers = {**measured, "variants": rows, "average": _average(rows)}
+    about = {
+        "split": inputs.split,
+        "services": len(inputs.items),
+        "unseen_services": len(unseen),
+        "services_without_variants": inputs.left_out,
+        "bleu_signature": bleu_signature(inputs.tokenizer),
     }
+    return {**rounded({"original": shares[ORIGINAL], **numbers}), **about}
 
 
-def _self_bleu(
-    variants: Sequence[str], lengths: Mapping[str, Sequence[int]], matches: Mapping[tuple[str, str], Sequence[int]]
-) -> float | None:
-    scores = []
-    for first, second in permutations(variants, 2):
-        pair = (first, second) if (first, second) in matches else (second, first)
-        scores.append(_score(matches[pair], lengths[first], lengths[second]))
-    return _mean(scores)
+def statistics_files(inputs: Inputs) -> Iterator[tuple[str, bytes]]:
+    """The output: statistics.json and report.html."""
+    from apache_beam.metrics import Metrics
 
+    from parapet.transforms.report import page
+    from parapet.transforms.table1_report import statistics_report
 
-def _shares(seen: Iterable[Seen]) -> dict[str, float | None]:
-    seen = list(seen)
-    slots, intents = sum(one.slots for one in seen), sum(one.intents for one in seen)
-    return {
-        "slot_names_seen": sum(one.slots_seen for one in seen) / slots if slots else None,
-        "intent_names_seen": sum(one.intents_seen for one in seen) / intents if intents else None,
-    }
-
-
-def table(counts: Iterable[Counts], variants: Sequence[str]) -> dict[str, Any]:
-    """All of Table 1, from the counts of its services.
-
-    Returns:
-      ``{"original": {...}, "variants": {"v1": {...}, ...}, "average": {...}, "self_bleu", ...}`` as statistics.json has
-      it: shares and distances 0-1, BLEU 0-100. Without variants only the original has numbers.
-    """
-    counts = list(counts)
-    measured = measures_of(counts, variants)
-    rows = {}
-    for variant in variants:
-        shares = _shares(counted.seen[variant] for counted in counts if counted.seen)
-        rows[variant] = {**shares, **measured["variants"][variant]}
-    return {
-        "original": _shares(counted.seen[ORIGINAL] for counted in counts if counted.seen),
-        "variants": rows,
-        "average": _average(rows),
-        "self_bleu": measured["self_bleu"],
-        "self_bleu_by_description": measured["self_bleu_by_description"],
-    }
+    statistics = statistics_of(inputs)
+    Metrics.counter("parapet", "services").inc(len(inputs.items))
+    yield "statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()
+    yield "report.html", page(statistics_report(statistics)).encode()
 
 
 def rounded(value: Any) -> Any:
     """The numbers of a JSON value to six places: the last bits differ between builds of Python's mathematics."""
     if isinstance(value, dict):
-        return {key: rounded(one) for key, one in value.items()}
+        return {key: rounded(part) for key, part in value.items()}
     return round(value, 6) if isinstance(value, float) else value
 
 

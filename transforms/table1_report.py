@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parapet.transforms.report import Bars, Report, Series, Table, Tile
@@ -69,52 +69,49 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
     variants, average, original = statistics["variants"], statistics["average"], statistics["original"]
     services, split, unseen = statistics["services"], statistics["split"], statistics["unseen_services"]
     whose = f"the {counted(unseen, 'service')} of {split} that train lacks"
-    tiles = [
-        Tile("slot names seen, original", measured("slot_names_seen", original["slot_names_seen"])),
-        Tile("intent names seen, original", measured("intent_names_seen", original["intent_names_seen"])),
-    ]
+    seen = {"slots": "slot_names_seen", "intents": "intent_names_seen"}
+    averages = {"name distance": "name_distance", "BLEU of descriptions": "description_bleu"}
+    tiles = [Tile(f"{what[:-1]} names seen, original", measured(key, original[key])) for what, key in seen.items()]
+    lead = f"Names are counted over {whose}."
     if variants:
         tiles = [
-            Tile("average name distance", measured("name_distance", average["name_distance"])),
-            Tile("average BLEU of descriptions", measured("description_bleu", average["description_bleu"])),
+            *(Tile(f"average {what}", measured(key, average[key])) for what, key in averages.items()),
             Tile("self-BLEU", number(statistics["self_bleu"], 1)),
             Tile("self-BLEU by description", number(statistics["self_bleu_by_description"], 1)),
-            Tile("slot names seen, average", measured("slot_names_seen", average["slot_names_seen"])),
-            Tile("intent names seen, average", measured("intent_names_seen", average["intent_names_seen"])),
+            *(Tile(f"{what[:-1]} names seen, average", measured(key, average[key])) for what, key in seen.items()),
         ]
+        lead = f"{counted(services, 'service')} in {counted(len(variants), 'variant')}. " + (
+            f"Names seen in train are counted over {whose}."
+            if unseen
+            else "Names seen in train are not counted: train has all of these services, or there is no train."
+        )
     rows = {"original": original, **variants}
-    seen = [
-        Series(what, tuple(row[key] for row in rows.values()))
-        for what, key in (("slots", "slot_names_seen"), ("intents", "intent_names_seen"))
-    ]
+    bars = Bars(
+        title="Names seen in train",
+        note="Of the services that train lacks.",
+        categories=list(rows),
+        series=[Series(what, tuple(row[key] for row in rows.values())) for what, key in seen.items()],
+        percent=True,
+    )
+    left_out = statistics["services_without_variants"]
+    shown = ", ".join(left_out[:12]) + (", …" if len(left_out) > 12 else "")
     return Report(
         command="statistics",
         title="Variant statistics" if variants else "Names seen in train",
         headline="How far the variants are from the original" if variants else "Which names of unseen services are new",
-        lead=f"{counted(services, 'service')} in {counted(len(variants), 'variant')}. {_names_counted(whose, unseen)}"
-        if variants
-        else f"Names are counted over {whose}.",
+        lead=lead,
         tiles=tiles,
         sections=[
             _statistics_table(statistics),
             *distance_charts(variants, tuple(variants) == SGD_X),
-            *([_seen_bars(list(rows), seen)] if unseen else []),
+            *([bars] if unseen else []),
         ],
         terms=dict([*TERMS.values(), _BY_DESCRIPTION] if variants else [_SEEN]),
-        notes=list(_left_out(statistics["services_without_variants"])),
+        notes=[f"{counted(len(left_out), 'service')} of the original in no variant and not counted: {shown}."]
+        if left_out
+        else [],
         links={"statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`"},
     )
-
-
-def _names_counted(whose: str, unseen: int) -> str:
-    if unseen:
-        return f"Names seen in train are counted over {whose}."
-    return "Names seen in train are not counted: train has all of these services, or there is no train."
-
-
-def _seen_bars(rows: Sequence[str], series: Sequence[Series]) -> Bars:
-    note = "Of the services that train lacks."
-    return Bars(title="Names seen in train", note=note, categories=rows, series=series, percent=True)
 
 
 def text_table(statistics: Mapping[str, Any]) -> str:
@@ -227,9 +224,3 @@ def _statistics_table(statistics: Mapping[str, Any]) -> Table:
         rows=rows,
         note=note if same else "",
     )
-
-
-def _left_out(services: Sequence[str]) -> Iterable[str]:
-    if services:
-        shown = ", ".join(services[:12]) + (", …" if len(services) > 12 else "")
-        yield f"{counted(len(services), 'service')} of the original in no variant and not counted: {shown}."

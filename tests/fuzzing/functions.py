@@ -136,7 +136,6 @@ FUNCTIONS: list[Function] = [
             forms.minutes_of(one),
             forms.minutes_said(one),
             forms.amount_of(one),
-            forms.style_of_time(one),
             forms.is_relative(one),
             forms.digits_of(one),
             forms.code_of(one),

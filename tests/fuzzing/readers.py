@@ -709,7 +709,7 @@ ELSEWHERE = {
     "transforms.restaurants.": "by read_ontology, and flags",
     "transforms.speech.": "flags, and the dictionary that comes with the engine",
     "transforms.splits.": "the cases of few_shot and unseen_services",
-    "transforms.table1_corpus.": "the cases of statistics",
+    "transforms.table1.read_": "the cases of statistics",
     "transforms.translation.": "models, and parts that this very run wrote",
     "transforms.variations.": "flags, and rewritten.read_lines",
     "evaluation.board.setting.open_released": "by open_release",

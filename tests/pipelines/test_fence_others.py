@@ -115,11 +115,11 @@ def test_a_rewriting_that_raises(
     assert not [one for one in audit if one["response_id"].startswith(victim)]
 
 
-@pytest.mark.parametrize("target", some(("suspects_in", "_written"), "_written"))
+@pytest.mark.parametrize("target", some(("suspects_in", "_lines_of_files"), "_lines_of_files"))
 def test_a_chat_that_raises(
     target: str, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    victim = "415-555-0132" if target == "_written" else "under which number did you book"
+    victim = "415-555-0132" if target == "_lines_of_files" else "under which number did you book"
     poison(monkeypatch, f"parapet.transforms.anonymise.writing.{target}", KeyError("Ann Lee"), victim)
     argv = ["anonymise", "--chats", str(sample / "chats.jsonl"), "--output", str(tmp_path / "out"), "--quiet"]
     assert main([*argv, "--max_bad", "30%"]) == 0
@@ -174,7 +174,7 @@ NEEDED: dict[str, tuple[list[str], str, str, str]] = {
     "restaurants": (["restaurants", "--tasks", "1", "--sizes", "2"], "restaurants.corpus.lines_of", "", "dialogue 0"),
     "statistics": (
         ["statistics", "--sgd", "{sample}", "--variants", "{composed}"],
-        *("table1.count", "Gyms_1", "service: Gyms_1"),
+        *("table1.descriptions_of", "Gyms_1", "service: Gyms_1"),
     ),
     "back_translate": (
         ["back_translate", "--schemas", "{sample}", "--memory", "{sample}/translations.csv"],

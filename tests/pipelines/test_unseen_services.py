@@ -12,7 +12,7 @@ from two_workers import TWO_WORKERS
 
 from parapet.pipelines.unseen_services import run
 from parapet.schemas.layout import read_root
-from parapet.transforms.table1 import count_seen, names_of
+from parapet.transforms.table1 import names_seen
 
 
 def dialogues_of(folder: Path) -> list[Any]:
@@ -54,11 +54,9 @@ def test_the_splits(made: Path, sample: Path) -> None:
         for name in ("train", "dev", "test"):
             services = {service for one in found[name] for service in one["services"]}
             assert {one.service_name for one in schemas[name]} == services
-        names = names_of(schemas["train"])
         held = [one for one in schemas["test"] if one.service_name.startswith(domain)]
-        counts = [count_seen(one, names) for one in held]
-        assert of["seen"]["slots"] == sum(one.slots for one in counts)
-        share = sum(one.slots_seen for one in counts) / sum(one.slots for one in counts)
+        assert of["seen"]["slots"] == sum(len(one.slots) for one in held)
+        share = names_seen(held, schemas["train"])["slot_names_seen"]
         assert of["seen"]["slot_names_seen"] == pytest.approx(share, abs=1e-6)
 
 
@@ -75,8 +73,7 @@ def test_the_splits_as_given(made: Path, sample: Path) -> None:
         "both": kinds.count((True, True)),
         "unseen": kinds.count((False, True)),
     }
-    counts = [count_seen(one, names_of(splits["train"])) for one in unseen]
-    share = sum(one.slots_seen for one in counts) / sum(one.slots for one in counts)
+    share = names_seen(unseen, splits["train"])["slot_names_seen"]
     assert given["test"]["seen"]["slot_names_seen"] == pytest.approx(share, abs=1e-6)
     assert given["train"]["unseen_services"] == []
 
@@ -178,8 +175,8 @@ def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
     numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())
     schemas = {one.split: one.services for one in read_root(root)}
     known = {one.service_name for one in schemas["train"]}
-    counts = [count_seen(one, names_of(schemas["train"])) for one in schemas["dev"] if one.service_name not in known]
-    share = sum(one.slots_seen for one in counts) / sum(one.slots for one in counts)
+    unseen = [one for one in schemas["dev"] if one.service_name not in known]
+    share = names_seen(unseen, schemas["train"])["slot_names_seen"]
     assert numbers["as_given"]["dev"]["seen"]["slot_names_seen"] == pytest.approx(share, abs=1e-6)
     sets = numbers["held_out"]["Travel"]["sets"]
     assert {name: of["dialogues"] for name, of in sets.items()} == {"train": 128, "dev": 339, "test": 45}

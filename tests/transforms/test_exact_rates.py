@@ -11,19 +11,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.exact_rates import (
-    BUCKETS,
-    Keys,
-    boundaries,
-    bucket_of,
-    counted,
-    level_of,
-    near_boundaries,
-    size_of,
-    summed,
-    thresholds,
-    thresholds_of,
-)
+from parapet.transforms.exact_rates import Keys, level_of, size_of, thresholds, thresholds_of
 
 RATES = ("0.1", "0.5", "0.8")
 WIDTH = 4
@@ -42,13 +30,6 @@ def test_halves_go_up(rate: str, turns: int, size: int) -> None:
     assert size_of(rate, turns) == size
 
 
-def test_buckets_are_in_the_order_of_keys() -> None:
-    keys = [n.to_bytes(2, "big") for n in range(1 << 16)]
-    found = [bucket_of(key) for key in keys]
-    assert found == sorted(found)
-    assert set(found) == set(range(BUCKETS))
-
-
 def divided(keys: list[bytes], others: int, parts: int, drawn: random.Random) -> list[Keys]:
     """Keys in random order in so many parts; ``others`` are turns that cannot be taken."""
     shuffled = drawn.sample(keys, len(keys))
@@ -64,10 +45,7 @@ def reference(keys: list[bytes], turns: int) -> list[set[bytes]]:
 @given(KEYS, st.integers(0, 30), st.integers(1, 6), st.randoms(use_true_random=False))
 def test_exact_nested_and_however_divided(keys: list[bytes], others: int, parts: int, drawn: random.Random) -> None:
     divided_keys = divided(keys, others, parts, drawn)
-    at = boundaries(summed(map(counted, divided_keys)), RATES)
-    near = [key for part in divided_keys for key in part._replace(keys=near_boundaries(part, at)).each()]
-    assert {bucket_of(key) for key in near} <= {boundary.bucket for boundary in at}
-    found = thresholds(at, near)
+    found = thresholds(divided_keys, RATES)
     taken = [{key for key in keys if 0 < level_of(key, found) <= i} for i in range(1, len(RATES) + 1)]
     assert taken == reference(keys, len(keys) + others)
 

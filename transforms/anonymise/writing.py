@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import orjson
@@ -133,7 +133,7 @@ def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResu
     try:
         with ExitStack() as stack:
             writers = [HashingWriter(stack.enter_context(staged(config.output, path))) for path in paths]
-            _write_chats(file, frozenset(names), config, result, *writers)
+            _write_chats(file, frozenset(names), config, result, writers)
     except Exception as error:
         bad = bad_record(error, is_private=True)
         reason = bad.reason if isinstance(bad, Fault) else f"broken_file: {bad.reason}"
@@ -143,13 +143,7 @@ def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResu
 
 
 def _write_chats(
-    file: ChatFile,
-    names: frozenset[str],
-    config: Config,
-    result: FileResult,
-    chats: HashingWriter,
-    babi: HashingWriter,
-    suspects: HashingWriter,
+    file: ChatFile, names: frozenset[str], config: Config, result: FileResult, writers: Sequence[HashingWriter]
 ) -> None:
     anonymiser, ids = Anonymiser(config.rules), Identities(file.name)
     for number, (where, chat) in enumerate(tracked(read_chats(file, config.bots), "chats"), 1):
@@ -158,61 +152,53 @@ def _write_chats(
         try:
             if isinstance(chat, InputError):
                 raise chat
-            written = _written(chat, number, file, names, config, anonymiser)
+            replaced = anonymiser.of(chat)
+            suspects = [
+                suspect
+                for t, text in enumerate(replaced.texts)
+                for suspect in suspects_in(t, text, replaced.parts, names)
+            ]
+            chat_id = chat.chat_id if config.keep_ids else f"{file.name}-{number:06}"
+            lines = _lines_of_files(chat, chat_id, replaced, suspects, config)
+            of_set = _of_set(chat, replaced) if config.splits else ()
         except Exception as error:
             bad = bad_record(error, is_private=True)
             place = ": ".join(part for part in (where, bad.where) if part)
             result.dead_letters.append(_dead_letter(file, place, bad.reason, trace_of(bad)))
             result.counts.add("left_out", id=identity)
             continue
-        chats.write(written.chat)
-        babi.write(written.babi)
-        suspects.write(written.suspects)
+        for writer, line in zip(writers, lines, strict=True):
+            writer.write(line)
         result.counts.add("written", id=identity)
-        result.counts.update(written.counts)
-        if written.of_set:
-            result.others.setdefault(SET, []).append(written.of_set)
+        _count(result.counts, chat, replaced, suspects)
+        if of_set:
+            result.others.setdefault(SET, []).append(SetDialogue(file.number, number, of_set))
+        elif config.splits:
+            result.counts.add("without_answer")
 
 
-class _Written(NamedTuple):
-    """What is written of a chat."""
-
-    chat: bytes
-    babi: bytes
-    suspects: bytes
-    counts: Counts
-    of_set: SetDialogue | None
-
-
-def _written(
-    chat: Chat, number: int, file: ChatFile, names: frozenset[str], config: Config, anonymiser: Anonymiser
-) -> _Written:
-    replaced = anonymiser.of(chat)
-    suspected = [
-        suspect for t, text in enumerate(replaced.texts) for suspect in suspects_in(t, text, replaced.parts, names)
-    ]
-    counts = Counts()
-    _count(counts, chat, replaced, suspected)
+def _lines_of_files(
+    chat: Chat, chat_id: str, replaced: Replaced, suspects: Sequence[Suspect], config: Config
+) -> tuple[bytes, bytes, bytes]:
+    """A chat as JSON, as dialog bAbI has it, and its suspects."""
     utterances = [
         (turn.speaker, normalised(text) if turn.speaker == BOT and config.normalise else text)
         for turn, text in zip(chat.turns, replaced.texts, strict=True)
     ]
-    chat_id = chat.chat_id if config.keep_ids else f"{file.name}-{number:06}"
     turns = [{"speaker": speaker, "text": text} for speaker, text in utterances]
-    of_set = None
-    if config.splits:
-        lines = tuple(lines_of([(speaker, normalised(text)) for speaker, text in utterances]))
-        if any(isinstance(line, Exchange) for line in lines):
-            of_set = SetDialogue(file.number, number, lines)
-        else:
-            counts.add("without_answer")
-    return _Written(
+    rows = ({"chat_id": chat_id, **msgspec.structs.asdict(suspect)} for suspect in suspects)
+    return (
         orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n",
         dialogue_text(lines_of(utterances)).encode(),
-        b"".join(orjson.dumps({"chat_id": chat_id, **msgspec.structs.asdict(one)}) + b"\n" for one in suspected),
-        counts,
-        of_set,
+        b"".join(orjson.dumps(row) + b"\n" for row in rows),
     )
+
+
+def _of_set(chat: Chat, replaced: Replaced) -> tuple[Line, ...]:
+    """The lines of a chat in the set; none where the operator answers nothing."""
+    texts = zip(chat.turns, replaced.texts, strict=True)
+    lines = tuple(lines_of([(turn.speaker, normalised(text)) for turn, text in texts]))
+    return lines if any(isinstance(line, Exchange) for line in lines) else ()
 
 
 def _dead_letter(file: ChatFile, where: str, reason: str, trace: str = "") -> DeadLetter:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -11,21 +11,25 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text, read_each
+from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
 from parapet.transforms.augment.corrupting import counts_of
-from parapet.transforms.augment.plan import ORIGINAL, Augmentation, Plan
-from parapet.transforms.augment.tables import WriteShards, batch_of, row_of, write_parts
+from parapet.transforms.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet
+from parapet.transforms.compressed import open_plain
 from parapet.transforms.corpora import read_file
-from parapet.transforms.counts import Balance, Counts, Identities, Invariant
+from parapet.transforms.counts import Balance, CountKey, Counts, Identities, Invariant
 from parapet.transforms.dead_letters import Tally, dead_dialogue, id_of, of_variants
-from parapet.transforms.digests import DigestFile, count_distinct, digest_of, write_digests
 from parapet.transforms.fence import bad_record
-from parapet.transforms.files import STAGING, read_written, write_staged
+from parapet.transforms.files import STAGING, HashingWriter, join, staged
 from parapet.transforms.progress import tracked
-from parapet.transforms.report import Report, Table, Tile, card, page
+from parapet.transforms.report import Report, Table, Tile, report_files
 from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
 from parapet.transforms.set_files import SetFiles
 from parapet.transforms.text import counted, number, percent
@@ -35,6 +39,19 @@ from parapet.transforms.variants.matching import Variant
 
 CORRUPTIONS = "corruptions"
 CHANGES = "changes.jsonl"
+
+AUGMENTED = pa.schema(
+    [
+        *DIALOGUES,
+        pa.field("variant", pa.string(), nullable=False),
+        pa.field("source_dialogue_id", pa.string(), nullable=False),
+    ]
+)
+_ROWS_OF_A_GROUP = 1000
+_COUNTS = "counts"
+
+ShardKey = tuple[str, int, int]  # set, shard, shards
+Part = tuple[str, int]  # a file of the staging folder, and which of its batches
 
 _LABELS = Identities("versions")  # what is added to the identity of a dialogue in a set of several versions
 
@@ -56,12 +73,17 @@ class Augment(beam.PTransform):
         augmentation = self.plan.augmentation
         write = partial(augment_file, augmentation=augmentation, output=self.info.output)
         outputs = files | "Augment" >> WriteEach(write, shown=0, others=("rows", "ids"))
-        shards = outputs.others["rows"] | "Parquet" >> WriteShards(
-            self.info.output, augmentation.split, augmentation.sets
+        every = [((of.name, shard, of.shards), None) for of in augmentation.sets for shard in range(of.shards)]
+        shards = (
+            (outputs.others["rows"], files.pipeline | "Every shard" >> beam.Create(every))
+            | "Rows and shards" >> beam.Flatten()
+            | "Group by shard" >> beam.GroupByKey()
+            | "Parquet"
+            >> beam.FlatMap(write_shard, self.info.output, augmentation.split).with_outputs(_COUNTS, main="written")
         )
         finish = FinishRun(
             self.info,
-            partial(metadata_files, plan=self.plan, output=self.info.output),
+            partial(metadata_files, plan=self.plan),
             beam.pvalue.AsList(outputs.others["ids"]),
             tallies=partial(tallies_of, plan=self.plan),
             invariants=invariants_of(augmentation),
@@ -137,7 +159,7 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
         counts.add("dialogues", n, set=set_name, id=files.ids[set_name])
     result.written = files.written()
     result.others["rows"] = write_parts(batches, augmentation.sets, output, file.relative) if batches else []
-    result.others["ids"] = [write_ids(output, file.relative, ids, augmentation.labels)]
+    result.others["ids"] = [(file.relative, ids)]
 
 
 class Versions(msgspec.Struct):
@@ -191,48 +213,102 @@ def _version(variant: Variant, places: Places, plain: bool, source: str, file: s
     return text, row_of(places.dialogue, file, variant.name, source)
 
 
-class Ids(msgspec.Struct, frozen=True):
-    """The ids of one dialogue file, which wait in a file of the staging folder.
+def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) -> dict[str, Any]:
+    """A version of a dialogue as a row; its position is that of its set, and written later.
 
-    Attributes:
-      file: the dialogue file, below the root.
-      number: of the ids of all versions.
-      digests: of the same.
+    Raises:
+      InputError: it holds what the columns cannot.
     """
-
-    file: str
-    number: int
-    digests: DigestFile
-
-
-def write_ids(output: str, file: str, ids: Sequence[str], labels: Sequence[str]) -> Ids:
-    """Writes the ids of a file into staging, and the digests of those of all versions; ``labels`` are all of these."""
-    write_staged(output, _ids_path(file), msgspec.json.encode(ids))
-    digests = (digest_of(version_id(dialogue_id, label)) for dialogue_id in ids for label in labels)
-    return Ids(file, len(ids) * len(labels), write_digests(output, f"digests/{file}", digests))
+    try:
+        row = dialogue_row(dialogue, file, 0)
+        if row["source_json"] is not None:
+            orjson.loads(row["source_json"])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _not_parquet(error) from None
+    return {**row, "variant": variant, "source_dialogue_id": source}
 
 
-def _ids_path(file: str) -> str:
-    return f"ids/{file}"
+def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Rows as Arrow has them. Raises InputError where it cannot."""
+    try:
+        return pa.RecordBatch.from_pylist(rows, AUGMENTED)
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        raise _not_parquet(error) from None
 
 
-def check_ids(ids: Sequence[Ids], labels: Sequence[str], output: str) -> None:
+def _not_parquet(error: Exception) -> InputError:
+    return InputError(f"not_parquet: holds what Parquet cannot: {error}")
+
+
+def write_parts(
+    batches: Iterable[pa.RecordBatch], sets: Iterable[TrainingSet], output: str, relative: str
+) -> list[tuple[ShardKey, Part]]:
+    """Writes the rows of each set and shard into one staged file, in a batch each: they wait there for their shard.
+
+    All versions of a dialogue are in one shard: they hold the same utterances, and compress well together.
+
+    Args:
+      batches: the rows of one dialogue file, in its order.
+      sets: the sets.
+      output: the output folder.
+      relative: what the dialogue file is called below its root.
+    """
+    path = f"parts/{relative}"
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    written: list[tuple[ShardKey, Part]] = []
+    with staged(output, path) as handle, pa.ipc.new_file(handle, AUGMENTED, options=options) as parts:
+        for key, rows in _by_shard(pa.Table.from_batches(batches, AUGMENTED), sets):
+            parts.write_batch(rows.combine_chunks().to_batches()[0])
+            written.append((key, (path, len(written))))
+    return written
+
+
+def _by_shard(table: pa.Table, sets: Iterable[TrainingSet]) -> Iterator[tuple[ShardKey, pa.Table]]:
+    at = AUGMENTED.get_field_index("position")
+    for of in sets:
+        chosen = table.filter(pc.is_in(table["variant"], pa.array(of.versions, pa.string())))
+        chosen = chosen.set_column(at, AUGMENTED.field(at), pa.array(range(chosen.num_rows), pa.int32()))
+        by_shard: dict[int, list[int]] = {}
+        for i, source in enumerate(chosen["source_dialogue_id"].to_pylist()):
+            shard = int(hashlib.sha256(source.encode()).hexdigest(), 16) % of.shards
+            by_shard.setdefault(shard, []).append(i)
+        for shard, rows in sorted(by_shard.items()):
+            yield (of.name, shard, of.shards), chosen.take(rows)
+
+
+def write_shard(shard: tuple[ShardKey, Iterable[Part | None]], output: str, split: str) -> Iterator[Any]:
+    """Writes one shard: its rows by their source and id. Yields what was written, and the tagged number of rows."""
+    (name, n, shards), parts = shard
+    batches = [_read_part(output, part) for part in parts if part is not None]
+    order = [("source_dialogue_id", "ascending"), ("dialogue_id", "ascending")]
+    table = pa.Table.from_batches(batches, AUGMENTED).sort_by(order).combine_chunks()
+    path = f"{name}/parquet/{split}-{n:05}-of-{shards:05}.parquet"
+    with staged(output, path) as handle:
+        writer = HashingWriter(handle)
+        pq.write_table(table, writer, compression="zstd", row_group_size=_ROWS_OF_A_GROUP)
+    yield writer.written(path)
+    yield TaggedOutput(_COUNTS, (tuple(CountKey("rows", name)), table.num_rows))
+
+
+def _read_part(output: str, part: Part) -> pa.RecordBatch:
+    path, batch = part
+    with open_plain(join(output, f"{STAGING}/{path}")) as handle:
+        return pa.ipc.open_file(handle).get_batch(batch)
+
+
+def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -> None:
     """Checks that no two versions have the same id.
 
     Args:
-      ids: of each dialogue file.
+      ids: (dialogue file, ids of its dialogues).
       labels: the versions but the original.
-      output: the output folder.
 
     Raises:
       InputError: an id occurs twice, or is the id of another dialogue's version.
     """
-    if count_distinct([of_file.digests for of_file in ids], output) == sum(of_file.number for of_file in ids):
-        return
-    # Only now all of them are read, to say which it is.
     places: dict[str, str] = {}
-    for file in sorted(of_file.file for of_file in ids):
-        for dialogue_id in msgspec.json.decode(read_written(output, f"{STAGING}/{_ids_path(file)}"), type=list[str]):
+    for file, of_file in sorted(ids):
+        for dialogue_id in of_file:
             if dialogue_id in places:
                 where = " and ".join(dict.fromkeys([places[dialogue_id], file]))
                 raise InputError(f"dialogue id {dialogue_id!r} occurs twice, so nothing was published", where)
@@ -244,17 +320,14 @@ def check_ids(ids: Sequence[Ids], labels: Sequence[str], output: str) -> None:
                 raise InputError(f"{reason}; nothing was published", places[other] or file)
 
 
-def metadata_files(counts: Counts, _: object, ids: Sequence[Ids], plan: Plan, output: str) -> dict[str, bytes]:
+def metadata_files(counts: Counts, _: object, ids: Sequence[tuple[str, list[str]]], plan: Plan) -> dict[str, bytes]:
     """The schemas, ``mapping.json``, the changes of the corruptions, ``statistics.json``, the card and the page."""
-    check_ids(ids, plan.augmentation.labels[1:], output)
+    check_ids(ids, plan.augmentation.labels[1:])
     statistics = statistics_of(counts, plan)
-    report = report_of(statistics, plan)
     files = {
         **dict(plan.schemas),
         MAPPING: mapping_bytes(plan.mapped),
-        "statistics.json": (json.dumps(statistics, indent=2) + "\n").encode(),
-        "README.md": card(report).encode(),
-        "report.html": page(report).encode(),
+        **report_files(statistics, report_of(statistics, plan)),
     }
     if plan.corruptions:
         rows = [orjson.dumps(msgspec.to_builtins(change)) + b"\n" for change in plan.changes]

@@ -14,7 +14,6 @@ from parapet.schemas.layout import (
     SINGLE,
     SplitSchemas,
     as_path,
-    counterpart,
     raw_by_name,
     read_root,
     schema_bytes,
@@ -31,11 +30,11 @@ from parapet.transforms.augment.corrupting import (
     corrupted,
     vocabulary_of,
 )
+from parapet.transforms.corpora import listed
 from parapet.transforms.naming import conventions_of
-from parapet.transforms.table1 import name_suffix
 from parapet.transforms.variants.folders import Mapped, find_mapping, find_variants
-from parapet.transforms.variants.matching import Variant, match_services
-from parapet.transforms.variants.names import Known, Names, by_position, known_names, marker_names
+from parapet.transforms.variants.matching import Variant, match_variant, names_of
+from parapet.transforms.variants.names import Known, Names, by_position, known_names
 
 Kind = Literal["backtrans", "oracle", "corrupted"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -124,6 +123,7 @@ class _Version(msgspec.Struct):
     variant: Variant
     raw: Raw
     problems: list[str] = []
+    remarks: list[str] = []
 
 
 def make_plan(
@@ -159,10 +159,12 @@ def make_plan(
     if not any("corrupted" in of for of in sets.values()):
         corrupting = msgspec.structs.replace(corrupting, operations=[])
     by_operation, changes = _corrupt(originals, original, corrupting)
-    kinds["corrupted"] = [_of_split(name, raw, original) for name, raw in by_operation.items()]
-    kinds[ORIGINAL] = [_Version(Variant(ORIGINAL, _identity(original), {}), raw_by_name([original]))]
+    kinds["corrupted"] = [_version(name, raw, original.services) for name, raw in by_operation.items()]
+    kinds[ORIGINAL] = [_version(ORIGINAL, raw_by_name([original]), original.services)]
     every = [*kinds[ORIGINAL], *(version for kind, of in kinds.items() if kind != ORIGINAL for version in of)]
-    _check_labels(every)
+    labels = [version.variant.name for version in every]
+    if repeated := [name for name in labels if labels.count(name) > 1]:
+        raise InputError(f"two variants are called {repeated[0]!r}: rename a folder, or leave one out", "", "--variant")
     chosen = {name: [*kinds[ORIGINAL], *(v for kind in of for v in kinds[kind])] for name, of in sets.items()}
     size = sum(file.size for file in files)
     return Plan(
@@ -184,12 +186,15 @@ def make_plan(
             if one.services
         ],
         mapped={version.variant.name: version.variant.names for version in every[1:]},
-        corruptions={name: _names(raw, services_by_name(originals)) for name, raw in by_operation.items()},
+        corruptions={
+            name: _version(name, raw, services_by_name(originals).values()).variant.names
+            for name, raw in by_operation.items()
+        },
         changes=changes,
         corrupting=corrupting,
         problems=[str(bad.error) for one in originals for bad in one.bad]
         + [line for version in every for line in version.problems],
-        remarks=[line for version in every[1:] for line in _remarks(version.variant)],
+        remarks=[line for version in every for line in version.remarks],
     )
 
 
@@ -216,7 +221,7 @@ def _find(
     for kind, variants in variants_of.items():
         mapped = find_mapping(folders[kind], "auto")
         chosen[kind] = [
-            (name, path, None if mapped is None else mapped.get(name, {}))
+            (name, path, names_of(name, mapped))
             for name, path in variants.items()
             if not requested or name in requested
         ]
@@ -232,20 +237,11 @@ def _match(
     original: SplitSchemas,
     originals: Sequence[SplitSchemas],
 ) -> _Version:
-    splits = read_root(path, leave_out_bad=True)
-    target = counterpart(original, splits)
-    if target is None:
-        reason = f"the variant has no such split, but {', '.join(one.relative_path for one in splits)}"
-        bad = {one.service_name: reason for one in original.services}
-        return _Version(Variant(name, {}, bad), {}, [f"{path}: {original.relative_path}: {reason}"])
-    suffix = name_suffix(services_by_name(list(originals)), services_by_name(splits))
-    names, bad = match_services(original.services, target, suffix, mapped)
-    there = raw_by_name([target])
-    return _Version(
-        Variant(name, names, bad),
-        {service: there[of.service] for service, of in names.items()},
-        [f"{path}: {original.relative_path}: service {service!r}: {reason}" for service, reason in bad.items()],
-    )
+    matched = match_variant(name, read_root(path, leave_out_bad=True), path, originals, mapped, [original])
+    variant = matched.splits[original.split]
+    raw = raw_by_name(list(matched.targets.values()))
+    of_services = {service: raw[names.service] for service, names in variant.names.items()}
+    return _Version(variant, of_services, matched.problems, matched.remarks)
 
 
 def _corrupt(
@@ -268,25 +264,14 @@ def _corrupt(
     return by_operation, changes
 
 
-def _of_split(name: str, raw: Raw, original: SplitSchemas) -> _Version:
-    of_split = {service.service_name: raw[service.service_name] for service in original.services}
-    return _Version(Variant(name, _names(of_split, services_by_name([original])), {}), of_split)
-
-
-def _names(raw: Raw, originals: Mapping[str, Service]) -> dict[str, Names]:
-    return {name: by_position(originals[name], parse_service(dict(of))) for name, of in raw.items()}
-
-
-def _identity(original: SplitSchemas) -> dict[str, Names]:
-    return {service.service_name: by_position(service, service) for service in original.services}
-
-
-def _check_labels(versions: Iterable[_Version]) -> None:
-    seen: set[str] = set()
-    for name in (version.variant.name for version in versions):
-        if name in seen:
-            raise InputError(f"two variants are called {name!r}: rename a folder, or leave one out", "", "--variant")
-        seen.add(name)
+def _version(name: str, raw: Raw, services: Iterable[Service]) -> _Version:
+    """A version of some services whose elements are in the original order."""
+    of_services = {service.service_name: raw[service.service_name] for service in services}
+    names = {
+        service.service_name: by_position(service, parse_service(dict(of_services[service.service_name])))
+        for service in services
+    }
+    return _Version(Variant(name, names, {}), of_services)
 
 
 def _schema(name: str, versions: Sequence[_Version]) -> bytes:
@@ -303,15 +288,6 @@ def _schema(name: str, versions: Sequence[_Version]) -> bytes:
     return schema_bytes([raw for version in versions for raw in version.raw.values()])
 
 
-def _remarks(variant: Variant) -> list[str]:
-    return [
-        f"{variant.name}: {service}: {slot!r} is now called {names.slots[slot]!r}, "
-        "a name with a special meaning in actions"
-        for service, names in variant.names.items()
-        for slot in marker_names(names)
-    ]
-
-
 def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
     """The sets of a comma-separated list, by name, with the kinds of variants in them.
 
@@ -319,27 +295,23 @@ def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
       InputError: no set, an unknown one, one that occurs twice (``a+b`` is ``b+a``), or a mix with ``none``.
     """
     sets: dict[str, tuple[Kind, ...]] = {}
-    for name in (part.strip() for part in text.split(",")):
-        if not name:
-            continue
-        words = name.split("+")
-        if words == [NONE]:
-            kinds: tuple[Kind, ...] = ()
-        else:
-            for word in words:
-                if word == NONE:
-                    raise InputError(
-                        f"{name!r}: every set has the original dialogues, and {NONE!r} has no others", "--sets"
-                    )
-                if word not in KINDS or words.count(word) > 1:
-                    what = "occurs twice" if word in KINDS else "is not a set"
-                    raise InputError(f"{word!r} of {name!r} {what}: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
-            kinds = tuple(kind for kind in KINDS if kind in words)
+    choices = f"{NONE}, {', '.join(KINDS)}, or a+b"
+    for name in listed(text):
+        words = [] if name == NONE else name.split("+")
+        for word in words:
+            if word == NONE:
+                raise InputError(
+                    f"{name!r}: every set has the original dialogues, and {NONE!r} has no others", "--sets"
+                )
+            if word not in KINDS or words.count(word) > 1:
+                what = "occurs twice" if word in KINDS else "is not a set"
+                raise InputError(f"{word!r} of {name!r} {what}: {choices}", "--sets")
+        kinds = tuple(kind for kind in KINDS if kind in words)
         if kinds in sets.values():
             raise InputError(f"{name!r} occurs twice", "--sets")
         sets[name] = kinds
     if not sets:
-        raise InputError(f"names no set: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
+        raise InputError(f"names no set: {choices}", "--sets")
     return sets
 
 
@@ -361,7 +333,7 @@ def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]
 
 def parse_operations(text: str) -> list[Operation]:
     """The corruptions of a comma-separated list, in a fixed order. Raises InputError for an unknown one, or none."""
-    requested = [part.strip() for part in text.split(",") if part.strip()]
+    requested = listed(text)
     operations = ", ".join(OPERATIONS)
     for name in requested:
         if name not in OPERATIONS:

@@ -89,7 +89,7 @@ class _Leg(beam.PTransform):
             | "Once each" >> beam.Distinct()
             | "Group by pivot" >> beam.GroupByKey()
             | "Batch"
-            >> beam.ParDo(_MakeBatches(self.back, self.known, self.engine)).with_outputs(DEAD, ROWS, main="batches")
+            >> beam.FlatMap(_batches, self.back, self.known, self.engine).with_outputs(DEAD, ROWS, main="batches")
         )
         answered = batches.batches | "Ask" >> Translate(self.engine, self.paid)
         translations = (batches[ROWS], answered.translated) | "Known and new" >> beam.Flatten()
@@ -97,28 +97,15 @@ class _Leg(beam.PTransform):
         return translations, dead
 
 
-class _MakeBatches(beam.DoFn):
-    def __init__(self, back: bool, known: Known, engine: Engine) -> None:
-        super().__init__()
-        self.back, self.known, self.engine = back, known, engine
-
-    def process(self, group: tuple[str, Iterable[str]]) -> Iterator[Any]:
-        pivot, texts = group
-        source, target = (pivot, ENGLISH) if self.back else (ENGLISH, pivot)
-        rows, batches, too_long = _split(texts, source, target, self.known, self.engine.limits)
-        yield from in_groups(batches, self.engine)
-        for row in rows:
-            yield TaggedOutput(ROWS, row)
-        for text in too_long:
-            yield TaggedOutput(DEAD, text)
-
-
-def _split(
-    texts: Iterable[str], source: str, target: str, known: Known, limits: Any
-) -> tuple[list[Translation], list[Batch], list[Untranslated]]:
-    """The known translations of some texts, batches of the others, and texts too long to send."""
-    texts = list(texts)
-    batches, too_long = make_batches(missing(texts, known.of(source, target)), source, target, limits)
-    reason = f"too_long: over {limits.codepoints:,} characters, more than a request may hold"
-    long = [Untranslated(source, target, text, reason) for text in too_long]
-    return known.rows(texts, source, target), batches, long
+def _batches(
+    group: tuple[str, Iterable[str]], back: bool, known: Known, engine: Engine
+) -> Iterator[list[Batch] | TaggedOutput]:
+    """Batches of the texts of a pivot that are not known, the known translations, and texts too long to send."""
+    pivot, texts = group[0], list(group[1])
+    source, target = (pivot, ENGLISH) if back else (ENGLISH, pivot)
+    unknown = missing(texts, known.of(source, target))
+    batches, too_long = make_batches(unknown, source, target, engine.limits)
+    yield from in_groups(batches, engine)
+    yield from (TaggedOutput(ROWS, row) for row in known.rows(texts, source, target))
+    reason = f"too_long: over {engine.limits.codepoints:,} characters, more than a request may hold"
+    yield from (TaggedOutput(DEAD, Untranslated(source, target, text, reason)) for text in too_long)

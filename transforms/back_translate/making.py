@@ -74,9 +74,9 @@ def make_files(
     dead = sorted(set(untranslated))
     translations = list(translations)
     legs = legs_of(corpus.pivots, translations)
-    texts = list(texts_of(corpus.services()))
+    texts = texts_of(corpus.services())
     check_untranslated(texts, legs, dead, max_bad, KEPT)
-    check_invariants(corpus, legs, dead)
+    check_invariants(texts, legs, dead)
     variants: dict[str, dict[str, dict[str, Any]]] = {}
     audit: list[BackTranslation] = []
     for pivot in corpus.pivots:
@@ -89,19 +89,17 @@ def make_files(
             yield f"{pivot}/{path}", schema_bytes([variants[pivot][name] for name in names])
     yield AUDIT_FILE, audit_bytes(audit)
     yield MEMORY_FILE, memory_bytes(merge((row for row in translations if row.provider), memory))
-    yield (
-        MAPPING,
-        mapping_bytes(
-            {
-                pivot: {
-                    name: by_position(_typed(corpus.raw[name]), _typed(variant)) for name, variant in of_pivot.items()
-                }
-                for pivot, of_pivot in variants.items()
-            }
-        ),
-    )
+    items = [
+        table1.Item(_typed(raw), {pivot: _typed(variants[pivot][name]) for pivot in corpus.pivots})
+        for name, raw in corpus.raw.items()
+    ]
+    mapped = {
+        pivot: {item.original.service_name: by_position(item.original, item.variants[pivot]) for item in items}
+        for pivot in corpus.pivots
+    }
+    yield MAPPING, mapping_bytes(mapped)
     yield DEAD_LETTERS, b"".join(orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in dead)
-    numbers = statistics(corpus, variants, audit)
+    numbers = statistics(corpus.pivots, items, audit)
     yield "statistics.json", (json.dumps(numbers, indent=2, ensure_ascii=False) + "\n").encode()
     yield "report.html", page(back_translate_report(numbers, audit)).encode()
 
@@ -112,10 +110,9 @@ def legs_of(pivots: Sequence[str], translations: Iterable[Translation]) -> dict[
     return {pivot: Legs(texts.get((ENGLISH, pivot), {}), texts.get((pivot, ENGLISH), {})) for pivot in pivots}
 
 
-def check_invariants(corpus: Corpus, legs: Mapping[str, Legs], dead: Iterable[Untranslated]) -> None:
+def check_invariants(texts: Sequence[str], legs: Mapping[str, Legs], dead: Iterable[Untranslated]) -> None:
     """Every text is translated, or among the dead letters. Raises RuntimeError where one is neither."""
     untranslated = {(letter.source, letter.target, letter.text) for letter in dead}
-    texts = texts_of(corpus.services())
     for pivot, leg in legs.items():
         lost = {(ENGLISH, pivot, text) for text in texts if text not in leg.there}
         known = [leg.there[text] for text in texts if text in leg.there]
@@ -130,21 +127,15 @@ def audit_bytes(rows: Iterable[BackTranslation]) -> bytes:
     return parquet_bytes(pa.Table.from_pylist([msgspec.to_builtins(row) for row in ordered], AUDIT))
 
 
-def statistics(
-    corpus: Corpus, variants: Mapping[str, Mapping[str, Mapping[str, Any]]], audit: Iterable[BackTranslation]
-) -> dict[str, Any]:
+def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Iterable[BackTranslation]) -> dict[str, Any]:
     """The measures of SGD-X for back-translations, and what kept its original, and why."""
-    counts = [
-        table1.count(_typed(raw), {pivot: _typed(variants[pivot][name]) for pivot in corpus.pivots})
-        for name, raw in corpus.raw.items()
-    ]
-    measured = table1.rounded(table1.measures_of(counts, corpus.pivots))
-    by_pivot: dict[str, Counter[tuple[str, str]]] = {pivot: Counter() for pivot in corpus.pivots}
+    measured = table1.rounded(table1.measures_of(items, pivots))
+    by_pivot: dict[str, Counter[tuple[str, str]]] = {pivot: Counter() for pivot in pivots}
     for row in audit:
         by_pivot[row.pivot][row.field, row.reason] += 1
     return {
-        "services": len(corpus.raw),
-        "pivots": {pivot: {**measured["variants"][pivot], **_unchanged(by_pivot[pivot])} for pivot in corpus.pivots},
+        "services": len(items),
+        "pivots": {pivot: {**measured["variants"][pivot], **_unchanged(by_pivot[pivot])} for pivot in pivots},
         "average": measured["average"],
         "self_bleu": measured["self_bleu"],
         "bleu_signature": table1.bleu_signature(),

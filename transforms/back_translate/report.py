@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,18 +28,6 @@ _TERMS = {
 def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTranslation]) -> Report:
     """The report, given ``statistics.json`` and the rows of the audit."""
     pivots, average = statistics["pivots"], statistics["average"]
-    sections: list[Section] = [
-        Table(
-            title="How far each back-translation is from the original",
-            note="SGD-X reports for the back-translations of SGD's training schemas, as means over Mandarin, Japanese "
-            f"and Korean: name distance {PUBLISHED['name_distance']}, BLEU {PUBLISHED['description_bleu']}, self-BLEU "
-            f"{PUBLISHED['self_bleu']}.",
-            columns=["pivot", "name distance", "BLEU", "names identical", "descriptions identical", "not replaced"],
-            rows=[_row(pivot, numbers) for pivot, numbers in pivots.items()],
-        ),
-        *_reasons(pivots),
-        _names(list(audit), list(pivots)),
-    ]
     return Report(
         command="back_translate",
         title="Back-translation",
@@ -49,7 +38,18 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
             Tile("average BLEU of descriptions", number(average["description_bleu"], 1)),
             Tile("self-BLEU", number(statistics["self_bleu"], 1)),
         ],
-        sections=sections,
+        sections=[
+            Table(
+                title="How far each back-translation is from the original",
+                note="SGD-X reports for the back-translations of SGD's training schemas, as means over Mandarin, "
+                f"Japanese and Korean: name distance {PUBLISHED['name_distance']}, BLEU "
+                f"{PUBLISHED['description_bleu']}, self-BLEU {PUBLISHED['self_bleu']}.",
+                columns=["pivot", "name distance", "BLEU", "names identical", "descriptions identical", "not replaced"],
+                rows=[_row(pivot, numbers) for pivot, numbers in pivots.items()],
+            ),
+            *_reasons(pivots),
+            _names(list(audit), list(pivots)),
+        ],
         terms=_TERMS,
         links={
             "statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`",
@@ -72,21 +72,20 @@ def _row(pivot: str, numbers: Mapping[str, Any]) -> list[str]:
 
 def _reasons(pivots: Mapping[str, Mapping[str, Any]]) -> list[Section]:
     """Names and descriptions that stay as in the original, by reason."""
-    reasons: dict[str, dict[str, int]] = {}
-    for pivot, numbers in pivots.items():
-        for field in ("name", "description"):
-            for reason, n in numbers[f"{field}_fallbacks"].items():
-                by_pivot = reasons.setdefault(reason, {})
-                by_pivot[pivot] = by_pivot.get(pivot, 0) + n
+    fallbacks = {
+        pivot: Counter(numbers["name_fallbacks"]) + Counter(numbers["description_fallbacks"])
+        for pivot, numbers in pivots.items()
+    }
+    reasons = dict.fromkeys(reason for of_pivot in fallbacks.values() for reason in of_pivot)
     if not reasons:
         return []
     rows = [
         [
             reason.replace("_", " ").capitalize(),
             REASONS.get(reason, ""),
-            *(number(by_pivot.get(pivot, 0)) for pivot in pivots),
+            *(number(of_pivot[reason]) for of_pivot in fallbacks.values()),
         ]
-        for reason, by_pivot in reasons.items()
+        for reason in reasons
     ]
     title = "Names and descriptions that were not replaced"
     return [Table(title=title, columns=["reason", "meaning", *pivots], rows=rows, text_columns=2)]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 
 from parapet.transforms.entities import forms
 from parapet.transforms.entities.groups import DialogueValues, Group, Kinds
@@ -19,8 +17,6 @@ _WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps it
 _MINUTES = [minute for minute in range(-60, 61) if minute]
 _MORE_MINUTES = [minute for minute in range(-120, 121) if minute]
 _SIZES = (15, 5)  # what is round stays round where that can be: a 4 o'clock becomes a quarter past rather than 3:55
-_HALF_DAY = (1 << 720) - 1  # of minutes, a bit each
-_NEAR = (1 << 241) - 1  # two hours before and after
 _FORM_ATTEMPTS = 40  # of a form in which training has most, more find no more
 
 Renderer = Callable[[str], str | None]  # writes the new value in the form of an old one; None if unknown
@@ -49,6 +45,7 @@ class Chooser:
         for text in surfaces:
             if of_text := words_of(text):
                 self.old.setdefault(of_text[0], []).append(f" {' '.join(of_text)} ")
+        self.fresh: dict[str, set[str]] = {}  # by the keys of groups: what was taken for them
 
     def choose(self) -> None:
         """Fills in the replacement of each group, or why it is kept."""
@@ -85,7 +82,8 @@ class Chooser:
             shown[surface] = said
         if any(text.casefold() in self.taken or self._holds_old(words_of(text)) for text in fresh):
             return False
-        self.taken.update(text.casefold() for text in fresh)
+        self.fresh[group.key] = {text.casefold() for text in fresh}
+        self.taken |= self.fresh[group.key]
         group.replacement, group.shown = shown[group.canonical], shown
         return True
 
@@ -96,7 +94,7 @@ class Chooser:
 
     def _undo(self, groups: Iterable[Group]) -> None:
         for group in groups:
-            self.taken -= {text.casefold() for text in (*group.shown.values(), group.replacement)}
+            self.taken -= self.fresh.pop(group.key, set())
             group.replacement, group.shown = "", {}
 
     def _name(self, group: Group) -> None:
@@ -110,7 +108,7 @@ class Chooser:
         start = stable_hash(self.sources.seed, "value", self.id, group.key) % max(1, len(possible))
         for value in possible[start:] + possible[:start]:
             every = all(value in self.kinds[slot].possible for slot in group.slots)
-            if every and self._take(group, value, _always(value), unseen=False):
+            if every and self._take(group, value, partial(_always, value), unseen=False):
                 return
         group.reason = "closed"
 
@@ -126,7 +124,7 @@ class Chooser:
             weeks = _WEEKS[(start + attempt) % len(_WEEKS)]
             for group, day in known:
                 new = forms.later(day, weeks)
-                if new is None or not self._take(group, new.isoformat(), _day(new)):
+                if new is None or not self._take(group, new.isoformat(), partial(forms.said_date, new)):
                     self._undo(group for group, _ in known)
                     break
             else:
@@ -142,36 +140,25 @@ class Chooser:
                 group.reason = "unknown_form"
         known = [(group, time) for group, time in times if time is not None]
         for size in _SIZES if known else ():
-            # Bit 720 + n is set where all of them may move by n minutes.
-            moves = functools.reduce(operator.and_, (self._moves(group, time, size) for group, time in known))
-            for minutes in self._order(_MINUTES, "") if moves else ():
-                if moves >> (720 + minutes) & 1:
+            for minutes in self._order(_MINUTES, ""):
+                if all(self._may_move(group, time, minutes, size) for group, time in known):
                     if all(self._take_time(group, time + minutes) for group, time in known):
                         return
                     self._undo(group for group, _ in known)
         for group, time in known:
-            if not any(self._take_time(group, time + n) for n in self._moves_alone(group, time)):
+            order = self._order(_MORE_MINUTES, group.key)
+            moves = (minutes for size in _SIZES for minutes in order if self._may_move(group, time, minutes, size))
+            if not any(self._take_time(group, time + minutes) for minutes in moves):
                 group.reason = "no_unseen_value"
 
-    def _moves_alone(self, group: Group, time: int) -> Iterator[int]:
-        order = self._order(_MORE_MINUTES, group.key)
-        for size in _SIZES:
-            moves = self._moves(group, time, size)
-            yield from (minutes for minutes in order if moves >> (720 + minutes) & 1)
+    def _may_move(self, group: Group, time: int, minutes: int, size: int) -> bool:
+        """Whether a time may move by some minutes: mornings stay mornings, and round times round.
 
-    def _moves(self, group: Group, time: int, size: int) -> int:
-        """By how many minutes a time may move: bit 720 + n of the result stands for n of them.
-
-        Mornings stay mornings, and round times round: nobody books at 6:47 pm, even where some trains leave then. And
-        training has the new time in none of the styles in which the group writes it.
+        Nobody books at 6:47 pm, even where some trains leave then.
         """
-        allowed = _HALF_DAY << time // 720 * 720 & _NEAR << time >> 120
-        for step in {size, 5, self._step(group)}:
-            if time % step == 0:
-                allowed &= _multiples(step)
-        for style in {forms.style_of_time(text) for text in (*group.surfaces, "00:00")}:
-            allowed = unseen_times(self.training, style, allowed)
-        return allowed << 720 >> time
+        new = time + minutes
+        steps = (size, 5, self._step(group))
+        return new // 720 == time // 720 and not any(time % step == 0 and new % step for step in steps)
 
     def _order(self, minutes: list[int], key: str) -> list[int]:
         """By how many minutes a time may move, in the order in which they are tried."""
@@ -179,7 +166,7 @@ class Chooser:
         return minutes[start:] + minutes[:start]
 
     def _take_time(self, group: Group, minutes: int) -> bool:
-        return self._take(group, forms.said_time(minutes, "00:00"), lambda like: forms.said_time(minutes, like))
+        return self._take(group, forms.said_time(minutes, "00:00"), partial(forms.said_time, minutes))
 
     def _step(self, group: Group) -> int:
         return max(self.kinds[slot].step for slot in group.slots)
@@ -202,45 +189,29 @@ class Chooser:
         if group.kind == "price":
             amount = forms.amount_of(group.canonical)
             amounts = [forms.amount_of(text) for text in group.surfaces]
-            if amount is None or any(one is None or float(one) != float(amount) for one in amounts):
+            if amount is None or any(other is None or float(other) != float(amount) for other in amounts):
                 return None, "unknown_form"
             step = self._step(group)
             number = stable_hash(self.sources.seed, "value", self.id, group.key)
             drawn = itertools.islice(forms.other_amounts(amount, number, step), ATTEMPTS)
             # Of whole prices training may have all: most candidates are dropped here.
             prices = ((forms.said_price(new, group.canonical), new) for new in drawn)
-            return ((price, _price(new)) for price, new in prices if not self.training.leaks(price)), ""
+            return (
+                (price, partial(forms.said_price, new)) for price, new in prices if not self.training.leaks(price)
+            ), ""
         if group.kind != "phone":
             code = forms.code_of(group.canonical)
             if not code or any(forms.code_of(text) != code for text in group.surfaces):
                 return None, "unknown_form"
             codes = (forms.other_code(group.kind, code, number) for number in numbers)
-            return ((forms.said_code(new, group.canonical), _code(new)) for new in codes), ""
+            return ((forms.said_code(new, group.canonical), partial(forms.said_code, new)) for new in codes), ""
         digits = forms.digits_of(group.canonical)
         if not digits or any(forms.digits_of(text) != digits for text in group.surfaces):
             return None, "unknown_form"
         if " " in (kept := _kept_words(group.canonical)) and self.training.leaks(kept):
             return None, "no_unseen_value"  # each candidate has them
         made = (forms.other_digits(group.canonical, number) for number in numbers)
-        return ((forms.said_phone(new, group.canonical), _phone(new)) for new in made), ""
-
-
-def unseen_times(training: Training, style: str, minutes: int) -> int:
-    """Of some minutes of the day, a bit each, those that training does not have as times of this style."""
-    known, unseen = training.times.get(style, (0, 0))
-    missing = minutes & ~known
-    while missing:
-        bit = missing & -missing
-        missing ^= bit
-        if not training.leaks(forms.said_time(bit.bit_length() - 1, style)):
-            unseen |= bit
-    training.times[style] = known | minutes, unseen
-    return minutes & unseen
-
-
-@functools.cache
-def _multiples(step: int) -> int:
-    return sum(1 << minute for minute in range(0, 1440, step))
+        return ((forms.said_phone(new, group.canonical), partial(forms.said_phone, new)) for new in made), ""
 
 
 def _name_like(group: Group, name: str) -> Renderer:
@@ -266,7 +237,7 @@ def leaks(training: Training, kind: str, text: str) -> bool:
     return training.leaks_form(text) if kind in ("code", "postcode") else training.leaks(text)
 
 
-@functools.lru_cache(10_000)
+@lru_cache(10_000)
 def _kept_words(like: str) -> str:
     """The words of a phone number that are nothing but country and area: they stay in another one."""
     digits = [place for place, char in enumerate(like) if char.isdecimal()]
@@ -281,36 +252,20 @@ def _time_of(group: Group) -> int | None:
     figures += [minutes for text in group.surfaces if (minutes := forms.minutes_said(text)) is not None]
     known = [minutes for minutes in figures if minutes is not None]
     # "5:45" may be in the morning or in the afternoon.
-    return known[0] if known and all((one - known[0]) % 720 == 0 for one in known) else None
+    return known[0] if known and all((minutes - known[0]) % 720 == 0 for minutes in known) else None
 
 
-def _always(value: str) -> Renderer:
-    return lambda _: value
-
-
-def _day(day: date) -> Renderer:
-    return lambda like: forms.said_date(day, like)
-
-
-def _price(amount: str) -> Renderer:
-    return lambda like: forms.said_price(amount, like)
-
-
-def _code(code: str) -> Renderer:
-    return lambda like: forms.said_code(code, like)
-
-
-def _phone(digits: str) -> Renderer:
-    return lambda like: forms.said_phone(digits, like)
+def _always(value: str, _: str) -> str:
+    return value
 
 
 def _as_said(kind: str, given: str) -> tuple[str, Renderer]:
     """A value of a gazetteer, and how it is written in the style of another."""
     day, minutes, amount = forms.day_of(given), forms.minutes_of(given), forms.amount_of(given)
     if kind == "date" and day is not None:
-        return given, lambda like: forms.said_date(day, like)
+        return given, partial(forms.said_date, day)
     if kind == "time" and minutes is not None:
-        return forms.said_time(minutes, "00:00"), lambda like: forms.said_time(minutes, like)
+        return forms.said_time(minutes, "00:00"), partial(forms.said_time, minutes)
     if kind == "price" and amount is not None:
         return amount, lambda like: forms.said_price(amount, like) if forms.amount_of(like) else None
     digits = forms.digits_of(given)

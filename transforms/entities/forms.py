@@ -9,20 +9,10 @@ from functools import lru_cache
 
 from parapet.transforms.entities.kinds import ISO_DATE
 
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
-]
+)  # fmt: skip
 _MONTH = re.compile(rf"\b(?:{'|'.join(month[:3] for month in _MONTHS)})", re.IGNORECASE)
 _MONTH_DAY = re.compile(r"\d(?!st|nd|rd|th|\d)", re.IGNORECASE)
 _CLOCK = re.compile(r"(\d?\d):(\d\d)")
@@ -98,17 +88,6 @@ def minutes_said(text: str) -> int | None:
     if not 1 <= hour <= 12 or minute > 59:
         return None
     return 60 * (hour % 12 + 12 * (found["half"].lower() == "p")) + minute
-
-
-@lru_cache(10_000)
-def style_of_time(like: str) -> str:
-    """A short text in whose style :func:`said_time` writes what it writes in the style of another."""
-    if found := _CLOCK.fullmatch(like):
-        return "00:00" if len(found[1]) == 2 else f"{found[1]}:00"
-    if styled := _HALF_DAY.fullmatch(like):
-        half = "A" if styled["half"].isupper() else "a"
-        return f"1{styled['blank']}{half}{styled['dot']}m{styled['last']}"
-    return ""
 
 
 def said_time(minutes: int, like: str) -> str:

@@ -18,28 +18,13 @@ def _load() -> dict[str, list[str]]:
 
 _words = _load()
 
-FIRST = _words["first"]
-STARTS = _words["starts"]
-TOWN_ENDS = _words["town_ends"]
-FAMILY_ENDS = _words["family_ends"]
-STREETS = _words["streets"]
-ADJECTIVES = _words["adjectives"]
-NOUNS = _words["nouns"]
-HOUSES = _words["houses"]
-SIGHTS = _words["sights"]
 KNOWN_HOUSES = frozenset(_words["known_houses"])
 KNOWN_SIGHTS = KNOWN_HOUSES | frozenset(_words["known_sights"])
-AFTER = _words["after"]
-OWNERS = _words["owners"]
-CHORES = [(name.removeprefix("chore_").title(), things) for name, things in _words.items() if name.startswith("chore_")]
-CARS = _words["cars"]
-CAR_ENDS = _words["car_ends"]
-CUISINES = _words["cuisines"]
-GENRES = _words["genres"]
-MUSIC = _words["music"]
 COMMON = frozenset(_words["common"])
 BEFORE_DATE = frozenset(_words["before_date"])
-
+_CHORES = [
+    (name.removeprefix("chore_").title(), things) for name, things in _words.items() if name.startswith("chore_")
+]
 
 _TITLES = ("dr ", "dr. ", "mr. ", "mrs. ", "ms. ", "prof. ")
 _MATCH = re.compile(r" vs\.? ", re.IGNORECASE)  # "Mets Vs Phillies"
@@ -62,22 +47,22 @@ def _joined(start: str, end: str) -> str:
 
 
 def _town(rng: NumberRng, _: str) -> str:
-    return _joined(rng.choice(STARTS), rng.choice(TOWN_ENDS))
+    return _joined(rng.choice(_words["starts"]), rng.choice(_words["town_ends"]))
 
 
 def _family(rng: NumberRng) -> str:
-    return _joined(rng.choice(STARTS), rng.choice(FAMILY_ENDS))
+    return _joined(rng.choice(_words["starts"]), rng.choice(_words["family_ends"]))
 
 
 def _person(rng: NumberRng, like: str) -> str:
-    first = rng.choice(FIRST)
+    first = rng.choice(_words["first"])
     title = like.split()[0] + " " if like.casefold().startswith(_TITLES) else ""
     return f"{title}{first} {_family(rng)}" if len(words(like)) > 1 else first
 
 
 def _address(rng: NumberRng, like: str) -> str:
     number = 100 + rng.below(9800) if like[:1].isdigit() else 0
-    street = f"{_town(rng, like)} {rng.choice(STREETS)}"
+    street = f"{_town(rng, like)} {rng.choice(_words['streets'])}"
     return f"{number} {street}" if number else street
 
 
@@ -90,33 +75,33 @@ def _last_word(like: str, known: Collection[str]) -> str:
 def _business(rng: NumberRng, like: str) -> str:
     house = _last_word(like, KNOWN_HOUSES)
     if house:
-        first = _town(rng, "") if rng.below(2) else f"{rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}"
+        first = _town(rng, "") if rng.below(2) else f"{rng.choice(_words['adjectives'])} {rng.choice(_words['nouns'])}"
         return f"{first} {house}"
     form = rng.below(4)
     if form == 0:
-        return f"The {rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}"
+        return f"The {rng.choice(_words['adjectives'])} {rng.choice(_words['nouns'])}"
     if form == 1:
-        return f"{_family(rng)}'s {rng.choice(HOUSES)}"
-    first = rng.choice(NOUNS)
+        return f"{_family(rng)}'s {rng.choice(_words['houses'])}"
+    first = rng.choice(_words["nouns"])
     if form == 2:
-        return f"{first} & {rng.choice([noun for noun in NOUNS if noun != first])}"
-    return f"{rng.choice(ADJECTIVES)} {first} {rng.choice(HOUSES)}"
+        return f"{first} & {rng.choice([noun for noun in _words['nouns'] if noun != first])}"
+    return f"{rng.choice(_words['adjectives'])} {first} {rng.choice(_words['houses'])}"
 
 
 def _place(rng: NumberRng, like: str) -> str:
-    return f"{_town(rng, '')} {_last_word(like, KNOWN_SIGHTS) or rng.choice(SIGHTS)}"
+    return f"{_town(rng, '')} {_last_word(like, KNOWN_SIGHTS) or rng.choice(_words['sights'])}"
 
 
 def _title(rng: NumberRng, like: str) -> str:
     if _MATCH.search(like):
-        return " Vs ".join(f"{_town(rng, '')} {_plural(rng.choice(NOUNS))}" for _ in range(2))
+        return " Vs ".join(f"{_town(rng, '')} {_plural(rng.choice(_words['nouns']))}" for _ in range(2))
     form = rng.below(4)
-    adjective, noun = rng.choice(ADJECTIVES), rng.choice(NOUNS)
+    adjective, noun = rng.choice(_words["adjectives"]), rng.choice(_words["nouns"])
     if form == 0:
         return f"The {adjective} {noun}"
     if form == 1:
-        return f"{rng.choice(AFTER)} {adjective} {_plural(noun)}"
-    return f"{adjective} {noun}" if form == 2 else f"{rng.choice(FIRST)}'s {noun}"
+        return f"{rng.choice(_words['after'])} {adjective} {_plural(noun)}"
+    return f"{adjective} {noun}" if form == 2 else f"{rng.choice(_words['first'])}'s {noun}"
 
 
 def _plural(noun: str) -> str:
@@ -127,13 +112,13 @@ def _plural(noun: str) -> str:
 
 def _task(rng: NumberRng, _: str) -> str:
     """A chore of a list: of verbs and things drawn apart, most would make no sense."""
-    verb, things = CHORES[rng.below(len(CHORES))]
-    return f"{verb} the {rng.choice(OWNERS)} {rng.choice(things)}"
+    verb, things = _CHORES[rng.below(len(_CHORES))]
+    return f"{verb} the {rng.choice(_words['owners'])} {rng.choice(things)}"
 
 
 def _car(rng: NumberRng, _: str) -> str:
-    model = rng.choice(CARS)
-    return model if rng.below(2) else _joined(rng.choice(STARTS), rng.choice(CAR_ENDS))
+    model = rng.choice(_words["cars"])
+    return model if rng.below(2) else _joined(rng.choice(_words["starts"]), rng.choice(_words["car_ends"]))
 
 
 _MAKERS: dict[str, Callable[[NumberRng, str], str]] = {
@@ -142,9 +127,9 @@ _MAKERS: dict[str, Callable[[NumberRng, str], str]] = {
     "business": _business,
     "car": _car,
     "city": _town,
-    "cuisine": lambda rng, _: rng.choice(CUISINES),
-    "genre": lambda rng, _: rng.choice(GENRES),
-    "music": lambda rng, _: rng.choice(MUSIC),
+    "cuisine": lambda rng, _: rng.choice(_words["cuisines"]),
+    "genre": lambda rng, _: rng.choice(_words["genres"]),
+    "music": lambda rng, _: rng.choice(_words["music"]),
     "person": _person,
     "place": _place,
     "station": lambda rng, like: f"{_town(rng, like)} Station",

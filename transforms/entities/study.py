@@ -6,12 +6,13 @@ Here are the functions on files, values and sums; ``learning.py`` runs them over
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile, read_each
@@ -22,8 +23,17 @@ from parapet.transforms.entities.forms import step_of
 from parapet.transforms.entities.groups import Group, Kinds, Slot, find_values, values_of
 from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
 from parapet.transforms.entities.replacing import Replacer
-from parapet.transforms.entities.sources import CORPUS, GENERATED, Row, Sources, check_enough, read_gazetteer
-from parapet.transforms.entities.vocabulary import strings_of
+from parapet.transforms.entities.sources import (
+    CORPUS,
+    GENERATED,
+    Row,
+    Sources,
+    check_enough,
+    held_out,
+    pools_of,
+    read_gazetteer,
+)
+from parapet.transforms.entities.vocabulary import Hashes, Training, grams_in, hashes_of, strings_of
 from parapet.transforms.fence import Fault, bad_record, fatal, needed
 from parapet.transforms.progress import ANALYSIS, tracked
 
@@ -149,16 +159,36 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     )
 
 
-def texts_and_values(studied: StudiedFile) -> tuple[set[str], Values, Refused]:
-    """The texts of a file that training has, the values of slots of one that is perturbed or a source, and what was
-    refused of that.
+class Learned(msgspec.Struct):
+    """What one file has. Beam pickles it whole: values may have half surrogate pairs, which its own coders refuse.
+
+    Attributes:
+      grams: hashes of the words, and of pairs of adjacent words, of a file of training.
+      texts: hashes of its texts.
+      perturbed: values of the slots of a file that is perturbed.
+      source: the same of one that values are drawn from.
+      names: (kind, canonical form) of the values of open slots, likewise.
+    """
+
+    grams: Any = ()
+    texts: Any = ()
+    perturbed: Values = {}
+    source: Values = {}
+    names: set[tuple[str, str]] = set()
+
+
+def learn(studied: StudiedFile, refused: Refused) -> Learned:
+    """The words of a file of training, and the values of slots of one that is perturbed or a source.
+
+    Args:
+      studied: the file.
+      refused: takes the dialogues that cannot be used.
 
     Raises:
       InputError: a file of training cannot be read: nobody knows what it has. Another's values are those up to there.
     """
     texts: set[str] = set()
     values: Values = {}
-    refused: Refused = {}
     wants_values = studied.is_perturbed or studied.is_source
     file = studied.file
     try:
@@ -176,7 +206,12 @@ def texts_and_values(studied: StudiedFile) -> tuple[set[str], Values, Refused]:
         if studied.in_training:
             raise
         # Whoever writes the set reports it.
-    return texts, values, refused
+    return Learned(
+        grams_in(texts),
+        hashes_of(texts),
+        values if studied.is_perturbed else {},
+        values if studied.is_source else {},
+    )
 
 
 @contextmanager
@@ -222,43 +257,80 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas], replace_choices: b
     cities = frozenset(value.casefold() for seen in towns for value in seen)
     kinds = {}
     for name, seen in seen_of.items():
-        slot, found = about.get(name), kind_of(name[1], description[name], seen, name[0], cities)
+        slot, kind = about.get(name), kind_of(name[1], description[name], seen, name[0], cities)
         if slot is None or not slot.is_categorical:
-            kinds[name] = SlotKind(found, step=step_of(found, seen))
+            kinds[name] = SlotKind(kind, step=step_of(kind, seen))
             continue
         possible = tuple(sorted({value for value in slot.possible_values if not is_none(value)}))
-        plain = found in ("boolean", "number") or all(value.isdecimal() for value in possible)
+        plain = kind in ("boolean", "number") or all(value.isdecimal() for value in possible)
         kinds[name] = SlotKind(CHOICE if replace_choices and not plain else "categorical", possible)
     return kinds
 
 
-def names_in(studied: StudiedFile, kinds: Kinds, refused: Refused) -> Iterator[tuple[str, str]]:
-    """(kind, canonical form) of every value of open slots."""
-    for groups in _groups(studied, kinds, refused):
-        for group in groups:
-            yield group.kind, group.canonical
+def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
+    """What training has and the kinds of the slots, with the gazetteer's values where there is one."""
+    grams, texts = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+    perturbed: Values = {}
+    source: Values = {}
+    for file in files:
+        grams.append(file.grams)
+        texts.append(file.texts)
+        for every, of_file in ((perturbed, file.perturbed), (source, file.source)):
+            for slot, (said, canonical) in of_file.items():
+                known = every.setdefault(slot, (set(), set()))
+                known[0].update(said)
+                known[1].update(canonical)
+    config, training = inputs.config, Training(_distinct(grams), len(_distinct(texts)))
+    kinds = kinds_of(perturbed, inputs.schemas, config.replace_choices)
+    if config.values in (GENERATED, CORPUS):
+        source_kinds = kinds_of(source, inputs.source_schemas, replace_choices=False)
+        return Study(Replacer(kinds, Sources(config.values, config.seed), training), source_kinds)
+    pools, leaking = pools_of(inputs.gazetteer, config.values, open_slots(kinds), training)
+    return Study(Replacer(kinds, Sources("file", config.seed, pools), training), leaking=leaking)
 
 
-def needs_of(studied: StudiedFile, kinds: Kinds, sources: Sources, refused: Refused) -> dict[str, int]:
-    """How many values the dialogue that needs most of them needs, of each pool.
+def _distinct(hashes: Sequence[Hashes]) -> Hashes:
+    return np.unique(np.concatenate(hashes))
+
+
+def names_in(studied: StudiedFile, refused: Refused, study: Study) -> Learned:
+    """(kind, canonical form) of every value of open slots of a file that values are drawn from."""
+    groups = _groups(studied, study.source_kinds, refused) if studied.is_source else ()
+    return Learned(names={(group.kind, group.canonical) for of_dialogue in groups for group in of_dialogue})
+
+
+def with_names(study: Study, files: Iterable[Learned], seed: str) -> Study:
+    """The study, with the half of the source's names that is held out."""
+    names = {name for file in files for name in file.names}
+    kinds, training = study.replacer.kinds, study.replacer.training
+    leaking = sum(training.leaks(value) for _, value in names)
+    return Study(Replacer(kinds, Sources(CORPUS, seed, held_out(names, training, seed)), training), leaking=leaking)
+
+
+def needs_of(studied: StudiedFile, refused: Refused, study: Study) -> dict[str, int]:
+    """How many values the dialogue of a file that needs most of them needs, of each pool.
 
     A dialogue's own values cannot stand for others of it: those that a pool has count as well.
     """
+    sources = study.replacer.sources
     needs: dict[str, int] = {}
-    for groups in _groups(studied, kinds, refused):
-        of: dict[str, int] = {}
+    for groups in _groups(studied, study.replacer.kinds, refused) if studied.is_perturbed else ():
+        of_dialogue: dict[str, int] = {}
         for group in groups:
             name = sources.pool_of(group)
             if group.kind == CHOICE or group.reason or sources.makes(group) or name is None:
                 continue
-            of[name] = of.get(name, 0) + 1 + (group.key in sources.folded[name])
-        for name, n in of.items():
+            of_dialogue[name] = of_dialogue.get(name, 0) + 1 + (group.key in sources.folded[name])
+        for name, n in of_dialogue.items():
             needs[name] = max(needs.get(name, 0), n)
     return needs
 
 
-def checked(study: Study, needs: Mapping[str, int], config: Config) -> Study:
+def checked(study: Study, files: Iterable[dict[str, int]], config: Config) -> Study:
     """The study, with the values that some dialogue lacks. Raises InputError where that is too large a share."""
+    needs: dict[str, int] = {}
+    for of_file in files:
+        needs |= {name: max(n, needs.get(name, 0)) for name, n in of_file.items()}
     sources = study.replacer.sources
     path = config.values if sources.mode == "file" else ""
     return msgspec.structs.replace(study, missing=check_enough(sources.pools, needs, path, config.max_bad))

@@ -69,7 +69,6 @@ class Training:
 
     def __init__(self, grams: Hashes, texts: int) -> None:
         self.grams, self.texts = grams, texts
-        self.times: dict[str, tuple[int, int]] = {}  # see choosing.unseen_times
         self._sorted = grams.data
         self._known: dict[str, bool] = {}
         self._known_forms: dict[str, bool] = {}

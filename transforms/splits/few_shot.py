@@ -1,17 +1,20 @@
 """Few-shot splits: small training sets for each domain, with their tests (RADDLE, Peng et al. 2021, section 4).
 
-Files are read for candidates, each domain chooses, and the chosen dialogues are read again and written.
+Files are read for candidates, which are held in memory (some 400 bytes each); each domain chooses, and the chosen
+dialogues are read again and written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from sys import intern
 from typing import Any, ClassVar
 
 import apache_beam as beam
 import msgspec
 
+from parapet.schemas.dialogue import Dialogue, Frame, is_marker
 from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, domain_of
@@ -21,20 +24,91 @@ from parapet.transforms.fence import needed
 from parapet.transforms.files import WriteFiles
 from parapet.transforms.report import Report, Table, Text, Tile
 from parapet.transforms.runs import FileResult, Letters, Outputs, RunInfo, WriteEach
-from parapet.transforms.splits.few_shot_candidates import (
-    TEST,
-    TRAIN,
-    Candidate,
-    Candidates,
-    Part,
-    candidates_of,
-    write_parts,
-)
-from parapet.transforms.splits.few_shot_choosing import Chosen, Rule, choose
+from parapet.transforms.seeding import key_of, short_digest, stable_hash
 from parapet.transforms.splits.split import Schema, SetOfDialogues, Split, SplitDialogue, take_each
 from parapet.transforms.text import number
+from parapet.transforms.touching import Used
 
 FILE = "dialogues_001.json"
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """What is requested.
+
+    Attributes:
+      domains: the domains.
+      sizes: the sizes of the training sets, ascending.
+      test: dialogues of a test.
+      train_split: the split that training dialogues are taken from.
+      test_split: the split that tests are taken from.
+      multi_domain: whether dialogues that touch other domains, too, may be taken.
+      seed: of the random order.
+    """
+
+    domains: tuple[str, ...]
+    sizes: tuple[int, ...]
+    test: int
+    train_split: str
+    test_split: str
+    multi_domain: bool
+    seed: str
+
+
+class Candidate(msgspec.Struct, frozen=True, order=True):
+    """A dialogue that a domain may have. Candidates sort in a random order that the seed fixes.
+
+    Attributes:
+      draw: 64 bits of seed, domain and dialogue id.
+      dialogue_id: its id.
+      file: its file, below the root.
+      position: its position there.
+      digest: of all utterances; dialogues with the same digest are the same.
+      services: those that it touches, lists, or has idle frames of: the schema of its set needs them.
+      slots: element ids (``Restaurants_1/slot/city``) of the domain's slots that occur in it.
+      turns: number of user turns.
+      alone: whether it touches no other domain.
+    """
+
+    draw: int
+    dialogue_id: str
+    file: str
+    position: int
+    digest: bytes
+    services: tuple[str, ...]
+    slots: tuple[str, ...]
+    turns: int
+    alone: bool
+
+
+class Candidates(msgspec.Struct, frozen=True):
+    """The candidates of a file, by domain and split. Beam pickles it whole, so that each name is in it once."""
+
+    by_domain: dict[tuple[str, str], list[Candidate]] = {}
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The dialogues of a domain.
+
+    Attributes:
+      train: those of the largest training set; the first of them make the smaller ones.
+      test: those of the test.
+      occurring: element ids of the slots that occur in any training candidate, sorted.
+      candidates: training candidates that differ from each other and from the test.
+      test_candidates: test candidates that differ from each other.
+      repeated: candidates with the id or the utterances of another candidate of their split.
+      same_id: training candidates that are skipped because a dialogue of the test has their id.
+      several: training and test dialogues that are skipped because they touch other domains, too.
+    """
+
+    train: list[Candidate]
+    test: list[Candidate]
+    occurring: list[str]
+    candidates: int
+    test_candidates: int
+    repeated: int
+    same_id: int
+    several: tuple[int, int]
+
 
 Result = Mapping[str, Chosen]  # by domain
 
@@ -55,9 +129,7 @@ class FewShot(Split, frozen=True, kw_only=True):
 
     def write(self, files: beam.PCollection[DialogueFile], run: RunInfo) -> tuple[Outputs, beam.pvalue.AsSideInput]:
         """Chooses among the dialogues of all files, reads those that are chosen again, and writes the sets."""
-        outputs = files | "Read" >> WriteEach(
-            partial(read_candidates, split=self, output=run.output), shown=0, others=("candidates",)
-        )
+        outputs = files | "Read" >> WriteEach(partial(read_candidates, split=self), shown=0, others=("candidates",))
         chosen = (
             files.pipeline
             | "Run" >> beam.Create([run], reshuffle=False)
@@ -65,7 +137,7 @@ class FewShot(Split, frozen=True, kw_only=True):
             >> beam.Map(
                 chosen_of,
                 self.rule,
-                beam.pvalue.AsList(outputs.others["candidates"]),
+                beam.pvalue.AsIter(outputs.others["candidates"]),
                 beam.pvalue.AsList(outputs.dead_letters),
                 beam.pvalue.AsIter(outputs.counts),
             )
@@ -98,7 +170,7 @@ class FewShot(Split, frozen=True, kw_only=True):
         for domain, chosen in result.items():
             for folder, dialogues in sets_of(domain, chosen, self.rule):
                 split = self.rule.test_split if folder.endswith("/test") else self.rule.train_split
-                used = {service for one in dialogues for service in one.services}
+                used = {service for candidate in dialogues for service in candidate.services}
                 own = (name for name in self.corpus.schemas[split].raw if domain_of(name) == domain)
                 yield SetOfDialogues(folder, split, used.union(own))
 
@@ -165,34 +237,76 @@ def domain_slots(schema: Schema) -> dict[str, list[str]]:
     return slots
 
 
-def read_candidates(file: DialogueFile, split: FewShot, output: str) -> FileResult:
+def read_candidates(file: DialogueFile, split: FewShot) -> FileResult:
     """The candidates of one file; none of a file that cannot be read to its end."""
     result = FileResult(file.relative)
-    rule = split.rule
-    part = TEST if file.split == rule.test_split else TRAIN
-    found: dict[str, list[tuple[str, Candidate]]] = {}
+    rule, relative = split.rule, file.relative
+    of_file = Candidates()
 
     def take(item: SplitDialogue) -> None:
-        candidates = candidates_of(item.dialogue, item.used, rule.domains, rule.seed, file.relative, item.position)
+        candidates = candidates_of(item.dialogue, item.used, rule, relative, item.position)
         result.counts.add(_kind_of(candidates, rule), id=item.identity)
-        for domain, candidate in candidates:
-            found.setdefault(domain, []).append((part, candidate))
+        for domain, candidate in candidates.items():
+            of_file.by_domain.setdefault((domain, file.split), []).append(candidate)
 
     take_each(file, split.corpus.schemas[file.split].services, result, take)
-    result.others["candidates"] = write_parts(output, file.relative, found)
+    result.others["candidates"] = [of_file]
     return result
 
 
-def _kind_of(candidates: Sequence[tuple[str, Candidate]], rule: Rule) -> str:
+def _kind_of(candidates: Mapping[str, Candidate], rule: Rule) -> str:
     if not candidates:
         return "of_others"
-    return "of_domains" if rule.multi_domain or candidates[0][1].alone else "of_several_domains"
+    alone = next(iter(candidates.values())).alone
+    return "of_domains" if rule.multi_domain or alone else "of_several_domains"
+
+
+def candidates_of(dialogue: Dialogue, used: Used, rule: Rule, file: str, position: int) -> dict[str, Candidate]:
+    """The dialogue as a candidate of each of the requested domains that it touches.
+
+    Args:
+      dialogue: the dialogue.
+      used: its services.
+      rule: what is requested.
+      file: its file, below the root.
+      position: its position there.
+    """
+    touched = {domain_of(service) for service in used.touched}
+    digest = short_digest(key_of(*(turn.utterance for turn in dialogue.turns)))
+    frames = [frame for turn in dialogue.turns for frame in turn.frames]
+    return {
+        domain: Candidate(
+            draw=stable_hash(rule.seed, "few_shot", domain, dialogue.dialogue_id),
+            dialogue_id=dialogue.dialogue_id,
+            file=file,
+            position=position,
+            digest=digest,
+            services=tuple(map(intern, used.all)),  # so that each name is in memory once
+            slots=tuple(
+                sorted({slot for frame in frames if domain_of(frame.service) == domain for slot in frame_slots(frame)})
+            ),
+            turns=sum(turn.speaker == "USER" for turn in dialogue.turns),
+            alone=len(touched) == 1,
+        )
+        for domain in sorted(touched.intersection(rule.domains))
+    }
+
+
+def frame_slots(frame: Frame) -> set[str]:
+    """Element ids of the slots in a frame: in spans, actions, the state, a service call."""
+    names = {span.slot for span in frame.slots}
+    names |= {action.slot for action in frame.actions or [] if action.slot and not is_marker(action.act, action.slot)}
+    if frame.state:
+        names |= {*frame.state.slot_values, *frame.state.requested_slots}
+    if frame.service_call:
+        names |= set(frame.service_call.parameters)
+    return {intern(f"{frame.service}/slot/{name}") for name in names}
 
 
 def chosen_of(
     run: RunInfo,
     rule: Rule,
-    parts: Sequence[tuple[str, Part]],
+    files: Iterable[Candidates],
     dead_letters: Sequence[Letters],
     counts: Iterable[tuple[tuple[str, str, str, str], int]],
 ) -> dict[str, Chosen]:
@@ -201,7 +315,7 @@ def chosen_of(
     Args:
       run: the run.
       rule: what is requested.
-      parts: (domain, where some of its candidates are).
+      files: the candidates of each file.
       dead_letters: of all files.
       counts: of each file.
 
@@ -210,13 +324,79 @@ def chosen_of(
     """
     # Reported here, before a lack of candidates that it causes.
     check_letters(in_order(dead_letters), of_dialogues(Counts.of_pairs(counts)), run.max_bad, run.done)
+    pool: dict[tuple[str, str], list[Candidate]] = {}
+    for candidates in files:
+        for key, of_file in candidates.by_domain.items():
+            pool.setdefault(key, []).extend(of_file)
     chosen = {
-        domain: choose(Candidates((part for of, part in parts if of == domain), run.output), rule)
+        domain: choose(pool.pop((domain, rule.train_split), []), pool.pop((domain, rule.test_split), []), rule)
         for domain in rule.domains
     }
     if not any(of_domain.train for of_domain in chosen.values()):
         raise InputError("; ".join(without_training(chosen)), "--domains")
     return chosen
+
+
+def choose(train: Sequence[Candidate], test: Sequence[Candidate], rule: Rule) -> Chosen:
+    """Chooses the dialogues of one domain: nested training sets in which every slot occurs, and a test with others.
+
+    Args:
+      train: the dialogues of the training split that touch the domain.
+      test: those of the test split.
+      rule: what is requested.
+    """
+    usable_train, usable_test = (
+        sorted(candidate for candidate in candidates if candidate.alone or rule.multi_domain)
+        for candidates in (train, test)
+    )
+    trainable, testable = different(usable_train), different(usable_test)
+    # SGD's splits use the same ids. The test takes dialogues whose id training does not have first, so that training
+    # loses few; then training, which mostly has more to choose from, gives up dialogues that are in the test.
+    train_ids = {candidate.dialogue_id for candidate in trainable}
+    tests = sorted(testable, key=lambda candidate: candidate.dialogue_id in train_ids)[: rule.test]
+    digests, ids = {candidate.digest for candidate in tests}, {candidate.dialogue_id for candidate in tests}
+    other = [candidate for candidate in trainable if candidate.digest not in digests]
+    left = [candidate for candidate in other if candidate.dialogue_id not in ids]
+    return Chosen(
+        train=ordered(left)[: rule.sizes[-1]],
+        test=tests,
+        occurring=sorted({slot for candidate in trainable for slot in candidate.slots}),
+        candidates=len(left),
+        test_candidates=len(testable),
+        repeated=len(usable_train) - len(other) + len(usable_test) - len(testable),
+        same_id=len(other) - len(left),
+        several=(len(train) - len(usable_train), len(test) - len(usable_test)),
+    )
+
+
+def different(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The candidates without those that have the utterances or the id of an earlier one."""
+    digests, ids, kept = set[bytes](), set[str](), []
+    for candidate in candidates:
+        if candidate.digest not in digests and candidate.dialogue_id not in ids:
+            kept.append(candidate)
+        digests.add(candidate.digest)
+        ids.add(candidate.dialogue_id)
+    return kept
+
+
+def ordered(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """First those that cover all slots, then the others in random order.
+
+    Greedy set cover (Chvatal 1979): each of the first has the most slots that are not covered yet; ties go to the first
+    in random order. So small sets have about as many slots as sets of their size can have.
+    """
+    # Of those with the same slots only the first can cover anything new.
+    first: dict[tuple[str, ...], int] = {}
+    for i, candidate in enumerate(candidates):
+        first.setdefault(candidate.slots, i)
+    uncovered = {slot for slots in first for slot in slots}
+    cover: dict[int, None] = {}
+    while uncovered:
+        best = max(first, key=lambda slots: (len(uncovered.intersection(slots)), -first[slots]))
+        cover[first[best]] = None
+        uncovered.difference_update(best)
+    return [candidates[i] for i in (*cover, *(i for i in range(len(candidates)) if i not in cover))]
 
 
 def sets_of(domain: str, chosen: Chosen, rule: Rule) -> Iterator[tuple[str, list[Candidate]]]:
@@ -280,14 +460,14 @@ def counts_of(result: Result, rule: Rule) -> Iterator[tuple[tuple[object, ...], 
     counts = Counts()
     for domain, chosen in result.items():
         for folder, dialogues in sets_of(domain, chosen, rule):
-            for one in dialogues:
-                counts.add("chosen", id=identity_in(f"{folder}/{FILE}", one.file, one.position))
-        counts.add("shared_ids", _shared(chosen, lambda one: one.dialogue_id))
-        counts.add("shared_texts", _shared(chosen, lambda one: one.digest))
+            for candidate in dialogues:
+                counts.add("chosen", id=identity_in(f"{folder}/{FILE}", candidate.file, candidate.position))
+        counts.add("shared_ids", _shared(chosen, lambda candidate: candidate.dialogue_id))
+        counts.add("shared_texts", _shared(chosen, lambda candidate: candidate.digest))
     yield from ((tuple(key), n) for key, n in counts.items())
 
 
-def _shared(chosen: Chosen, key: Any) -> int:
+def _shared(chosen: Chosen, key: Callable[[Candidate], object]) -> int:
     return len(set(map(key, chosen.train)) & set(map(key, chosen.test)))
 
 
@@ -307,12 +487,12 @@ def _of_domain(chosen: Chosen, schema_slots: Iterable[str], rule: Rule) -> dict[
 
 
 def _of_set(dialogues: Sequence[Candidate], occurring: set[str]) -> dict[str, Any]:
-    missing = occurring - {slot for one in dialogues for slot in one.slots}
+    missing = occurring - {slot for candidate in dialogues for slot in candidate.slots}
     return {**_lengths(dialogues), "slots": len(occurring) - len(missing), "slots_missing": sorted(missing)}
 
 
 def _lengths(dialogues: Sequence[Candidate]) -> dict[str, int]:
-    return {"dialogues": len(dialogues), "user_turns": sum(one.turns for one in dialogues)}
+    return {"dialogues": len(dialogues), "user_turns": sum(candidate.turns for candidate in dialogues)}
 
 
 def without_training(result: Result) -> list[str]:

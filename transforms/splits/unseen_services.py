@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import apache_beam as beam
-import msgspec
 
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
@@ -21,7 +20,7 @@ from parapet.transforms.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.runs import FileResult, Outputs, RunInfo, WriteEach
 from parapet.transforms.set_files import SetFiles
 from parapet.transforms.splits.split import SetOfDialogues, Split, SplitDialogue, take_each
-from parapet.transforms.table1 import count_seen, names_of
+from parapet.transforms.table1 import names_seen, rounded
 from parapet.transforms.text import number, percent
 from parapet.transforms.touching import Used, without
 
@@ -45,25 +44,13 @@ _SEEN = {
     "intent_names_seen": "intent names seen",
     "slots_and_descriptions_seen": "slots seen with description",
 }
+_GIVEN = ("split", "dialogues", "services", "unseen", "with seen only", "with both", "with unseen only")
 _TERMS = {
     "left out": "Dialogues of train or dev that touch what is held out, and those of the test split that do not.",
     "names seen": "The share of the names of the tested services that services of train have, too (SGD-X, Table 1).",
     "slots seen with description": "The same for slots whose name and description are both in train.",
     "unseen service": "A service that the corpus's own training does not have.",
 }
-
-
-class SetCounts(msgspec.Struct):
-    """How many dialogues and user turns a set has, and which services its dialogues have."""
-
-    dialogues: int = 0
-    turns: int = 0
-    services: set[str] = set()
-
-    def add(self, what: str, n: int, services: Iterable[str]) -> None:
-        """Adds the dialogues or the turns of one combination of services."""
-        setattr(self, what, getattr(self, what) + n)
-        self.services.update(services)
 
 
 class UnseenServices(Split, frozen=True, kw_only=True):
@@ -110,23 +97,12 @@ class UnseenServices(Split, frozen=True, kw_only=True):
           used: its services.
         """
         held = [service for service in used.touched if service in self.groups[group]]
-        if held:
-            if split == self.test_split:
-                return TEST
-            return ONLY if len(held) == len(used.touched) else BOTH
-        return self._destination_of_others(split)
-
-    def _destination_of_others(self, split: str) -> str:
         if split != self.test_split:
-            return split
+            return split if not held else ONLY if len(held) == len(used.touched) else BOTH
+        if held:
+            return TEST
         # Where dev is the test split, it is also dev for what is not held out.
         return TEST_SEEN if self.with_seen else DEV if split == DEV else OTHERS
-
-    def destinations(self, split: str) -> list[str]:
-        """The sets that dialogues of a split can go to."""
-        sets = [TEST] if split == self.test_split else []
-        others = self._destination_of_others(split)
-        return [*sets, others] if others in SETS else sets
 
     def dropped(self, group: str, set_name: str, used: Used) -> tuple[str, ...]:
         """The services whose idle frames a set does not have: only a test may name what is held out."""
@@ -150,13 +126,16 @@ class UnseenServices(Split, frozen=True, kw_only=True):
         """The sets that have dialogues."""
         for group in self.groups:
             for name, of_set in self.set_counts(group, result)[0].items():
-                if of_set.dialogues:
-                    split = self.test_split if name in (TEST, TEST_SEEN) else name
-                    yield SetOfDialogues(f"{group}/{name}", split, of_set.services)
+                split = self.test_split if name in (TEST, TEST_SEEN) else name
+                yield SetOfDialogues(f"{group}/{name}", split, of_set["services"])
 
-    def set_counts(self, group: str, combinations: Combinations) -> tuple[dict[str, SetCounts], dict[str, int], int]:
-        """The sets of one group; why dialogues are in none; how many dialogues lost idle frames."""
-        sets = {name: SetCounts() for name in SETS}
+    def set_counts(
+        self, group: str, combinations: Combinations
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, int], int]:
+        """The sets of a group that have dialogues: how many, of how many user turns, and of which services; why
+        dialogues are in none; how many lost idle frames.
+        """
+        sets: dict[str, dict[str, Any]] = {name: {"dialogues": 0, "turns": 0, "services": set()} for name in SETS}
         left_out = dict.fromkeys(REASONS, 0)
         shortened = 0
         for (split, touched, idle, what), n in combinations:
@@ -164,11 +143,12 @@ class UnseenServices(Split, frozen=True, kw_only=True):
             destination = self.destination(group, split, used)
             if destination in sets:
                 dropped = self.dropped(group, destination, used)
-                sets[destination].add(what, n, {*touched, *idle} - {*dropped})
+                sets[destination][what] += n
+                sets[destination]["services"] |= {*touched, *idle} - {*dropped}
                 shortened += n if dropped and what == "dialogues" else 0
             elif what == "dialogues":
                 left_out[destination] += n
-        return sets, left_out, shortened
+        return {name: of_set for name, of_set in sets.items() if of_set["dialogues"]}, left_out, shortened
 
     def statistics(self, result: Combinations, counts: Counts) -> dict[str, Any]:
         """The content of ``statistics.json``."""
@@ -185,17 +165,14 @@ class UnseenServices(Split, frozen=True, kw_only=True):
     def _of_group(self, group: str, combinations: Combinations) -> dict[str, Any]:
         sets, left_out, shortened = self.set_counts(group, combinations)
         test, train = self.services(self.test_split), self.services(TRAIN)
-        tested = [name for name in self.groups[group] if name in sets[TEST].services]
+        services = {name: sorted(sets[name]["services"]) if name in sets else [] for name in (TRAIN, TEST)}
+        tested = [name for name in self.groups[group] if name in services[TEST]]
         return {
             "services": list(self.groups[group]),
-            "sets": {
-                name: {"dialogues": of_set.dialogues, "turns": of_set.turns, "services": sorted(of_set.services)}
-                for name, of_set in sets.items()
-                if of_set.dialogues
-            },
+            "sets": {name: {**of_set, "services": sorted(of_set["services"])} for name, of_set in sets.items()},
             "left_out": left_out,
             "without_idle_frames": shortened,
-            "seen": seen([test[name] for name in tested], [train[name] for name in sorted(sets[TRAIN].services)]),
+            "seen": seen([test[name] for name in tested], [train[name] for name in services[TRAIN]]),
             # In a part of a corpus few services have dialogues: its schema is then closer to the whole corpus.
             "seen_in_schema": seen(
                 [test[name] for name in self.groups[group] if name in test],
@@ -245,10 +222,12 @@ class UnseenServices(Split, frozen=True, kw_only=True):
     def report(self, statistics: Mapping[str, Any]) -> Report:
         """The page and the card."""
         held_out, given = statistics["held_out"], statistics["as_given"]
-        shares = [_seen_cells(group["seen"]) for group in held_out.values()]
         series = [
-            Series("slot names", tuple(group["seen"]["slot_names_seen"] for group in held_out.values())),
-            Series("intent names", tuple(group["seen"]["intent_names_seen"] for group in held_out.values()), "s2"),
+            Series(what, tuple(group["seen"][key] for group in held_out.values()), style)
+            for what, key, style in (
+                ("slot names", "slot_names_seen", ""),
+                ("intent names", "intent_names_seen", "s2"),
+            )
         ]
         return Report(
             command=self.name,
@@ -266,10 +245,7 @@ class UnseenServices(Split, frozen=True, kw_only=True):
                 Table(
                     title="Held out",
                     columns=[self.by, *SETS, "left out", *_SEEN.values()],
-                    rows=[
-                        [name, *_set_cells(group), *cells]
-                        for (name, group), cells in zip(held_out.items(), shares, strict=True)
-                    ],
+                    rows=[[name, *_set_cells(group), *_seen_cells(group["seen"])] for name, group in held_out.items()],
                     note="Dialogues of each set, and how much of what is tested on has a name that train has, too.",
                 ),
                 Bars(
@@ -280,18 +256,7 @@ class UnseenServices(Split, frozen=True, kw_only=True):
                 ),
                 Table(
                     title="The corpus's own splits",
-                    columns=[
-                        *(
-                            "split",
-                            "dialogues",
-                            "services",
-                            "unseen",
-                            "with seen only",
-                            "with both",
-                            "with unseen only",
-                        ),
-                        *_SEEN.values(),
-                    ],
+                    columns=[*_GIVEN, *_SEEN.values()],
                     rows=[[name, *_given_cells(split), *_seen_cells(split["seen"])] for name, split in given.items()],
                     note="Which services training lacks, and how many dialogues have services that it has, or lacks.",
                 ),
@@ -304,7 +269,7 @@ class UnseenServices(Split, frozen=True, kw_only=True):
 def write_file(file: DialogueFile, split: UnseenServices, run: RunInfo) -> FileResult:
     """Writes one dialogue file as every set has it, into staging; no file without a dialogue."""
     result = FileResult(file.relative)
-    names = [f"{group}/{end}" for group in split.groups for end in split.destinations(file.split)]
+    names = [f"{group}/{end}" for group in split.groups for end in SETS]
     combinations: Counter[Combination] = Counter()
 
     def take(item: SplitDialogue) -> None:
@@ -332,7 +297,8 @@ def write_file(file: DialogueFile, split: UnseenServices, run: RunInfo) -> FileR
         files.close(keep_empty=False)
     for name, n in files.dialogues.items():
         group, _, destination = name.rpartition("/")
-        result.counts.add(destination, n, set=group, id=files.ids[name])
+        if n:
+            result.counts.add(destination, n, set=group, id=files.ids[name])
     result.written = files.written()
     result.others["combinations"] = list(combinations.items())
     return result
@@ -386,23 +352,15 @@ def seen(services: Sequence[Service], trained: Sequence[Service]) -> dict[str, A
       services: those that are tested on.
       trained: those that are trained on.
     """
-    names = names_of(trained)
-    counts = [count_seen(service, names) for service in services]
-    pairs = {(slot.name, slot.description) for service in trained for slot in service.slots}
-    slots, intents = sum(of.slots for of in counts), sum(of.intents for of in counts)
-    pairs_seen = sum((slot.name, slot.description) in pairs for service in services for slot in service.slots)
+    slots = [(slot.name, slot.description) for service in services for slot in service.slots]
+    known = {(slot.name, slot.description) for service in trained for slot in service.slots}
     return {
         "services": len(services),
-        "slots": slots,
-        "intents": intents,
-        "slot_names_seen": _share(sum(of.slots_seen for of in counts), slots),
-        "intent_names_seen": _share(sum(of.intents_seen for of in counts), intents),
-        "slots_and_descriptions_seen": _share(pairs_seen, slots),
+        "slots": len(slots),
+        "intents": sum(len(service.intents) for service in services),
+        **rounded(names_seen(services, trained)),
+        "slots_and_descriptions_seen": rounded(sum(slot in known for slot in slots) / len(slots)) if slots else None,
     }
-
-
-def _share(n: int, total: int) -> float | None:
-    return round(n / total, 6) if total else None
 
 
 def _short(held_out: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from parapet.schemas.dialogue import is_marker, typed
@@ -18,27 +18,25 @@ class _OfService:
 
     Attributes:
       frames: the frames, for their ``service``.
-      slots: slot to the spans and actions with that ``slot``.
-      copies: (span, the service that has the slot, slot) of ``copy_from``.
+      slots: slot to the (object, key) that it is the value of: spans, actions, ``copy_from``.
+      intents: (object, key, intent).
       requested: (state, its requested slots).
-      intents: intent to the (object, key) that it is the value of.
       offered: (action, key, values) whose values are intents.
       records: (object, key, record) of records whose keys are slots.
-      results: (frame, the keys that all results share, their values), or (frame, None, the results).
+      results: (frame, records whose keys are slots).
     """
 
-    __slots__ = ("copies", "frames", "intents", "known", "offered", "records", "requested", "results", "slots")
+    __slots__ = ("frames", "intents", "known", "offered", "records", "requested", "results", "slots")
 
     def __init__(self, known: tuple[frozenset[str], frozenset[str]]) -> None:
         self.known = known
         self.frames: list[dict[str, Any]] = []
-        self.slots: dict[str, list[dict[str, Any]]] = {}
-        self.copies: list[tuple[dict[str, Any], str, str]] = []
-        self.requested: list[tuple[dict[str, Any], list[str]]] = []
+        self.slots: dict[str, list[tuple[dict[str, Any], str]]] = {}
         self.intents: list[tuple[dict[str, Any], str, str]] = []
+        self.requested: list[tuple[dict[str, Any], list[str]]] = []
         self.offered: list[tuple[dict[str, Any], str, list[Any]]] = []
         self.records: list[tuple[dict[str, Any], str, dict[str, Any]]] = []
-        self.results: list[tuple[dict[str, Any], tuple[str, ...] | None, list[Any]]] = []
+        self.results: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
 
 
 class Places:
@@ -59,69 +57,60 @@ class Places:
     def __init__(self, dialogue: Any, known: Known) -> None:
         self.dialogue = dialogue
         self.unknown_intents = 0
+        self._known = known
         self._of: dict[str, _OfService] = {}
+        self._copies: list[tuple[dict[str, Any], str]] = []  # spans with ``copy_from``, and their services
         place = ""
         try:
             self._listed: list[str] = _typed(dialogue["services"], list)
             for i, service in enumerate(self._listed):
-                if service not in known:
-                    place = f"services[{i}]"
-                    raise InputError(f"unknown_service: no schema has a service {service!r}")
+                place = f"services[{i}]"
+                self._of_service(service)
             for t, turn in enumerate(_typed(dialogue["turns"], list)):
                 for f, frame in enumerate(_typed(turn["frames"], list)):
                     place = f"turns[{t}].frames[{f}]"
-                    self._take(frame, known)
+                    self._take(frame, frame["service"], self._of_service(frame["service"]))
             place = ""
-            self._resolve_copies(known)
+            for span, service in self._copies:
+                self._take_copy(span, service)
         except InputError as error:
             raise InputError(error.reason, "", error.where or place) from None
         except (TypeError, KeyError, AttributeError):
             raise _not_sgd(dialogue, place) from None
-        self.services = dict.fromkeys([*self._listed, *self._of])
+        self.services = list(self._of)
 
-    def _take(self, frame: dict[str, Any], known: Known) -> None:
-        service = frame["service"]
+    def _of_service(self, service: str) -> _OfService:
         of = self._of.get(service)
         if of is None:
-            if service not in known:
+            if service not in self._known:
                 raise InputError(f"unknown_service: no schema has a service {service!r}")
-            of = self._of[service] = _OfService(known[service])
+            of = self._of[service] = _OfService(self._known[service])
+        return of
+
+    def _take(self, frame: dict[str, Any], service: str, of: _OfService) -> None:
         of.frames.append(frame)
         for span in frame.get("slots", ()):
-            _holder(of, service, span["slot"]).append(span)
+            _take_slot(span, "slot", of, service)
             if "copy_from" in span:
-                of.copies.append((span, service, span["copy_from"]))
+                self._copies.append((span, service))
         for action in frame.get("actions", ()):
             if "slot" in _typed(action, dict):
-                self._take_action(action, of, service)
+                _take_action(action, of, service)
         if "state" in frame:
-            self._take_state(frame["state"], of, service)
+            state = frame["state"]
+            self._take_intent(state, "active_intent", of)
+            if requested := _typed(state["requested_slots"], list):
+                _check_slots(requested, of, service)
+                of.requested.append((state, requested))
+            _take_record(state, "slot_values", of, service)
         if "service_call" in frame:
             call = frame["service_call"]
             self._take_intent(call, "method", of)
             _take_record(call, "parameters", of, service)
-        results = frame.get("service_results")
-        if results:
-            _take_results(frame, _typed(results, list), of, service)
-
-    def _take_action(self, action: dict[str, Any], of: _OfService, service: str) -> None:
-        slot, act = action["slot"], action.get("act", "")
-        if slot == "intent" and is_marker(act, slot):
-            for key in ("values", "canonical_values"):
-                if values := action.get(key):
-                    of.offered.append((action, key, [_typed(value, str) for value in _typed(values, list)]))
-        elif slot and not is_marker(act, slot, of.known[0]):
-            _holder(of, service, slot).append(action)
-
-    def _take_state(self, state: dict[str, Any], of: _OfService, service: str) -> None:
-        self._take_intent(state, "active_intent", of)
-        requested = _typed(state["requested_slots"], list)
-        if requested:
-            for slot in requested:
-                if slot not in of.known[0]:
-                    raise _unknown_slot(service, slot)
-            of.requested.append((state, requested))
-        _take_record(state, "slot_values", of, service)
+        if results := frame.get("service_results"):
+            for record in _typed(results, list):
+                _check_slots(_typed(record, dict), of, service)
+            of.results.append((frame, results))
 
     def _take_intent(self, holder: dict[str, Any], key: str, of: _OfService) -> None:
         intent = holder[key]
@@ -131,16 +120,16 @@ class Places:
             _typed(intent, str)
             self.unknown_intents += 1
 
-    def _resolve_copies(self, known: Known) -> None:
+    def _take_copy(self, span: dict[str, Any], service: str) -> None:
         """The slot of ``copy_from`` belongs to the service of the frame, or else to another service of the dialogue."""
-        for service, of in self._of.items():
-            for i, (span, _, slot) in enumerate(of.copies):
-                others = [name for name in (*self._of, *self._listed) if slot in known[name][0]]
-                owners = [service] if slot in of.known[0] else list(dict.fromkeys(others))
-                if len(owners) != 1:
-                    which = "none" if not owners else "several"
-                    raise InputError(f"unknown_slot: copy_from {slot!r}: {which} of the dialogue's services has it")
-                of.copies[i] = (span, owners[0], slot)
+        slot = span["copy_from"]
+        owners = [name for name, of in self._of.items() if slot in of.known[0]]
+        if service in owners:
+            owners = [service]
+        if len(owners) != 1:
+            which = "none" if not owners else "several"
+            raise InputError(f"unknown_slot: copy_from {slot!r}: {which} of the dialogue's services has it")
+        self._of[owners[0]].slots.setdefault(slot, []).append((span, "copy_from"))
 
     def write(self, names: Mapping[str, Names]) -> None:
         """Writes the names of one variant in all places. Can be repeated with those of another.
@@ -156,64 +145,55 @@ class Places:
                 frame["service"] = new.service
             for old, holders in of.slots.items():
                 name = slots[old]
-                for holder in holders:
-                    holder["slot"] = name
-            for holder, owner, slot in of.copies:
-                holder["copy_from"] = names[owner].slots[slot]
-            for state, requested in of.requested:
-                state["requested_slots"] = [slots[slot] for slot in requested]
+                for holder, key in holders:
+                    holder[key] = name
             for holder, key, intent in of.intents:
                 holder[key] = intents[intent]
+            for state, requested in of.requested:
+                state["requested_slots"] = [slots[slot] for slot in requested]
             for holder, key, values in of.offered:
                 holder[key] = [intents.get(value, value) for value in values]
             for holder, key, record in of.records:
                 holder[key] = _renamed(record, slots)
-            for frame, keys, rows in of.results:
-                if keys is None:
-                    frame["service_results"] = [_renamed(record, slots) for record in rows]
-                else:
-                    columns = [slots[key] for key in keys]
-                    frame["service_results"] = [dict(zip(columns, row, strict=True)) for row in rows]
+            for frame, results in of.results:
+                frame["service_results"] = [_renamed(record, slots) for record in results]
 
 
-def _holder(of: _OfService, service: str, slot: str) -> list[dict[str, Any]]:
+def _take_slot(holder: dict[str, Any], key: str, of: _OfService, service: str) -> None:
+    slot = holder[key]
     holders = of.slots.get(slot)
     if holders is None:
-        if slot not in of.known[0]:
-            raise _unknown_slot(service, slot)
+        _check_slots((slot,), of, service)
         holders = of.slots[slot] = []
-    return holders
+    holders.append((holder, key))
+
+
+def _take_action(action: dict[str, Any], of: _OfService, service: str) -> None:
+    slot, act = action["slot"], action.get("act", "")
+    if slot == "intent" and is_marker(act, slot):
+        for key in ("values", "canonical_values"):
+            if values := action.get(key):
+                of.offered.append((action, key, [_typed(value, str) for value in _typed(values, list)]))
+    elif slot and not is_marker(act, slot, of.known[0]):
+        _take_slot(action, "slot", of, service)
 
 
 def _take_record(holder: dict[str, Any], key: str, of: _OfService, service: str) -> None:
-    record = _typed(holder[key], dict)
-    if record:
-        if not record.keys() <= of.known[0]:
-            raise _unknown_slot(service, next(name for name in record if name not in of.known[0]))
+    if record := _typed(holder[key], dict):
+        _check_slots(record, of, service)
         of.records.append((holder, key, record))
 
 
-def _take_results(frame: dict[str, Any], results: list[Any], of: _OfService, service: str) -> None:
-    keys = tuple(results[0])
-    alike = True
-    for record in results:
-        if tuple(_typed(record, dict)) != keys:
-            alike = False
-            if not record.keys() <= of.known[0]:
-                raise _unknown_slot(service, next(name for name in record if name not in of.known[0]))
-    if not of.known[0].issuperset(keys):
-        raise _unknown_slot(service, next(name for name in keys if name not in of.known[0]))
-    of.results.append((frame, keys, [tuple(r.values()) for r in results]) if alike else (frame, None, results))
+def _check_slots(slots: Collection[str], of: _OfService, service: str) -> None:
+    if not of.known[0].issuperset(slots):
+        unknown = next(slot for slot in slots if slot not in of.known[0])
+        raise InputError(f"unknown_slot: service {service!r} has no slot {unknown!r}")
 
 
 def _typed(value: Any, kind: type) -> Any:
     if type(value) is not kind:
         raise TypeError
     return value
-
-
-def _unknown_slot(service: str, slot: object) -> InputError:
-    return InputError(f"unknown_slot: service {service!r} has no slot {slot!r}")
 
 
 def _not_sgd(dialogue: Any, place: str) -> InputError:

@@ -143,6 +143,7 @@ def match_variant(
     path: object,
     originals: Sequence[SplitSchemas],
     mapped: Mapping[str, Names] | None,
+    chosen: Sequence[SplitSchemas] | None = None,
 ) -> Matched:
     """Matches the services of a variant with those of the original.
 
@@ -152,12 +153,13 @@ def match_variant(
       path: its folder, for messages.
       originals: the schemas of the original.
       mapped: the recorded names; None: elements are matched by position.
+      chosen: those of the originals whose services are matched; by default all.
     """
     suffix = name_suffix(services_by_name(list(originals)), services_by_name(splits))
     of = Matched()
     wrong: dict[str, list[str]] = {}
     marked: dict[str, str] = {}
-    for split in originals:
+    for split in originals if chosen is None else chosen:
         matched: dict[str, Names] = {}
         if target := counterpart(split, splits):
             of.targets[split.split] = target

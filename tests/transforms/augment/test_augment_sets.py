@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 import re
-from pathlib import Path
 
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.augment.augmenting import check_ids, invariants_of, version_id, write_ids
+from parapet.transforms.augment.augmenting import check_ids, invariants_of, version_id
 from parapet.transforms.augment.plan import (
     Augmentation,
     TrainingSet,
@@ -19,7 +17,6 @@ from parapet.transforms.augment.plan import (
     parse_sets,
 )
 from parapet.transforms.counts import CountKey, Counts, check_invariants
-from parapet.transforms.files import prepare
 from parapet.transforms.variants.matching import Variant
 
 
@@ -72,30 +69,15 @@ def test_ids() -> None:
     assert (version_id("1", "original"), version_id("1", "v1")) == ("1", "1_v1")
 
 
-def checked_ids(output: Path, ids: dict[str, list[str]], labels: list[str]) -> None:
-    """The check of a run, given the ids of each file."""
-    prepare(str(output), "augment")
-    found = [write_ids(str(output), file, of_file, ["original", *labels]) for file, of_file in ids.items()]
-    check_ids(found, labels, str(output))
-
-
-def test_versions_with_the_same_id(tmp_path: Path) -> None:
-    checked_ids(tmp_path, {"b": ["3", "1_v2"], "a": ["1"]}, ["v1"])
-    checked_ids(tmp_path, {"a": ["x", "x_a"]}, ["a_b", "b"])  # two versions meet, and no original
+def test_versions_with_the_same_id() -> None:
+    check_ids({"b": ["3", "1_v2"], "a": ["1"]}.items(), ["v1"])
+    check_ids({"a": ["x", "x_a"]}.items(), ["a_b", "b"])  # two versions meet, and no original
     with pytest.raises(InputError, match=r"a and b: dialogue id '1' occurs twice"):
-        checked_ids(tmp_path, {"b": ["1"], "a": ["1"]}, [])
+        check_ids({"b": ["1"], "a": ["1"]}.items(), [])
     with pytest.raises(InputError, match=r"^a: dialogue id '1' occurs twice"):
-        checked_ids(tmp_path, {"a": ["1", "1"]}, ["v1"])
+        check_ids({"a": ["1", "1"]}.items(), ["v1"])
     with pytest.raises(InputError, match=r"^b: dialogue id '1_v1' is also that of '1' in variant 'v1'"):
-        checked_ids(tmp_path, {"b": ["1_v1"], "a": ["1"]}, ["v1"])
-
-
-def test_ids_stay_in_files(tmp_path: Path) -> None:
-    """What travels does not grow with the dialogues of a file."""
-    prepare(str(tmp_path), "augment")
-    found = write_ids(str(tmp_path), "a", [f"{i}" * 9 for i in range(5000)], ["original", "v1", "v2"])
-    assert len(pickle.dumps(found)) < 1_000
-    check_ids([found], ["v1", "v2"], str(tmp_path))
+        check_ids({"b": ["1_v1"], "a": ["1"]}.items(), ["v1"])
 
 
 def test_counts_that_do_not_balance_fail() -> None:

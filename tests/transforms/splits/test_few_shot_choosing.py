@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.transforms.digests import digest_of
-from parapet.transforms.files import prepare
-from parapet.transforms.splits.few_shot_candidates import Candidate, Candidates, candidates_of, write_parts
-from parapet.transforms.splits.few_shot_choosing import Rule, choose, different, ordered
+from parapet.transforms.splits.few_shot import Candidate, Rule, candidates_of, choose, different, ordered
 from parapet.transforms.touching import Used
 
 RULE = Rule(("Bars",), (2, 4), 3, "train", "test", False, "0")
@@ -25,26 +17,8 @@ RULE = Rule(("Bars",), (2, 4), 3, "train", "test", False, "0")
 
 def one(draw: int, slots: str = "", name: str = "", said: str = "") -> Candidate:
     name = name or f"d{draw}"
-    digest = digest_of(said or name)
+    digest = (said or name).encode()
     return Candidate(draw, name, "train/dialogues_001.json", draw, digest, ("Bars_1",), tuple(slots), 3, True)
-
-
-@contextmanager
-def table_of(found: Iterable[tuple[str, Candidate]]) -> Iterator[Candidates]:
-    """Candidates as workers write them and the one that chooses reads them."""
-    files: dict[str, list[tuple[str, Candidate]]] = {}
-    for part, candidate in found:
-        files.setdefault(candidate.file, []).append((part, candidate))
-    with TemporaryDirectory() as output:
-        prepare(output, "few_shot")
-        parts = [part for file, of_file in files.items() for _, part in write_parts(output, file, {"Bars": of_file})]
-        yield Candidates(parts, output)
-
-
-def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates as they are to be taken."""
-    with table_of(("train", candidate) for candidate in candidates) as table:
-        return [table.candidate(i) for i in ordered(table, np.arange(len(candidates)))]
 
 
 def test_slots_of_a_dialogue() -> None:
@@ -78,16 +52,16 @@ def test_slots_of_a_dialogue() -> None:
         ],
     }
     dialogue = msgspec.convert(raw, Dialogue)
-    ((domain, made),) = candidates_of(dialogue, Used(("Bars_1", "Cars_1"), ("Elks_1",)), RULE.domains, "0", "f", 2)
-    assert (domain, made.alone) == ("Bars", False)
+    (made,) = candidates_of(dialogue, Used(("Bars_1", "Cars_1"), ("Elks_1",)), RULE, "f", 2).values()
+    assert not made.alone
     assert made.slots == tuple(f"Bars_1/slot/{name}" for name in "abcde")
     assert (made.services, made.turns, made.position) == (("Bars_1", "Cars_1", "Elks_1"), 1, 2)
-    assert candidates_of(dialogue, Used(("Bars_1", "Bars_2"), ("Cars_1",)), RULE.domains, "0", "f", 2)[0][1].alone
-    assert candidates_of(dialogue, Used(("Cars_1",), ("Bars_1",)), RULE.domains, "0", "f", 2) == []
+    assert candidates_of(dialogue, Used(("Bars_1", "Bars_2"), ("Cars_1",)), RULE, "f", 2)["Bars"].alone
+    assert candidates_of(dialogue, Used(("Cars_1",), ("Bars_1",)), RULE, "f", 2) == {}
 
 
 def test_the_cover_first_then_as_drawn() -> None:
-    found = in_order([one(1, "a"), one(2, "ab"), one(3, "bc"), one(4, "d"), one(5, "cd")])
+    found = ordered([one(1, "a"), one(2, "ab"), one(3, "bc"), one(4, "d"), one(5, "cd")])
     assert [of.draw for of in found] == [2, 5, 1, 3, 4]
 
 
@@ -95,7 +69,7 @@ def test_the_cover_first_then_as_drawn() -> None:
 def test_the_cover_covers(slots: list[str]) -> None:
     """It begins with a cover, each of which brings something new, and has everything once."""
     candidates = [one(i, "".join(sorted(set(text)))) for i, text in enumerate(slots)]
-    found = in_order(candidates)
+    found = ordered(candidates)
     assert sorted(found) == candidates
     covered: set[str] = set()
     every = {slot for text in slots for slot in text}
@@ -112,19 +86,16 @@ def test_the_cover_covers(slots: list[str]) -> None:
 
 
 def test_different() -> None:
-    found = [one(1), one(2, said="d1"), one(3, name="d1"), one(4)]
-    with table_of(("train", candidate) for candidate in found) as table:
-        kept, n = different(table.rows, np.arange(4))
-        assert ([table.candidate(i).draw for i in kept], n) == ([1, 4], 2)
+    candidates = [one(1), one(2, said="d1"), one(3, name="d1"), one(4)]
+    assert [candidate.draw for candidate in different(candidates)] == [1, 4]
 
 
 def test_train_and_test_are_apart() -> None:
     """The test takes ids that training lacks first; training gives way where they meet."""
     train = [one(i, "a") for i in range(6)]
     tests = [one(10, name="d0", said="t10"), one(11, name="t11"), one(12, said="d1", name="t12"), one(13, name="t13")]
-    with table_of([*(("train", of) for of in train), *(("test", of) for of in tests)]) as table:
-        chosen = choose(table, RULE)
-        fuller = choose(table, msgspec.structs.replace(RULE, test=4))
+    chosen = choose(train, tests, RULE)
+    fuller = choose(train, tests, msgspec.structs.replace(RULE, test=4))
     assert [of.draw for of in chosen.test] == [11, 12, 13]
     assert [of.draw for of in chosen.train] == [0, 2, 3, 4]
     assert (chosen.candidates, chosen.test_candidates, chosen.repeated, chosen.same_id) == (5, 4, 1, 0)
@@ -161,23 +132,12 @@ def test_the_choice_is_that_of_a_plain_list(found: list[tuple[str, Candidate]], 
     test = sorted(kept["test"], key=lambda candidate: (candidate.dialogue_id in ids, candidate))[: rule.test]
     other = [of for of in kept["train"] if of.digest not in {of_test.digest for of_test in test}]
     left = [of for of in other if of.dialogue_id not in {of_test.dialogue_id for of_test in test}]
-    with table_of(found) as table:
-        chosen = choose(table, rule)
+    chosen = choose(*([of for part, of in found if part == name] for name in ("train", "test")), rule)
     assert chosen.test == test
-    assert chosen.train == in_order(left)[: rule.sizes[-1]]
+    assert chosen.train == ordered(left)[: rule.sizes[-1]]
     assert chosen.occurring == sorted({slot for of in kept["train"] for slot in of.slots})
     assert (chosen.candidates, chosen.test_candidates) == (len(left), len(kept["test"]))
     assert chosen.same_id == len(other) - len(left)
     assert chosen.repeated == len(usable) - len(kept["test"]) - len(kept["train"]) + len(kept["train"]) - len(other)
     skipped = [part for part, candidate in found if not (candidate.alone or multi_domain)]
     assert chosen.several == (skipped.count("train"), skipped.count("test"))
-
-
-def test_little_of_a_candidate_travels() -> None:
-    """Where the candidates of a file are, however many they are; and what is read of each is short."""
-    with TemporaryDirectory() as output:
-        prepare(output, "few_shot")
-        found = [("train", one(i, "abc", name=f"a long id {i}" * 9)) for i in range(1000)]
-        parts = write_parts(output, "train/dialogues_001.json", {"Bars": found})
-        assert len(pickle.dumps(parts)) < 500
-        assert Candidates([part for _, part in parts], output).rows.itemsize < 50

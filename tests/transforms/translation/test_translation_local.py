@@ -25,7 +25,7 @@ from parapet.transforms.refusals import Refused  # noqa: E402
 from parapet.transforms.translation import local_models  # noqa: E402
 from parapet.transforms.translation.engine import Engine, make_batches  # noqa: E402
 from parapet.transforms.translation.local import Local, inspect  # noqa: E402
-from parapet.transforms.translation.local_tokens import flores, marian_names  # noqa: E402
+from parapet.transforms.translation.local_models import flores, marian_names  # noqa: E402
 from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, in_groups  # noqa: E402
 
 # transformers 5 says so of each Marian tokenizer; it does not use it.
