@@ -44,12 +44,12 @@ _line = msgspec.json.Decoder(Line)
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class FilePart(msgspec.Struct, frozen=True, order=True):
-    """The bytes of a file that are a line or a dialogue: workers exchange these, since values may be long."""
+class FilePart(msgspec.Struct, frozen=True):
+    """Lines or dialogues that follow one another in a file: workers exchange these, since values may be long."""
 
     path: str
     start: int
-    size: int
+    end: int
 
 
 def read_predictions(path: str) -> Iterator[Predicted]:
@@ -68,37 +68,37 @@ def read_parts(path: str, set_name: str = "") -> Iterator[tuple[Predicted, FileP
       InputError: a line or dialogue cannot be read, or a line is of another set.
     """
     if not path.endswith(".jsonl"):
-        data, start = read_input(path, MAX_DIALOGUE_FILE), 0
+        data, end = read_input(path, MAX_DIALOGUE_FILE), 0
         dialogues = parse_dialogues(data, path)
         for dialogue, item in zip(dialogues, _split(data.removeprefix(_MARK)), strict=True):
-            text = bytes(item)
-            start = data.index(text, start)
-            yield dialogue, FilePart(path, start, len(text))
-            start += len(text)
+            start = data.index(bytes(item), end)
+            end = start + len(bytes(item))
+            yield dialogue, FilePart(path, start, end)
         return
     with open_plain(path) as handle:
         check_plain(handle.read(8), path)
-        start = handle.seek(0)
+        end = handle.seek(0)
         for number, line in parse_lines(handle, _line, path):
             if set_name and line.set not in ("", set_name):
                 reason = f"is of set {line.set!r}, in the predictions of {set_name!r}"
                 raise InputError(reason, path, f"line {number}")
-            end = handle.tell()
-            yield line, FilePart(path, start, end - start)
-            start = end
+            start, end = end, handle.tell()
+            yield line, FilePart(path, start, end)
 
 
 def predictions_in(parts: Iterable[FilePart]) -> Iterator[Predicted]:
-    """The predictions in some parts of files. Raises InputError if a file has changed since its parts were found."""
-    for path, of_file in groupby(sorted(parts), attrgetter("path")):
+    """The predictions in parts of files; those of a file are next to one another."""
+    for path, of_file in groupby(parts, attrgetter("path")):
         with open_plain(path) as handle:
             for part in of_file:
                 handle.seek(part.start)
-                data = handle.read(part.size).removeprefix(_MARK)
-                if path.endswith(".jsonl"):
-                    yield parse_line(data, _line, path, f"byte {part.start}")
-                else:
-                    yield from parse_dialogues(b"[%b]" % data, path)
+                if not path.endswith(".jsonl"):
+                    yield from parse_dialogues(b"[%b]" % handle.read(part.end - part.start), path)
+                    continue
+                for _, line in parse_lines(handle, _line, path):
+                    yield line
+                    if handle.tell() >= part.end:
+                        break
 
 
 def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) -> list[Predicted]:

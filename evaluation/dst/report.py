@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from parapet.evaluation.dst.failures import page_place
@@ -24,7 +24,12 @@ COLUMNS = {
     "slot_tagging_f1": "tagging F1",
 }
 
-_SGDX = ["original", "variants", "relative difference", "schema sensitivity"]
+_SGDX = {
+    "original": "original",
+    "variants": "variants",
+    "difference": "relative difference",
+    "schema_sensitivity": "schema sensitivity",
+}
 
 TERMS = {
     "JGA": "Joint goal accuracy: of a frame, the product of its slots' scores; with fuzzy matching a free slot's score "
@@ -48,29 +53,45 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
       numbers: ``robustness.json``.
       examples: the frames that a variant hurt most.
     """
-    sets, variants = numbers["sets"], numbers.get("variants")
+    sets, variants, options = numbers["sets"], numbers.get("variants"), numbers["options"]
+    of_all = "#ALL_SERVICES"
+    tiles = [Tile("JGA, original", percent(sets[ORIGINAL]["metrics"][of_all].get(JGA)))]
     sections: list[Section] = [_by_set(sets)]
+    notes = []
     if variants:
-        sections += [_sgdx_table(variants, sets["original"]["intervals"]), _policies(variants)]
-    services = _services(sets["original"]["metrics"], numbers["seen_services"], variants)
+        row, dialogues = variants["table"][of_all], variants["dialogues"]
+        tiles += [
+            Tile(f"JGA, mean of {', '.join(variants['names'])}", percent(row["variants"])),
+            Tile("relative difference", percent(row["difference"], signed=True)),
+            Tile("schema sensitivity", percent(row["schema_sensitivity"])),
+        ]
+        sections += _sensitivity(variants, sets[ORIGINAL]["intervals"])
+        if dialogues["compared"] != dialogues["original"]:
+            notes.append(
+                f"Schema sensitivity is over the {dialogues['compared']:,} of {dialogues['original']:,} dialogues "
+                "that all variants have."
+            )
     sections += [
         failures_table(sets),
-        _groups(sets),
-        _all_metrics(sets),
-        *services,
+        _set_table("Joint goal accuracy of seen and unseen services", sets, GROUPS, _accuracy),
+        _set_table(
+            "All metrics, all services", sets, COLUMNS, lambda of, metric: percent(of["metrics"][of_all].get(metric))
+        ),
+        *_services(sets[ORIGINAL]["metrics"], numbers["seen_services"], variants),
         slots_table(sets),
         _errors(sets, variants),
     ]
     if examples:
         sections.append(examples_table(examples, EXAMPLES_TITLE))
+    matching = "fuzzy matching of free slots" if options["fuzzy"] else "exact matching"
     return Report(
         command="evaluate",
         title="Dialogue state tracking",
         headline=f"How {numbers['system']} tracks dialogue states",
-        lead=_lead(numbers),
-        tiles=_tiles(sets["original"]["metrics"]["#ALL_SERVICES"].get(JGA), variants),
+        lead=f"Split {options['split']}, {counted(len(sets), 'set')}; {matching}, as the official SGD scoring has it.",
+        tiles=tiles,
         sections=sections,
-        notes=[_compared(variants["dialogues"])] if variants and len(set(variants["dialogues"].values())) > 1 else [],
+        notes=notes,
         terms=TERMS,
         links={
             "metrics.json": "the original's metrics by aggregate, as the official scoring has them",
@@ -82,116 +103,81 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
     )
 
 
-def _compared(dialogues: Mapping[str, int]) -> str:
-    return (
-        f"Schema sensitivity is over the {dialogues['compared']:,} of {dialogues['original']:,} dialogues that all "
-        "variants have."
-    )
-
-
-def _lead(numbers: Mapping[str, Any]) -> str:
-    options = numbers["options"]
-    matching = "fuzzy matching of free slots" if options["fuzzy"] else "exact matching"
-    return (
-        f"Split {options['split']}, {counted(len(numbers['sets']), 'set')}; {matching}, as the official SGD scoring "
-        "has it."
-    )
-
-
-def _tiles(original: float | None, variants: Mapping[str, Any] | None) -> list[Tile]:
-    tiles = [Tile("JGA, original", percent(original))]
-    if variants:
-        row = variants["table"]["#ALL_SERVICES"]
-        tiles += [
-            Tile(f"JGA, mean of {', '.join(variants['names'])}", percent(row["variants"])),
-            Tile("relative difference", percent(row["difference"], signed=True)),
-            Tile("schema sensitivity", percent(row["schema_sensitivity"])),
-        ]
-    return tiles
-
-
 def _by_set(sets: Mapping[str, Any]) -> Dots:
     """Every set in one chart, with its interval: all services, and where there are both the seen and the unseen."""
-    dots = []
-    for key, group in GROUPS.items():
-        if any(JGA in entry["metrics"].get(key, {}) for entry in sets.values()):
-            for name, entry in sets.items():
-                low, high = entry["intervals"].get(key) or (None, None)
-                dots.append(Dot(name, entry["metrics"].get(key, {}).get(JGA), low, high, group))
-    return Dots(
-        title="Joint goal accuracy by set",
-        note="Lines are 95% intervals. Seen services are those that the training split has.",
-        dots=dots,
-    )
+    dots = [
+        Dot(name, of["metrics"].get(key, {}).get(JGA), low, high, group)
+        for key, group in GROUPS.items()
+        if any(JGA in of["metrics"].get(key, {}) for of in sets.values())
+        for name, of in sets.items()
+        for low, high in [of["intervals"].get(key) or (None, None)]
+    ]
+    note = "Lines are 95% intervals. Seen services are those that the training split has."
+    return Dots(title="Joint goal accuracy by set", note=note, dots=dots)
 
 
-def _sgdx_table(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Table:
-    rows = []
-    for key, name in GROUPS.items():
-        if row := variants["table"].get(key):
-            rows.append(
-                [
-                    name,
-                    percent(row["original"]) + _small(original.get(key)),
-                    percent(row["variants"]) + _small(row["variants_interval"]),
-                    percent(row["difference"], signed=True) + _small(row["difference_interval"]),
-                    percent(row["schema_sensitivity"]) + _small(row["schema_sensitivity_interval"]),
-                ]
-            )
-    return Table(title="Joint goal accuracy under variants, as in SGD-X", columns=["services", *_SGDX], rows=rows)
+def _set_table(
+    title: str, sets: Mapping[str, Any], headings: Mapping[str, str], cell: Callable[[Any, str], str]
+) -> Table:
+    """A row for each set, with a cell for each heading."""
+    rows = [[name, *(cell(of, key) for key in headings)] for name, of in sets.items()]
+    return Table(title=title, columns=["set", *headings.values()], rows=rows, numbers_in="robustness.json")
 
 
-def _policies(variants: Mapping[str, Any]) -> Table:
+def _accuracy(of: Mapping[str, Any], key: str) -> str:
+    """The joint goal accuracy of a set in a group of services, with its interval."""
+    return _share(of["metrics"].get(key, {}).get(JGA), of["intervals"].get(key))
+
+
+def _share(value: float | None, interval: Sequence[float] | None, signed: bool = False) -> str:
+    """A share, and its interval as small print."""
+    small = f"\n{percent(interval[0])} to {percent(interval[1])}" if interval else ""
+    return percent(value, signed=signed) + small
+
+
+def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Iterator[Table]:
+    """The table of SGD-X, and the sensitivity by every unit and policy."""
+    table, intervals = variants["table"], variants["schema_sensitivity_intervals"]
+    rows = [
+        [
+            group,
+            _share(row["original"], original.get(key)),
+            *(_share(row[name], row[f"{name}_interval"], name == "difference") for name in _SGDX if name != "original"),
+        ]
+        for key, group in GROUPS.items()
+        if (row := table.get(key))
+    ]
+    columns = ["services", *_SGDX.values()]
+    yield Table(title="Joint goal accuracy under variants, as in SGD-X", columns=columns, rows=rows)
     headline = "{unit}/{zero}".format(**variants["headline"])
-    order = sorted(variants["schema_sensitivity"].items(), key=lambda one: one[0] != headline)
-    intervals = variants["schema_sensitivity_intervals"]
-    return Table(
+    ordered = sorted(variants["schema_sensitivity"].items(), key=lambda pair: pair[0] != headline)
+    yield Table(
         title="Schema sensitivity of JGA by unit and policy",
         note="The other tables have the first.",
         columns=["unit, policy", *GROUPS.values()],
         rows=[
             [
                 name.replace("/", ", "),
-                *(percent(row.get(key, {}).get(JGA)) + _small(intervals[name].get(key)) for key in GROUPS),
+                *(_share(of.get(key, {}).get(JGA), intervals[name].get(key)) for key in GROUPS),
             ]
-            for name, row in order
+            for name, of in ordered
         ],
     )
 
 
 def failures_table(sets: Mapping[str, Any]) -> Table:
     """How many frames of each set are wrong, with a link to the page that shows them."""
-    numbers = {name: entry["failures"] for name, entry in sets.items()}
     return Table(
         title="Wrong frames by set",
         note="Each set has a page that shows its wrong frames. Those that are right on the original come first.",
         columns=["set", "frames", "wrong", "right on the original, wrong here"],
         rows=[
             [name, f"{of['frames']:,}", f"{of['wrong']:,}", "" if name == ORIGINAL else f"{of['right_on_original']:,}"]
-            for name, of in numbers.items()
+            for name, of in ((name, entry["failures"]) for name, entry in sets.items())
         ],
-        hrefs={(i, 0): page_place(name) for i, name in enumerate(numbers)},
+        hrefs={(i, 0): page_place(name) for i, name in enumerate(sets)},
         numbers_in="robustness.json",
     )
-
-
-def _groups(sets: Mapping[str, Any]) -> Table:
-    rows = [
-        [
-            name,
-            *(percent(entry["metrics"].get(key, {}).get(JGA)) + _small(entry["intervals"].get(key)) for key in GROUPS),
-        ]
-        for name, entry in sets.items()
-    ]
-    return Table(title="Joint goal accuracy of seen and unseen services", columns=["set", *GROUPS.values()], rows=rows)
-
-
-def _all_metrics(sets: Mapping[str, Any]) -> Table:
-    rows = [
-        [name, *(percent(entry["metrics"].get("#ALL_SERVICES", {}).get(metric)) for metric in COLUMNS)]
-        for name, entry in sets.items()
-    ]
-    return Table(title="All metrics, all services", columns=["set", *COLUMNS.values()], rows=rows)
 
 
 def _services(
@@ -199,27 +185,25 @@ def _services(
 ) -> Iterator[Scatter | Table]:
     """A row a service; and with variants SGD-X's Figure 6, a point a service."""
     rows, points = [], []
-    for name in sorted(key for key in original if not key.startswith("#") and "_" in key):
-        group = "seen" if name in seen else "unseen"
-        cells = [group, percent(original[name].get(JGA))]
-        if variants:
-            row = variants["table"].get(name, {})
-            mean, sensitivity = row.get("variants"), row.get("schema_sensitivity")
-            cells += [percent(mean), percent(row.get("difference"), signed=True), percent(sensitivity)]
-            if mean is not None and sensitivity is not None:
-                points.append(Point(name, mean, sensitivity, f"{group} services"))
-        rows.append([name, *cells])
+    names = list(_SGDX) if variants else ["original"]
+    for service in sorted(key for key in original if not key.startswith("#") and "_" in key):
+        group = "seen" if service in seen else "unseen"
+        row = variants["table"].get(service, {}) if variants else {}
+        values = {**row, "original": original[service].get(JGA)}
+        rows.append([service, group, *(percent(values.get(name), signed=name == "difference") for name in names)])
+        mean, sensitivity = row.get("variants"), row.get("schema_sensitivity")
+        if mean is not None and sensitivity is not None:
+            points.append(Point(service, mean, sensitivity, f"{group} services"))
     if variants and points:
-        names = variants["names"]
         yield Scatter(
             title="Joint goal accuracy and schema sensitivity by service",
-            x_label=f"JGA, mean of {names[0]} to {names[-1]}",
+            x_label=f"JGA, mean of {variants['names'][0]} to {variants['names'][-1]}",
             y_label="schema sensitivity",
             points=sorted(points, key=lambda point: point.group),
         )
     yield Table(
         title="Joint goal accuracy by service",
-        columns=["service", "in training", *(_SGDX if variants else _SGDX[:1])],
+        columns=["service", "in training", *(_SGDX[name] for name in names)],
         rows=rows,
         text_columns=2,
         numbers_in="robustness.json",
@@ -291,8 +275,3 @@ def examples_table(examples: Sequence[HurtFrame], title: str) -> Table:
         text_columns=6,
         in_card=False,
     )
-
-
-def _small(interval: Sequence[float] | None) -> str:
-    """An interval as the small print of a cell."""
-    return f"\n{percent(interval[0])} to {percent(interval[1])}" if interval else ""

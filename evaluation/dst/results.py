@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.failures import Ranked, failure_files
@@ -44,24 +44,29 @@ def statistics_of(plan: Plan) -> list[tuple[str, str]]:
     return [(name, key) for name in (*plan.sets, *sensitivities) for key in AGGREGATES]
 
 
-def metadata_files(
-    config: Config,
-    counts: Counts,
-    _examples: object,
-    totals: Iterable[tuple[str, Totals]],
-    replicates: Sequence[bootstrap.Counts],
-    hurt: Sequence[Sequence[HurtFrame]],
-    failures: Iterable[tuple[str, Sequence[Ranked]]],
-) -> dict[str, bytes]:
+class FileScores(msgspec.Struct):
+    """What is summed up over the dialogue files of a run.
+
+    Attributes:
+      totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate; those of each set's slots.
+      replicates: one or none, of joint goal accuracy and sensitivity.
+      hurt: the frames that variants hurt most.
+      failures: by set the wrong frames that come first.
+    """
+
+    totals: dict[str, Totals] = {}
+    replicates: list[bootstrap.Counts] = []
+    hurt: list[HurtFrame] = []
+    failures: dict[str, list[Ranked]] = {}
+
+
+def metadata_files(config: Config, counts: Counts, _examples: object, scores: Sequence[FileScores]) -> dict[str, bytes]:
     """metrics.json, robustness.json, the page, the wrong frames of each set, and with variants examples.json.
 
     Args:
       config: the run.
       counts: of its slots that are wrong.
-      totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate; those of each set's slots.
-      replicates: one or none, of joint goal accuracy and sensitivity.
-      hurt: one list or none, the frames that variants hurt most.
-      failures: by set the wrong frames that come first.
+      scores: those of all files; none if there are no files.
 
     Raises:
       InputError: no frame of a set was scored.
@@ -72,104 +77,86 @@ def metadata_files(
             where = f"set {name!r}, split {config.sources.split!r}"
             place = config.sources.others.get(name, config.sources.reference)
             raise InputError(f"no {lacks}, so there is nothing to score", place, where)
-    found = dict(totals)
-    slots = {name.removeprefix(SLOTS): slot_accuracy(found.pop(name)) for name in list(found) if name.startswith(SLOTS)}
-    metrics = {name: means(sums) for name, sums in found.items()}
-    numbers = robustness(config, metrics, slots, counts, replicates[0] if replicates else None)
-    examples = hurt[0] if hurt else []
-    report = dst_report(numbers, examples)
+    (of_all,) = scores
+    numbers = robustness(config, of_all, counts)
     files = {
-        "metrics.json": _json(metrics.get(ORIGINAL, {})),
+        "metrics.json": _json(numbers["sets"][ORIGINAL]["metrics"]),
         "robustness.json": _json(numbers),
-        "report.html": page(report).encode(),
-        **({"examples.json": json_bytes(examples)} if config.plan.variants else {}),
+        "report.html": page(dst_report(numbers, of_all.hurt)).encode(),
+        **({"examples.json": json_bytes(of_all.hurt)} if config.plan.variants else {}),
     }
-    shown = dict(failures)
     for name, of in numbers["sets"].items():
-        files |= failure_files(config.system, name, of["failures"], shown.get(name, []))
+        files |= failure_files(config.system, name, of["failures"], of_all.failures.get(name, []))
     return files
 
 
-def robustness(
-    config: Config,
-    metrics: Mapping[str, Metrics],
-    slots: Mapping[str, Metrics],
-    counts: Counts,
-    replicates: bootstrap.Counts | None,
-) -> dict[str, Any]:
-    """All numbers of a run.
-
-    Args:
-      config: the run.
-      metrics: by set, and by unit and policy of the sensitivity, the means of each aggregate.
-      slots: by set and service, the accuracy of each slot.
-      counts: of slots that are wrong.
-      replicates: of joint goal accuracy and sensitivity; None where there are none.
-    """
+def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, Any]:
+    """All numbers of a run."""
     plan = config.plan
-    intervals = _Intervals(plan, replicates)
+    intervals = _Intervals(plan, scores.replicates)
+    metrics = {name: means(sums) for name, sums in scores.totals.items() if not name.startswith(SLOTS)}
+
+    def kinds(count: str, name: str) -> dict[str, int]:
+        """How many slots of a set are wrong, by kind of error."""
+        by_kind = counts.by("value", count, set=name)
+        return {kind: by_kind.get(kind, 0) for kind in ERRORS}
+
+    failures = {"frames": "frames", "wrong": WRONG_FRAMES, "right_on_original": RIGHT_ON_ORIGINAL}
     numbers: dict[str, Any] = {
         "system": config.system,
         "options": config.options(),
         "sets": {
             name: {
-                "kind": one.kind,
+                "kind": of.kind,
                 "metrics": metrics.get(name, {}),
-                "slot_accuracy": slots.get(name, {}),
+                "slot_accuracy": slot_accuracy(scores.totals.get(SLOTS + name, {})),
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
-                "wrong_slots": _by_kind(counts, WRONG_SLOTS, name),
-                "failures": {
-                    "frames": counts.sum("frames", set=name),
-                    "wrong": counts.sum(WRONG_FRAMES, set=name),
-                    "right_on_original": counts.sum(RIGHT_ON_ORIGINAL, set=name),
-                },
+                "wrong_slots": kinds(WRONG_SLOTS, name),
+                "failures": {key: counts.sum(count, set=name) for key, count in failures.items()},
             }
-            for name, one in plan.sets.items()
+            for name, of in plan.sets.items()
         },
         "seen_services": sorted(plan.sets[ORIGINAL].seen & plan.sets[ORIGINAL].services.keys()),
     }
     if len(plan.variants) > 1:
-        lost = {name: _by_kind(counts, LOST_SLOTS, name) for name in plan.variants}
-        dialogues = {"compared": counts.sum(COMPARED), "original": counts.sum("scored_dialogues", set=ORIGINAL)}
-        numbers["variants"] = {**_variants(config, metrics, intervals), "lost_slots": lost, "dialogues": dialogues}
+        numbers["variants"] = {
+            **_variants(config, metrics, intervals),
+            "lost_slots": {name: kinds(LOST_SLOTS, name) for name in plan.variants},
+            "dialogues": {"compared": counts.sum(COMPARED), "original": counts.sum("scored_dialogues", set=ORIGINAL)},
+        }
     return numbers
 
 
-def _by_kind(counts: Counts, name: str, of_set: str) -> dict[str, int]:
-    """How many slots of a set are wrong, by kind of error."""
-    found = counts.by("value", name, set=of_set)
-    return {kind: found.get(kind, 0) for kind in ERRORS}
-
-
 def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:
+    """The means over variants, their difference from the original, and the sensitivities."""
     plan, original = config.plan, metrics.get(ORIGINAL, {})
     average = averaged([renamed(metrics.get(name, {}), plan.originals) for name in plan.variants])
+    difference = {
+        key: {name: _relative(original.get(key, {}).get(name), value) for name, value in of.items()}
+        for key, of in average.items()
+    }
     sensitivity = {
         name.removeprefix(SENSITIVITY): of for name, of in sorted(metrics.items()) if name.startswith(SENSITIVITY)
     }
     headline = f"{config.unit}/{config.zero}"
     table: dict[str, dict[str, Any]] = {}
     for key, of in average.items():
-        before, after = original.get(key, {}).get(JGA), of.get(JGA)
         table[key] = {
-            "original": before,
-            "variants": after,
-            "difference": _relative(before, after),
+            "original": original.get(key, {}).get(JGA),
+            "variants": of.get(JGA),
+            "difference": difference[key].get(JGA),
             "schema_sensitivity": sensitivity.get(headline, {}).get(key, {}).get(JGA),
         }
         if key in AGGREGATES:
             table[key] |= {
                 "variants_interval": intervals.of(plan.variants, key),
-                "difference_interval": intervals.of_difference(plan.variants, key),
+                "difference_interval": intervals.of(plan.variants, key, relative=True),
                 "schema_sensitivity_interval": intervals.of([SENSITIVITY + headline], key),
             }
     return {
         "names": plan.variants,
         "average": average,
-        "difference": {
-            key: {name: _relative(original.get(key, {}).get(name), value) for name, value in of.items()}
-            for key, of in average.items()
-        },
+        "difference": difference,
         "schema_sensitivity": sensitivity,
         "schema_sensitivity_intervals": {
             name: {key: intervals.of([SENSITIVITY + name], key) for key in AGGREGATES} for name in SENSITIVITIES
@@ -182,31 +169,21 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
 class _Intervals:
     """95 % intervals of what is computed from the replicates; None where there are none."""
 
-    def __init__(self, plan: Plan, replicates: bootstrap.Counts | None) -> None:
-        self._place = {name: i for i, name in enumerate(statistics_of(plan))}
-        self._values = None if replicates is None else bootstrap.means(replicates)
+    def __init__(self, plan: Plan, replicates: Sequence[bootstrap.Counts]) -> None:
+        values = bootstrap.means(replicates[0]).T if replicates else ()
+        self._columns = dict(zip(statistics_of(plan), values, strict=bool(replicates)))
 
-    def of(self, names: Sequence[str], key: str) -> list[float] | None:
-        """Of the mean over some sets."""
-        return self._interval(self._mean(names, key))
-
-    def of_difference(self, names: Sequence[str], key: str) -> list[float] | None:
-        """Of how far the mean over some sets is from the original, relative to that."""
-        original, mean = self._mean([ORIGINAL], key), self._mean(names, key)
-        if original is None or mean is None:
+    def of(self, names: Sequence[str], key: str, relative: bool = False) -> list[float] | None:
+        """Of the mean over some sets; ``relative``: of how far it is from the original, relative to that."""
+        if not self._columns:
             return None
-        with bootstrap.quiet():
-            return self._interval((mean - original) / original)
-
-    def _mean(self, names: Sequence[str], key: str) -> NDArray[np.float64] | None:
-        if self._values is None:
-            return None
-        found: NDArray[np.float64] = np.mean([self._values[:, self._place[name, key]] for name in names], axis=0)
-        return found
-
-    def _interval(self, values: NDArray[np.float64] | None) -> list[float] | None:
-        found = None if values is None else bootstrap.interval(values)
-        return None if found is None else list(found)
+        values = np.mean([self._columns[name, key] for name in names], axis=0)
+        if relative:
+            original = self._columns[ORIGINAL, key]
+            with bootstrap.quiet():
+                values = (values - original) / original
+        interval = bootstrap.interval(values)
+        return None if interval is None else list(interval)
 
 
 def renamed(metrics: Metrics, originals: Mapping[str, str]) -> dict[str, Mapping[str, float]]:

@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from parapet.evaluation.dst.files import Scored
 from parapet.evaluation.dst.frames import JOINT, METRICS, Wrong
-from parapet.schemas.service import Service, Slot
+from parapet.evaluation.dst.sets import Plan
+from parapet.evaluation.sets import ORIGINAL
+from parapet.schemas.service import Slot
 from parapet.transforms.seeding import stable_hash
 
 WRONG = pa.struct(
@@ -130,21 +132,14 @@ class Loss(NamedTuple):
 SlotPairs = Mapping[tuple[str, str], tuple[Slot, Slot]]
 
 
-def slot_pairs(
-    original: Mapping[str, Service], variant: Mapping[str, Service], originals: Mapping[str, str]
-) -> dict[tuple[str, str], tuple[Slot, Slot]]:
-    """The slots of a variant with those of the original, which are in the same order.
-
-    Args:
-      original: its services.
-      variant: its services.
-      originals: the original's names of services.
-    """
+def slot_pairs(plan: Plan, variant: str) -> dict[tuple[str, str], tuple[Slot, Slot]]:
+    """The slots of a variant with those of the original, which are in the same order."""
+    originals = plan.sets[ORIGINAL].services
     return {
         (name, slot.name): (before, slot)
-        for name, service in variant.items()
-        if originals[name] in original
-        for before, slot in zip(original[originals[name]].slots, service.slots, strict=False)
+        for name, service in plan.sets[variant].services.items()
+        if (original := originals.get(plan.originals[name])) is not None
+        for before, slot in zip(original.slots, service.slots, strict=False)
     }
 
 

@@ -61,25 +61,13 @@ def read_predictions(
         }
     if not is_there(predictions):
         raise InputError("there is no such file or folder", predictions, "--predictions")
-    found: dict[str, dict[Place, Prediction]] = {name: {} for name in turns}
-    known = {name: {turn.place for turn in of} for name, of in turns.items()}
-    read = _read if as_path(predictions).is_dir() else _lines
-    for placed in sets.read_predictions(predictions, split, list(turns), read, (".json", ".jsonl")):
-        row = placed.row
-        key = row.dialogue_id, row.turn
-        if key not in known[placed.set]:
-            raise placed.error(_unknown(row, known[placed.set], split))
-        if key in found[placed.set]:
-            raise placed.error(f"dialogue {row.dialogue_id!r} turn {row.turn} appears twice")
-        found[placed.set][key] = row
+    utterances: dict[str, dict[str, dict[int, str]]] = {name: {} for name in turns}
     for name, of in turns.items():
-        missing = [turn for turn in of if turn.place not in found[name]]
-        if missing:
-            reason = f"there is no prediction for dialogue {missing[0].dialogue_id!r} turn {missing[0].turn}"
-            reason += f" of {name}" if len(turns) > 1 else ""
-            more = f"; {len(missing):,} are missing in all" if len(missing) > 1 else ""
-            raise InputError(reason + more, predictions, "--predictions")
-    return found
+        for turn in of:
+            utterances[name].setdefault(turn.dialogue_id, {})[turn.turn] = turn.utterance
+    read = _read if as_path(predictions).is_dir() else _lines
+    rows = sets.read_predictions(predictions, split, list(turns), read, (".json", ".jsonl"))
+    return sets.match_turns(rows, utterances, predictions)
 
 
 def predicted_variants(predictions: str, split: str, variants: Sequence[str]) -> list[str]:
@@ -101,15 +89,6 @@ def predicted_variants(predictions: str, split: str, variants: Sequence[str]) ->
         return []
     named = {row.set for _, row in _lines(predictions)}
     return [name for name in variants if name in named]
-
-
-def _unknown(prediction: Prediction, known: set[Place], split: str) -> str:
-    turns = sorted(turn for dialogue_id, turn in known if dialogue_id == prediction.dialogue_id)
-    if not turns:
-        return f"{split or 'the reference'} has no dialogue {prediction.dialogue_id!r}"
-    listed = ", ".join(str(turn) for turn in turns[:6]) + (", ..." if turns[6:] else "")
-    place = f"turn {prediction.turn} of {prediction.dialogue_id!r}"
-    return f"{place} is not a turn of the system, which has {listed} (user turns count)"
 
 
 def _read(path: str) -> Iterator[tuple[str, Prediction]]:

@@ -1,18 +1,15 @@
-"""Judges of textual entailment, called in batches and never twice for one pair.
-
-A question about an act is a generator: it yields the pairs that it needs judged next, receives their judgements, and
-returns its answer as soon as it knows enough. :func:`ask_all` runs many of them at a time, so that batches are full.
-"""
+"""Judges of textual entailment, called in batches and never twice for one pair."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
+
+import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.progress import advance, expect
@@ -20,6 +17,7 @@ from parapet.transforms.progress import advance, expect
 Pair = tuple[str, str]  # premise, hypothesis
 Judgement = tuple[float, float, float]  # entailment, neutral, contradiction: they add up to 1
 
+_decode = msgspec.json.Decoder(tuple[str, float, float, float]).decode
 _PORTION = 256  # pairs between two writes: a minute or two of a large model
 
 
@@ -116,56 +114,24 @@ def _read(path: str) -> dict[str, Judgement]:
                 handle.write("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read and written: {error}", path, "--cache") from None
-    found = {}
+    judgements = {}
     for number, line in enumerate(lines, 1):
-        row = _parse(line)
-        if row is not None:
-            found[row[0]] = row[1]
-        elif line.strip("\0") and not line.startswith("["):  # a line cut off by a kill, or a power failure, begins so
-            raise InputError("is not a line of a cache of judgements: name another file", path, f"line {number}")
-    return found
+        try:
+            key, *judgement = _decode(line)
+            judgements[key] = (judgement[0], judgement[1], judgement[2])
+        except (msgspec.DecodeError, RecursionError):
+            if line.strip("\0") and not line.startswith("["):  # what a kill or a power failure cuts off begins so
+                reason = "is not a line of a cache of judgements: name another file"
+                raise InputError(reason, path, f"line {number}") from None
+    return judgements
 
 
-def _parse(line: str) -> tuple[str, Judgement] | None:
-    try:
-        row: Any = json.loads(line)
-        key, *numbers = row
-        if isinstance(key, str) and len(numbers) == 3 and all(math.isfinite(one) for one in numbers):
-            return key, (float(numbers[0]), float(numbers[1]), float(numbers[2]))
-    except (ValueError, TypeError, RecursionError):
-        pass
-    return None
-
-
-Answer = TypeVar("Answer")
-Question = Generator[list[Pair], list[Judgement], Answer]
-
-AT_ONCE = 512  # questions: enough to fill a model's batches, and memory does not grow with the corpus
-
-
-def ask_all(questions: Iterable[Question[Answer]], scorer: Scorer, at_once: int = AT_ONCE) -> list[Answer]:
-    """The answers, in order."""
-    answers: list[Answer] = []
-    remaining = iter(questions)
-    while batch := list(islice(remaining, at_once)):
-        answers += _ask(batch, scorer)
-    return answers
-
-
-def _ask(questions: list[Question[Answer]], scorer: Scorer) -> list[Answer]:
-    answers: dict[int, Answer] = {}
-    received: dict[int, list[Judgement] | None] = dict.fromkeys(range(len(questions)))
-    while received:
-        pairs: dict[int, list[Pair]] = {}
-        for i, judgements in received.items():
-            try:
-                # send(None) begins.
-                pairs[i] = questions[i].send(judgements)  # type: ignore[arg-type]
-            except StopIteration as stop:
-                answers[i] = stop.value
-        judged = iter(scorer.entailment([pair for some in pairs.values() for pair in some]))
-        received = {i: list(islice(judged, len(some))) for i, some in pairs.items()}
-    return [answers[i] for i in range(len(questions))]
+def ask(questions: Iterable[tuple[str, Sequence[str]]], scorer: Scorer) -> list[list[Judgement]]:
+    """The judgements of the hypotheses of each question (premise, hypotheses), all in one batch."""
+    questions = list(questions)
+    pairs = [(premise, hypothesis) for premise, hypotheses in questions for hypothesis in hypotheses]
+    judged = iter(scorer.entailment(pairs))
+    return [list(islice(judged, len(hypotheses))) for _, hypotheses in questions]
 
 
 def best_of(judgements: Sequence[Judgement]) -> int:
