@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from parapet.pipelines.command import check_apart, check_input, run_checked, say
-from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.dispatch import hand_over, spelling
 from parapet.pipelines.flags import StrictParser
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ example:
 """
 
 Inputs = TypeVar("Inputs")
+OWN_MODULES = ("dst", "ratings", "validity")  # the others are in tasks.py
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -51,8 +53,23 @@ def run(argv: Sequence[str] | None = None) -> int:
     if task is None and argv and not {"-h", "--help", "--help-all", "--help_all"} & set(argv):
         print(f"parapet evaluate: --task is missing: one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
+    known = spelling(task, TASKS) if task is not None else None
+    if known is not None and known not in OWN_MODULES:
+        from parapet.pipelines.evaluate import tasks
+
+        return tasks.run(known, rest)
     forwarded = [task, *rest] if task is not None else argv and ["--help"]
     return hand_over("parapet evaluate", "task", TASKS, "parapet.pipelines.evaluate", USAGE, forwarded)
+
+
+def parser(task: str) -> StrictParser:
+    """The flags of a task."""
+    if task in OWN_MODULES:
+        made: StrictParser = importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser()
+        return made
+    from parapet.pipelines.evaluate import tasks
+
+    return tasks.parser(task)
 
 
 def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
