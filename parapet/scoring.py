@@ -115,7 +115,7 @@ class Scores:
         Columns: set, dialogue_id, turn and frame (positions, from 0), service, original_service, seen, a column for
         each metric (null where a frame has none), wrong (slot, reference, predicted, score).
         """
-        from parapet.evaluation.dst.rows import table
+        from parapet.evaluation.dst.failures import table
 
         return table(self.name, self._dialogues, self._originals, self._seen)
 

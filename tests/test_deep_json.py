@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from parapet.evaluation.dst import files as scored
-from parapet.evaluation.dst.predictions import read_predictions
+from parapet.evaluation.dst.files import read_predictions
 from parapet.evaluation.generation.scorers import _read as judgements_in
 from parapet.evaluation.lines import Keyed
 from parapet.evaluation.lines import read_lines as read_rows

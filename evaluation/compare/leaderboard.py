@@ -29,7 +29,7 @@ from parapet.evaluation.compare.results import (
 )
 from parapet.evaluation.compare.rows import Parts, check_same_turns, read_rows
 from parapet.evaluation.compare.significance import Difference, bootstrapped, holm, intervals, randomised
-from parapet.evaluation.dst.rows import HurtFrame
+from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.task import Result, Stage, Task
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path

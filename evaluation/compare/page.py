@@ -21,7 +21,7 @@ from parapet.evaluation.compare.grid import (
 )
 from parapet.evaluation.compare.leaderboard import AVERAGE, Board, PairedTest
 from parapet.evaluation.compare.results import JGA, OF_100, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, Column, mixes
-from parapet.evaluation.dst.report import EXAMPLES_TITLE, examples_table
+from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.text import counted, number, percent

@@ -14,20 +14,18 @@ import msgspec
 from parapet.evaluation.dst.files import (
     Dialogue,
     PassedOver,
+    Predicted,
     ScoreConfig,
     Scored,
+    as_dialogues,
+    check_known,
     dialogues_in_memory,
     parse_dialogues,
+    predictions_in_memory,
+    read_predictions,
     score_dialogues,
 )
 from parapet.evaluation.dst.model import Example, predicted
-from parapet.evaluation.dst.predictions import (
-    Predicted,
-    as_dialogues,
-    check_known,
-    predictions_in_memory,
-    read_predictions,
-)
 from parapet.evaluation.dst.sets import Set, originals_of, seen_variants
 from parapet.evaluation.sets import ORIGINAL, prediction_files
 from parapet.schemas.dialogue import check_ids

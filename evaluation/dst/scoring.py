@@ -10,18 +10,22 @@ import apache_beam as beam
 import msgspec
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.dst import failures, results, rows, sensitivity, totals
-from parapet.evaluation.dst.files import Dialogue, PassedOver, Scored, parse_dialogues, score_dialogues
-from parapet.evaluation.dst.frames import JOINT
-from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
-from parapet.evaluation.dst.predictions import (
+from parapet.evaluation.dst import failures, results, sensitivity, totals
+from parapet.evaluation.dst.files import (
+    Dialogue,
     FilePart,
+    PassedOver,
+    Scored,
     as_dialogues,
     check_known,
+    parse_dialogues,
     predictions_in,
     read_parts,
     read_predictions,
+    score_dialogues,
 )
+from parapet.evaluation.dst.frames import JOINT
+from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
 from parapet.evaluation.dst.results import (
     COMPARED,
     LOST_SLOTS,
@@ -91,11 +95,11 @@ class ScoreFile:
             frames = score_dialogues(references, predictions, of.slots(), config.scoring, path, passed_over)
             # With a model it takes long to predict the states, and little to score them.
             scored[name] = list(frames if model is not None else tracked(frames, "dialogues"))
-            table = rows.table(name, scored[name], plan.originals, of.seen)
+            table = failures.table(name, scored[name], plan.originals, of.seen)
             path = f"rows/{name}/{job.name.removesuffix('.json')}.parquet"
             result.written.append(write_staged(config.output, path, parquet_bytes(table)))
             file = failures.ScoredFile({one.dialogue_id: one for one in references}, predictions, scored[name])
-            pairs = rows.slot_pairs(plan, name) if of.kind == "variant" else {}
+            pairs = failures.slot_pairs(plan, name) if of.kind == "variant" else {}
             shown, wrong, right_on_original = failures.failures(file, original, plan.originals, pairs, config.seed)
             sums.failures[name] = shown
             original = file if name == ORIGINAL else original
@@ -112,7 +116,7 @@ class ScoreFile:
             for count, n in counts.items():
                 result.counts.add(count, n, set=name)
             every = (wrong for frames in scored[name] for frame in frames for wrong in frame.wrong)
-            for kind, n in Counter(map(rows.error_of, every)).items():
+            for kind, n in Counter(map(failures.error_of, every)).items():
                 result.counts.add(WRONG_SLOTS, n, set=name, value=kind)
         self._compare(scored, sums, result)
         return result
@@ -144,13 +148,13 @@ class ScoreFile:
         if config.replicates:
             sums.replicates.append(self._replicates(scored, coefficients))
         if variants:
-            pairs = {name: rows.slot_pairs(plan, name) for name in variants}
+            pairs = {name: failures.slot_pairs(plan, name) for name in variants}
             together = sensitivity.aligned([scored[name] for name in (ORIGINAL, *variants)], _FLAG)
-            losses = list(rows.losses(together, pairs))
+            losses = list(failures.losses(together, pairs))
             for loss in losses:
                 for wrong in loss.slots:
-                    result.counts.add(LOST_SLOTS, set=loss.variant, value=rows.error_of(wrong))
-            sums.hurt += rows.worst_of(losses, pairs, original.seen, config.seed)
+                    result.counts.add(LOST_SLOTS, set=loss.variant, value=failures.error_of(wrong))
+            sums.hurt += failures.worst_of(losses, pairs, original.seen, config.seed)
 
     def _replicates(
         self,
@@ -181,7 +185,7 @@ def added(several: Iterable[FileScores]) -> FileScores:
     return FileScores(
         {name: totals.merged(part.totals[name] for part in parts if name in part.totals) for name in names},
         [sum(replicates[1:], start=replicates[0])] if replicates else [],
-        rows.worst(frame for part in parts for frame in part.hurt),
+        failures.worst(frame for part in parts for frame in part.hurt),
         {name: failures.first(part.failures.get(name, ()) for part in parts) for name in sets},
     )
 

@@ -12,10 +12,9 @@ from parapet.evaluation.generation.corpus import Corpus, Place
 from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, ScoredTurn, missing_values
-from parapet.evaluation.generation.nli import Nli
 from parapet.evaluation.generation.predictions import REFERENCE, Prediction, predicted_variants, read_predictions
 from parapet.evaluation.generation.references import Rules
-from parapet.evaluation.generation.scorers import Cached
+from parapet.evaluation.generation.scorers import Cached, Nli
 from parapet.evaluation.generation.scoring import ScoredAct, evaluate
 from parapet.evaluation.lines import ALL, Key
 from parapet.evaluation.sets import ORIGINAL, Sources, find_sets

@@ -30,7 +30,6 @@ from parapet.evaluation import intent, lines, ranking
 from parapet.evaluation.board import submission
 from parapet.evaluation.compare import leaderboard, results
 from parapet.evaluation.dst import files as dst_files
-from parapet.evaluation.dst import predictions as dst_predictions
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.babi import data as babi_data
 from parapet.evaluation.models.babi import saving as babi_saving
@@ -502,7 +501,7 @@ READERS: list[Reader] = [
         lambda p: dst_files.parse_dialogues(p.read_bytes(), p),
     ),
     Reader(
-        "evaluation.dst.predictions.read_predictions",
+        "evaluation.dst.files.read_predictions",
         "p.jsonl",
         _lines(
             {
@@ -513,13 +512,13 @@ READERS: list[Reader] = [
             }
             for _ in range(3)
         ),
-        lambda p: _all(dst_predictions.read_predictions(str(p))),
+        lambda p: _all(dst_files.read_predictions(str(p))),
     ),
     Reader(
-        "evaluation.dst.predictions.read_parts",
+        "evaluation.dst.files.read_parts",
         "a.json",
         DIALOGUES,
-        lambda p: _all(dst_predictions.read_parts(str(p))),
+        lambda p: _all(dst_files.read_parts(str(p))),
     ),
     Reader(
         "evaluation.intent.Intent",
