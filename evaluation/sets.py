@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from parapet.evaluation.lines import ORIGINAL as ORIGINAL
 from parapet.evaluation.lines import Key, Keyed, key_of, read_keyed, read_lines
 from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.published import check_published
 from parapet.transforms.corpora import dialogues_of, read_corpus
@@ -105,16 +105,20 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
     """The dialogues of a split, each with the path of its file, in the order of paths.
 
     Raises:
-      InputError: a file or dialogue that cannot be read; two dialogues with one id; no such split.
+      InputError: a file or dialogue that cannot be read, or is no Unicode; two dialogues with one id; no such split.
     """
     paths: dict[str, str] = {}
     for file in sorted(read_corpus(root, [split]).files, key=lambda file: file.path):
-        for position, _, _, dialogue in dialogues_of(file):
+        for position, raw, plain, dialogue in dialogues_of(file):
+            where = f"[{position}]"
             if isinstance(dialogue, InputError):
-                raise InputError(dialogue.reason, file.path, f"[{position}] {dialogue.where}".strip())
-            if (first := paths.setdefault(dialogue.dialogue_id, file.path)) != file.path:
+                raise InputError(dialogue.reason, file.path, f"{where} {dialogue.where}".strip())
+            if not plain and surrogate_in(raw) is not None:
+                raise InputError("not_unicode: half a surrogate in it", file.path, where)
+            if first := paths.get(dialogue.dialogue_id):
                 reason = f"dialogue {dialogue.dialogue_id!r} is in {first}, too: give each its own id"
-                raise InputError(reason, file.path, f"[{position}]")
+                raise InputError(reason, file.path, where)
+            paths[dialogue.dialogue_id] = file.path
             yield file.path, dialogue
 
 
@@ -178,18 +182,7 @@ def _listed(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
     }
 
 
-class OfSet(Protocol):
-    """A row that may say which set it is of."""
-
-    @property
-    def set(self) -> str:
-        """The name of the set, or nothing."""
-        ...
-
-
-Row = TypeVar("Row", bound=OfSet)
-
-
+Row = TypeVar("Row", bound=Any)  # has the name of its set, or nothing, in "set"
 KeyedRow = TypeVar("KeyedRow", bound=Keyed)
 
 

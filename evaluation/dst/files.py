@@ -176,49 +176,40 @@ def _score(
         where = f" turns[{position}]"
         if turn.speaker != other.speaker:
             raise InputError(f"the speaker is {other.speaker}, in the reference {turn.speaker}", "", where)
-        if turn.speaker == "USER":
-            if other.utterance is not UNSET and other.utterance != turn.utterance:
-                raise InputError("the utterance is not the reference's: another set?", "", where)
-            by_service = {frame.service: frame for frame in other.frames}
-            if not config.official:
-                _check_services([frame.service for frame in other.frames], services, where)
-            for i, frame in enumerate(turn.frames):
-                yield _scored(
-                    reference.dialogue_id, position, i, turn, frame, by_service, services, config, passed_over
-                )
+        if turn.speaker != "USER":
+            continue
+        if other.utterance is not UNSET and other.utterance != turn.utterance:
+            raise InputError("the utterance is not the reference's: another set?", "", where)
+        by_service = {frame.service: frame for frame in other.frames}
+        if not config.official:
+            _check_services([frame.service for frame in other.frames], services, where)
+        utterance = turn.utterance if turn.utterance is not UNSET else ""
+        for i, frame in enumerate(turn.frames):
+            try:
+                state, guess, slots = _states(frame, by_service, services)
+                _check_state(guess, slots, config, passed_over)
+            except InputError as error:
+                raise InputError(error.reason, "", f"{where} {frame.service}") from None
+            spans = by_service[frame.service].slots
+            texts = None if spans is UNSET else (_texts(frame.slots, utterance), _texts(spans, utterance))
+            values, wrong = score_frame(state, guess, slots, texts, config.fuzzy)
+            intents = state.active_intent, guess.active_intent
+            active = tuple(slot for slot in state.slot_values if slot in slots.categorical or slot in slots.free)
+            yield Scored(reference.dialogue_id, position, i, frame.service, utterance, values, wrong, intents, active)
 
 
-def _scored(
-    dialogue_id: str,
-    position: int,
-    i: int,
-    turn: Turn,
-    frame: Frame,
-    predicted: Mapping[str, Frame],
-    services: Mapping[str, Slots],
-    config: ScoreConfig,
-    passed_over: PassedOver,
-) -> Scored:
-    where = f" turns[{position}] {frame.service}"
-    other = predicted.get(frame.service)
-    slots = services.get(frame.service)
+def _states(frame: Frame, predicted: Mapping[str, Frame], services: Mapping[str, Slots]) -> tuple[State, State, Slots]:
+    """The state of a frame, the predicted one, and the slots of the service. Raises InputError where one is missing."""
+    other, slots = predicted.get(frame.service), services.get(frame.service)
     if slots is None:
-        raise InputError("the schemas of the reference do not have this service", "", where)
+        raise InputError("the schemas of the reference do not have this service")
     if frame.state is UNSET:
-        raise InputError("the reference has no state here", "", where)
+        raise InputError("the reference has no state here")
     if other is None:
-        raise InputError(f"no frame of this service; there are: {', '.join(predicted) or 'none'}", "", where)
+        raise InputError(f"no frame of this service; there are: {', '.join(predicted) or 'none'}")
     if other.state is UNSET:
-        raise InputError("the frame has no state", "", where)
-    _check_state(other.state, slots, config, passed_over, where)
-    utterance = turn.utterance if turn.utterance is not UNSET else ""
-    spans = None
-    if other.slots is not UNSET:
-        spans = _texts(frame.slots, utterance), _texts(other.slots, utterance)
-    values, wrong = score_frame(frame.state, other.state, slots, spans, config.fuzzy)
-    intents = frame.state.active_intent, other.state.active_intent
-    active = tuple(slot for slot in frame.state.slot_values if slot in slots.categorical or slot in slots.free)
-    return Scored(dialogue_id, position, i, frame.service, utterance, values, wrong, intents, active)
+        raise InputError("the frame has no state")
+    return frame.state, other.state, slots
 
 
 def _check_services(predicted: Sequence[str], services: Container[str], where: str) -> None:
@@ -229,14 +220,14 @@ def _check_services(predicted: Sequence[str], services: Container[str], where: s
             raise InputError("this service appears twice", "", f"{where} {name}")
 
 
-def _check_state(state: State, slots: Slots, config: ScoreConfig, passed_over: PassedOver, where: str) -> None:
+def _check_state(state: State, slots: Slots, config: ScoreConfig, passed_over: PassedOver) -> None:
     for slot, values in state.slot_values.items():
         if slot not in slots.categorical and slot not in slots.free:
             if not config.official:
-                raise InputError(f"the service has no slot {slot!r}", "", where)
+                raise InputError(f"the service has no slot {slot!r}")
             passed_over.unknown_slots += 1
         elif not values:
-            raise InputError(f"slot {slot!r} has an empty list: leave it out, or give a value", "", where)
+            raise InputError(f"slot {slot!r} has an empty list: leave it out, or give a value")
 
 
 def _texts(spans: Sequence[Span] | UnsetType, utterance: str) -> list[tuple[str, str]]:

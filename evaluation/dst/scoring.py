@@ -28,6 +28,7 @@ from parapet.evaluation.dst.frames import JOINT
 from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
 from parapet.evaluation.dst.results import (
     COMPARED,
+    JGA,
     LOST_SLOTS,
     RIGHT_ON_ORIGINAL,
     SENSITIVITY,
@@ -165,7 +166,7 @@ class ScoreFile:
         config = self.config
         statistics: dict[tuple[str, str], bootstrap.Statistic] = {}
         for name, dialogues in scored.items():
-            of_set = _joint_values(dialogues, config.plan.sets[name].seen, config.across_turn)
+            of_set = totals.statistics(dialogues, config.plan.sets[name].seen, config.across_turn, JGA)
             statistics |= {(name, key): statistic for key, statistic in of_set.items()}
         for unit, of in coefficients.items():
             for policy in sensitivity.POLICIES:
@@ -188,25 +189,6 @@ def added(several: Iterable[FileScores]) -> FileScores:
         failures.worst(frame for part in parts for frame in part.hurt),
         {name: failures.first(part.failures.get(name, ()) for part in parts) for name in sets},
     )
-
-
-def _joint_values(
-    dialogues: Iterable[Sequence[Scored]], seen: frozenset[str], across_turn: bool
-) -> dict[str, tuple[list[str], list[float]]]:
-    """The joint goal accuracies that the mean of each of the three aggregates is of, with their dialogues."""
-    found: dict[str, tuple[list[str], list[float]]] = {key: ([], []) for key in totals.AGGREGATES}
-    for frames in dialogues:
-        of_dialogue = (
-            totals.products(frames, seen)
-            if across_turn
-            else ((key, frame.values[JOINT:]) for frame in frames for key in totals.keys_of(frame.service, seen)[:2])
-        )
-        for key, joint in of_dialogue:
-            if key in found:
-                dialogue_ids, values = found[key]
-                dialogue_ids.append(frames[0].dialogue_id)
-                values.append(joint[0])
-    return found
 
 
 def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:

@@ -8,8 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import Corpus, Place, SystemTurn, tampered
-from parapet.evaluation.generation.predictions import Candidate, Prediction
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Prediction, SystemTurn, tampered
 from parapet.evaluation.generation.references import Act, Rules, ServiceWords, references
 from parapet.evaluation.generation.scorers import Judgement, Scorer, any_entailed, ask, best_of
 from parapet.evaluation.sets import ORIGINAL

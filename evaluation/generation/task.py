@@ -8,11 +8,17 @@ from typing import Any, Literal
 import msgspec
 
 from parapet.evaluation.generation import metrics as measures
-from parapet.evaluation.generation.corpus import Corpus, Place
+from parapet.evaluation.generation.corpus import (
+    REFERENCE,
+    Corpus,
+    Place,
+    Prediction,
+    predicted_variants,
+    read_predictions,
+)
 from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, ScoredTurn, missing_values
-from parapet.evaluation.generation.predictions import REFERENCE, Prediction, predicted_variants, read_predictions
 from parapet.evaluation.generation.references import Rules
 from parapet.evaluation.generation.scorers import Cached, Nli
 from parapet.evaluation.generation.scoring import ScoredAct, evaluate
@@ -305,7 +311,7 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str
         {**HEADINGS, **plugins},
         sizes={name: {} for name in metrics},
         sections=[*sections, *_worst(sets)],
-        tiles={**SHORT, "bleu": "BLEU"},
+        tiles={**SHORT, "sgsacc": f"SGSAcc ({scorer['name']})", "bleu": "BLEU"},
         chart={"sgsacc": "SGSAcc"},
         terms=TERMS | {"BLEU": f"By sacrebleu, from 0 to 100: `{details['bleu_signature']}`."},
         title="Generated utterances",
@@ -318,7 +324,6 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str
         "coverage of SGSAcc": share_valid,
         "coverage of SER": text.percent(covered["turns"]["share_slot_error_rate"], 2),
         "agreement": text.percent(details["agreement"]["share"], 2),
-        "judged by": scorer["name"],
     }
     return msgspec.structs.replace(report, tiles=[*report.tiles, *(Tile(*pair) for pair in shares.items())])
 

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from parapet.pipelines.command import check_apart, check_input, run_checked, say
 from parapet.pipelines.dispatch import hand_over, spelling
 from parapet.pipelines.flags import StrictParser
@@ -43,6 +45,7 @@ example:
 """
 
 Inputs = TypeVar("Inputs")
+Options = TypeVar("Options", bound=msgspec.Struct)
 OWN_MODULES = ("dst", "ratings", "validity")  # the others are in tasks.py
 
 
@@ -80,6 +83,11 @@ def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
         if argument.startswith("--task="):
             return argument.removeprefix("--task="), [*argv[:i], *argv[i + 1 :]]
     return None, list(argv)
+
+
+def from_flags(kind: type[Options], args: argparse.Namespace, **own: object) -> Options:
+    """Options, as a struct whose fields have the values of the flags of their names, but for its own."""
+    return kind(**{name: getattr(args, name) for name in kind.__struct_fields__ if hasattr(args, name)} | own)
 
 
 def run_task(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parapet.pipelines.command import check_apart
-from parapet.pipelines.evaluate import run_task
+from parapet.pipelines.evaluate import from_flags, run_task
 from parapet.pipelines.flags import (
     INPUT,
     SCHEMA_VARIANTS,
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from parapet.evaluation.task import Task
 
 MOST = 100  # ranked answers
-
-AnyTask = TypeVar("AnyTask", bound="Task[Any]")
 
 
 class TaskFlags(NamedTuple):
@@ -60,11 +58,6 @@ def run(name: str, argv: Sequence[str]) -> int:
     return run_task(parser(name), argv, FLAGS[name].make)
 
 
-def _task(kind: type[AnyTask], args: argparse.Namespace, **own: object) -> AnyTask:
-    """A task whose options are the flags of their names, but for its own."""
-    return kind(**{name: getattr(args, name) for name in kind.__struct_fields__ if hasattr(args, name)} | own)
-
-
 def _add_intent(parser: StrictParser) -> None:
     add = parser.group(INPUT)
     text = "JSON lines with predicted; or a folder with original/, typos/, ..."
@@ -81,8 +74,8 @@ def _make_intent(args: argparse.Namespace) -> Task[Any]:
     if in_sets and args.reference is None:
         raise InputError("go with a reference: give --reference, too", "--sets, --variants")
     if in_sets or (args.reference is not None and as_path(args.reference).is_dir()):
-        return _task(Intent, args, reference=None, sources=sources_of(args))
-    return _task(Intent, args)
+        return from_flags(Intent, args, reference=None, sources=sources_of(args))
+    return from_flags(Intent, args)
 
 
 def _add_ood(parser: StrictParser) -> None:
@@ -112,7 +105,7 @@ def _make_ood(args: argparse.Namespace) -> Task[Any]:
     if args.reference is None and (args.sets or args.variants):
         raise InputError("needs a folder that 'parapet ood' wrote, or a corpus: give one as --reference", "--sets")
     others = argparse.Namespace(**{**vars(args), "sets": [value for value in args.sets if "=" in value]})
-    return _task(
+    return from_flags(
         OodDetection,
         args,
         sources=sources_of(others) if args.reference is not None else None,
@@ -140,7 +133,7 @@ def _make_ranking(args: argparse.Namespace) -> Task[Any]:
     for path in args.predictions:  # a folder, of which inputs() lists the files
         check_apart(args.output, predictions=path)
     paths = {"references": tuple(args.reference), "predictions": tuple(args.predictions)}
-    return _task(Ranking, args, sets=parse_sets(args.sets), **paths)
+    return from_flags(Ranking, args, sets=parse_sets(args.sets), **paths)
 
 
 def _add_response(parser: StrictParser) -> None:
@@ -167,7 +160,7 @@ def _make_response(args: argparse.Namespace) -> Task[Any]:
         raise InputError("go with a corpus: give it as --reference", "--sets, --variants")
     if (args.responses is None) != (args.goals is None):
         raise InputError("go together: goals, and the responses of the same dialogues", "--goals, --responses")
-    return _task(ResponseTask, args, sources=None if args.goals is not None else sources_of(args))
+    return from_flags(ResponseTask, args, sources=None if args.goals is not None else sources_of(args))
 
 
 def _add_generation(parser: StrictParser) -> None:
@@ -195,7 +188,7 @@ def _make_generation(args: argparse.Namespace) -> Task[Any]:
     from parapet.evaluation.generation.task import Generation
 
     own = {"metrics": tuple(args.metrics), "validation": not args.no_validation}
-    return _task(Generation, args, sources=sources_of(args), **own)
+    return from_flags(Generation, args, sources=sources_of(args), **own)
 
 
 FLAGS = {

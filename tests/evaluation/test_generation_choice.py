@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from parapet.evaluation.generation import metrics as totals
-from parapet.evaluation.generation.corpus import Corpus, Pools, SystemTurn
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Pools, Prediction, SystemTurn
 from parapet.evaluation.generation.metrics import corpus_bleu, coverage, missing_values, tampered_f1
-from parapet.evaluation.generation.predictions import Candidate, Prediction
 from parapet.evaluation.generation.references import Act, ServiceWords, Words, references
 from parapet.evaluation.generation.scorers import Judgement, Pair, entails
 from parapet.evaluation.generation.scoring import Context, Validated, evaluate, judge, validate

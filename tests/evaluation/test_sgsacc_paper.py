@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from parapet.evaluation.generation import metrics
-from parapet.evaluation.generation.corpus import Corpus, Pools, SystemTurn
-from parapet.evaluation.generation.predictions import Candidate, Prediction
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Pools, Prediction, SystemTurn
 from parapet.evaluation.generation.references import Act, Kind, ServiceWords, Words, references
 from parapet.evaluation.generation.scorers import Judgement, Pair, Scorer
 from parapet.evaluation.generation.scoring import (

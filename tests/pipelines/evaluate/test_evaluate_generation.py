@@ -291,7 +291,7 @@ def test_a_corpus_that_cannot_be_scored(sample: Path, tmp_path: Path, capfd: Any
 
     assert "no system turn has an action" in told(no_actions)
     assert "turns[1].frames[0]: the schema of the split has no service 'Nobody_1'" in told(strange_service)
-    assert "appears twice" in told(lambda dialogues: [*dialogues, dialogues[0]])
+    assert "give each its own id" in told(lambda dialogues: [*dialogues, dialogues[0]])
     assert "[0]: not_unicode" in told(surrogate)
     assert "[1]" in told(lambda dialogues: [dialogues[0], {"dialogue_id": 3}])
 
