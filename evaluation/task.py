@@ -145,6 +145,7 @@ def set_report(
     sizes: Mapping[str, Mapping[str, int]],
     sections: Sequence[Section] = (),
     tiles: Headings | None = None,
+    facts: Mapping[str, str] = {},
     chart: Headings | None = None,
     overall: str = ALL,
     terms: Mapping[str, str] = {},
@@ -159,6 +160,7 @@ def set_report(
       sizes: counts of each group, by name.
       sections: what follows.
       tiles: the numbers at the top, those of the group ``overall``; the metrics of ``headings`` where it is None.
+      facts: further tiles, as they are.
       chart: the metrics that are drawn where there are several sets.
       overall: the group of the tiles.
       terms: those of the task.
@@ -177,7 +179,10 @@ def set_report(
         sets.append(group_dots(f"{' and '.join(chart.values())} by set", groups, chart))
     return Report(
         command="evaluate",
-        tiles=[Tile(label, shown(key, of_all.get(key))) for key, label in tiles.items()],
+        tiles=[
+            *(Tile(label, shown(key, of_all.get(key))) for key, label in tiles.items()),
+            *(Tile(label, value) for label, value in facts.items()),
+        ],
         sections=[*sets, *sections],
         terms={**terms, **TERMS},
         links={**FILES, **links},

@@ -30,7 +30,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms import text
 from parapet.transforms.corpora import domain_of
 from parapet.transforms.plugins import recorded
-from parapet.transforms.report import Example, Examples, Line, Part, Report, Section, Tile
+from parapet.transforms.report import Example, Examples, Line, Part, Report, Section
 
 EXAMPLES = 30
 
@@ -306,12 +306,17 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str
         notes.append("Turns were not validated (`--no_validation`): all count.")
     n_valid, share_valid = covered["turns"]["valid"], text.percent(covered["turns"]["share_valid"])
     names = ", ".join(name for name in sets if name) or next(iter(sets.values())).corpus.name or "the corpus"
-    report = set_report(
+    return set_report(
         metrics,
         {**HEADINGS, **plugins},
         sizes={name: {} for name in metrics},
         sections=[*sections, *_worst(sets)],
         tiles={**SHORT, "sgsacc": f"SGSAcc ({scorer['name']})", "bleu": "BLEU"},
+        facts={
+            "coverage of SGSAcc": share_valid,
+            "coverage of SER": text.percent(covered["turns"]["share_slot_error_rate"], 2),
+            "agreement": text.percent(details["agreement"]["share"], 2),
+        },
         chart={"sgsacc": "SGSAcc"},
         terms=TERMS | {"BLEU": f"By sacrebleu, from 0 to 100: `{details['bleu_signature']}`."},
         title="Generated utterances",
@@ -320,12 +325,6 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Mapping[str
         f"{names}; {n_valid:,} turns are valid, {share_valid}.",
         notes=notes,
     )
-    shares = {
-        "coverage of SGSAcc": share_valid,
-        "coverage of SER": text.percent(covered["turns"]["share_slot_error_rate"], 2),
-        "agreement": text.percent(details["agreement"]["share"], 2),
-    }
-    return msgspec.structs.replace(report, tiles=[*report.tiles, *(Tile(*pair) for pair in shares.items())])
 
 
 def _worst(sets: Mapping[str, ScoredSet]) -> list[Section]:
