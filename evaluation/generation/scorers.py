@@ -129,12 +129,18 @@ def _read(path: str) -> dict[str, Judgement]:
     return judgements
 
 
+AT_ONCE = 512  # questions: enough to fill a model's batches, and memory does not grow with the corpus
+
+
 def ask(questions: Iterable[tuple[str, Sequence[str]]], scorer: Scorer) -> list[list[Judgement]]:
-    """The judgements of the hypotheses of each question (premise, hypotheses), all in one batch."""
-    questions = list(questions)
-    pairs = [(premise, hypothesis) for premise, hypotheses in questions for hypothesis in hypotheses]
-    judged = iter(scorer.entailment(pairs))
-    return [list(islice(judged, len(hypotheses))) for _, hypotheses in questions]
+    """The judgements of the hypotheses of each question (premise, hypotheses), many questions at a time."""
+    answers: list[list[Judgement]] = []
+    remaining = iter(questions)
+    while batch := list(islice(remaining, AT_ONCE)):
+        pairs = [(premise, hypothesis) for premise, hypotheses in batch for hypothesis in hypotheses]
+        judged = iter(scorer.entailment(pairs))
+        answers += [list(islice(judged, len(hypotheses))) for _, hypotheses in batch]
+    return answers
 
 
 def best_of(judgements: Sequence[Judgement]) -> int:
