@@ -15,7 +15,18 @@ import msgspec
 
 from parapet.evaluation.lines import ALL, Key, read_lines, with_mean
 from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.task import Headings, Metrics, Result, Stage, Task, files_of, group_table, line, set_report
+from parapet.evaluation.task import (
+    Headings,
+    Metrics,
+    Result,
+    Stage,
+    Task,
+    files_of,
+    group_table,
+    line,
+    set_report,
+    shown,
+)
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
@@ -359,11 +370,16 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
                 for name in ("user", "reference", "answer")
             },
         )
-        top = {f"{metric}_top_{self.top}": f"{label} within the top {self.top}" for metric, label in HEADINGS.items()}
-        shown = HEADINGS if self.top == 1 else {**top, RECIPROCAL_RANK: "mean reciprocal rank"}
+        ending = f"_top_{self.top}" if self.top > 1 else ""
+        headings = {f"{metric}{ending}": label for metric, label in HEADINGS.items()}
+        lines = [line(name, values, headings, 1) for name, values in metrics.items()]
+        if self.top > 1:
+            ranks = (shown(RECIPROCAL_RANK, values[RECIPROCAL_RANK]) for values in metrics.values())
+            within = f" within the top {self.top}, mean reciprocal rank "
+            lines = [of_group + within + rank for of_group, rank in zip(lines, ranks, strict=True)]
         return Result(
             files=files_of(metrics, details, rows, report(scored, metrics, details, self.top)),
-            summary=[line(name, values, shown, 1 if self.top == 1 else 3) for name, values in metrics.items()],
+            summary=lines,
             options={
                 **({"sets": list(dict.fromkeys(file.set for file in inputs.files))} if self.sets else {}),
                 **({"top": self.top} if self.top > 1 else {}),

@@ -80,8 +80,8 @@ TERMS = {
     "All": "All items together, whatever their set.",
     "Mean": "The unweighted mean over the sets.",
 }
-# Decimal places of the metrics that are no shares. All others are shown in percent.
-NOT_SHARES = {"bleu": 2, "combined": 2, "mean_reciprocal_rank": 3}
+# Metrics that are no shares, which are shown in percent; and their decimal places where they are always the same.
+NOT_SHARES = {"bleu": None, "combined": None, "mean_reciprocal_rank": 3}
 
 Headings = Mapping[str, str]  # metric or count to its heading
 
@@ -104,7 +104,7 @@ def shown(metric: str, value: Any, digits: int = 2) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return number(value, min(digits, NOT_SHARES[metric])) if metric in NOT_SHARES else percent(value, digits)
+    return number(value, NOT_SHARES[metric] or digits) if metric in NOT_SHARES else percent(value, digits)
 
 
 def line(name: str, values: Mapping[str, Any], headings: Headings, digits: int = 2) -> str:

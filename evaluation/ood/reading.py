@@ -110,7 +110,7 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
     if truth is None and as_path(predictions).is_dir():
         raise InputError("a folder has the predictions for sets: give --reference, too", predictions)
     truths = truth.turns if truth is not None else {}
-    names = list(dict.fromkeys(key[0] for key in truths))
+    names = list(dict.fromkeys(key[0] for key in truths)) or [""]
     rows = keyed_predictions(predictions, split, names, Detected) if truth else keyed_rows(predictions, Detected)
     fallbacks = set(map(_words, [*FALLBACKS, *(its.fallback for its in truths.values() if its.fallback)]))
     turns: dict[Key, Turn] = {}
