@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from parapet.evaluation.dst.sensitivity import POLICIES, UNITS
 from parapet.evaluation.dst.sets import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, Totals, means, slot_accuracy
 from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.task import group_table
 from parapet.evaluation.writing import json_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.counts import Counts
@@ -271,10 +272,30 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
                 "that all variants have."
             )
     sections += [
-        failures_table(sets),
-        _set_table("Joint goal accuracy of seen and unseen services", sets, GROUPS, _accuracy),
-        _set_table(
-            "All metrics, all services", sets, COLUMNS, lambda of, metric: percent(of["metrics"][of_all].get(metric))
+        group_table(
+            "Wrong frames by set",
+            "set",
+            {name: of["failures"] for name, of in sets.items()},
+            {"frames": "frames", "wrong": "wrong", "right_on_original": "right on the original, wrong here"},
+            note="Each set has a page that shows its wrong frames. Those that are right on the original come first.",
+            hrefs={(i, 0): page_place(name) for i, name in enumerate(sets)},
+            numbers_in="robustness.json",
+        ),
+        group_table(
+            "Joint goal accuracy of seen and unseen services",
+            "set",
+            {
+                name: {key: _share(of["metrics"].get(key, {}).get(JGA), of["intervals"].get(key)) for key in GROUPS}
+                for name, of in sets.items()
+            },
+            GROUPS,
+        ),
+        group_table(
+            "All metrics, all services",
+            "set",
+            {name: of["metrics"][of_all] for name, of in sets.items()},
+            COLUMNS,
+            numbers_in="robustness.json",
         ),
         *_services(sets[ORIGINAL]["metrics"], numbers["seen_services"], variants),
         slots_table(sets),
@@ -315,19 +336,6 @@ def _by_set(sets: Mapping[str, Any]) -> Dots:
     return Dots(title="Joint goal accuracy by set", note=note, dots=dots)
 
 
-def _set_table(
-    title: str, sets: Mapping[str, Any], headings: Mapping[str, str], cell: Callable[[Any, str], str]
-) -> Table:
-    """A row for each set, with a cell for each heading."""
-    rows = [[name, *(cell(of, key) for key in headings)] for name, of in sets.items()]
-    return Table(title=title, columns=["set", *headings.values()], rows=rows, numbers_in="robustness.json")
-
-
-def _accuracy(of: Mapping[str, Any], key: str) -> str:
-    """The joint goal accuracy of a set in a group of services, with its interval."""
-    return _share(of["metrics"].get(key, {}).get(JGA), of["intervals"].get(key))
-
-
 def _share(value: float | None, interval: Sequence[float] | None, signed: bool = False) -> str:
     """A share, and its interval as small print."""
     small = f"\n{percent(interval[0])} to {percent(interval[1])}" if interval else ""
@@ -364,32 +372,16 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> It
     )
 
 
-def failures_table(sets: Mapping[str, Any]) -> Table:
-    """How many frames of each set are wrong, with a link to the page that shows them."""
-    return Table(
-        title="Wrong frames by set",
-        note="Each set has a page that shows its wrong frames. Those that are right on the original come first.",
-        columns=["set", "frames", "wrong", "right on the original, wrong here"],
-        rows=[
-            [name, f"{of['frames']:,}", f"{of['wrong']:,}", "" if name == ORIGINAL else f"{of['right_on_original']:,}"]
-            for name, of in ((name, entry["failures"]) for name, entry in sets.items())
-        ],
-        hrefs={(i, 0): page_place(name) for i, name in enumerate(sets)},
-        numbers_in="robustness.json",
-    )
-
-
 def _services(
     original: Mapping[str, Any], seen: Sequence[str], variants: Mapping[str, Any] | None
 ) -> Iterator[Scatter | Table]:
     """A row a service; and with variants SGD-X's Figure 6, a point a service."""
-    rows, points = [], []
-    names = list(_SGDX) if variants else ["original"]
+    rows: dict[str, dict[str, Any]] = {}
+    points = []
     for service in sorted(key for key in original if not key.startswith("#") and "_" in key):
         group = "seen" if service in seen else "unseen"
         row = variants["table"].get(service, {}) if variants else {}
-        values = {**row, "original": original[service].get(JGA)}
-        rows.append([service, group, *(percent(values.get(name), signed=name == "difference") for name in names)])
+        rows[service] = {**row, "group": group, "original": original[service].get(JGA)}
         mean, sensitivity = row.get("variants"), row.get("schema_sensitivity")
         if mean is not None and sensitivity is not None:
             points.append(Point(service, mean, sensitivity, f"{group} services"))
@@ -400,13 +392,9 @@ def _services(
             y_label="schema sensitivity",
             points=sorted(points, key=lambda point: point.group),
         )
-    yield Table(
-        title="Joint goal accuracy by service",
-        columns=["service", "in training", *(_SGDX[name] for name in names)],
-        rows=rows,
-        text_columns=2,
-        numbers_in="robustness.json",
-    )
+    headings = {"group": "in training", **(_SGDX if variants else {"original": "original"})}
+    title, numbers_in = "Joint goal accuracy by service", "robustness.json"
+    yield group_table(title, "service", rows, headings, text_columns=2, numbers_in=numbers_in)
 
 
 def slots_table(sets: Mapping[str, Any]) -> Table:
