@@ -6,56 +6,128 @@ The reference is JSON lines, or corpora, whose user turns have active intents.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from parapet.evaluation.intent_items import Item, ItemKey, Items, read_intents, read_items, read_sets
-from parapet.evaluation.lines import ALL, group_label, groups_of, with_mean
-from parapet.evaluation.sets import Sources
-from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.dst.sets import originals_of
+from parapet.evaluation.lines import ALL, Key, Keyed, check_complete, groups_of, named, with_mean
+from parapet.evaluation.sets import (
+    ORIGINAL,
+    Placed,
+    Sources,
+    find_sets,
+    keyed_predictions,
+    keyed_rows,
+    read_dialogues,
+)
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, set_report
 from parapet.evaluation.writing import rows_bytes
+from parapet.schemas.dialogue import Dialogue, Frame, Turn
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SINGLE, TEST, as_path, is_there, read_root
+from parapet.schemas.limits import read_text
+from parapet.schemas.service import Service
 from parapet.transforms import text
-from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile
+from parapet.transforms.report import Report, Table
+from parapet.transforms.touching import services_in_turns
 
-METRICS = ("accuracy", "macro_f1", "macro_precision", "macro_recall")
+HEADINGS = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "macro_precision": "macro-precision",
+    "macro_recall": "macro-recall",
+}
+METRICS = tuple(HEADINGS)
+SHORT = {"accuracy": "accuracy", "macro_f1": "macro-F1"}  # at the top of the page, and on the terminal
+OF_INTENTS = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "items", "predicted": "predicted"}
 EXAMPLES = 40
 MOST_CONFUSED = 20
+NONE = "NONE"  # the active intent where there is none
 
 TERMS = {
     "Accuracy": "The share of items whose predicted intent is the reference's.",
     "Macro-F1": "The unweighted mean of F1 over the intents that the reference of the set has. An intent that is only "
     "predicted is not among them: such a prediction is wrong, and lowers the recall of the right intent.",
-    "All": "All items together, whatever their set.",
-    "Mean": "The unweighted mean over the sets.",
 }
 
 
-class IntentScores(msgspec.Struct, frozen=True):
-    """The scores of an intent of the reference: ``support`` items have it, for ``predicted`` it was predicted."""
+class Reference(Keyed, kw_only=True):
+    """A row of the reference."""
 
-    precision: float
-    recall: float
-    f1: float
-    support: int
-    predicted: int
+    label: str
+    utterance: str = ""
 
 
-class Confusion(msgspec.Struct, frozen=True):
-    """How many items of an intent were taken for another."""
+class Prediction(Keyed, kw_only=True):
+    """A row of the predictions; where it has a label too, no reference is needed.
+
+    Attributes:
+      service: with a corpus, whose frame of the turn it is of; nothing for a prediction of the turn.
+    """
+
+    predicted: str
+    label: str | UnsetType = UNSET
+    utterance: str = ""
+    service: str = ""
+
+
+class UserTurn(msgspec.Struct, frozen=True):
+    """A turn of the user's.
+
+    Attributes:
+      turn: its position in the dialogue, from 0.
+      intent: the one that it is about, and its ``service``; both empty where no frame has a state.
+      frames: the active intent of each service that has a state.
+      acts: its dialogue acts, each once, in alphabetical order, joined by ``+``; empty where it has none.
+    """
+
+    turn: int
+    utterance: str
+    intent: str
+    service: str = ""
+    frames: dict[str, str] = {}
+    acts: str = ""
+
+
+ItemKey = tuple[str, str, int, str]  # set, dialogue id, turn, service; without a service where it is of no frame
+Unit = Literal["item", "turn", "frame"]  # a row of JSON lines; of a corpus a user turn, or each of its frames
+# In a schema's words: service to intent to what it is called in another schema.
+Renamed = Mapping[str, Mapping[str, str]]
+# What details.json has of a group: all items, or those of a set.
+Details = dict[str, Any]
+
+
+class Item(msgspec.Struct, frozen=True):
+    """An utterance with its intent, and the predicted one."""
 
     label: str
     predicted: str
-    items: int
+    utterance: str
 
 
-class GroupDetails(msgspec.Struct, frozen=True):
-    """What ``details.json`` has of a group: all items, or those of a set."""
+class Items(msgspec.Struct, frozen=True):
+    """What is scored; ``without_state`` is the number of predictions of user turns that have no active intent."""
 
-    items: int
-    classes: dict[str, IntentScores]
-    only_predicted: dict[str, int]
-    most_confused: list[Confusion]
+    items: dict[ItemKey, Item]
+    unit: Unit = "item"
+    without_state: int = 0
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """The labels of a reference.
+
+    Attributes:
+      turns: by set, dialogue and turn; a single set has no name.
+      names: of the sets.
+      renamed: how the intents of each variant are called in the original.
+    """
+
+    turns: dict[Key, UserTurn]
+    names: list[str]
+    renamed: dict[str, Renamed] = {}
 
 
 class Intent(Task[Items], frozen=True, kw_only=True):
@@ -81,11 +153,26 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         return {"predictions": self.predictions, **sources, "intents": self.intents}
 
     def read(self) -> Items:
-        """The items by key."""
+        """The items by key.
+
+        Where a prediction names a service, predictions are of frames; else each is of a user turn. Predictions of user
+        turns without a state are passed over.
+
+        Raises:
+          InputError: a set that cannot be read, items missing, twice or unknown, labels that differ, no label, an
+            intent that is none of the intents.
+        """
         intents = read_intents(self.intents) if self.intents else None
         if self.sources:
-            return read_sets(self.predictions, self.sources, intents)
-        return Items(read_items(self.predictions, self.reference, intents))
+            labels = _labels_of_sets(self.sources, intents)
+        elif self.reference:
+            turns = _labels_of_lines(self.reference, intents)
+            labels = Labels(turns, list(dict.fromkeys(key[0] for key in turns)))
+        else:
+            rows = list(keyed_rows(self.predictions, Prediction))
+            return Items({(*key, ""): _item(placed, None, {}, intents) for key, placed in rows})
+        split = self.sources.split if self.sources else TEST
+        return _match(self.predictions, split, labels, intents)
 
     def score(self, inputs: Items, stage: Stage) -> Result:
         """Accuracy and macro-F1."""
@@ -93,54 +180,223 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         keys = sorted(inputs.items)
         items = [inputs.items[key] for key in keys]
         texts: dict[str, list[str | None]] = {
-            "label": [item.label for item in items],
-            "predicted": [item.predicted for item in items],
-            "utterance": [item.utterance for item in items],
+            name: [getattr(item, name) for item in items] for name in ("label", "predicted", "utterance")
         }
         if inputs.unit == "frame":
             texts["service"] = [key[3] for key in keys]
-        rows = rows_bytes(
-            [key[:3] for key in keys], {"accuracy": [float(item.label == item.predicted) for item in items]}, texts
-        )
+        right = [float(item.label == item.predicted) for item in items]
+        rows = rows_bytes([key[:3] for key in keys], {"accuracy": right}, texts)
         ignored = text.counted(inputs.without_state, "prediction")
         sets = {"sets": [name for name in details if name != ALL]} if len(details) > 1 else {}
         return Result(
             files=files_of(metrics, details, rows, report(inputs.items, metrics, details)),
-            summary=_summary(metrics, details),
+            summary=[
+                line(name, values, SHORT)
+                + (f" of {text.counted(details[name]['items'], 'item')}" if name in details else "")
+                for name, values in metrics.items()
+            ],
             options={"split": self.sources.split, "unit": inputs.unit, **sets} if self.sources else {},
             counts={"items": len(items)},
             warnings=[f"{ignored} of user turns without a state: not scored"] if inputs.without_state else (),
         )
 
 
-def _summary(metrics: Metrics, details: Mapping[str, GroupDetails]) -> list[str]:
-    lines = []
-    for name, values in metrics.items():
-        items = f" of {text.counted(details[name].items, 'item')}" if name in details else ""
-        accuracy, f1 = (text.percent(values[metric], 2) for metric in ("accuracy", "macro_f1"))
-        if name == ALL or len(metrics) > 1:
-            lines.append(f"{name}: accuracy {accuracy}, macro-F1 {f1}{items}")
-    return lines
+def _match(predictions: str, split: str, labels: Labels, intents: frozenset[str] | None) -> Items:
+    """The predictions beside the labels."""
+    rows = list(keyed_predictions(predictions, split, labels.names, Prediction))
+    is_corpus = any(turn.frames for turn in labels.turns.values())
+    unit: Unit = "item" if not is_corpus else "frame" if any(placed.row.service for _, placed in rows) else "turn"
+    items: dict[ItemKey, Item] = {}
+    without_state = 0
+    for key, placed in rows:
+        turn = labels.turns.get(key)
+        if turn is None:
+            raise placed.error(f"the reference has no {named(key)}" + (", of the user" if is_corpus else ""))
+        if not turn.intent:
+            without_state += 1
+            continue
+        service = _service(placed, turn) if unit == "frame" and turn.frames else ""
+        by_service = labels.renamed.get(key[0], {})
+        renamed = {mine: its for names in by_service.values() for mine, its in names.items()}
+        renamed |= by_service.get(service or turn.service, {})
+        if (item_key := (*key, service)) in items:
+            raise placed.error(f"{named(item_key)} appears twice")
+        labelled = msgspec.structs.replace(turn, intent=turn.frames[service]) if service else turn
+        items[item_key] = _item(placed, labelled, renamed, intents)
+    expected = [
+        (*key, service)
+        for key, turn in labels.turns.items()
+        if turn.intent
+        for service in (turn.frames if unit == "frame" and turn.frames else ("",))
+    ]
+    check_complete(expected, items, predictions)
+    return Items(items, unit, without_state)
 
 
-def evaluate(items: Mapping[ItemKey, Item]) -> tuple[Metrics, dict[str, GroupDetails]]:
+def _service(placed: Placed[Prediction], turn: UserTurn) -> str:
+    """The service whose frame a prediction is of."""
+    service = placed.row.service
+    if not service and len(turn.frames) == 1:
+        (service,) = turn.frames
+    if service not in turn.frames:
+        what = f"there is no frame of {service!r} in the turn" if service else "has no 'service'"
+        raise placed.error(f"{what}: it has frames of {', '.join(turn.frames)}")
+    return service
+
+
+def _item(
+    placed: Placed[Prediction], turn: UserTurn | None, renamed: Mapping[str, str], intents: frozenset[str] | None
+) -> Item:
+    """An item. Raises InputError where it has another label than the reference, none, or an intent that cannot be."""
+    row = placed.row
+    own = None if row.label is UNSET else renamed.get(row.label, row.label)
+    label = own if turn is None else turn.intent
+    if label is None:
+        raise placed.error("has no label: give it here, or give --reference")
+    if own not in (None, label):
+        raise placed.error(f"the label is {row.label!r} here and {label!r} in the reference")
+    predicted = renamed.get(row.predicted, row.predicted)
+    for intent in (predicted,) if turn else (label, predicted):
+        _check_intent(intent, intents, placed)
+    return Item(label, predicted, (turn.utterance if turn else "") or row.utterance)
+
+
+def _check_intent(name: str, intents: frozenset[str] | None, placed: Placed[Any]) -> None:
+    if not name.strip():
+        raise placed.error("an intent is empty")
+    if intents is not None and name not in intents:
+        raise placed.error(f"{name!r} is none of those of --intents")
+
+
+def _labels_of_lines(path: str, intents: frozenset[str] | None, name: str | None = None) -> dict[Key, UserTurn]:
+    turns = {}
+    for key, placed in keyed_rows(path, Reference, name):
+        _check_intent(placed.row.label, intents, placed)
+        turns[key] = UserTurn(key[2], placed.row.utterance, placed.row.label)
+    return turns
+
+
+def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
+    roots = find_sets(sources)
+    labels = Labels({}, [root.name for root in roots] if len(roots) > 1 else [""])
+    originals: dict[str, Service] = {}
+    for name, (set_name, path, kind) in zip(labels.names, roots, strict=True):
+        if path.is_file():
+            labels.turns.update(_labels_of_lines(str(path), intents, name))
+            continue
+        schemas = {schema.split: schema.services for schema in read_root(path, leave_out_bad=True)}
+        services = {
+            service.service_name: service for service in schemas.get(sources.split) or schemas.get(SINGLE) or []
+        }
+        originals = services if set_name == ORIGINAL else originals
+        renamed = renamed_intents(set_name, services, originals) if kind == "variant" else {}
+        labels.renamed[name] = renamed
+        turns = {
+            (name, dialogue.dialogue_id, turn.turn): turn
+            for _, dialogue in read_dialogues(path, sources.split)
+            for turn in user_turns(dialogue, renamed)
+        }
+        if not any(turn.intent for turn in turns.values()):
+            raise InputError(
+                f"no user turn of {sources.split!r} has a state: there are no intents to compare with", path
+            )
+        labels.turns.update(turns)
+    return labels
+
+
+def read_intents(path: str) -> frozenset[str]:
+    """The intents of a file, one a line. Raises InputError where there are none."""
+    place = as_path(path)
+    if not is_there(path) or not place.is_file():
+        raise InputError("there is no such file", path)
+    intents = frozenset(name.strip() for name in read_text(place).splitlines() if name.strip())
+    if not intents:
+        raise InputError("there are no intents in it", path)
+    return intents
+
+
+def user_turns(dialogue: Dialogue, renamed: Renamed) -> Iterator[UserTurn]:
+    """The user turns of a dialogue; ``renamed`` says how its intents are to be called."""
+    for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
+        if turn.speaker == "USER":
+            frames = {}
+            for frame in turn.frames:
+                if frame.state:
+                    intent = frame.state.active_intent or NONE
+                    frames[frame.service] = renamed.get(frame.service, {}).get(intent, intent)
+            active = frame_of(turn.frames, services)
+            service = active.service if active else ""
+            yield UserTurn(position, turn.utterance, frames.get(service, ""), service, frames, acts_of(turn))
+
+
+def acts_of(turn: Turn) -> str:
+    """The dialogue acts of a turn as one label: ``INFORM+INFORM_INTENT``; empty where it has none."""
+    return "+".join(sorted({action.act for frame in turn.frames for action in frame.actions or ()}))
+
+
+def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None:
+    """The frame whose active intent is the turn's, or None where there is no state.
+
+    Of several services in a turn the one whose intent the user names in it; else one that the turn speaks of, and that
+    has an intent; of several the last, which is the one that the user turns to.
+
+    Args:
+      frames: of the turn; idle ones may have intents that persist.
+      services: those that the turn speaks of.
+    """
+
+    def rank(frame: Frame) -> tuple[bool, bool, bool]:
+        names_intent = any(action.act == "INFORM_INTENT" for action in frame.actions or ())
+        is_active = bool(frame.state) and frame.state.active_intent not in ("", NONE)  # type: ignore[union-attr]
+        return names_intent, frame.service in services, is_active
+
+    stated = [frame for frame in frames if frame.state]
+    return max(reversed(stated), key=rank, default=None)
+
+
+def renamed_intents(
+    variant: str, services: Mapping[str, Service], originals: Mapping[str, Service]
+) -> dict[str, dict[str, str]]:
+    """The intents of a variant to their names in the original, where they have the same position.
+
+    Args:
+      variant: its name.
+      services: of the variant's schema, by name.
+      originals: of the original's.
+    """
+    renamed = {}
+    for name, original in originals_of(variant, services, originals).items():
+        mine, its = services[name].intents, originals[original].intents if original in originals else []
+        if len(mine) == len(its):
+            pairs = zip(mine, its, strict=True)
+            renamed[name] = {intent.name: other.name for intent, other in pairs if intent.name != other.name}
+    return renamed
+
+
+def evaluate(items: Mapping[ItemKey, Item]) -> tuple[Metrics, dict[str, Details]]:
     """(``metrics.json``, ``details.json``) of the items."""
     metrics: Metrics = {}
-    details = {}
+    details: dict[str, Details] = {}
     for name, keys in groups_of(items).items():
-        counts = confusion((items[key].label, items[key].predicted) for key in keys)
+        counts = Counter((items[key].label, items[key].predicted) for key in keys)
         metrics[name] = overall(counts)
-        details[name] = GroupDetails(len(keys), by_intent(counts), only_predicted(counts), most_confused(counts))
+        details[name] = {
+            "items": len(keys),
+            "classes": by_intent(counts),
+            "only_predicted": only_predicted(counts),
+            "most_confused": most_confused(counts),
+        }
     return with_mean(metrics), details
 
 
-def confusion(pairs: Iterable[tuple[str, str]]) -> Counter[tuple[str, str]]:
-    """Counts of (intent of the reference, predicted intent)."""
-    return Counter(pairs)
+Counts = Mapping[tuple[str, str], int]  # (intent of the reference, predicted intent) to how often
 
 
-def by_intent(counts: Mapping[tuple[str, str], int]) -> dict[str, IntentScores]:
-    """The scores of the reference's intents, sorted. Precision is 0 where an intent is never predicted."""
+def by_intent(counts: Counts) -> dict[str, dict[str, Any]]:
+    """The scores of the reference's intents, sorted: precision, recall, F1; how many items have it and are given it.
+
+    Precision is 0 where an intent is never predicted.
+    """
     support: Counter[str] = Counter()
     predicted: Counter[str] = Counter()
     for (label, prediction), n in counts.items():
@@ -149,14 +405,17 @@ def by_intent(counts: Mapping[tuple[str, str], int]) -> dict[str, IntentScores]:
     scores = {}
     for label in sorted(support):
         right, n_label, n_predicted = counts.get((label, label), 0), support[label], predicted[label]
-        precision = right / n_predicted if n_predicted else 0.0
-        scores[label] = IntentScores(
-            precision, right / n_label, 2 * right / (n_label + n_predicted), n_label, n_predicted
-        )
+        scores[label] = {
+            "precision": right / n_predicted if n_predicted else 0.0,
+            "recall": right / n_label,
+            "f1": 2 * right / (n_label + n_predicted),
+            "support": n_label,
+            "predicted": n_predicted,
+        }
     return scores
 
 
-def only_predicted(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
+def only_predicted(counts: Counts) -> dict[str, int]:
     """Intents that no item of the reference has, with how often they were predicted.
 
     They are not part of the macro-average, which is over the intents of the reference. Each such prediction is wrong,
@@ -170,81 +429,53 @@ def only_predicted(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
     return dict(sorted(unknown.items()))
 
 
-def overall(counts: Mapping[tuple[str, str], int]) -> dict[str, float | None]:
+def overall(counts: Counts) -> dict[str, float | None]:
     """``METRICS`` of items, of which there is at least one; macro-averages are unweighted means over intents."""
     intents = by_intent(counts).values()
     right = sum(n for (label, prediction), n in counts.items() if label == prediction)
-    return {
-        "accuracy": right / sum(counts.values()),
-        "macro_f1": sum(scores.f1 for scores in intents) / len(intents),
-        "macro_precision": sum(scores.precision for scores in intents) / len(intents),
-        "macro_recall": sum(scores.recall for scores in intents) / len(intents),
-    }
+    macro = {f"macro_{name}": sum(of[name] for of in intents) / len(intents) for name in ("f1", "precision", "recall")}
+    return {"accuracy": right / sum(counts.values()), **macro}
 
 
-def most_confused(counts: Mapping[tuple[str, str], int], most: int = MOST_CONFUSED) -> list[Confusion]:
+def most_confused(counts: Counts, most: int = MOST_CONFUSED) -> list[dict[str, Any]]:
     """The most frequent mistakes, by number; ties by name."""
-    wrong = [Confusion(label, prediction, n) for (label, prediction), n in counts.items() if label != prediction]
-    return sorted(wrong, key=lambda pair: (-pair.items, pair.label, pair.predicted))[:most]
+    wrong = [(-n, label, prediction) for (label, prediction), n in counts.items() if label != prediction]
+    return [{"label": label, "predicted": prediction, "items": -n} for n, label, prediction in sorted(wrong)[:most]]
 
 
-def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str, GroupDetails]) -> Report:
-    """The report: by set, by intent, what is most confused, some wrong items."""
-    everything, of_all = details[ALL], metrics[ALL]
-    by_set = [
-        [group_label(name), *(text.percent(values[metric], 2) for metric in METRICS),
-         f"{details[name].items:,}" if name in details else ""]
-        for name, values in metrics.items()
-    ]  # fmt: skip
-    ranked = sorted(everything.classes.items(), key=lambda pair: (pair[1].f1, pair[0]))
-    intents = [
-        [name, *(text.percent(share, 2) for share in (scores.precision, scores.recall, scores.f1)),
-         f"{scores.support:,}", f"{scores.predicted:,}"]
-        for name, scores in ranked
-    ]  # fmt: skip
-    unknown = [[name, f"{n:,}"] for name, n in everything.only_predicted.items()]
-    confused = [[pair.label, pair.predicted, f"{pair.items:,}"] for pair in everything.most_confused]
+def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
+    """The report: by set, what is most confused, by intent, some wrong items."""
+    everything = details[ALL]
+    ranked = sorted(everything["classes"].items(), key=lambda pair: (pair[1]["f1"], pair[0]))
     wrong = [key for key in sorted(items) if items[key].label != items[key].predicted]
     examples = [
         [f"{key[1]}, {key[2]}", key[0], items[key].utterance, items[key].label, items[key].predicted]
         for key in wrong[:EXAMPLES]
     ]
-    columns = ["set", "accuracy", "macro-F1", "macro-precision", "macro-recall", "items"]
-    dots = [Dot(group_label(name), values["macro_f1"]) for name, values in metrics.items()]
-    sections: list[Section] = [Table(title="Sets", columns=columns, rows=by_set)]
-    if len(metrics) > 1:
-        sections.append(Dots(title="Macro-F1 by set", dots=dots))
-    if confused:
-        columns = ["intent", "predicted", "items"]
-        sections.append(Table(title="Most frequent confusions", columns=columns, rows=confused, text_columns=2))
-    columns = ["intent", "precision", "recall", "F1", "items", "predicted"]
-    sections.append(
-        Table(title="Intents, the lowest F1 first", columns=columns, rows=intents, numbers_in="details.json")
-    )
-    if unknown:
-        sections.append(
-            Table(title="Predicted, but not in the reference", columns=["intent", "predicted"], rows=unknown)
-        )
-    if examples:
-        sections.append(
-            Table(
-                title="Wrong items",
-                note=f"The first {len(examples):,} of {len(wrong):,}.",
-                columns=["item", "set", "utterance", "intent", "predicted"],
-                rows=examples,
-                text_columns=5,
-            )
-        )
-    return Report(
-        command="evaluate",
-        title="Intents",
-        headline=f"{text.percent(of_all['accuracy'])} of intents are right",
-        lead=f"{text.counted(everything.items, 'item')} with {text.counted(len(everything.classes), 'intent')}.",
-        tiles=[
-            Tile("accuracy", text.percent(of_all["accuracy"], 2)),
-            Tile("macro-F1", text.percent(of_all["macro_f1"], 2)),
-        ],
-        sections=sections,
+    unknown = {name: {"predicted": n} for name, n in everything["only_predicted"].items()}
+    confused = [[pair["label"], pair["predicted"], f"{pair['items']:,}"] for pair in everything["most_confused"]]
+    columns = ["intent", "predicted", "items"]
+    tables = [
+        Table(title="Most frequent confusions", columns=columns, rows=confused, text_columns=2),
+        group_table("Intents, the lowest F1 first", "intent", dict(ranked), OF_INTENTS, numbers_in="details.json"),
+        group_table("Predicted, but not in the reference", "intent", unknown, {"predicted": "predicted"}),
+        Table(
+            title="Wrong items",
+            note=f"The first {len(examples):,} of {len(wrong):,}.",
+            columns=["item", "set", "utterance", "intent", "predicted"],
+            rows=examples,
+            text_columns=5,
+        ),
+    ]
+    return set_report(
+        metrics,
+        {**HEADINGS, "items": "items"},
+        sizes={name: {"items": of["items"]} for name, of in details.items()},
+        sections=[table for table in tables if table.rows],
+        tiles=SHORT,
+        chart={"macro_f1": "macro-F1"},
         terms=TERMS,
-        links=FILES,
+        title="Intents",
+        headline=f"{text.percent(metrics[ALL]['accuracy'])} of intents are right",
+        lead=f"{text.counted(everything['items'], 'item')} with {text.counted(len(everything['classes']), 'intent')}.",
     )

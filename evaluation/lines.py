@@ -119,31 +119,21 @@ def read_keyed(path: str, kind: type[Row]) -> dict[Key, tuple[int, Row]]:
     return rows
 
 
-def named(key: Key) -> str:
-    """A key as messages have it."""
-    name, dialogue_id, turn = key
-    return f"{dialogue_id!r}, turn {turn}" + (f", of {name!r}" if name else "")
+def named(key: tuple[Any, ...]) -> str:
+    """A key as messages have it; a fourth part is the service."""
+    name, dialogue_id, turn, *service = key
+    of_set = f", of {name!r}" if name else ""
+    return f"{dialogue_id!r}, turn {turn}{of_set}" + (f", of service {service[0]!r}" if service and service[0] else "")
 
 
-def check_same(reference: Iterable[Key], predictions: Mapping[Key, tuple[int, Any]], path: str) -> None:
-    """Raises InputError where predictions are missing, or are of nothing in the reference.
+def check_complete(reference: Iterable[AnyKey], predictions: Container[AnyKey], path: str) -> None:
+    """Raises InputError where predictions are missing.
 
     Args:
       reference: the keys to be predicted.
-      predictions: by key, with their lines.
+      predictions: those that are.
       path: of the predictions, for messages.
     """
-    expected = set(reference)
-    unknown = [key for key in predictions if key not in expected]
-    if unknown:
-        number = predictions[unknown[0]][0]
-        more = f" ({len(unknown):,} such rows)" if len(unknown) > 1 else ""
-        raise InputError(f"the reference has no {named(unknown[0])}{more}", path, f"line {number}")
-    check_complete(expected, predictions, path)
-
-
-def check_complete(reference: Iterable[Key], predictions: Container[Key], path: str) -> None:
-    """Raises InputError where predictions are missing; the arguments are those of :func:`check_same`."""
     if missing := sorted(key for key in reference if key not in predictions):
         more = f"; {len(missing):,} are missing in all" if len(missing) > 1 else ""
         raise InputError(f"there is no prediction for {named(missing[0])}{more}", path)

@@ -1,35 +1,46 @@
 """Answers chosen among candidates, as in the bAbI dialog tasks: accuracy per response and dialogue, API calls by field.
 
-The metrics are those of Bordes et al. 2017, section 5 and Table 2.
+The metrics are those of Bordes et al. 2017, section 5 and Table 2. Test files are in the bAbI format.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from parapet.evaluation.lines import ALL, MEAN, ORIGINAL, Key, group_label, with_mean
-from parapet.evaluation.ranking_files import (
-    Answers,
-    Response,
-    TestFile,
-    answer_files,
-    list_tests,
-    read_candidates,
-    read_test,
+from parapet.evaluation.lines import ALL, Key, read_lines, with_mean
+from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.task import (
+    Headings,
+    Metrics,
+    Result,
+    Stage,
+    Task,
+    files_of,
+    group_table,
+    line,
+    set_report,
+    shown,
 )
-from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
+from parapet.schemas.published import check_published
 from parapet.transforms import text
-from parapet.transforms.report import Report, Section, Table, Tile
+from parapet.transforms.babi_format import Exchange, parse_candidates, parse_dialogues
+from parapet.transforms.report import Report, Table
 
 API_CALL = "api_call"
 FIELDS = ("cuisine", "location", "number", "price")
-OF_CALLS = (API_CALL, *(f"{API_CALL}_{field}" for field in FIELDS))
 PER_RESPONSE, PER_DIALOGUE, RECIPROCAL_RANK = "per_response", "per_dialogue", "mean_reciprocal_rank"
-METRICS = (PER_RESPONSE, PER_DIALOGUE, *OF_CALLS)
+METRICS = (PER_RESPONSE, PER_DIALOGUE, API_CALL, *(f"{API_CALL}_{field}" for field in FIELDS))
+NO_CANDIDATE = "not_among_candidates"
 EXAMPLES = 40
 
 TERMS = {
@@ -38,41 +49,267 @@ TERMS = {
     "OOV": "The same task with cuisines, locations and restaurants that training lacks.",
     "API call": "The share of API calls that are right as a whole, and of their fields, by position. Where a call was "
     "due, an answer that is not a call has all fields wrong.",
-    "All": "All responses together, whatever their set and file.",
-    "Mean": "The unweighted mean over the sets, or where there are none over the files.",
+    "Top k": "With rankings: an answer is right if it is among the first k of the ranking, as for Concierge in Bordes "
+    "et al. 2017, Table 2 (k = 10).",
+    "Mean reciprocal rank": "With rankings: the mean of 1 / rank of the right answer; 0 where it is not there.",
 }
-
-RANKING_TERMS = {
-    "Top k": "An answer is right if it is among the first k of the ranking.",
-    "Mean reciprocal rank": "The mean of 1 / rank of the right answer, 0 where it is not in the ranking.",
-}
+HEADINGS = {PER_RESPONSE: "per response", PER_DIALOGUE: "per dialogue"}
+CALLS = {API_CALL: "API call", **{f"{API_CALL}_{field}": field for field in FIELDS}}
 
 
 # The metrics of a response. Only the last one of a dialogue has per_dialogue, and only API calls have those of calls.
 Values = dict[str, float | None]
 
 
-class FileDetails(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What ``details.json`` has of a test file.
+_TASK = re.compile(r"task([0-9]+)")
+_OOV = re.compile(r"[-_]oov$", re.IGNORECASE)
+
+
+class Answer(msgspec.Struct):
+    """A row of the predictions; dialogues and the bot's turns in them are counted from 0.
 
     Attributes:
-      not_among_candidates: how many responses no candidate could answer; None where there are no candidates.
+      answers: the best answers, the best one first, which is ``answer``; missing where they are not ranked.
     """
 
+    dialogue: int
+    turn: int
+    answer: str
+    answers: list[str] | None = None
+
+
+class Response(msgspec.Struct, frozen=True):
+    """A response of the bot, and the answers given in its place.
+
+    Attributes:
+      answer: the best answer.
+      ranking: the best answers, the best one first; only that one where no ranking was asked for.
+    """
+
+    dialogue: int
+    turn: int
+    user: str
+    reference: str
+    answer: str
+    ranking: tuple[str, ...] = ()
+
+
+class TestFile(msgspec.Struct, frozen=True):
+    """A file of test dialogues with the answers.
+
+    Attributes:
+      name: that of the file, without ``dialog-babi-`` and ``.txt``.
+      task: its number, as text, or the name without ``-OOV`` where it has none.
+      oov: whether it is a test with words that training lacks.
+      set: the name of its set, where there are sets.
+    """
+
+    name: str
     task: str
     oov: bool
-    responses: int
-    dialogues: int
-    per_response: float | None
-    per_dialogue: float | None
-    not_among_candidates: int | None = None
+    responses: list[Response]
+    set: str = ""
+
+    @property
+    def place(self) -> str:
+        """The name, after that of its set if it has one: different for all files of a run."""
+        return f"{self.set}/{self.name}" if self.set else self.name
+
+    @property
+    def group(self) -> str:
+        """Under which it is scored: its set, or where there are no sets the file itself."""
+        return self.set or self.name
 
 
-class Details(msgspec.Struct, frozen=True):
-    """``details.json``: the files, and how many candidates there are."""
+class Answers(msgspec.Struct, frozen=True):
+    """The test files with their answers; ``candidates`` are what may be answered, anything where it is None."""
 
-    files: dict[str, FileDetails]
-    candidates: int | None
+    files: list[TestFile]
+    candidates: frozenset[str] | None = None
+
+
+def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, list[str]]:
+    """The test files of each set: ``original`` has those of the reference.
+
+    Args:
+      reference: files.
+      sets: by name a file, or a folder: its files ``*tst*.txt``, or all ``*.txt`` where none is called so.
+
+    Raises:
+      InputError: a file is not there, two of a set have one name, a folder has none, or there is nothing at all.
+    """
+    if ORIGINAL in sets:
+        raise InputError(f"there is a set of the name {ORIGINAL!r} already: the files of --reference", "--sets")
+    files = {ORIGINAL: list(reference)} if reference else {}
+    for name, root in sets.items():
+        place = as_path(root)
+        if not is_there(root):
+            raise InputError("there is no such file or folder", root, "--sets")
+        found = sorted(str(path) for path in place.glob("*.txt")) if place.is_dir() else [root]
+        files[name] = [path for path in found if "tst" in as_path(path).name] or found
+        if not files[name]:
+            raise InputError("there are no test files here: expected .txt", root, "--sets")
+    if not files:
+        raise InputError("give test files, here or as --sets", "--reference")
+    for paths in files.values():
+        names = [stem_of(path) for path in paths]
+        for path, name in zip(paths, names, strict=True):
+            if names.count(name) > 1:
+                raise InputError(f"two files are called {name!r}", "--reference")
+            if not is_there(path) or not as_path(path).is_file():
+                raise InputError("there is no such file", path)
+    return files
+
+
+def answer_files(files: Mapping[str, Sequence[str]], predictions: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(set, test file, file of the answers) of all test files.
+
+    Args:
+      files: of :func:`list_tests`.
+      predictions: a folder with ``SET/NAME.jsonl`` or ``.txt`` for each file, of the original ``NAME.jsonl``, too; or,
+        for the original alone, a file for each of its files.
+
+    Raises:
+      InputError: there are not as many, or none in the folder.
+    """
+    folder = as_path(predictions[0])
+    if len(predictions) == 1 and is_there(predictions[0]) and folder.is_dir():
+        found = []
+        for name, paths in files.items():
+            of_set = folder / name if name != ORIGINAL or (folder / name).is_dir() else folder
+            check_published(of_set, "--predictions")
+            found += [(name, path, str(_in_folder(of_set, path))) for path in paths]
+        return found
+    if list(files) != [ORIGINAL]:
+        raise InputError("with --sets give one folder, with a folder for each set", predictions[0], "--predictions")
+    if len(predictions) != len(files[ORIGINAL]):
+        reason = f"{len(predictions)} files for {len(files[ORIGINAL])} of --reference: give one for each, or a folder"
+        raise InputError(reason, "--predictions")
+    return [(ORIGINAL, *pair) for pair in zip(files[ORIGINAL], predictions, strict=True)]
+
+
+def _in_folder(folder: Path, reference: str) -> Path:
+    stem = stem_of(reference)
+    files = [folder / f"{stem}{suffix}" for suffix in (".jsonl", ".txt") if (folder / f"{stem}{suffix}").is_file()]
+    if not files:
+        raise InputError(f"no answers here: expected {stem}.jsonl or {stem}.txt", folder)
+    if len(files) > 1:
+        raise InputError(f"both {stem}.jsonl and {stem}.txt are here: keep one", folder)
+    return files[0]
+
+
+def stem_of(path: str) -> str:
+    """The name of a test file, without ``.txt``: its answers are called so, too."""
+    return as_path(path).name.removesuffix(".txt")
+
+
+def read_test(
+    reference: str, predictions: str, candidates: frozenset[str] | None, name: str = "", top: int = 1
+) -> TestFile:
+    """A test file with a system's answers.
+
+    Args:
+      reference: in the bAbI format.
+      predictions: JSON lines ``{"dialogue", "turn", "answer"}``, or the same dialogues with the bot's answers.
+      candidates: what may be answered; anything where it is None.
+      name: of the set, where there are sets.
+      top: how many answers of a ranking count; with more than one, all answers must be ranked.
+
+    Raises:
+      InputError: a file that cannot be read, answers that are missing, twice, or of no response, one that is no
+        candidate; with ``top``, answers without a ranking, with a longer one, or with one that is not sound.
+    """
+    dialogues = [dialogue.exchanges for dialogue in parse_dialogues(_bytes(reference), reference)]
+    if predictions.endswith((".jsonl", ".json")):
+        answers = _answers_of_lines(predictions, dialogues, top)
+    elif top > 1:
+        raise InputError("dialogues have one answer a turn: --top needs JSON lines with answers", predictions)
+    else:
+        answers = _answers_of_dialogues(predictions, dialogues)
+    if candidates is not None:
+        for (dialogue, turn), ranking in sorted(answers.items()):
+            for answer in ranking:
+                if answer not in candidates:
+                    where = f"dialogue {dialogue} turn {turn}"
+                    raise InputError(f"{answer!r} is none of the candidates", predictions, where)
+    stem = stem_of(reference).removeprefix("dialog-babi-")
+    numbered = _TASK.search(stem)
+    responses = [
+        Response(d, t, exchange.user, exchange.bot, answers[d, t][0], answers[d, t])
+        for d, exchanges in enumerate(dialogues)
+        for t, exchange in enumerate(exchanges)
+    ]
+    if not responses:
+        raise InputError("the bot says nothing in it", reference)
+    task = numbered[1] if numbered else _OOV.sub("", stem)
+    return TestFile(stem, task, bool(_OOV.search(stem)), responses, name)
+
+
+def read_candidates(path: str) -> frozenset[str]:
+    """The candidates' texts. Raises InputError with the line."""
+    return frozenset(text.strip() for text in parse_candidates(_bytes(path), path))
+
+
+def _bytes(path: str) -> bytes:
+    if not is_there(path) or not as_path(path).is_file():
+        raise InputError("there is no such file", path)
+    return read_whole(as_path(path), MAX_DIALOGUE_FILE)
+
+
+# Dialogue and turn to its answers, the best first.
+_Rankings = dict[tuple[int, int], tuple[str, ...]]
+
+
+def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]], top: int) -> _Rankings:
+    answers: _Rankings = {}
+    for number, row in read_lines(path, Answer):
+        where = f"line {number}"
+        if not 0 <= row.dialogue < len(dialogues):
+            raise InputError(f"there is no dialogue {row.dialogue}: they are 0 to {len(dialogues) - 1}", path, where)
+        turns = len(dialogues[row.dialogue])
+        if not 0 <= row.turn < turns:
+            reason = f"dialogue {row.dialogue} has no turn {row.turn}: the bot has 0 to {turns - 1}"
+            raise InputError(reason, path, where)
+        if (row.dialogue, row.turn) in answers:
+            raise InputError(f"dialogue {row.dialogue} turn {row.turn} appears twice", path, where)
+        answers[row.dialogue, row.turn] = _ranking(row, top, path, where) if top > 1 else (row.answer.strip(),)
+    keys = ((d, t) for d, exchanges in enumerate(dialogues) for t in range(len(exchanges)))
+    if missing := [key for key in keys if key not in answers]:
+        (dialogue, turn), n = missing[0], len(missing)
+        more = f"; {n:,} are missing in all" if n > 1 else ""
+        raise InputError(f"there is no answer for dialogue {dialogue} turn {turn}{more}", path)
+    return answers
+
+
+def _ranking(row: Answer, top: int, path: str, where: str) -> tuple[str, ...]:
+    """The ranked answers of a row. Raises InputError where there are none, too many, or one twice."""
+    if not row.answers:
+        raise InputError("has no answers: 'parapet predict MODEL --top K' writes them", path, where)
+    ranking = tuple(answer.strip() for answer in row.answers)
+    if len(ranking) > top:
+        raise InputError(f"has {len(ranking)} answers, and --top is {top}", path, where)
+    if ranking[0] != row.answer.strip():
+        raise InputError(f"its answer is {row.answer!r}, and the first of its answers {ranking[0]!r}", path, where)
+    if len(set(ranking)) < len(ranking):
+        twice = next(answer for i, answer in enumerate(ranking) if answer in ranking[:i])
+        raise InputError(f"{twice!r} is twice among its answers", path, where)
+    return ranking
+
+
+def _answers_of_dialogues(path: str, dialogues: Sequence[Sequence[Exchange]]) -> _Rankings:
+    answered = list(parse_dialogues(_bytes(path), path))
+    if len(answered) != len(dialogues):
+        raise InputError(f"has {len(answered):,} dialogues, and the reference {len(dialogues):,}", path)
+    answers: _Rankings = {}
+    for d, (dialogue, exchanges) in enumerate(zip(answered, dialogues, strict=True)):
+        where = f"dialogue {d} from line {dialogue.line}"
+        if len(dialogue.exchanges) != len(exchanges):
+            raise InputError(f"has {len(dialogue.exchanges)} turns, and the reference {len(exchanges)}", path, where)
+        for t, (exchange, expected) in enumerate(zip(dialogue.exchanges, exchanges, strict=True)):
+            if exchange.user != expected.user:
+                raise InputError(f"turn {t} has another user's text than the reference", path, where)
+            answers[d, t] = (exchange.bot.strip(),)
+    return answers
 
 
 class ScoredResponse(msgspec.Struct, frozen=True):
@@ -129,24 +366,29 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
             [one.key for one in scored],
             {name: [one.values[name] for one in scored] for name in metrics_of(self.top)},
             {
-                "user": [one.response.user for one in scored],
-                "reference": [one.response.reference for one in scored],
-                "answer": [one.response.answer for one in scored],
+                name: [getattr(one.response, name) for one in scored]  # texts
+                for name in ("user", "reference", "answer")
             },
         )
+        ending = f"_top_{self.top}" if self.top > 1 else ""
+        headings = {f"{metric}{ending}": label for metric, label in HEADINGS.items()}
+        lines = [line(name, values, headings, 1) for name, values in metrics.items()]
+        if self.top > 1:
+            ranks = (shown(RECIPROCAL_RANK, values[RECIPROCAL_RANK]) for values in metrics.values())
+            within = f" within the top {self.top}, mean reciprocal rank "
+            lines = [of_group + within + rank for of_group, rank in zip(lines, ranks, strict=True)]
         return Result(
             files=files_of(metrics, details, rows, report(scored, metrics, details, self.top)),
-            summary=[_summary(name, values, self.top) for name, values in metrics.items()],
+            summary=lines,
             options={
                 **({"sets": list(dict.fromkeys(file.set for file in inputs.files))} if self.sets else {}),
                 **({"top": self.top} if self.top > 1 else {}),
             },
             counts={"responses": len(scored)},
             warnings=[
-                f"{name}: {text.counted(file.not_among_candidates, 'response')} cannot be answered: "
-                "not among the candidates"
-                for name, file in details.files.items()
-                if file.not_among_candidates
+                f"{name}: {text.counted(n, 'response')} cannot be answered: not among the candidates"
+                for name, file in details["files"].items()
+                if (n := file.get(NO_CANDIDATE))
             ],
         )
 
@@ -157,15 +399,6 @@ def metrics_of(top: int) -> tuple[str, ...]:
         return METRICS
     within = [f"{metric}_top_{k}" for metric in (PER_RESPONSE, PER_DIALOGUE) for k in range(2, top + 1)]
     return (*METRICS, *within, RECIPROCAL_RANK)
-
-
-def _summary(name: str, values: Values, top: int) -> str:
-    """A line about a group; of rankings it has what is right among the first ``top``."""
-    ending = f"_top_{top}" if top > 1 else ""
-    within = f" within the top {top}" if top > 1 else ""
-    response, dialogue = (text.percent(values[f"{metric}{ending}"]) for metric in (PER_RESPONSE, PER_DIALOGUE))
-    rank = f", mean reciprocal rank {text.number(values[RECIPROCAL_RANK], 3)}" if top > 1 else ""
-    return f"{name}: per response {response}, per dialogue {dialogue}{within}{rank}"
 
 
 def is_right(response: Response) -> bool:
@@ -246,112 +479,88 @@ def _order(file: TestFile) -> tuple[bool, str, str]:
     return file.set != ORIGINAL, file.set, file.name
 
 
-def details_of(answers: Answers) -> Details:
-    """How much there was to answer in each file, how much of it is right, and how much no candidate could answer."""
+def details_of(answers: Answers) -> dict[str, Any]:
+    """``details.json``: how much there was to answer in each file, how much is right, what no candidate answers."""
     files = {}
     for file in sorted(answers.files, key=_order):
         responses, allowed, values = file.responses, answers.candidates, means(values_of(file.responses))
-        files[file.place] = FileDetails(
-            file.task,
-            file.oov,
-            len(responses),
-            len({response.dialogue for response in responses}),
-            values["per_response"],
-            values["per_dialogue"],
-            None if allowed is None else sum(response.reference.strip() not in allowed for response in responses),
-        )
-    return Details(files, None if answers.candidates is None else len(answers.candidates))
+        files[file.place] = {
+            "task": file.task,
+            "oov": file.oov,
+            "responses": len(responses),
+            "dialogues": len({response.dialogue for response in responses}),
+            PER_RESPONSE: values[PER_RESPONSE],
+            PER_DIALOGUE: values[PER_DIALOGUE],
+        }
+        if allowed is not None:
+            missing = [response for response in responses if response.reference.strip() not in allowed]
+            files[file.place][NO_CANDIDATE] = len(missing)
+    return {"files": files, "candidates": None if answers.candidates is None else len(answers.candidates)}
 
 
-def by_task(details: Details) -> list[list[str]]:
+def by_task(details: Mapping[str, Any]) -> list[list[str]]:
     """Rows as of Bordes et al. 2017, Table 2: plain beside OOV, per response and (per dialogue)."""
     cells: dict[str, dict[bool, list[str]]] = {}
-    for file in details.files.values():
-        both = f"{text.percent(file.per_response)} ({text.percent(file.per_dialogue)})"
+    for file in details["files"].values():
+        both = f"{text.percent(file[PER_RESPONSE])} ({text.percent(file[PER_DIALOGUE])})"
         # Several files of a task, such as dev and test, share a cell.
-        cells.setdefault(file.task, {}).setdefault(file.oov, []).append(both)
+        cells.setdefault(file["task"], {}).setdefault(file["oov"], []).append(both)
     return [
         [f"Task {task}" if task.isdigit() else task, *(", ".join(row.get(oov, ["–"])) for oov in (False, True))]
         for task, row in sorted(cells.items(), key=lambda pair: (not pair[0].isdigit(), pair[0].zfill(9)))
     ]
 
 
-def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details, top: int = 1) -> Report:
-    """The report: by task, by file, within the top 1, 2, ..., API calls, the most frequent wrong answers."""
-    by_file = [
-        [name, text.percent(file.per_response, 2), text.percent(file.per_dialogue, 2),
-         f"{file.responses:,}", f"{file.dialogues:,}",
-         *([] if file.not_among_candidates is None else [f"{file.not_among_candidates:,}"])]
-        for name, file in details.files.items()
-    ]  # fmt: skip
-    columns = ["file", "per response", "per dialogue", "responses", "dialogues"]
-    columns += [] if details.candidates is None else ["Not among the candidates"]
-    calls = [
-        [group_label(name), *(text.percent(values[metric], 2) for metric in OF_CALLS)]
-        for name, values in metrics.items()
-        if values[API_CALL] is not None
-    ]
-    sections: list[Section] = [
+def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Mapping[str, Any], top: int = 1) -> Report:
+    """The report: by set or file, by task, within the top 1, 2, ..., API calls, the most frequent wrong answers."""
+    files = details["files"]
+    counts = {"responses": "responses", "dialogues": "dialogues"}
+    counts |= {} if details["candidates"] is None else {NO_CANDIDATE: "not among the candidates"}
+    within: Headings = {
+        f"{metric}{'' if k == 1 else f'_top_{k}'}": f"{label}, top {k}"
+        for k in range(1, top + 1)
+        for metric, label in HEADINGS.items()
+    }
+    tables = [
         Table(
             title="Tasks",
             note="Share of responses that are right, in brackets of dialogues, as in Bordes et al. 2017, Table 2.",
             columns=["task", "plain", "OOV"],
             rows=by_task(details),
         ),
-        Table(title="Files", columns=columns, rows=by_file),
+        group_table("Files", "file", files, {**HEADINGS, **counts}, numbers_in="details.json"),
+        group_table(
+            "Within the first answers",
+            "set",
+            metrics if top > 1 else {},
+            {**within, RECIPROCAL_RANK: "mean reciprocal rank"},
+            numbers_in="metrics.json",
+        ),
+        group_table(
+            "API calls",
+            "set",
+            {name: values for name, values in metrics.items() if values[API_CALL] is not None},
+            CALLS,
+            numbers_in="metrics.json",
+        ),
+        Table(
+            title="Most frequent wrong answers",
+            columns=["reference", "answer", "for example", "times"],
+            rows=wrong_answers(rows),
+            text_columns=3,
+            in_card=False,
+        ),
     ]
-    if not metrics.keys() - {ALL, MEAN} <= details.files.keys():
-        by_set = [
-            [group_label(name), *(text.percent(values[metric], 2) for metric in METRICS[:2])]
-            for name, values in metrics.items()
-        ]
-        columns = ["set", "per response", "per dialogue"]
-        sections.insert(0, Table(title="Sets", columns=columns, rows=by_set, numbers_in="metrics.json"))
-    if top > 1:
-        sections.append(_within(metrics, top))
-    if calls:
-        columns = ["set", "API call", *FIELDS]
-        sections.append(Table(title="API calls", columns=columns, rows=calls))
-    if wrong := wrong_answers(rows):
-        columns = ["reference", "answer", "for example", "times"]
-        title = "Most frequent wrong answers"
-        sections.append(Table(title=title, columns=columns, rows=wrong, text_columns=3, in_card=False))
-    of_all = metrics[ALL]
-    return Report(
-        command="evaluate",
+    return set_report(
+        metrics,
+        HEADINGS,
+        sizes={name: {} for name in metrics},
+        sections=[table for table in tables if table.rows],
+        tiles={**HEADINGS, API_CALL: "API calls"},
+        terms=TERMS,
         title="Response ranking",
-        headline=f"{text.percent(of_all['per_response'])} of responses are right",
-        lead=f"{text.counted(len(rows), 'response')} in {text.counted(len(details.files), 'file')}.",
-        tiles=[
-            Tile("per response", text.percent(of_all["per_response"], 2)),
-            Tile("per dialogue", text.percent(of_all["per_dialogue"], 2)),
-            Tile("API calls", text.percent(of_all[API_CALL], 2)),
-        ],
-        sections=sections,
-        terms=TERMS | RANKING_TERMS if top > 1 else TERMS,
-        links=FILES,
-    )
-
-
-def _within(metrics: Metrics, top: int) -> Table:
-    """What is right within the first answers, by group."""
-    endings = ["", *(f"_top_{k}" for k in range(2, top + 1))]
-    return Table(
-        title="Within the first answers",
-        note="Share of responses whose right answer is among the first k of the ranking, in brackets of dialogues all "
-        "of whose right answers are, as for Concierge in Bordes et al. 2017, Table 2 (k = 10).",
-        columns=["set", *(f"top {k}" for k in range(1, top + 1)), "mean reciprocal rank"],
-        rows=[
-            [
-                group_label(name),
-                *(
-                    f"{text.percent(values[PER_RESPONSE + e])} ({text.percent(values[PER_DIALOGUE + e])})"
-                    for e in endings
-                ),
-                text.number(values[RECIPROCAL_RANK], 3),
-            ]
-            for name, values in metrics.items()
-        ],
+        headline=f"{text.percent(metrics[ALL][PER_RESPONSE])} of responses are right",
+        lead=f"{text.counted(len(rows), 'response')} in {text.counted(len(files), 'file')}.",
     )
 
 

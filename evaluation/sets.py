@@ -6,16 +6,16 @@ Every set has a name. ``original`` is the reference; its variants are called as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from parapet.evaluation.lines import ORIGINAL as ORIGINAL
-from parapet.evaluation.lines import read_lines
+from parapet.evaluation.lines import Key, Keyed, key_of, read_keyed, read_lines
 from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.published import check_published
 from parapet.transforms.corpora import dialogues_of, read_corpus
@@ -105,16 +105,20 @@ def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue
     """The dialogues of a split, each with the path of its file, in the order of paths.
 
     Raises:
-      InputError: a file or dialogue that cannot be read; two dialogues with one id; no such split.
+      InputError: a file or dialogue that cannot be read, or is no Unicode; two dialogues with one id; no such split.
     """
     paths: dict[str, str] = {}
     for file in sorted(read_corpus(root, [split]).files, key=lambda file: file.path):
-        for position, _, _, dialogue in dialogues_of(file):
+        for position, raw, plain, dialogue in dialogues_of(file):
+            where = f"[{position}]"
             if isinstance(dialogue, InputError):
-                raise InputError(dialogue.reason, file.path, f"[{position}] {dialogue.where}".strip())
-            if (first := paths.setdefault(dialogue.dialogue_id, file.path)) != file.path:
+                raise InputError(dialogue.reason, file.path, f"{where} {dialogue.where}".strip())
+            if not plain and surrogate_in(raw) is not None:
+                raise InputError("not_unicode: half a surrogate in it", file.path, where)
+            if first := paths.get(dialogue.dialogue_id):
                 reason = f"dialogue {dialogue.dialogue_id!r} is in {first}, too: give each its own id"
-                raise InputError(reason, file.path, f"[{position}]")
+                raise InputError(reason, file.path, where)
+            paths[dialogue.dialogue_id] = file.path
             yield file.path, dialogue
 
 
@@ -178,16 +182,8 @@ def _listed(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
     }
 
 
-class OfSet(Protocol):
-    """A row that may say which set it is of."""
-
-    @property
-    def set(self) -> str:
-        """The name of the set, or nothing."""
-        ...
-
-
-Row = TypeVar("Row", bound=OfSet)
+Row = TypeVar("Row", bound=Any)  # has the name of its set, or nothing, in "set"
+KeyedRow = TypeVar("KeyedRow", bound=Keyed)
 
 
 class Placed(NamedTuple, Generic[Row]):
@@ -254,3 +250,75 @@ def read_predictions(
     missing = [name for name in names if name not in found]
     if missing and len(names) > 1:
         raise InputError(f"there are no predictions of {missing[0]} in it", predictions, "--predictions")
+
+
+def keyed_rows(path: str, kind: type[KeyedRow], name: str | None = None) -> Iterator[tuple[Key, Placed[KeyedRow]]]:
+    """The rows of one file of JSON lines, each with its key.
+
+    Args:
+      path: of the file.
+      kind: of the rows.
+      name: the set that all rows are of; None where the rows themselves may say it.
+
+    Raises:
+      InputError: as of :func:`read_keyed`; or a row names a set, and ``name`` is given.
+    """
+    for key, (number, row) in read_keyed(path, kind).items():
+        placed = Placed(key[0], path, f"line {number}", row)
+        if name is not None and key[0]:
+            raise placed.error("has a set of its own: give all sets as --sets, or in one file")
+        yield (key if name is None else (name, *key[1:])), placed
+
+
+def keyed_predictions(
+    predictions: str, split: str, names: Sequence[str], kind: type[KeyedRow]
+) -> Iterator[tuple[Key, Placed[KeyedRow]]]:
+    """The predictions for all sets, as :func:`read_rows` finds them, each with its key.
+
+    A single set may have the name ``""``. Its predictions are found as those of the original.
+    """
+    by_name = {name or ORIGINAL: name for name in names}
+    for placed in read_rows(predictions, split, list(by_name), kind):
+        try:
+            yield (by_name[placed.set], *key_of(placed.row)[1:]), placed
+        except InputError as error:
+            raise placed.error(error.reason) from None
+
+
+# By set and dialogue, the turns of the system with what the reference says in them.
+Turns = Mapping[str, Mapping[str, Mapping[int, str]]]
+
+
+RowOfTurn = TypeVar("RowOfTurn", bound=Any)  # has dialogue_id and turn
+
+
+def match_turns(
+    rows: Iterable[Placed[RowOfTurn]], turns: Turns, predictions: str
+) -> dict[str, dict[tuple[str, int], RowOfTurn]]:
+    """The predictions of each set by dialogue and turn, in the order of the reference: one for each turn of the system.
+
+    Raises:
+      InputError: a prediction is missing, appears twice, or is for a turn that is not the system's.
+    """
+    found: dict[str, dict[tuple[str, int], RowOfTurn]] = {name: {} for name in turns}
+    for placed in rows:
+        row, known = placed.row, turns[placed.set].get(placed.row.dialogue_id)
+        if known is None:
+            raise placed.error(f"the reference has no dialogue {row.dialogue_id!r}")
+        if row.turn not in known:
+            numbers = [str(turn) for turn in sorted(known)]
+            listed = ", ".join([*numbers[:6], "..."] if len(numbers) > 6 else numbers)
+            raise placed.error(
+                f"turn {row.turn} of {row.dialogue_id!r} is not a turn of the system, which has {listed}"
+            )
+        if (row.dialogue_id, row.turn) in found[placed.set]:
+            raise placed.error(f"dialogue {row.dialogue_id!r} turn {row.turn} appears twice")
+        found[placed.set][row.dialogue_id, row.turn] = row
+    for name, dialogues in turns.items():
+        keys = sorted((dialogue_id, turn) for dialogue_id, known in dialogues.items() for turn in known)
+        if missing := [key for key in keys if key not in found[name]]:
+            reason = f"there is no prediction for dialogue {missing[0][0]!r} turn {missing[0][1]}"
+            reason += f" of {name}" if len(turns) > 1 else ""
+            raise InputError(reason + (f"; {len(missing):,} are missing in all" if missing[1:] else ""), predictions)
+        found[name] = {key: found[name][key] for key in keys}
+    return found

@@ -9,14 +9,16 @@ pipeline of its own: ``parapet.evaluation.dst.scoring``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
+from parapet.evaluation.lines import ALL, MEAN, group_label
 from parapet.evaluation.writing import ROWS, json_bytes, sha256_of
 from parapet.schemas.distribution import run_header
 from parapet.schemas.layout import as_path
-from parapet.transforms.report import Report, page
+from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
+from parapet.transforms.text import number, percent
 
 Inputs = TypeVar("Inputs")
 Metrics = dict[str, dict[str, float | None]]  # metrics.json: group (#ALL, a set) to metric to value; None: not defined
@@ -74,6 +76,14 @@ FILES = {
     "details.json": "what the metrics are made of",
     ROWS: "a row for every item that was scored",
 }
+TERMS = {
+    "All": "All items together, whatever their set.",
+    "Mean": "The unweighted mean over the sets.",
+}
+# Metrics that are no shares, which are shown in percent; and their decimal places where they are always the same.
+NOT_SHARES = {"bleu": None, "combined": None, "mean_reciprocal_rank": 3}
+
+Headings = Mapping[str, str]  # metric or count to its heading
 
 
 def files_of(metrics: Metrics, details: object, rows: bytes, report: Report) -> dict[str, bytes]:
@@ -84,3 +94,97 @@ def files_of(metrics: Metrics, details: object, rows: bytes, report: Report) -> 
         ROWS: rows,
         "report.html": page(report).encode(),
     }
+
+
+def shown(metric: str, value: Any, digits: int = 2) -> str:
+    """A value as tables, tiles and the terminal have it: texts and counts as they are, shares in percent."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return number(value, NOT_SHARES[metric] or digits) if metric in NOT_SHARES else percent(value, digits)
+
+
+def line(name: str, values: Mapping[str, Any], headings: Headings, digits: int = 2) -> str:
+    """The line of the terminal about a group: ``typos: accuracy 93.10%, macro-F1 92.87%``."""
+    return f"{name}: " + ", ".join(f"{label} {shown(key, values.get(key), digits)}" for key, label in headings.items())
+
+
+def group_table(
+    title: str, first: str, groups: Mapping[str, Mapping[str, Any]], headings: Headings, **options: Any
+) -> Table:
+    """A row for each group (a set, a service, an act), with a column for each heading.
+
+    Args:
+      title: of the table; ``first`` is the heading of the first column, the name of the group.
+      groups: name to its values.
+      headings: which of them, in order.
+      options: further fields of the table.
+    """
+    rows = [[name, *(shown(key, of.get(key)) for key in headings)] for name, of in groups.items()]
+    return Table(title=title, columns=[first, *headings.values()], rows=rows, **options)
+
+
+def group_dots(title: str, groups: Mapping[str, Mapping[str, Any]], metrics: Headings) -> Dots:
+    """A chart of some metrics of the groups that have them."""
+    dots = [
+        Dot(name, of[key], group=label if len(metrics) > 1 else "")
+        for name, of in groups.items()
+        for key, label in metrics.items()
+        if key in of
+    ]
+    return Dots(title=title, dots=dots)
+
+
+def set_report(
+    metrics: Metrics,
+    headings: Headings,
+    *,
+    sizes: Mapping[str, Mapping[str, int]],
+    sections: Sequence[Section] = (),
+    tiles: Headings | None = None,
+    facts: Mapping[str, str] = {},
+    chart: Headings | None = None,
+    overall: str = ALL,
+    terms: Mapping[str, str] = {},
+    links: Mapping[str, str] = {},
+    **texts: Any,
+) -> Report:
+    """The report of a task: the metrics of all sets first, then what the task adds.
+
+    Args:
+      metrics: ``metrics.json``; those groups that ``sizes`` or the mean have are shown.
+      headings: the columns: metrics, and counts of ``sizes``.
+      sizes: counts of each group, by name.
+      sections: what follows.
+      tiles: the numbers at the top, those of the group ``overall``; the metrics of ``headings`` where it is None.
+      facts: further tiles, as they are.
+      chart: the metrics that are drawn where there are several sets.
+      overall: the group of the tiles.
+      terms: those of the task.
+      links: further files.
+      texts: title, headline, lead and notes of the report.
+    """
+    groups = {
+        group_label(name): {**values, **sizes.get(name, {})}
+        for name, values in metrics.items()
+        if name in sizes or name == MEAN
+    }
+    of_all = metrics[overall]
+    tiles = {key: label for key, label in headings.items() if key in of_all} if tiles is None else tiles
+    sets: list[Section] = [group_table("Sets", "set", groups, headings, numbers_in="metrics.json")]
+    if len(groups) > 1 and chart:
+        sets.append(group_dots(f"{' and '.join(chart.values())} by set", groups, chart))
+    return Report(
+        command="evaluate",
+        tiles=[
+            *(Tile(label, shown(key, of_all.get(key))) for key, label in tiles.items()),
+            *(Tile(label, value) for label, value in facts.items()),
+        ],
+        sections=[*sets, *sections],
+        terms={**terms, **TERMS},
+        links={**FILES, **links},
+        **texts,
+    )

@@ -92,21 +92,12 @@ class Scores:
           >>> round(low, 2), round(high, 2)
           (0.01, 0.1)
         """
-        from parapet.evaluation.dst.frames import JOINT, METRICS
-        from parapet.evaluation.dst.totals import keys_of, products
+        from parapet.evaluation.dst.frames import METRICS
+        from parapet.evaluation.dst.totals import statistics
 
         _check_known(metric, METRICS, "metric")
-        column = METRICS.index(metric)
-        values: list[tuple[str, float]] = []
-        for frames in self._dialogues:
-            if self._across_turn and column >= JOINT:
-                of_turns = [joint[column - JOINT] for key, joint in products(frames, self._seen) if key == services]
-            else:
-                counted = [frame for frame in frames if services in keys_of(frame.service, self._seen)]
-                of_turns = [frame.values[column] for frame in counted]
-            values += [(frames[0].dialogue_id, value) for value in of_turns]
-        statistic = [dialogue_id for dialogue_id, _ in values], [value for _, value in values]
-        return _interval(statistic, level, replicates, seed)
+        values = statistics(self._dialogues, self._seen, self._across_turn, metric)
+        return _interval(values.get(services, ([], [])), level, replicates, seed)
 
     @cached_property
     def frames(self) -> pa.Table:
@@ -115,7 +106,7 @@ class Scores:
         Columns: set, dialogue_id, turn and frame (positions, from 0), service, original_service, seen, a column for
         each metric (null where a frame has none), wrong (slot, reference, predicted, score).
         """
-        from parapet.evaluation.dst.rows import table
+        from parapet.evaluation.dst.failures import table
 
         return table(self.name, self._dialogues, self._originals, self._seen)
 

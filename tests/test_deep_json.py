@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from parapet.evaluation.dst import files as scored
-from parapet.evaluation.dst.predictions import read_predictions
-from parapet.evaluation.generation.scorers import _parse as judgement_of
+from parapet.evaluation.dst.files import read_predictions
+from parapet.evaluation.generation.scorers import _read as judgements_in
 from parapet.evaluation.lines import Keyed
 from parapet.evaluation.lines import read_lines as read_rows
 from parapet.schemas.dialogue import parse_dialogues
@@ -62,7 +62,7 @@ READERS: dict[str, tuple[bytes, Callable[[Path, bytes], Any]]] = {
     "predictions": (LINE, in_a_file("a.jsonl", lambda folder: read_predictions(str(folder / "a.jsonl")))),
     "rows": (LINE, in_a_file("a.jsonl", lambda folder: read_rows(str(folder / "a.jsonl"), Keyed))),
     "rewritten turns": (LINE, in_a_file("a.jsonl", lambda folder: read_rewritten(str(folder / "a.jsonl")))),
-    "judgements": (b"%s", lambda _, data: judgement_of(data.decode())),
+    "judgements": (b"%s", in_a_file("a.jsonl", lambda folder: judgements_in(str(folder / "a.jsonl")))),
     "foreign utterances": (LINE, lambda _, data: utterance_of(data)),
     "chats": (LINE, lambda _, data: chat_of(data, frozenset())),
     "mapping": (b'{"v1": %s}', lambda _, data: read_mapping(data, "mapping.json")),

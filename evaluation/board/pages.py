@@ -17,7 +17,7 @@ from parapet.evaluation.compare.page import TERMS, sections
 from parapet.evaluation.compare.page import terms as terms_of
 from parapet.evaluation.compare.parts import Selection
 from parapet.evaluation.compare.results import JGA, Column, of_100, read_outcome
-from parapet.evaluation.dst.report import slots_table
+from parapet.evaluation.dst.results import slots_table
 from parapet.evaluation.response.domains import SetScores, table_of
 from parapet.evaluation.writing import json_bytes
 from parapet.schemas.decisions import csv_bytes

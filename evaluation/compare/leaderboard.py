@@ -30,7 +30,7 @@ from parapet.evaluation.compare.results import (
 )
 from parapet.evaluation.compare.rows import Parts, check_same_turns, read_rows
 from parapet.evaluation.compare.significance import Difference, holm, intervals, paired
-from parapet.evaluation.dst.rows import HurtFrame
+from parapet.evaluation.dst.failures import HurtFrame
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_whole

@@ -30,7 +30,7 @@ from parapet.evaluation.compare.results import (
     mixes,
     of_100,
 )
-from parapet.evaluation.dst.report import EXAMPLES_TITLE, examples_table
+from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.text import counted, number, percent

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.dst.rows import HurtFrame
+from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.dst.sets import originals_of
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.response.domains import METRICS, SetScores

@@ -14,26 +14,23 @@ import msgspec
 from parapet.evaluation.dst.files import (
     Dialogue,
     PassedOver,
+    Predicted,
     ScoreConfig,
     Scored,
+    as_dialogues,
+    check_known,
     dialogues_in_memory,
     parse_dialogues,
+    predictions_in_memory,
+    read_predictions,
     score_dialogues,
 )
 from parapet.evaluation.dst.model import Example, predicted
-from parapet.evaluation.dst.predictions import (
-    Predicted,
-    as_dialogues,
-    check_known,
-    predictions_in_memory,
-    read_predictions,
-)
 from parapet.evaluation.dst.sets import Set, originals_of, seen_variants
 from parapet.evaluation.sets import ORIGINAL, prediction_files
 from parapet.schemas.dialogue import check_ids
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services
-from parapet.schemas.service import Service
 from parapet.transforms.corpora import Corpus, inline, read_file
 
 BATCH = 64  # examples that a tracker gets at a time
@@ -45,19 +42,14 @@ class References(msgspec.Struct):
     Attributes:
       of: its services.
       split: whose dialogues; nothing where they are in memory.
-      files: the dialogues, by the name of their file; all together where they are in memory.
+      dialogues: all of them.
       originals: its names of services to the original's, where they differ.
     """
 
     of: Set
     split: str
-    files: dict[str, list[Dialogue]]
+    dialogues: list[Dialogue]
     originals: dict[str, str] = {}
-
-    @property
-    def dialogues(self) -> list[Dialogue]:
-        """All of them."""
-        return [dialogue for dialogues in self.files.values() for dialogue in dialogues]
 
 
 def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
@@ -76,8 +68,9 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
         split = TEST if TEST in splits or not splits else splits[0]
         if split not in splits or (split != TEST and len(splits) > 1):
             raise InputError(f"of which split? there are dialogues of {', '.join(splits) or 'none'}", "split")
-    inlined = [(file.name, inline(corpus, file)) for file in corpus.files_of(split)]
-    files = {name: parse_dialogues(read_file(file), file.path or file.relative) for name, file in inlined}
+    dialogues: list[Dialogue] = []
+    for file in (inline(corpus, file) for file in corpus.files_of(split)):
+        dialogues += parse_dialogues(read_file(file), file.path or file.relative)
     seen = frozenset(_names(corpus, "train")) if "train" in corpus.splits else frozenset()
     services = {service.service_name: service for of in _schemas(corpus, split) for service in of.services}
     original = getattr(corpus, "original", None)
@@ -85,7 +78,7 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
     if isinstance(original, Corpus):
         originals = originals_of(name, services, _names(original, split))
         seen = seen_variants(originals, _names(original, "train"))
-    return References(Set(name, "other", services, seen), split, files, originals)
+    return References(Set(name, "other", services, seen), split, dialogues, originals)
 
 
 def _schemas(corpus: Corpus, split: str) -> list[SplitSchemas]:
@@ -98,17 +91,11 @@ def _names(corpus: Corpus, split: str) -> list[str]:
 
 def of_dialogues(dialogues: Iterable[Any], schemas: Iterable[Any], name: str) -> References:
     """The references of dialogues and services that are dicts in SGD's form. Raises InputError where they are not."""
-    services = {service.service_name: service for service in services_of(schemas, "schemas")}
-    files = {"": dialogues_in_memory(dialogues, "references")}
-    return References(Set(name, "other", services, frozenset()), "", files)
-
-
-def services_of(schemas: Iterable[Any], place: str) -> list[Service]:
-    """Services of dicts as a schema file has them. Raises InputError at the first that breaks a rule."""
-    parsed = parse_services(list(schemas), place, place)
+    parsed = parse_services(list(schemas), "schemas", "schemas")
     if parsed.bad:
         raise parsed.bad[0].error
-    return parsed.services
+    of = Set(name, "other", {service.service_name: service for service in parsed.services}, frozenset())
+    return References(of, "", dialogues_in_memory(dialogues, "references"))
 
 
 def score(references: References, predictions: Any, config: ScoreConfig) -> tuple[list[list[Scored]], PassedOver]:
@@ -125,40 +112,32 @@ def score(references: References, predictions: Any, config: ScoreConfig) -> tupl
     Raises:
       InputError: as ``score_dialogues`` has it; or a dialogue is predicted that the references lack.
     """
-    slots, passed_over = references.of.slots(), PassedOver()
-    scored: list[list[Scored]] = []
-    for dialogues, predicted_dialogues, path in _pairs(references, predictions):
-        if not config.official:
-            check_known(dialogues, predicted_dialogues, path)
-        scored += score_dialogues(dialogues, predicted_dialogues, slots, config, path, passed_over)
-    return scored, passed_over
+    passed_over = PassedOver()
+    check_ids((dialogue.dialogue_id for dialogue in references.dialogues), "references")
+    by_id, path = _predictions(references, predictions)
+    if not config.official:
+        check_known(references.dialogues, by_id, path)
+    slots = references.of.slots()
+    return list(score_dialogues(references.dialogues, by_id, slots, config, path, passed_over)), passed_over
 
 
-def _pairs(references: References, predictions: Any) -> list[tuple[list[Dialogue], dict[str, Dialogue], str]]:
-    """References, what was predicted for them, and its place: a file each where the files are called the same."""
+def _predictions(references: References, predictions: Any) -> tuple[dict[str, Dialogue], str]:
+    """What was predicted, by dialogue id, and its place for messages."""
     if callable(predictions) or callable(getattr(predictions, "predict", None)):
         tracker = _Tracker(predictions)
-        return [
-            (of_file, predicted(tracker, of_file, references.of.services, BATCH, tracker.name), tracker.name)
-            for of_file in references.files.values()
-        ]
+        services = references.of.services
+        return predicted(tracker, references.dialogues, services, BATCH, tracker.name), tracker.name
     if isinstance(predictions, Corpus):
         predictions = predictions.dialogues(references.split or None)
-    every = references.dialogues
-    if not isinstance(predictions, str | Path):
-        place = "predictions"
-        check_ids((dialogue.dialogue_id for dialogue in every), "references")
-        return [(every, as_dialogues(every, predictions_in_memory(predictions, place), place), place)]
-    place, name = str(predictions), references.of.name
-    files = prediction_files(place, references.split, name if is_there(as_path(place) / name) else ORIGINAL)
-    if set(files) == set(references.files):
-        return [
-            (of_file, as_dialogues(of_file, list(read_predictions(files[file])), files[file]), files[file])
-            for file, of_file in references.files.items()
-        ]
-    check_ids((dialogue.dialogue_id for dialogue in every), "references")
-    loose: list[Predicted] = [one for path in files.values() for one in read_predictions(path)]
-    return [(every, as_dialogues(every, loose, place), place)]
+    place = "predictions"
+    if isinstance(predictions, str | Path):
+        place, name = str(predictions), references.of.name
+        files = prediction_files(place, references.split, name if is_there(as_path(place) / name) else ORIGINAL)
+        place = place if len(files) > 1 else next(iter(files.values()))
+        rows: list[Predicted] = [row for path in files.values() for row in read_predictions(path)]
+    else:
+        rows = predictions_in_memory(predictions, place)
+    return as_dialogues(references.dialogues, rows, place), place
 
 
 class _Tracker:

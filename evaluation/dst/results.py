@@ -1,28 +1,28 @@
-"""The numbers of a run: ``metrics.json`` as the official scoring has it, ``robustness.json`` with the rest."""
+"""The numbers of a run, ``metrics.json`` as the official scoring has it and ``robustness.json``, and their report."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.dst.failures import Ranked, failure_files
+from parapet.evaluation.dst.failures import ERRORS, HurtFrame, Ranked, failure_files, page_place
 from parapet.evaluation.dst.frames import METRICS
-from parapet.evaluation.dst.report import dst_report
-from parapet.evaluation.dst.rows import ERRORS, HurtFrame
 from parapet.evaluation.dst.sensitivity import POLICIES, UNITS
 from parapet.evaluation.dst.sets import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, Totals, means, slot_accuracy
 from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.task import group_table
 from parapet.evaluation.writing import json_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.counts import Counts
-from parapet.transforms.report import page
+from parapet.transforms.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile, page
+from parapet.transforms.text import counted, percent
 
 Metrics = Mapping[str, Mapping[str, float]]
 
@@ -44,24 +44,29 @@ def statistics_of(plan: Plan) -> list[tuple[str, str]]:
     return [(name, key) for name in (*plan.sets, *sensitivities) for key in AGGREGATES]
 
 
-def metadata_files(
-    config: Config,
-    counts: Counts,
-    _examples: object,
-    totals: Iterable[tuple[str, Totals]],
-    replicates: Sequence[bootstrap.Counts],
-    hurt: Sequence[Sequence[HurtFrame]],
-    failures: Iterable[tuple[str, Sequence[Ranked]]],
-) -> dict[str, bytes]:
+class FileScores(msgspec.Struct):
+    """What is summed up over the dialogue files of a run.
+
+    Attributes:
+      totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate; those of each set's slots.
+      replicates: one or none, of joint goal accuracy and sensitivity.
+      hurt: the frames that variants hurt most.
+      failures: by set the wrong frames that come first.
+    """
+
+    totals: dict[str, Totals] = {}
+    replicates: list[bootstrap.Counts] = []
+    hurt: list[HurtFrame] = []
+    failures: dict[str, list[Ranked]] = {}
+
+
+def metadata_files(config: Config, counts: Counts, _examples: object, scores: Sequence[FileScores]) -> dict[str, bytes]:
     """metrics.json, robustness.json, the page, the wrong frames of each set, and with variants examples.json.
 
     Args:
       config: the run.
       counts: of its slots that are wrong.
-      totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate; those of each set's slots.
-      replicates: one or none, of joint goal accuracy and sensitivity.
-      hurt: one list or none, the frames that variants hurt most.
-      failures: by set the wrong frames that come first.
+      scores: those of all files; none if there are no files.
 
     Raises:
       InputError: no frame of a set was scored.
@@ -72,104 +77,86 @@ def metadata_files(
             where = f"set {name!r}, split {config.sources.split!r}"
             place = config.sources.others.get(name, config.sources.reference)
             raise InputError(f"no {lacks}, so there is nothing to score", place, where)
-    found = dict(totals)
-    slots = {name.removeprefix(SLOTS): slot_accuracy(found.pop(name)) for name in list(found) if name.startswith(SLOTS)}
-    metrics = {name: means(sums) for name, sums in found.items()}
-    numbers = robustness(config, metrics, slots, counts, replicates[0] if replicates else None)
-    examples = hurt[0] if hurt else []
-    report = dst_report(numbers, examples)
+    (of_all,) = scores
+    numbers = robustness(config, of_all, counts)
     files = {
-        "metrics.json": _json(metrics.get(ORIGINAL, {})),
+        "metrics.json": _json(numbers["sets"][ORIGINAL]["metrics"]),
         "robustness.json": _json(numbers),
-        "report.html": page(report).encode(),
-        **({"examples.json": json_bytes(examples)} if config.plan.variants else {}),
+        "report.html": page(dst_report(numbers, of_all.hurt)).encode(),
+        **({"examples.json": json_bytes(of_all.hurt)} if config.plan.variants else {}),
     }
-    shown = dict(failures)
     for name, of in numbers["sets"].items():
-        files |= failure_files(config.system, name, of["failures"], shown.get(name, []))
+        files |= failure_files(config.system, name, of["failures"], of_all.failures.get(name, []))
     return files
 
 
-def robustness(
-    config: Config,
-    metrics: Mapping[str, Metrics],
-    slots: Mapping[str, Metrics],
-    counts: Counts,
-    replicates: bootstrap.Counts | None,
-) -> dict[str, Any]:
-    """All numbers of a run.
-
-    Args:
-      config: the run.
-      metrics: by set, and by unit and policy of the sensitivity, the means of each aggregate.
-      slots: by set and service, the accuracy of each slot.
-      counts: of slots that are wrong.
-      replicates: of joint goal accuracy and sensitivity; None where there are none.
-    """
+def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, Any]:
+    """All numbers of a run."""
     plan = config.plan
-    intervals = _Intervals(plan, replicates)
+    intervals = _Intervals(plan, scores.replicates)
+    metrics = {name: means(sums) for name, sums in scores.totals.items() if not name.startswith(SLOTS)}
+
+    def kinds(count: str, name: str) -> dict[str, int]:
+        """How many slots of a set are wrong, by kind of error."""
+        by_kind = counts.by("value", count, set=name)
+        return {kind: by_kind.get(kind, 0) for kind in ERRORS}
+
+    failures = {"frames": "frames", "wrong": WRONG_FRAMES, "right_on_original": RIGHT_ON_ORIGINAL}
     numbers: dict[str, Any] = {
         "system": config.system,
         "options": config.options(),
         "sets": {
             name: {
-                "kind": one.kind,
+                "kind": of.kind,
                 "metrics": metrics.get(name, {}),
-                "slot_accuracy": slots.get(name, {}),
+                "slot_accuracy": slot_accuracy(scores.totals.get(SLOTS + name, {})),
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
-                "wrong_slots": _by_kind(counts, WRONG_SLOTS, name),
-                "failures": {
-                    "frames": counts.sum("frames", set=name),
-                    "wrong": counts.sum(WRONG_FRAMES, set=name),
-                    "right_on_original": counts.sum(RIGHT_ON_ORIGINAL, set=name),
-                },
+                "wrong_slots": kinds(WRONG_SLOTS, name),
+                "failures": {key: counts.sum(count, set=name) for key, count in failures.items()},
             }
-            for name, one in plan.sets.items()
+            for name, of in plan.sets.items()
         },
         "seen_services": sorted(plan.sets[ORIGINAL].seen & plan.sets[ORIGINAL].services.keys()),
     }
     if len(plan.variants) > 1:
-        lost = {name: _by_kind(counts, LOST_SLOTS, name) for name in plan.variants}
-        dialogues = {"compared": counts.sum(COMPARED), "original": counts.sum("scored_dialogues", set=ORIGINAL)}
-        numbers["variants"] = {**_variants(config, metrics, intervals), "lost_slots": lost, "dialogues": dialogues}
+        numbers["variants"] = {
+            **_variants(config, metrics, intervals),
+            "lost_slots": {name: kinds(LOST_SLOTS, name) for name in plan.variants},
+            "dialogues": {"compared": counts.sum(COMPARED), "original": counts.sum("scored_dialogues", set=ORIGINAL)},
+        }
     return numbers
 
 
-def _by_kind(counts: Counts, name: str, of_set: str) -> dict[str, int]:
-    """How many slots of a set are wrong, by kind of error."""
-    found = counts.by("value", name, set=of_set)
-    return {kind: found.get(kind, 0) for kind in ERRORS}
-
-
 def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:
+    """The means over variants, their difference from the original, and the sensitivities."""
     plan, original = config.plan, metrics.get(ORIGINAL, {})
     average = averaged([renamed(metrics.get(name, {}), plan.originals) for name in plan.variants])
+    difference = {
+        key: {name: _relative(original.get(key, {}).get(name), value) for name, value in of.items()}
+        for key, of in average.items()
+    }
     sensitivity = {
         name.removeprefix(SENSITIVITY): of for name, of in sorted(metrics.items()) if name.startswith(SENSITIVITY)
     }
     headline = f"{config.unit}/{config.zero}"
     table: dict[str, dict[str, Any]] = {}
     for key, of in average.items():
-        before, after = original.get(key, {}).get(JGA), of.get(JGA)
         table[key] = {
-            "original": before,
-            "variants": after,
-            "difference": _relative(before, after),
+            "original": original.get(key, {}).get(JGA),
+            "variants": of.get(JGA),
+            "difference": difference[key].get(JGA),
             "schema_sensitivity": sensitivity.get(headline, {}).get(key, {}).get(JGA),
         }
         if key in AGGREGATES:
             table[key] |= {
                 "variants_interval": intervals.of(plan.variants, key),
-                "difference_interval": intervals.of_difference(plan.variants, key),
+                "difference_interval": intervals.of(plan.variants, key, relative=True),
                 "schema_sensitivity_interval": intervals.of([SENSITIVITY + headline], key),
             }
     return {
         "names": plan.variants,
         "average": average,
-        "difference": {
-            key: {name: _relative(original.get(key, {}).get(name), value) for name, value in of.items()}
-            for key, of in average.items()
-        },
+        "difference": difference,
         "schema_sensitivity": sensitivity,
         "schema_sensitivity_intervals": {
             name: {key: intervals.of([SENSITIVITY + name], key) for key in AGGREGATES} for name in SENSITIVITIES
@@ -182,31 +169,21 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
 class _Intervals:
     """95 % intervals of what is computed from the replicates; None where there are none."""
 
-    def __init__(self, plan: Plan, replicates: bootstrap.Counts | None) -> None:
-        self._place = {name: i for i, name in enumerate(statistics_of(plan))}
-        self._values = None if replicates is None else bootstrap.means(replicates)
+    def __init__(self, plan: Plan, replicates: Sequence[bootstrap.Counts]) -> None:
+        values = bootstrap.means(replicates[0]).T if replicates else ()
+        self._columns = dict(zip(statistics_of(plan), values, strict=bool(replicates)))
 
-    def of(self, names: Sequence[str], key: str) -> list[float] | None:
-        """Of the mean over some sets."""
-        return self._interval(self._mean(names, key))
-
-    def of_difference(self, names: Sequence[str], key: str) -> list[float] | None:
-        """Of how far the mean over some sets is from the original, relative to that."""
-        original, mean = self._mean([ORIGINAL], key), self._mean(names, key)
-        if original is None or mean is None:
+    def of(self, names: Sequence[str], key: str, relative: bool = False) -> list[float] | None:
+        """Of the mean over some sets; ``relative``: of how far it is from the original, relative to that."""
+        if not self._columns:
             return None
-        with bootstrap.quiet():
-            return self._interval((mean - original) / original)
-
-    def _mean(self, names: Sequence[str], key: str) -> NDArray[np.float64] | None:
-        if self._values is None:
-            return None
-        found: NDArray[np.float64] = np.mean([self._values[:, self._place[name, key]] for name in names], axis=0)
-        return found
-
-    def _interval(self, values: NDArray[np.float64] | None) -> list[float] | None:
-        found = None if values is None else bootstrap.interval(values)
-        return None if found is None else list(found)
+        values = np.mean([self._columns[name, key] for name in names], axis=0)
+        if relative:
+            original = self._columns[ORIGINAL, key]
+            with bootstrap.quiet():
+                values = (values - original) / original
+        interval = bootstrap.interval(values)
+        return None if interval is None else list(interval)
 
 
 def renamed(metrics: Metrics, originals: Mapping[str, str]) -> dict[str, Mapping[str, float]]:
@@ -233,3 +210,255 @@ def _relative(original: float | None, value: float | None) -> float | None:
 
 def _json(value: object) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+GROUPS = {"#ALL_SERVICES": "all services", "#SEEN_SERVICES": "seen services", "#UNSEEN_SERVICES": "unseen services"}
+
+COLUMNS = {
+    "joint_goal_accuracy": "JGA",
+    "joint_cat_accuracy": "JGA, categorical",
+    "joint_noncat_accuracy": "JGA, free",
+    "average_goal_accuracy": "average goal",
+    "active_intent_accuracy": "intent",
+    "requested_slots_f1": "requested F1",
+    "slot_tagging_f1": "tagging F1",
+}
+
+_SGDX = {
+    "original": "original",
+    "variants": "variants",
+    "difference": "relative difference",
+    "schema_sensitivity": "schema sensitivity",
+}
+
+TERMS = {
+    "JGA": "Joint goal accuracy: of a frame, the product of its slots' scores; with fuzzy matching a free slot's score "
+    "lies between 0 and 1. The mean over the frames of user turns, as the official SGD scoring has it.",
+    "Seen, unseen": "Whether the schema of the training split has the service.",
+    "Relative difference": "(Mean over the variants − original) / original.",
+    "Schema sensitivity": "Of a frame, the sample standard deviation of its JGA under the variants over its mean; then "
+    "the mean over frames, in percent (Lee et al. 2022, equation 1). 0: the wording of the schema does not matter, or "
+    "everything is wrong.",
+    "Zero, drop": "Whether a frame that is wrong under all variants counts with a sensitivity of 0, since the equation "
+    "is over all turns, or is dropped.",
+    "Frame, turn": "A frame is one service of a user turn. The JGA of a turn is the product of its frames'.",
+    "Intervals": "95%, percentiles of a Poisson bootstrap over dialogues.",
+}
+
+
+def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Report:
+    """The report.
+
+    Args:
+      numbers: ``robustness.json``.
+      examples: the frames that a variant hurt most.
+    """
+    sets, variants, options = numbers["sets"], numbers.get("variants"), numbers["options"]
+    of_all = "#ALL_SERVICES"
+    tiles = [Tile("JGA, original", percent(sets[ORIGINAL]["metrics"][of_all].get(JGA)))]
+    sections: list[Section] = [_by_set(sets)]
+    notes = []
+    if variants:
+        row, dialogues = variants["table"][of_all], variants["dialogues"]
+        tiles += [
+            Tile(f"JGA, mean of {', '.join(variants['names'])}", percent(row["variants"])),
+            Tile("relative difference", percent(row["difference"], signed=True)),
+            Tile("schema sensitivity", percent(row["schema_sensitivity"])),
+        ]
+        sections += _sensitivity(variants, sets[ORIGINAL]["intervals"])
+        if dialogues["compared"] != dialogues["original"]:
+            notes.append(
+                f"Schema sensitivity is over the {dialogues['compared']:,} of {dialogues['original']:,} dialogues "
+                "that all variants have."
+            )
+    sections += [
+        group_table(
+            "Wrong frames by set",
+            "set",
+            {name: of["failures"] for name, of in sets.items()},
+            {"frames": "frames", "wrong": "wrong", "right_on_original": "right on the original, wrong here"},
+            note="Each set has a page that shows its wrong frames. Those that are right on the original come first.",
+            hrefs={(i, 0): page_place(name) for i, name in enumerate(sets)},
+            numbers_in="robustness.json",
+        ),
+        group_table(
+            "Joint goal accuracy of seen and unseen services",
+            "set",
+            {
+                name: {key: _share(of["metrics"].get(key, {}).get(JGA), of["intervals"].get(key)) for key in GROUPS}
+                for name, of in sets.items()
+            },
+            GROUPS,
+        ),
+        group_table(
+            "All metrics, all services",
+            "set",
+            {name: of["metrics"][of_all] for name, of in sets.items()},
+            COLUMNS,
+            numbers_in="robustness.json",
+        ),
+        *_services(sets[ORIGINAL]["metrics"], numbers["seen_services"], variants),
+        slots_table(sets),
+        _errors(sets, variants),
+    ]
+    if examples:
+        sections.append(examples_table(examples, EXAMPLES_TITLE))
+    matching = "fuzzy matching of free slots" if options["fuzzy"] else "exact matching"
+    return Report(
+        command="evaluate",
+        title="Dialogue state tracking",
+        headline=f"How {numbers['system']} tracks dialogue states",
+        lead=f"Split {options['split']}, {counted(len(sets), 'set')}; {matching}, as the official SGD scoring has it.",
+        tiles=tiles,
+        sections=sections,
+        notes=notes,
+        terms=TERMS,
+        links={
+            "metrics.json": "the original's metrics by aggregate, as the official scoring has them",
+            "robustness.json": "all numbers",
+            **({"examples.json": "the frames that variants hurt most"} if variants else {}),
+            "failures/": "the wrong frames of each set as pages and as JSON: utterances, history and states",
+            "rows/": "a row for every frame",
+        },
+    )
+
+
+def _by_set(sets: Mapping[str, Any]) -> Dots:
+    """Every set in one chart, with its interval: all services, and where there are both the seen and the unseen."""
+    dots = [
+        Dot(name, of["metrics"].get(key, {}).get(JGA), low, high, group)
+        for key, group in GROUPS.items()
+        if any(JGA in of["metrics"].get(key, {}) for of in sets.values())
+        for name, of in sets.items()
+        for low, high in [of["intervals"].get(key) or (None, None)]
+    ]
+    note = "Lines are 95% intervals. Seen services are those that the training split has."
+    return Dots(title="Joint goal accuracy by set", note=note, dots=dots)
+
+
+def _share(value: float | None, interval: Sequence[float] | None, signed: bool = False) -> str:
+    """A share, and its interval as small print."""
+    small = f"\n{percent(interval[0])} to {percent(interval[1])}" if interval else ""
+    return percent(value, signed=signed) + small
+
+
+def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Iterator[Table]:
+    """The table of SGD-X, and the sensitivity by every unit and policy."""
+    table, intervals = variants["table"], variants["schema_sensitivity_intervals"]
+    rows = [
+        [
+            group,
+            _share(row["original"], original.get(key)),
+            *(_share(row[name], row[f"{name}_interval"], name == "difference") for name in _SGDX if name != "original"),
+        ]
+        for key, group in GROUPS.items()
+        if (row := table.get(key))
+    ]
+    columns = ["services", *_SGDX.values()]
+    yield Table(title="Joint goal accuracy under variants, as in SGD-X", columns=columns, rows=rows)
+    headline = "{unit}/{zero}".format(**variants["headline"])
+    ordered = sorted(variants["schema_sensitivity"].items(), key=lambda pair: pair[0] != headline)
+    yield Table(
+        title="Schema sensitivity of JGA by unit and policy",
+        note="The other tables have the first.",
+        columns=["unit, policy", *GROUPS.values()],
+        rows=[
+            [
+                name.replace("/", ", "),
+                *(_share(of.get(key, {}).get(JGA), intervals[name].get(key)) for key in GROUPS),
+            ]
+            for name, of in ordered
+        ],
+    )
+
+
+def _services(
+    original: Mapping[str, Any], seen: Sequence[str], variants: Mapping[str, Any] | None
+) -> Iterator[Scatter | Table]:
+    """A row a service; and with variants SGD-X's Figure 6, a point a service."""
+    rows: dict[str, dict[str, Any]] = {}
+    points = []
+    for service in sorted(key for key in original if not key.startswith("#") and "_" in key):
+        group = "seen" if service in seen else "unseen"
+        row = variants["table"].get(service, {}) if variants else {}
+        rows[service] = {**row, "group": group, "original": original[service].get(JGA)}
+        mean, sensitivity = row.get("variants"), row.get("schema_sensitivity")
+        if mean is not None and sensitivity is not None:
+            points.append(Point(service, mean, sensitivity, f"{group} services"))
+    if variants and points:
+        yield Scatter(
+            title="Joint goal accuracy and schema sensitivity by service",
+            x_label=f"JGA, mean of {variants['names'][0]} to {variants['names'][-1]}",
+            y_label="schema sensitivity",
+            points=sorted(points, key=lambda point: point.group),
+        )
+    headings = {"group": "in training", **(_SGDX if variants else {"original": "original"})}
+    title, numbers_in = "Joint goal accuracy by service", "robustness.json"
+    yield group_table(title, "service", rows, headings, text_columns=2, numbers_in=numbers_in)
+
+
+def slots_table(sets: Mapping[str, Any]) -> Table:
+    """A row a slot, a column a set. Variants are left out: their slots have other names."""
+    accuracies = {name: entry["slot_accuracy"] for name, entry in sets.items() if entry["kind"] != "variant"}
+    names = sorted({(service, slot) for of in accuracies.values() for service, slots in of.items() for slot in slots})
+    return Table(
+        title="Accuracy by slot",
+        note="Over the frames in which the slot is active (RADDLE, Table 7).",
+        columns=["service", "slot", *accuracies],
+        rows=[
+            [service, slot, *(percent(of.get(service, {}).get(slot)) for of in accuracies.values())]
+            for service, slot in names
+        ],
+        text_columns=2,
+        numbers_in="robustness.json",
+        in_card=False,
+    )
+
+
+def _errors(sets: Mapping[str, Any], variants: Mapping[str, Any] | None) -> Table:
+    """How many slots are wrong in each set, by kind of error; and those that only a variant gets wrong."""
+    lost = variants["lost_slots"] if variants else {}
+    rows = [_kinds(name, entry["wrong_slots"]) for name, entry in sets.items()]
+    return Table(
+        title="Wrong slots by kind of error",
+        note="In all frames of user turns; in percent of the wrong slots of the set. A free slot is wrong unless its "
+        "value matches in full.",
+        columns=["set", "wrong slots", "active, not predicted", "wrong value", "predicted, not active"],
+        rows=[*rows, *(_kinds(name, kinds) for name, kinds in lost.items())],
+        groups={0: "All", len(rows): "Right under the original's wording"} if lost else {},
+        numbers_in="robustness.json",
+    )
+
+
+def _kinds(name: str, kinds: Mapping[str, int]) -> list[str]:
+    every = sum(kinds.values())
+    shares = (f"{percent(kinds[kind] / every if every else None)}\n{kinds[kind]:,}" for kind in ERRORS)
+    return [name, f"{every:,}", *shares]
+
+
+EXAMPLES_TITLE = "Slots lost under a variant's wording"
+
+
+def examples_table(examples: Sequence[HurtFrame], title: str) -> Table:
+    """Slots that are right under the original and wrong under a variant, as SGD-X's Table 4 has them."""
+    rows = []
+    for example in examples:
+        accuracy = f"{percent(example.accuracy, 0)} → {percent(example.variant_accuracy, 0)}"
+        group = "" if example.seen is None else " (seen)" if example.seen else " (unseen)"
+        place = [
+            f"{example.service}{group}\n{example.variant}: JGA {accuracy}",
+            f"“{example.utterance}”\n{example.dialogue_id}, turn {example.turn}",
+        ]
+        for slot in example.slots:
+            slots = [f"{slot.original}\n{slot.original_description}", f"{slot.variant}\n{slot.variant_description}"]
+            rows.append([*place, *slots, slot.reference or "–", slot.predicted_variant or "–"])
+            place = ["", ""]
+    return Table(
+        title=title,
+        note="These slots are right under the original schema and wrong under the variant. The user's last turn is "
+        "beside them. A dash (–) stands for no value.",
+        columns=["service", "user", "slot", "in the variant", "right value", "predicted in the variant"],
+        rows=rows,
+        text_columns=6,
+        in_card=False,
+    )

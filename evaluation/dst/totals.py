@@ -67,6 +67,24 @@ def products(frames: Sequence[Scored], seen: frozenset[str]) -> Iterator[tuple[s
         yield key, tuple(math.prod(column) if column else math.nan for column in known)
 
 
+def statistics(
+    dialogues: Iterable[Sequence[Scored]], seen: frozenset[str], across_turn: bool, metric: str
+) -> dict[str, tuple[list[str], list[float]]]:
+    """For each aggregate the values whose mean is a metric, with the dialogue of each; NaN does not count."""
+    column = METRICS.index(metric)
+    values: dict[str, tuple[list[str], list[float]]] = {}
+    for frames in dialogues:
+        if across_turn and column >= JOINT:
+            of_dialogue = [(key, joint[column - JOINT]) for key, joint in products(frames, seen)]
+        else:
+            of_dialogue = [(key, frame.values[column]) for frame in frames for key in keys_of(frame.service, seen)]
+        for key, value in of_dialogue:
+            dialogue_ids, of_key = values.setdefault(key, ([], []))
+            dialogue_ids.append(frames[0].dialogue_id)
+            of_key.append(value)
+    return values
+
+
 def _sums(values: Iterable[tuple[float, ...]]) -> list[Sum]:
     return [total([value for value in column if not math.isnan(value)]) for column in zip(*values, strict=True)]
 

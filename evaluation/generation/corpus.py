@@ -1,7 +1,8 @@
-"""A corpus as generation is scored against: system turns with their acts, schema words, and acts with other values."""
+"""What generation is scored against: system turns with acts, schema words, other values of acts; and predictions."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,13 +10,14 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
+from parapet.evaluation import sets
 from parapet.evaluation.generation.references import Act, Kind, ServiceWords, kind_of, pool_key, varied_words, words_of
+from parapet.evaluation.lines import read_lines
 from parapet.evaluation.sets import ORIGINAL
-from parapet.schemas.dialogue import Action, Dialogue, Frame, is_marker
-from parapet.schemas.errors import InputError, surrogate_in
-from parapet.schemas.layout import SINGLE, read_root
+from parapet.schemas.dialogue import Action, Dialogue, Frame, is_marker, read_dialogues
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SINGLE, as_path, is_there, read_root
 from parapet.schemas.service import Service
-from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.seeding import stable_hash
 
 _ANY = "dontcare"  # said of a value that does not matter
@@ -197,26 +199,17 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
       InputError: a file or dialogue that cannot be read, an id that appears twice, a service without a schema, no
         act of the system in the whole split, a variant that does not match.
     """
+    dialogues = list(sets.read_dialogues(root, split))
     schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
-    files = sorted(read_corpus(root, [split]).files, key=lambda file: file.relative)
     services = (schemas[SINGLE] if SINGLE in schemas else schemas[split]).services
     by_name = {service.service_name: service for service in services}
     kinds = kinds_of(services)
-    dialogues: dict[str, Dialogue] = {}
     turns: list[SystemTurn] = []
-    for file in files:
-        for position, raw, plain, dialogue in dialogues_of(file):
-            if isinstance(dialogue, InputError):
-                raise InputError(dialogue.reason, file.path, f"[{position}].{dialogue.where}".rstrip("."))
-            if not plain and surrogate_in(raw) is not None:
-                raise InputError("not_unicode: half a surrogate in it", file.path, f"[{position}]")
-            if dialogue.dialogue_id in dialogues:
-                raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice in the split", file.path)
-            dialogues[dialogue.dialogue_id] = dialogue
-            try:
-                turns += system_turns(dialogue, kinds)
-            except InputError as error:
-                raise InputError(error.reason, file.path, error.where) from None
+    for path, dialogue in dialogues:
+        try:
+            turns += system_turns(dialogue, kinds)
+        except InputError as error:
+            raise InputError(error.reason, path, error.where) from None
     if not any(turn.acts for turn in turns):
         raise InputError("no system turn has an action: there is nothing that utterances should say", root, split)
     used = {act.service for turn in turns for act in turn.acts}
@@ -226,4 +219,103 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
     train = schemas.get("train")
     seen = frozenset(service.service_name for service in train.services) if train is not None else None
     ordered = sorted(turns, key=lambda turn: turn.place)
-    return Corpus(split, tuple(ordered), words, pools_of(dialogues.values(), by_name, kinds), seen)
+    return Corpus(split, tuple(ordered), words, pools_of((dialogue for _, dialogue in dialogues), by_name, kinds), seen)
+
+
+REFERENCE = "reference"  # in place of a file: the corpus's own system turns
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """One of several utterances, and its likelihood or the like: more is better."""
+
+    utterance: str
+    score: float
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """What a system says in a turn.
+
+    Attributes:
+      turn: its position in the dialogue, from 0; user turns count.
+      utterance: the system's choice.
+      candidates: of an ensemble, to be ranked by how faithful they are; may be left out.
+      set: the name of its set, where one file has the predictions for several.
+    """
+
+    dialogue_id: str
+    turn: int
+    utterance: str
+    candidates: tuple[Candidate, ...] | None = None
+    set: str = ""
+
+
+def read_predictions(
+    predictions: str, split: str, turns: Mapping[str, Sequence[SystemTurn]]
+) -> dict[str, dict[Place, Prediction]]:
+    """Of each set a prediction for each of its turns, neither more nor less.
+
+    Args:
+      predictions: JSON lines, a folder with those of each set, or with dialogues in the SGD format; or ``reference``.
+      split: whose dialogues.
+      turns: by set, those to be predicted.
+
+    Raises:
+      InputError: a file cannot be read, a turn has no prediction, or two, or is not the system's.
+    """
+    if predictions == REFERENCE:
+        return {
+            name: {turn.place: Prediction(turn.dialogue_id, turn.turn, turn.utterance) for turn in of}
+            for name, of in turns.items()
+        }
+    if not is_there(predictions):
+        raise InputError("there is no such file or folder", predictions, "--predictions")
+    utterances: dict[str, dict[str, dict[int, str]]] = {name: {} for name in turns}
+    for name, of in turns.items():
+        for turn in of:
+            utterances[name].setdefault(turn.dialogue_id, {})[turn.turn] = turn.utterance
+    read = _read if as_path(predictions).is_dir() else _lines
+    rows = sets.read_predictions(predictions, split, list(turns), read, (".json", ".jsonl"))
+    return sets.match_turns(rows, utterances, predictions)
+
+
+def predicted_variants(predictions: str, split: str, variants: Sequence[str]) -> list[str]:
+    """The variants that something was predicted for: all of them, or none.
+
+    A file and ``reference`` are the original's; of a file whose rows have sets, those that are named.
+
+    Raises:
+      InputError: some variants have predictions, and others none.
+    """
+    if predictions == REFERENCE or not is_there(predictions):
+        return []
+    if as_path(predictions).is_dir():
+        places = [as_path(predictions) / name for name in variants]
+        if any(is_there(place) or is_there(place.with_name(f"{place.name}.jsonl")) for place in places):
+            for name in variants:
+                sets.prediction_files(predictions, split, name)
+            return list(variants)
+        return []
+    named = {row.set for _, row in _lines(predictions)}
+    return [name for name in variants if name in named]
+
+
+def _read(path: str) -> Iterator[tuple[str, Prediction]]:
+    """The rows of a file in a folder: JSON lines, or dialogues, whose system turns are the predictions."""
+    if path.endswith(".jsonl"):
+        yield from _lines(path)
+        return
+    for i, dialogue in enumerate(read_dialogues(path)):
+        for position, turn in enumerate(dialogue.turns):
+            if turn.speaker == "SYSTEM":
+                yield f"[{i}].turns[{position}]", Prediction(dialogue.dialogue_id, position, turn.utterance)
+
+
+def _lines(path: str) -> Iterator[tuple[str, Prediction]]:
+    for number, one in read_lines(path, Prediction):
+        where = f"line {number}"
+        if one.candidates is not None:
+            if not one.candidates:
+                raise InputError("the list of candidates is empty: leave it out, or give some", path, where)
+            if not all(math.isfinite(candidate.score) for candidate in one.candidates):
+                raise InputError("a candidate's score is not a finite number", path, where)
+        yield where, one

@@ -1,17 +1,18 @@
-"""The metrics of generated utterances: SGSAcc by turn and by act, slot error rate, BLEU, those of plug-ins."""
+"""The metrics of generated utterances: SGSAcc by turn and act, slot error rate, BLEU, those of plug-ins; by group."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol, get_args
 
 import msgspec
 
 from parapet.evaluation.generation.corpus import Corpus, Place, SystemTurn
 from parapet.evaluation.generation.references import Act
-from parapet.evaluation.generation.scoring import ScoredAct, Scores, TurnAct, Validated
-from parapet.evaluation.lines import ALL, with_mean
+from parapet.evaluation.generation.scoring import Outcome, ScoredAct, Scores, TurnAct, Validated
+from parapet.evaluation.lines import ALL, ORIGINAL, with_mean
 from parapet.schemas.errors import InputError
 from parapet.transforms import plugins
 from parapet.transforms.corpora import domain_of
@@ -48,7 +49,7 @@ class ScoredTurn(msgspec.Struct, frozen=True):
     @property
     def faithful(self) -> bool:
         """Whether all its acts are realised faithfully (section 2)."""
-        return all(one.faithful.premise is not None for one in self.acts)
+        return all(one.premise is not None for one in self.acts)
 
     @property
     def outcome(self) -> str | None:
@@ -62,7 +63,7 @@ class ScoredTurn(msgspec.Struct, frozen=True):
 
     def values(self) -> Numbers:
         """The metrics of turns, 1 or 0; None where the turn does not count."""
-        alone = all(one.faithful.premise == "utterance" for one in self.acts)
+        alone = all(one.premise == "utterance" for one in self.acts)
         return {
             "sgsacc": float(self.faithful) if self.valid else None,
             "sgsacc_all": float(self.faithful) if self.acts else None,
@@ -73,7 +74,7 @@ class ScoredTurn(msgspec.Struct, frozen=True):
 
 def act_values(one: ScoredAct) -> Numbers:
     """The metrics of acts, 1 or 0; None where the act does not count."""
-    faithful = float(one.faithful.premise is not None)
+    faithful = float(one.premise is not None)
     return {"sgsacc_acts": faithful if one.valid else None, "sgsacc_acts_all": faithful}
 
 
@@ -117,13 +118,6 @@ def seen_by(seen: frozenset[str] | None, name_of: Callable[[str], str]) -> Calla
     return is_seen
 
 
-class PluginValues(msgspec.Struct, frozen=True):
-    """The values of plug-ins' metrics, for the system's utterances and for those chosen among its candidates."""
-
-    system: TurnValues = {}
-    ranked: TurnValues = {}
-
-
 class ScoredSet(msgspec.Struct, frozen=True):
     """A set with its scores.
 
@@ -131,24 +125,28 @@ class ScoredSet(msgspec.Struct, frozen=True):
       turns: what the system says.
       ranked: what is chosen among its candidates; empty where there are none.
       checks: as :class:`Scores` has them.
+      plugins: the values of plug-ins' metrics, for the turns and for the ranked ones.
     """
 
     corpus: Corpus
     turns: list[ScoredTurn]
     ranked: list[ScoredTurn]
     checks: dict[str, list[tuple[TurnAct, Validated]]]
-    plugins: PluginValues
+    plugins: tuple[TurnValues, TurnValues] = ({}, {})
 
 
-def scored_set(corpus: Corpus, scores: Scores, of_plugins: PluginValues) -> ScoredSet:
-    """The scores of a set, turn by turn."""
+def scored_set(corpus: Corpus, scores: Scores, metrics: Mapping[str, ChosenMetric] = {}) -> ScoredSet:
+    """The scores of a set, turn by turn. Raises InputError for values of plug-ins that are no shares, or too few."""
     ranked = scores.ranked
     return ScoredSet(
         corpus,
         scored_turns(corpus, scores.acts, scores.utterances),
         scored_turns(corpus, ranked.acts, ranked.utterances) if ranked else [],
         scores.checks,
-        of_plugins,
+        (
+            {name: _values(*metric, corpus, scores.utterances) for name, metric in metrics.items()},
+            {name: _values(*metric, corpus, ranked.utterances) for name, metric in metrics.items()} if ranked else {},
+        ),
     )
 
 
@@ -157,7 +155,7 @@ def overall(sets: Sequence[ScoredSet], ranked: bool = False) -> Numbers:
     turns = [turn for one in sets for turn in (one.ranked if ranked else one.turns)]
     plugins: dict[str, list[float | None]] = {}
     for one in sets:
-        for name, by_turn in (one.plugins.ranked if ranked else one.plugins.system).items():
+        for name, by_turn in one.plugins[ranked].items():
             plugins.setdefault(name, []).extend(by_turn.values())
     return {
         **accuracies(turns),
@@ -173,21 +171,180 @@ def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
     services, were all seen in training, and of the others; with candidates, of the utterances chosen among them.
     """
     metrics = with_mean({ALL: overall(list(sets.values())), **{name: overall([sets[name]]) for name in sets if name}})
-    for name_of, seen_key, unseen_key in (
-        (domain_of, SEEN_DOMAINS, UNSEEN_DOMAINS),
-        (str, SEEN_SERVICES, UNSEEN_SERVICES),
-    ):
-        groups: dict[str, list[ScoredTurn]] = {seen_key: [], unseen_key: []}
+    for name_of, keys in ((domain_of, (UNSEEN_DOMAINS, SEEN_DOMAINS)), (str, (UNSEEN_SERVICES, SEEN_SERVICES))):
+        groups: dict[bool | None, list[ScoredTurn]] = {}
         for one in sets.values():
             is_seen = seen_by(one.corpus.seen, name_of)
             for turn in one.turns:
-                seen = is_seen(turn)
-                if seen is not None:
-                    groups[seen_key if seen else unseen_key].append(turn)
-        metrics |= {key: accuracies(turns) for key, turns in groups.items() if turns}
+                groups.setdefault(is_seen(turn), []).append(turn)
+        metrics |= {keys[seen]: accuracies(groups[seen]) for seen in (True, False) if seen in groups}
     if any(one.ranked for one in sets.values()):
         metrics[RANKED] = overall(list(sets.values()), ranked=True)
     return metrics
+
+
+Details = dict[str, Any]
+
+
+def coverage(turns: Iterable[ScoredTurn]) -> Details:
+    """How many turns SGSAcc and slot error rate judge (section 2.2), and how many acts.
+
+    Turns without acts are left out.
+
+    Of turns: ``valid`` ones have only valid acts, and SGSAcc judges them; ``slot_error_rate`` judges those with a value
+    of a free slot; ``free_slot`` have an act on a free slot, be it a REQUEST without a value; ``categorical`` the value
+    of a categorical slot, booleans included. Of acts: ``entailed`` have a reference that the ground truth entails.
+    """
+    turns = [one for one in turns if one.acts]
+    acts = [act for one in turns for act in one.acts]
+    of_turns = {
+        "valid": sum(one.valid for one in turns),
+        "slot_error_rate": sum(one.has_values for one in turns),
+        "free_slot": sum(any(act.act.kind == "free" for act in one.acts) for one in turns),
+        "categorical": sum(
+            any(act.act.kind in ("categorical", "boolean") and act.act.states for act in one.acts) for one in turns
+        ),
+    }
+    n_entailed = sum(one.validated.premise is not None for one in acts)
+    n_valid = sum(one.valid for one in acts)
+    return {
+        "turns": {
+            "turns": len(turns),
+            **of_turns,
+            **{f"share_{name}": ratio(n, len(turns)) for name, n in of_turns.items()},
+        },
+        "acts": {
+            "acts": len(acts),
+            "with_tampered_reference": sum(one.has_negative for one in acts),
+            "entailed": n_entailed,
+            "entailed_by_utterance_alone": sum(one.validated.premise == "utterance" for one in acts),
+            "valid": n_valid,
+            "share_entailed": ratio(n_entailed, len(acts)),
+            "share_valid": ratio(n_valid, len(acts)),
+        },
+    }
+
+
+def agreement(turns: Iterable[ScoredTurn]) -> Details:
+    """On how many turns SGSAcc and slot error rate have the same result, of those that both judge (section 2.2).
+
+    ``same``: where SGSAcc of the acts on free slots that have values is that of the slot error rate; ``same_all_acts``:
+    where that of all acts is, the categorical ones included.
+    """
+    judged = [one for one in turns if one.valid and one.has_values]
+    same = same_all = 0
+    for one in judged:
+        no_error = not missing_values(one.turn.acts, one.utterance)
+        free = [act for act in one.acts if act.act.kind == "free" and act.act.values]
+        same += all(act.premise is not None for act in free) == no_error
+        same_all += one.faithful == no_error
+    return {
+        "turns": len(judged),
+        "same": same,
+        "same_all_acts": same_all,
+        "share": ratio(same, len(judged)),
+        "share_all_acts": ratio(same_all, len(judged)),
+    }
+
+
+def by_service(sets: Iterable[ScoredSet], name_of: Callable[[str], str]) -> dict[str, Details]:
+    """The turns of each service, sorted; a turn with several is one of each.
+
+    ``seen``: whether it is in the training schema; None where there is none. ``coverage``: the share of valid turns.
+
+    Args:
+      sets: whose turns.
+      name_of: gives the name of the group of a service: its own, or its domain.
+    """
+    groups: dict[str, list[ScoredTurn]] = {}
+    seen: dict[str, bool | None] = {}
+    for one in sets:
+        known = None if one.corpus.seen is None else {name_of(service) for service in one.corpus.seen}
+        for turn in one.turns:
+            for name in {name_of(act.act.service) for act in turn.acts}:
+                groups.setdefault(name, []).append(turn)
+                seen[name] = None if known is None else name in known
+    details = {}
+    for name, turns in sorted(groups.items()):
+        valid = [one for one in turns if one.valid]
+        numbers = accuracies(turns)
+        details[name] = {
+            "turns": len(turns),
+            "valid": len(valid),
+            "faithful": sum(one.faithful for one in valid),
+            "seen": seen[name],
+            "coverage": ratio(len(valid), len(turns)),
+            **{metric: numbers[metric] for metric in ("sgsacc", "sgsacc_all", "slot_error_rate", "sgsacc_acts")},
+        }
+    return details
+
+
+def breakdown(acts: Iterable[ScoredAct], key: Callable[[ScoredAct], str]) -> dict[str, Details]:
+    """Of each group of acts, sorted: how many have each outcome, the share that counts, and SGSAcc by act."""
+    groups: dict[str, list[ScoredAct]] = {}
+    for one in acts:
+        groups.setdefault(key(one), []).append(one)
+    details = {}
+    for name, group in sorted(groups.items()):
+        outcomes = Counter(one.outcome for one in group)
+        values = [act_values(one) for one in group]
+        details[name] = {
+            "acts": len(group),
+            **{outcome: outcomes[outcome] for outcome in get_args(Outcome)},
+            "coverage": ratio(sum(one.valid for one in group), len(group)),
+            **{metric: mean(of[metric] for of in values) for metric in ACT_METRICS},
+        }
+    return details
+
+
+def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
+    """How well the ground truth distinguishes true references from tampered ones (the paper's Appendix A).
+
+    Each act with tampered values gives two examples: its references, of which one has to be entailed, and those from
+    the tampered values, of which none may be.
+    """
+    pairs = [validated for _, validated in checks if validated.tampered is not None]
+    right = sum(one.premise is not None for one in pairs)
+    wrong = sum(bool(one.tampered) for one in pairs)
+    return {
+        "acts": len(pairs),
+        "true_entailed": right,
+        "tampered_entailed": wrong,
+        "precision": ratio(right, right + wrong),
+        "recall": ratio(right, len(pairs)),
+        "f1": ratio(2 * right, right + wrong + len(pairs)),
+        "share_valid": ratio(sum(one.valid for one in pairs), len(pairs)),
+    }
+
+
+def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
+    """``details.json``; ``sets`` where there are several. ``options`` say how it was scored."""
+    turns = [turn for one in sets.values() for turn in one.turns]
+    acts = [act for turn in turns for act in turn.acts]
+    checks: dict[str, Details] = {}
+    for name, one in sets.items():
+        # Of the original in the words of each schema, and of other sets in its words; variants have the same acts.
+        schemas = one.checks if name in ("", ORIGINAL) else {name: one.checks[ORIGINAL]}
+        checks |= {schema: tampered_f1(of) for schema, of in schemas.items() if schema not in checks}
+    by_set = {
+        name: {"turns": len(one.turns), "coverage": coverage(one.turns), "agreement": agreement(one.turns)}
+        for name, one in sets.items()
+        if name
+    }
+    return {
+        **options,
+        "turns": len(turns),
+        "coverage": coverage(turns),
+        "agreement": agreement(turns),
+        "by_domain": by_service(sets.values(), domain_of),
+        "by_service": by_service(sets.values(), str),
+        "by_act": breakdown(acts, lambda one: one.act.act),
+        "by_slot_type": breakdown(acts, lambda one: one.act.kind),
+        "by_act_and_slot_type": breakdown(acts, lambda one: f"{one.act.act} {one.act.kind}"),
+        "tampered_references": {schema: check for schema, check in checks.items() if check["acts"]},
+        "bleu_signature": corpus_bleu([""], [""])[1],
+        **({"sets": by_set} if by_set else {}),
+    }
 
 
 def ratio(part: int, whole: int) -> float | None:
@@ -261,15 +418,6 @@ def read_metrics(names: Sequence[str], taken: Container[str]) -> dict[str, Chose
             raise chosen.refused("cannot be used: the rows have a column of that name")
         metrics[name] = chosen, plugins.make(chosen, plugins.members(Metric))
     return metrics
-
-
-def plugin_values(metrics: Mapping[str, ChosenMetric], corpus: Corpus, scores: Scores) -> PluginValues:
-    """The values of all plug-ins' metrics. Raises InputError for what is not a share, or too few of them."""
-    ranked = scores.ranked
-    return PluginValues(
-        {name: _values(*metric, corpus, scores.utterances) for name, metric in metrics.items()},
-        {name: _values(*metric, corpus, ranked.utterances) for name, metric in metrics.items()} if ranked else {},
-    )
 
 
 def _values(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import Corpus, Place, SystemTurn, tampered
-from parapet.evaluation.generation.predictions import Candidate, Prediction
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Prediction, SystemTurn, tampered
 from parapet.evaluation.generation.references import Act, Rules, ServiceWords, references
-from parapet.evaluation.generation.scorers import Judgement, Question, Scorer, any_entailed, ask_all, best_of, entails
+from parapet.evaluation.generation.scorers import Judgement, Scorer, any_entailed, ask, best_of
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import Stage
 
@@ -58,13 +57,11 @@ class Validated(msgspec.Struct, frozen=True):
 
     Attributes:
       reference: the candidate that it entails most, without context.
-      entailment: how much.
       premise: which entails a candidate, be it the reference or another; None where none does.
       tampered: whether it entails a reference built from tampered values; None where there is none.
     """
 
     reference: str
-    entailment: float
     premise: Premise | None
     tampered: bool | None
 
@@ -74,62 +71,58 @@ class Validated(msgspec.Struct, frozen=True):
         return self.premise is not None and not self.tampered
 
 
-def validate(
-    candidates: Sequence[str], negatives: Sequence[str], utterance: str, context: Context
-) -> Question[Validated]:
-    """Chooses the reference by the ground truth, and tests it.
+Premises = tuple[tuple[Premise, str], ...]  # those of an utterance, see Context.premises
+
+
+def first_entailing(
+    questions: Sequence[tuple[Premises, Sequence[str]]], scorer: Scorer
+) -> list[tuple[Premise | None, list[Judgement]]]:
+    """Which premise entails any of the hypotheses: the utterance or, if it does not, the augmented one.
+
+    Args:
+      questions: (premises, hypotheses) each.
+      scorer: the judge of entailment.
+
+    Returns:
+      For each question the premise, None where neither entails a hypothesis; and how the utterance alone was judged.
+    """
+    alone = ask(((premises[0][1], hypotheses) for premises, hypotheses in questions), scorer)
+    found: list[Premise | None] = ["utterance" if any_entailed(judged) else None for judged in alone]
+    left = [i for i, (premises, _) in enumerate(questions) if found[i] is None and len(premises) > 1]
+    augmented = ask(((questions[i][0][1][1], questions[i][1]) for i in left), scorer)
+    for i, judged in zip(left, augmented, strict=True):
+        if any_entailed(judged):
+            found[i] = "augmented"
+    return list(zip(found, alone, strict=True))
+
+
+def validate(questions: Sequence[tuple[Premises, Sequence[str], Sequence[str]]], scorer: Scorer) -> list[Validated]:
+    """Chooses the reference of each act by the ground truth, and tests it.
 
     The paper names the steps that have the augmented premise: validation and the final evaluation. The choice is not
     among them.
 
     Args:
-      candidates: for the reference.
-      negatives: references of the same act with tampered values; none where it has no value, or is not validated.
-      utterance: the ground truth.
-      context: of the act.
+      questions: of each act the premises of the ground truth, the candidates for the reference, and references of the
+        same act with tampered values; none of these where it has no value, or is not validated.
+      scorer: the judge of entailment.
     """
-    judged: list[list[Judgement]] = []
-    premise: Premise | None = None
-    for name, text in context.premises(utterance):
-        judged.append((yield [(text, candidate) for candidate in candidates]))
-        if any_entailed(judged[-1]):
-            premise = name
-            break
-    best = best_of(judged[0])
-    entails_tampered = (yield from any_of(negatives, utterance, context)) if negatives else None
-    return Validated(candidates[best], judged[0][best][0], premise, entails_tampered)
+    found = first_entailing([(premises, candidates) for premises, candidates, _ in questions], scorer)
+    with_negatives = [(premises, negatives) for premises, _, negatives in questions if negatives]
+    tampered_entailed = iter(first_entailing(with_negatives, scorer))
+    validated = []
+    for (_, candidates, negatives), (premise, alone) in zip(questions, found, strict=True):
+        is_entailed = next(tampered_entailed)[0] is not None if negatives else None
+        validated.append(Validated(candidates[best_of(alone)], premise, is_entailed))
+    return validated
 
 
-def any_of(candidates: Sequence[str], utterance: str, context: Context) -> Question[bool]:
-    """Whether an utterance entails any reference, alone or with its context."""
-    for _, text in context.premises(utterance):
-        if any_entailed((yield [(text, candidate) for candidate in candidates])):
-            return True
-    return False
-
-
-def any_of_alone(candidates: Sequence[str], utterance: str) -> Question[bool]:
-    """Whether an utterance alone entails any reference: needs no ground truth."""
-    return any_entailed((yield [(line_of(utterance), candidate) for candidate in candidates]))
-
-
-class Faithful(msgspec.Struct, frozen=True):
-    """Whether an utterance is faithful to an act, by which premise, and how much it entails the reference."""
-
-    premise: Premise | None
-    entailment: float
-
-
-def judge(reference: str, utterance: str, context: Context) -> Question[Faithful]:
-    """Whether an utterance entails the reference, alone or, if it does not, with the turn before and the slot."""
-    alone = 0.0
-    for name, text in context.premises(utterance):
-        (judgement,) = yield [(text, reference)]
-        if entails(judgement):
-            return Faithful(name, judgement[0])
-        if name == "utterance":
-            alone = judgement[0]
-    return Faithful(None, alone)
+def judge(questions: Sequence[tuple[Premises, str]], scorer: Scorer) -> list[Premise | None]:
+    """By which premise each utterance entails its reference: alone, or if it does not, with its context; or by none."""
+    return [
+        premise
+        for premise, _ in first_entailing([(premises, (reference,)) for premises, reference in questions], scorer)
+    ]
 
 
 Outcome = Literal["faithful", "unfaithful", "no_reference", "tampered_entailed"]
@@ -145,7 +138,7 @@ class TurnAct(msgspec.Struct, frozen=True):
 
 
 class ScoredAct(msgspec.Struct, frozen=True):
-    """An act with what the ground truth says of its references, and whether the prediction is faithful to it.
+    """An act with what the ground truth says of its references, and by which premise the prediction is faithful to it.
 
     Attributes:
       has_negative: whether there was a reference with tampered values to test.
@@ -157,13 +150,13 @@ class ScoredAct(msgspec.Struct, frozen=True):
     has_negative: bool
     valid: bool
     validated: Validated
-    faithful: Faithful
+    premise: Premise | None
 
     @property
     def outcome(self) -> Outcome:
         """How it counts."""
         if self.valid:
-            return "faithful" if self.faithful.premise else "unfaithful"
+            return "faithful" if self.premise else "unfaithful"
         return "tampered_entailed" if self.validated.premise else "no_reference"
 
 
@@ -190,18 +183,16 @@ def acts_of(corpus: Corpus, scorer: Scorer, seed: str, validation: bool) -> list
 
 
 def check_references(
-    acts: Iterable[TurnAct], words: Mapping[str, ServiceWords], rules: Rules, scorer: Scorer
+    acts: Sequence[TurnAct], words: Mapping[str, ServiceWords], rules: Rules, scorer: Scorer
 ) -> list[Validated]:
     """What the ground truth says of each act's references, built from some schema's words by some rules."""
-
-    def question(one: TurnAct) -> Question[Validated]:
+    questions = []
+    for one in acts:
         of = words[one.act.service]
-        candidates = references(one.act, of, rules)
         negatives = references(one.tampered, of, rules) if one.tampered is not None else ()
-        context = context_of(one.act, one.turn.previous, of, scorer.joint)
-        return validate(candidates, negatives, one.turn.utterance, context)
-
-    return ask_all(map(question, acts), scorer)
+        premises = context_of(one.act, one.turn.previous, of, scorer.joint).premises(one.turn.utterance)
+        questions.append((premises, references(one.act, of, rules), negatives))
+    return validate(questions, scorer)
 
 
 def score(
@@ -212,16 +203,13 @@ def score(
     validation: bool,
 ) -> list[ScoredAct]:
     """Whether utterances are faithful to each act, by its reference; also for acts that are not valid."""
-    judged = ask_all(
-        (
-            judge(reference.reference, utterances[one.turn.place], one.context)
-            for one, reference in zip(acts, validated, strict=True)
-        ),
-        scorer,
+    pairs = list(zip(acts, validated, strict=True))
+    judged = judge(
+        [(one.context.premises(utterances[one.turn.place]), reference.reference) for one, reference in pairs], scorer
     )
     return [
-        ScoredAct(one.turn, one.act, one.tampered is not None, reference.valid or not validation, reference, faithful)
-        for one, reference, faithful in zip(acts, validated, judged, strict=True)
+        ScoredAct(one.turn, one.act, one.tampered is not None, reference.valid or not validation, reference, premise)
+        for (one, reference), premise in zip(pairs, judged, strict=True)
     ]
 
 
@@ -238,34 +226,29 @@ def rank(
     choice of a reference is used. Among equals the one with the highest score is taken, then the first.
     """
     words = corpus.words[ORIGINAL]
-    candidates = {turn.place: candidates_of(predictions[turn.place]) for turn in corpus.turns}
-    pairs = [
+    candidates = {
+        place: prediction.candidates or (Candidate(prediction.utterance, 0.0),)
+        for place, prediction in predictions.items()
+    }
+    asked = [
         (one, i, candidate)
         for one in acts
         for i, candidate in enumerate(candidates[one.turn.place])
         if len(candidates[one.turn.place]) > 1
     ]
-    entailed = ask_all(
-        (
-            any_of_alone(references(one.act, words[one.act.service], rules), candidate.utterance)
-            for one, _, candidate in pairs
-        ),
-        scorer,
+    questions = (
+        (line_of(candidate.utterance), references(one.act, words[one.act.service], rules))
+        for one, _, candidate in asked
     )
     points: Counter[tuple[Place, int]] = Counter()
-    for (one, i, _), is_entailed in zip(pairs, entailed, strict=True):
-        points[one.turn.place, i] += is_entailed
+    for (one, i, _), judged in zip(asked, ask(questions, scorer), strict=True):
+        points[one.turn.place, i] += any_entailed(judged)
 
     def best(place: Place) -> Candidate:
         ranked = enumerate(candidates[place])
         return max(ranked, key=lambda pair: (points[place, pair[0]], pair[1].score, -pair[0]))[1]
 
-    return {place: best(place).utterance for place in candidates}
-
-
-def candidates_of(prediction: Prediction) -> Sequence[Candidate]:
-    """Those of an ensemble, or the utterance alone."""
-    return prediction.candidates or (Candidate(prediction.utterance, 0.0),)
+    return {turn.place: best(turn.place).utterance for turn in corpus.turns}
 
 
 class Ranked(msgspec.Struct, frozen=True):

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from parapet.evaluation.lines import Key, Keyed, check_complete, key_of, named, read_keyed
-from parapet.evaluation.sets import ORIGINAL, Placed, Sources, find_sets, read_dialogues, read_rows
+from parapet.evaluation.lines import Key, Keyed, check_complete, named
+from parapet.evaluation.sets import (
+    ORIGINAL,
+    Placed,
+    Sources,
+    find_sets,
+    keyed_predictions,
+    keyed_rows,
+    read_dialogues,
+)
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_root, is_there
 from parapet.schemas.limits import open_path
-from parapet.schemas.ood_turns import OOD_TURNS
 from parapet.transforms.ood.injecting import FALLBACKS
 
 OOD, IN_DOMAIN = "ood", "in_domain"
@@ -72,17 +79,20 @@ class Truths(msgspec.Struct, frozen=True):
     Attributes:
       turns: by key.
       in_domain: the sets that are corpora without labels: all of their turns are in-domain.
-      fallbacks: what the reference's system answers to out-of-domain turns.
     """
 
     turns: dict[Key, Truth]
     in_domain: frozenset[str] = frozenset()
-    fallbacks: frozenset[str] = frozenset()
 
-    @property
-    def sets(self) -> list[str]:
-        """The names of the sets; one without a name where JSON lines have none."""
-        return list(dict.fromkeys(key[0] for key in self.turns))
+
+class OodRow(msgspec.Struct):
+    """A row of ``parapet ood``, as far as it is read."""
+
+    dialogue_id: str
+    turn: int
+    label: Literal["ood", "in_domain"]
+    utterance: str | None
+    fallback: str | None
 
 
 def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, Turn]:
@@ -97,79 +107,50 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
       InputError: turns missing, twice or unknown; no label, another than the reference's; neither score nor label
         predicted; some with a score (or a predicted label), others without.
     """
-    fallbacks = frozenset(map(_words, [*FALLBACKS, *(truth.fallbacks if truth else ())]))
-    rows: dict[Key, Placed[Detected]] = {}
-    for key, placed in (_judged(*one, fallbacks) for one in _predicted(predictions, split, truth).items()):
-        if key in rows:
-            raise placed.error(f"{named(key)} has a response and another row")
-        rows[key] = placed
-    if truth is not None:
-        for key, placed in rows.items():
-            if key not in truth.turns:
-                raise placed.error(f"the reference has no {named(key)}")
-        check_complete(truth.turns, rows, predictions)
-    found = {}
-    for key, placed in rows.items():
-        row, its = placed.row, truth.turns[key] if truth is not None else None
+    if truth is None and as_path(predictions).is_dir():
+        raise InputError("a folder has the predictions for sets: give --reference, too", predictions)
+    truths = truth.turns if truth is not None else {}
+    names = list(dict.fromkeys(key[0] for key in truths)) or [""]
+    rows = keyed_predictions(predictions, split, names, Detected) if truth else keyed_rows(predictions, Detected)
+    fallbacks = set(map(_words, [*FALLBACKS, *(its.fallback for its in truths.values() if its.fallback)]))
+    turns: dict[Key, Turn] = {}
+    first: Placed[Detected] | None = None
+    for key, placed in rows:
+        row = placed.row
+        predicted: Label | UnsetType = row.predicted
+        if row.response is not UNSET and row.score is UNSET and predicted is UNSET:
+            # A response says of the user's turn before it whether it is out-of-domain.
+            key, predicted = (*key[:2], key[2] - 1), "ood" if _words(row.response) in fallbacks else "in_domain"
+        its = truths.get(key)
+        if key in turns:
+            raise placed.error(f"{named(key)} appears twice")
+        if truth is not None and its is None:
+            raise placed.error(f"the reference has no {named(key)}")
         if its is None and row.label is UNSET:
             raise placed.error("has no label: give it here, or give --reference")
         if its is not None and row.label is not UNSET and (row.label == OOD) != its.ood:
             raise placed.error("the label is another one than in the reference")
-        if row.score is UNSET and row.predicted is UNSET:
+        if row.score is UNSET and predicted is UNSET:
             raise placed.error("has neither a score nor a predicted label")
-        found[key] = Turn(
+        first = first or placed
+        turns[key] = Turn(
             its.ood if its is not None else row.label == OOD,
             None if row.score is UNSET else row.score,
-            None if row.predicted is UNSET else row.predicted == OOD,
+            None if predicted is UNSET else predicted == OOD,
             (its.utterance if its is not None else "") or row.utterance,
         )
-    for name in ("score", "predicted"):
-        lacking = [key for key, turn in found.items() if getattr(turn, name) is None]
-        if lacking and len(lacking) < len(found):
-            raise rows[lacking[0]].error(f"has no {name}, and other rows have one: give all of them one, or none")
-    return found
-
-
-def _judged(key: Key, placed: Placed[Detected], fallbacks: Container[str]) -> tuple[Key, Placed[Detected]]:
-    """A response as the label of the user's turn before it; other rows as they are."""
-    row = placed.row
-    if row.response is UNSET or row.score is not UNSET or row.predicted is not UNSET:
-        return key, placed
-    label: Label = "ood" if _words(row.response) in fallbacks else "in_domain"
-    return (*key[:2], key[2] - 1), placed._replace(row=msgspec.structs.replace(row, predicted=label))
+        one = next(iter(turns.values()))
+        for name in ("score", "predicted"):
+            if (getattr(turns[key], name) is None) != (getattr(one, name) is None):
+                lacks, has = ("no", "one") if getattr(one, name) is not None else ("a", "none")
+                raise placed.error(f"has {lacks} {name}, and the first row has {has}: give all of them one, or none")
+    check_complete(truths, turns, predictions)
+    return turns
 
 
 def _words(response: str) -> str:
     """A response without letters' case and punctuation, which models may write differently."""
     return " ".join(re.findall(r"\w+", response.casefold()))
-
-
-def _predicted(predictions: str, split: str, truth: Truths | None) -> dict[Key, Placed[Detected]]:
-    """The rows by key; those without a set are of the reference's only one."""
-    if as_path(predictions).is_dir():
-        if truth is None:
-            raise InputError("a folder has the predictions for sets: give --reference, too", predictions)
-        found: dict[Key, Placed[Detected]] = {}
-        names = {name or ORIGINAL: name for name in truth.sets}
-        for placed in read_rows(predictions, split, list(names), Detected):
-            try:
-                key: Key = (names[placed.set], *key_of(placed.row)[1:])
-            except InputError as error:
-                raise placed.error(error.reason) from None
-            if key in found:
-                raise placed.error(f"{named(key)} appears twice")
-            found[key] = placed
-        return found
-    rows = {
-        key: Placed(key[0], predictions, f"line {number}", row)
-        for key, (number, row) in read_keyed(predictions, Detected).items()
-    }
-    if truth is None or "" in truth.sets or any(key[0] for key in rows):
-        return rows
-    if len(truth.sets) > 1:
-        listed = ", ".join(sorted(truth.sets))
-        raise InputError(f"the rows have no 'set', and the reference has several: {listed}", predictions)
-    return {(truth.sets[0], *key[1:]): placed for key, placed in rows.items()}
 
 
 def read_truth(sources: Sources, chosen: Sequence[str] = ()) -> Truths:
@@ -184,49 +165,46 @@ def read_truth(sources: Sources, chosen: Sequence[str] = ()) -> Truths:
     Raises:
       InputError: nothing there, no such set or split, a file that cannot be read, a turn that appears twice.
     """
-    reference, split = sources.reference, sources.split
-    if not is_there(reference):
-        raise InputError("there is no such file or folder", reference)
+    if not is_there(sources.reference):
+        raise InputError("there is no such file or folder", sources.reference)
     (_, place, _), *others = find_sets(sources)
     if place.is_dir() and (is_of_ood(str(place)) or not is_root(place)):
-        roots = {name: place / name for name in _sets_of(place, chosen)}
+        roots: dict[str | None, Path] = {name: place / name for name in _sets_of(place, chosen)}
     elif chosen:
         raise InputError(f"needs a folder that 'parapet ood' wrote as --reference: {chosen[0]!r}", "--sets")
-    elif place.is_dir() or others:
-        roots = {ORIGINAL: place}
     else:
-        rows = read_keyed(reference, Labelled)
-        return Truths({key: Truth(row.label == OOD, row.utterance) for key, (_, row) in rows.items()})
+        roots = {ORIGINAL if place.is_dir() or others else None: place}
     for name, other, _ in others:
         if name in roots:
             raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
         roots[name] = other
     turns: dict[Key, Truth] = {}
     in_domain: set[str] = set()
-    fallbacks: set[str] = set()
-    for name, root in roots.items():
-        for path, key, truth in _turns_of(root, name, split, in_domain):
+    for set_name, root in roots.items():
+        for path, key, truth in _turns_of(root, set_name, sources.split, in_domain):
             if key in turns:
                 raise InputError(f"{named(key)} appears twice", path)
             turns[key] = truth
-            fallbacks |= {truth.fallback} if truth.fallback else set()
-    return Truths(turns, frozenset(in_domain), frozenset(fallbacks))
+    return Truths(turns, frozenset(in_domain))
 
 
-def _turns_of(root: Path, name: str, split: str, in_domain: set[str]) -> Iterator[tuple[str, Key, Truth]]:
-    """(file, key, truth) of the turns of a set; adds its name to ``in_domain`` where it has no labels."""
-    if root.is_file():
-        for key, (number, row) in read_keyed(str(root), Labelled).items():
-            if key[0]:
-                reason = "has a set of its own: give all sets as --sets, or in one file"
-                raise InputError(reason, root, f"line {number}")
-            yield str(root), (name, *key[1:]), Truth(row.label == OOD, row.utterance)
+def _turns_of(root: Path, name: str | None, split: str, in_domain: set[str]) -> Iterator[tuple[str, Key, Truth]]:
+    """(file, key, truth) of the turns of a set; adds its name to ``in_domain`` where it has no labels.
+
+    Only JSON lines may be without a name: they say themselves of which set they are.
+    """
+    if name is None or root.is_file():
+        for key, placed in keyed_rows(str(root), Labelled, name):
+            yield str(root), key, Truth(placed.row.label == OOD, placed.row.utterance)
     elif _has_labels(root):
         for path in _files_of(root / "turns", split):
-            yield from ((str(path), *row) for row in _rows_of(path, name))
+            for row in _rows_of(path):
+                key = name, row.dialogue_id, row.turn
+                yield str(path), key, Truth(row.label == OOD, row.utterance or "", row.fallback or "")
     elif is_of_ood(str(root)) and not is_root(root):
-        there = _sets_of(root, ())
-        raise InputError(f"holds the sets {', '.join(there)}: give one, {there[0]}={root / there[0]}", root, "--sets")
+        first, *more = _sets_of(root, ())
+        reason = f"holds the sets {', '.join([first, *more])}: give one, {first}={root / first}"
+        raise InputError(reason, root, "--sets")
     else:
         in_domain.add(name)
         for file, dialogue in read_dialogues(root, split):
@@ -238,22 +216,15 @@ def _turns_of(root: Path, name: str, split: str, in_domain: set[str]) -> Iterato
 def is_of_ood(path: str) -> bool:
     """Whether a folder is one that ``parapet ood`` wrote: it has sets with labels of turns."""
     place = as_path(path)
-    return place.is_dir() and any((one / "turns").is_dir() for one in place.iterdir())
+    return place.is_dir() and any((folder / "turns").is_dir() for folder in place.iterdir())
 
 
 def _has_labels(root: Path) -> bool:
     """Whether a set has labels of its turns; other perturbations have rows there, too."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = next(iter(sorted((root / "turns").rglob("*.parquet"))), None) if (root / "turns").is_dir() else None
-    if path is None:
-        return False
-    try:
-        with open_path(path) as handle:
-            return "label" in pq.read_schema(handle).names
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"cannot be read as Parquet: {error}", path) from None
+    return path is not None and "label" in _parquet(path, pq.read_schema).names
 
 
 def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:
@@ -275,25 +246,26 @@ def _files_of(folder: Path, split: str) -> list[Path]:
     return files
 
 
-def _rows_of(path: Path, name: str) -> Iterator[tuple[Key, Truth]]:
-    import pyarrow as pa
+def _rows_of(path: Path) -> list[OodRow]:
     import pyarrow.parquet as pq
 
-    columns = ["dialogue_id", "turn", "label", "utterance", "fallback"]
+    def read(handle: Any) -> list[dict[str, Any]]:
+        table = pq.read_table(handle)
+        table.validate(full=True)  # a text may be no UTF-8
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+
+    try:
+        return msgspec.convert(_parquet(path, read), list[OodRow])
+    except msgspec.ValidationError as error:
+        raise InputError(f"these are no rows of 'parapet ood': {error}", path) from None
+
+
+def _parquet(path: Path, read: Callable[[Any], Any]) -> Any:
+    import pyarrow as pa
+
     try:
         with open_path(path) as handle:
-            table = pq.read_table(handle, columns=columns)
-        table.validate(full=True)  # a text may be no UTF-8
+            return read(handle)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"cannot be read as Parquet: {error}", path) from None
-    for column in columns:
-        if column not in table.column_names or table.schema.field(column).type != OOD_TURNS.field(column).type:
-            raise InputError(f"these are no rows of 'parapet ood': column {column!r} is missing or another", path)
-    row: dict[str, Any]
-    for i, row in enumerate(table.to_pylist()):
-        if row["label"] not in (OOD, IN_DOMAIN) or row["dialogue_id"] is None or row["turn"] is None:
-            raise InputError(f"not a label, an id and a turn: {row['label']!r}", path, f"row {i}")
-        yield (
-            key_of(Keyed(set=name, **{k: row[k] for k in ("dialogue_id", "turn")})),
-            Truth(row["label"] == OOD, row["utterance"] or "", row["fallback"] or ""),
-        )

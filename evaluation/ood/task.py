@@ -7,16 +7,16 @@ from typing import Literal
 
 import msgspec
 
-from parapet.evaluation.lines import ALL, MEAN, Key, group_label, groups_of, with_mean
+from parapet.evaluation.lines import ALL, MEAN, Key, groups_of, with_mean
 from parapet.evaluation.ood import curves
 from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, Turn, read_truth, read_turns
 from parapet.evaluation.sets import Sources
-from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, line, set_report
 from parapet.evaluation.writing import rows_bytes, sha256_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, as_path
 from parapet.transforms import text
-from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile
+from parapet.transforms.report import Report, Table
 
 Class = Literal["ood", "in_domain"]
 
@@ -32,6 +32,7 @@ HEADINGS = {
     "fpr95": "FPR95",
 }
 METRICS = tuple(HEADINGS)
+SHORT = {name: HEADINGS[name] for name in METRICS[3:]}  # on the terminal
 _CLASSES = {OOD: "out-of-domain", IN_DOMAIN: "in-domain"}
 TERMS = {
     "Positive": "The class to be found; precision, recall, F1, AUPR and FPR95 are those of this class.",
@@ -40,9 +41,8 @@ TERMS = {
     "of positive turns.",
     "FPR95": "The share of negative turns that are taken for positive at the highest threshold that finds 95% of the "
     "positive. Low is good.",
-    "All": "All turns together, whatever their set.",
-    "Mean": "The unweighted mean over the sets, as RADDLE reports OOD F1. Where a corpus without labels is among them, "
-    "all of its turns are in-domain: it counts for the accuracy only.",
+    "Mean of F1": "As RADDLE reports OOD F1. Where a corpus without labels is among the sets, all of its turns are "
+    "in-domain: it counts for the accuracy only.",
 }
 
 
@@ -99,21 +99,6 @@ class Detections(msgspec.Struct, frozen=True):
         return None if self.threshold is None else self.threshold.value
 
 
-class GroupSize(msgspec.Struct, frozen=True):
-    """The turns of a group, and how many of them are out-of-domain."""
-
-    turns: int
-    ood: int
-
-
-class Details(msgspec.Struct, frozen=True):
-    """``details.json``: the groups' sizes, the threshold, and whether there are predicted labels."""
-
-    groups: dict[str, GroupSize]
-    threshold: Threshold | None
-    predicted: bool
-
-
 class OodDetection(Task[Detections], frozen=True, kw_only=True):
     """``parapet evaluate --task ood``.
 
@@ -145,37 +130,46 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         sources = self.sources
         truth = read_truth(sources, self.chosen) if sources else None
         turns = read_turns(self.predictions, sources.split if sources else TEST, truth)
-        in_domain = truth.in_domain if truth else frozenset()
-        if not self.dev:
-            return Detections(turns, in_domain=in_domain)
-        in_folder = sources if sources and as_path(sources.reference).is_dir() else None
+        threshold = self._tuned(turns) if self.dev else None
+        return Detections(turns, threshold, truth.in_domain if truth else frozenset())
+
+    def _tuned(self, turns: Mapping[Key, Turn]) -> Threshold:
+        """The threshold that is best on --dev."""
+        assert self.dev is not None
+        in_folder = self.sources if self.sources and as_path(self.sources.reference).is_dir() else None
         if in_folder and self.dev_split == in_folder.split:
             reason = f"--dev is of {self.dev_split} too: a threshold is not tuned on what is scored"
             raise InputError(reason, "--dev_split")
         if not in_folder and _same(self.dev, self.predictions):
             reason = "is the same as --predictions: a threshold is not tuned on what is scored"
             raise InputError(reason, self.dev, "--dev")
-        if any(turn.score is None for turn in turns.values()):
-            raise InputError("the rows have no score to compare with a threshold", self.predictions)
-        dev_sources = msgspec.structs.replace(in_folder, split=self.dev_split) if in_folder else None
-        of_dev = read_truth(dev_sources, self.chosen) if dev_sources else None
-        dev = list(read_turns(self.dev, self.dev_split, of_dev).values())
-        if any(turn.score is None for turn in dev):
-            raise InputError("the rows have no score to tune a threshold on", self.dev)
-        threshold = tune(dev, self.orientation)
+        truth = read_truth(msgspec.structs.replace(in_folder, split=self.dev_split), self.chosen) if in_folder else None
+        dev = read_turns(self.dev, self.dev_split, truth)
+        for path, read in ((self.predictions, turns), (self.dev, dev)):
+            if any(turn.score is None for turn in read.values()):
+                raise InputError("the rows have no score, and --dev needs one to tune a threshold on", path)
+        threshold = tune(list(dev.values()), self.orientation)
         if threshold is None:
             raise InputError(f"no turn is {self.orientation.positive}: no threshold can be tuned on it", self.dev)
-        return Detections(turns, threshold, in_domain)
+        return threshold
 
     def score(self, inputs: Detections, stage: Stage) -> Result:
         """Precision, recall, F1 and areas, by set."""
         metrics, sizes = evaluate(inputs, self.orientation)
         predicted = any(turn.predicted is not None for turn in inputs.turns.values())
-        details = Details(sizes, inputs.threshold, predicted)
-        rows = _rows(inputs, self.orientation)
+        note = about_threshold(inputs.threshold, predicted)
+        details = {"groups": sizes, "threshold": inputs.threshold, "predicted": predicted}
+        page = report(inputs, metrics, sizes, note, self.orientation)
         return Result(
-            files=files_of(metrics, details, rows, report(inputs, metrics, details, self.orientation)),
-            summary=_summary(metrics, details),
+            files=files_of(metrics, details, _rows(inputs, self.orientation), page),
+            summary=[
+                *(
+                    line(name, values, SHORT if "f1" in values else {"accuracy": "accuracy"}, 1)
+                    + (f"; {text.counted(sizes[name]['turns'], 'turn')}" if name in sizes else "")
+                    for name, values in metrics.items()
+                ),
+                note,
+            ],
             options={
                 "positive": self.orientation.positive,
                 "high": self.orientation.high,
@@ -207,7 +201,7 @@ def _scored(turns: Iterable[Turn], orientation: Orientation) -> list[curves.Scor
     return [(orientation.score(turn), orientation.is_positive(turn)) for turn in turns]
 
 
-def evaluate(detections: Detections, orientation: Orientation) -> tuple[Metrics, dict[str, GroupSize]]:
+def evaluate(detections: Detections, orientation: Orientation) -> tuple[Metrics, dict[str, dict[str, int]]]:
     """(``metrics.json``, the size of each group)."""
     metrics: Metrics = {}
     sizes = {}
@@ -216,7 +210,7 @@ def evaluate(detections: Detections, orientation: Orientation) -> tuple[Metrics,
         metrics[name] = metrics_of(turns, orientation, detections.cut)
         if name in detections.in_domain:  # there is nothing to find
             metrics[name] = {"accuracy": metrics[name]["accuracy"]}
-        sizes[name] = GroupSize(len(turns), sum(turn.ood for turn in turns))
+        sizes[name] = {"turns": len(turns), "ood": sum(turn.ood for turn in turns)}
     return with_mean(metrics), sizes
 
 
@@ -256,78 +250,68 @@ def _rows(detections: Detections, orientation: Orientation) -> bytes:
     )
 
 
-def _summary(metrics: Metrics, details: Details) -> list[str]:
-    lines = []
-    for name, values in metrics.items():
-        metrics_shown = METRICS[3:] if "f1" in values else ("accuracy",)
-        shown = ", ".join(f"{HEADINGS[metric]} {text.percent(values[metric])}" for metric in metrics_shown)
-        size = details.groups.get(name)
-        lines.append(f"{name}: {shown}" + (f"; {text.counted(size.turns, 'turn')}" if size else ""))
-    return [*lines, about_threshold(details)]
-
-
-def about_threshold(details: Details) -> str:
+def about_threshold(threshold: Threshold | None, predicted: bool) -> str:
     """Where precision, recall and F1 come from, in a sentence."""
-    threshold = details.threshold
     if threshold is not None:
         return (
             f"Positive from a score of {threshold.value:.6g}, the threshold of the highest F1 "
             f"({text.percent(threshold.f1, 2)}) on the {threshold.turns:,} turns of --dev; of equal ones the highest."
         )
-    if details.predicted:
+    if predicted:
         return "Precision, recall and F1 are those of the predicted labels."
     return "No precision, recall or F1: there is neither a file to tune a threshold on (--dev) nor a predicted label."
 
 
-def report(detections: Detections, metrics: Metrics, details: Details, orientation: Orientation) -> Report:
+def report(
+    detections: Detections,
+    metrics: Metrics,
+    sizes: Mapping[str, Mapping[str, int]],
+    note: str,
+    orientation: Orientation,
+) -> Report:
     """The report: by set, and the turns that were furthest off."""
-    shown = [name for name in METRICS if any(values.get(name) is not None for values in metrics.values())]
-    sizes = details.groups
-    rows = [
-        [group_label(name), *(text.percent(values.get(one), 2) for one in shown),
-         *([f"{sizes[name].turns:,}", f"{sizes[name].ood:,}"] if name in sizes else ["", ""])]
-        for name, values in metrics.items()
-    ]  # fmt: skip
-    columns = ["set", *(HEADINGS[name] for name in shown), "turns", "out-of-domain"]
-    sections: list[Section] = [Table(title="Sets", columns=columns, rows=rows)]
-    if len(metrics) > 1:
-        metric = "f1" if "f1" in shown else "auroc"
-        dots = [Dot(group_label(name), values[metric]) for name, values in metrics.items() if metric in values]
-        sections.append(Dots(title=f"{HEADINGS[metric]} by set", dots=dots))
-    overall = metrics.get(MEAN, metrics[ALL])
-    return Report(
-        command="evaluate",
+    headings = {
+        name: label
+        for name, label in HEADINGS.items()
+        if any(values.get(name) is not None for values in metrics.values())
+    }
+    chart = "f1" if "f1" in headings else "auroc"
+    classes = _CLASSES[orientation.positive], _CLASSES[orientation.high]
+    return set_report(
+        metrics,
+        {**headings, "turns": "turns", "ood": "out-of-domain"},
+        sizes=sizes,
+        sections=worst(detections, orientation),
+        tiles=headings,
+        chart={chart: HEADINGS[chart]},
+        overall=MEAN if MEAN in metrics else ALL,
+        terms=TERMS,
         title="Out-of-domain detection",
         headline="Out-of-domain detection",
-        lead=f"{text.counted(sizes[ALL].turns, 'turn')}, {sizes[ALL].ood:,} of them out-of-domain. Positive is "
-        f"{_CLASSES[orientation.positive]}; a high score speaks for {_CLASSES[orientation.high]}.",
-        tiles=[Tile(HEADINGS[name], text.percent(overall[name], 2)) for name in shown],
-        sections=[*sections, *worst(detections, orientation)],
-        notes=[about_threshold(details)],
-        terms=TERMS,
-        links=FILES,
+        lead=f"{text.counted(sizes[ALL]['turns'], 'turn')}, {sizes[ALL]['ood']:,} of them out-of-domain. Positive is "
+        f"{classes[0]}; a high score speaks for {classes[1]}.",
+        notes=[note],
     )
 
 
 def worst(detections: Detections, orientation: Orientation) -> list[Table]:
-    """The turns of each class whose scores are furthest on the wrong side; without scores, some that are wrong."""
+    """The turns of each class whose scores are furthest on the wrong side; without scores, those that are wrong."""
     tables = []
-    turns: Mapping[Key, Turn] = detections.turns
+    turns, cut = detections.turns, detections.cut
     for ood in (True, False):
         keys = [key for key in sorted(turns) if turns[key].ood == ood]
-        wrong = [
-            key
+        wrong = {
+            key: "yes"
             for key in keys
-            if orientation.predicted_positive(turns[key], detections.cut)
-            not in (None, orientation.is_positive(turns[key]))
-        ]
+            if orientation.predicted_positive(turns[key], cut) not in (None, orientation.is_positive(turns[key]))
+        }
         if keys and turns[keys[0]].score is not None:
             sign = 1 if ood == (orientation.high == OOD) else -1
-            keys = sorted(keys, key=lambda key: (turns[key].score or 0.0) * sign)
+            keys.sort(key=lambda key: (turns[key].score or 0.0) * sign)
         else:
-            keys = wrong
+            keys = list(wrong)
         rows = [
-            [f"{key[1]}, {key[2]}", key[0], turns[key].utterance, "yes" if key in set(wrong) else "",
+            [f"{key[1]}, {key[2]}", key[0], turns[key].utterance, wrong.get(key, ""),
              "" if (score := turns[key].score) is None else f"{score:.6g}"]
             for key in keys[:EXAMPLES]
         ]  # fmt: skip

@@ -6,7 +6,8 @@ the domains that its turn speaks of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 import msgspec
@@ -24,9 +25,10 @@ METRICS = ("inform", "success", "bleu", "combined")
 SEED = "0"  # of the bootstrap's weights
 
 # Of one dialogue: Inform and how often it is defined, Success and the same, BLEU's four counts and four totals, lengths
-# of the responses and of the references.
+# of the responses and of the references, the number of responses.
 _Sums = NDArray[np.int64]
-_SIZE = 14
+_SIZE = 15
+DialogueSums = dict[str, dict[str, _Sums]]  # by domain ("": all of them together) and dialogue
 _ORDER = 4  # of BLEU's n-grams
 
 Real = NDArray[np.float64]
@@ -59,45 +61,46 @@ class SetScores(msgspec.Struct, frozen=True):
     mean: Scores | None
 
 
-def scores_of(
-    reference: Reference,
-    responses: Mapping[str, Sequence[Response]],
-    verdicts: Mapping[str, Verdict],
-    tokenizer: str,
-) -> SetScores:
-    """The metrics of a set by domain.
-
-    Args:
-      reference: goals, responses and which domains each turn speaks of.
-      responses: of the system, by dialogue.
-      verdicts: by dialogue.
-      tokenizer: of sacrebleu.
-    """
-    bleu = _Bleu(tokenizer)
-    rows: dict[str, dict[str, _Sums]] = {}  # by domain ("" for all) and dialogue
-    n_responses: dict[str, int] = {}
-    for dialogue, goal in reference.goals.items():
-        verdict, own = verdicts[dialogue], reference.responses[dialogue]
-        of_turns = reference.domains.get(dialogue, {})
-        said = responses.get(dialogue, ())
-        for domain in sorted({"", *goal.domains, *(name for names in of_turns.values() for name in names)}):
-            spoken = [one for one in said if not domain or domain in of_turns.get(one.turn, ())]
-            pairs = [(one.response, own[one.turn]) for one in spoken]
-            judged = verdict if not domain else _within(domain, goal, verdict)
-            rows.setdefault(domain, {})[dialogue] = _row(judged, pairs, bleu)
-            n_responses[domain] = n_responses.get(domain, 0) + len(pairs)
+def scores_of(rows: DialogueSums, bleu: Bleu) -> SetScores:
+    """The metrics of a set and of its domains, of the sums of :func:`dialogue_sums`."""
     drawn = {domain: _replicates(of, bleu) for domain, of in rows.items()}
-    scores = {
-        domain: _scores(_metrics(sum(of.values(), np.zeros(_SIZE, np.int64))[None], bleu)[0], drawn[domain],
-                        sum(bool(one[1]) for one in of.values()), n_responses[domain])
-        for domain, of in rows.items()
-    }  # fmt: skip
+    scores = {domain: _scores(metrics_of(of.values(), bleu), drawn[domain], of) for domain, of in rows.items()}
     domains = {domain: scores[domain] for domain in sorted(scores) if domain}
     return SetScores(
         scores[""] if scores else Scores(None, None, None, None, 0, 0),
         domains,
         _mean(list(domains.values()), [drawn[domain] for domain in domains]),
     )
+
+
+def dialogue_sums(
+    reference: Reference,
+    responses: Mapping[str, Sequence[Response]],
+    verdicts: Mapping[str, Verdict],
+    bleu: Bleu,
+) -> DialogueSums:
+    """What the metrics of a set are made of.
+
+    Args:
+      reference: goals, responses and which domains each turn speaks of.
+      responses: of the system, by dialogue.
+      verdicts: by dialogue.
+      bleu: counts n-grams.
+    """
+    rows: DialogueSums = {}
+    for dialogue, goal in reference.goals.items():
+        verdict, own = verdicts[dialogue], reference.responses[dialogue]
+        of_turns = reference.domains.get(dialogue, {})
+        said = responses.get(dialogue, ())
+        for domain in sorted({"", *goal.domains, *(name for names in of_turns.values() for name in names)}):
+            spoken = [response for response in said if not domain or domain in of_turns.get(response.turn, ())]
+            pairs = [(response.response, own[response.turn]) for response in spoken]
+            judged = _within(domain, goal, verdict) if domain else verdict
+            known = int(judged.inform is not None)
+            shares = [int(judged.inform or 0), known, int(judged.success or 0), known]
+            row = np.array([*shares, *bleu.sums(pairs), len(pairs)], np.int64)
+            rows.setdefault(domain, {})[dialogue] = row
+    return rows
 
 
 def _within(domain: str, goal: Goal, verdict: Verdict) -> Verdict:
@@ -110,14 +113,15 @@ def _within(domain: str, goal: Goal, verdict: Verdict) -> Verdict:
     )
 
 
-class _Bleu:
+class Bleu:
     """BLEU by its sums, which can be added up over dialogues."""
 
     def __init__(self, tokenizer: str) -> None:
         from sacrebleu.metrics.bleu import BLEU
 
-        self._type = BLEU
         self._metric = BLEU(lowercase=True, tokenize=tokenizer)
+        self._metric.corpus_score([""], [[""]])  # without which it has no signature
+        self.signature = str(self._metric.get_signature())
 
     def sums(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
         """Counts, totals and lengths of (response, reference)."""
@@ -129,26 +133,26 @@ class _Bleu:
     def of_sums(self, sums: Sequence[int]) -> float:
         """BLEU, with the smoothing of ``corpus_score``; NaN where there is no reference."""
         if not sums[-1]:
-            return float("nan")
+            return math.nan
         counts, totals = list(sums[:_ORDER]), list(sums[_ORDER : 2 * _ORDER])
-        return float(self._type.compute_bleu(counts, totals, sums[-2], sums[-1], smooth_method="exp").score)
+        return float(self._metric.compute_bleu(counts, totals, sums[-2], sums[-1], smooth_method="exp").score)
 
 
-def _row(verdict: Verdict, pairs: Sequence[tuple[str, str]], bleu: _Bleu) -> _Sums:
-    known = verdict.inform is not None
-    judged = [int(verdict.inform or 0), int(known), int(verdict.success or 0), int(known)]
-    return np.array([*judged, *bleu.sums(pairs)], np.int64)
+def metrics_of(rows: Iterable[_Sums], bleu: Bleu) -> Real:
+    """METRICS of dialogues together; NaN where one is not defined."""
+    values: Real = _metrics(sum(rows, np.zeros(_SIZE, np.int64))[None], bleu)[0]
+    return values
 
 
-def _metrics(sums: _Sums, bleu: _Bleu) -> Real:
+def _metrics(sums: _Sums, bleu: Bleu) -> Real:
     """METRICS of each row of sums: shape (rows, 4), NaN where one is not defined."""
     with bootstrap.quiet():
         inform, success = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
-    of_bleu = np.array([bleu.of_sums(row) for row in sums[:, 4:].tolist()])
+    of_bleu = np.array([bleu.of_sums(row) for row in sums[:, 4:-1].tolist()])
     return np.stack([inform, success, of_bleu, 50 * (inform + success) + of_bleu], axis=1)
 
 
-def _replicates(rows: Mapping[str, _Sums], bleu: _Bleu) -> Real:
+def _replicates(rows: Mapping[str, _Sums], bleu: Bleu) -> Real:
     """METRICS in each replicate of the bootstrap: shape (replicates, 4)."""
     names = sorted(rows)
     sums = np.zeros((bootstrap.REPLICATES, _SIZE), np.int64)
@@ -163,18 +167,21 @@ def _weights(dialogue: str) -> NDArray[np.uint8]:
     return bootstrap.weights(SEED, dialogue).astype(np.uint8)
 
 
-def _scores(values: Real, drawn: Real, dialogues: int | None, responses: int | None) -> Scores:
+def _scores(values: Real, drawn: Real, rows: Mapping[str, _Sums] | None) -> Scores:
     inform, success, bleu, combined = (None if np.isnan(value) else float(value) for value in values)
     intervals = {name: bootstrap.interval(column) for name, column in zip(METRICS, drawn.T, strict=True)}
-    return Scores(inform, success, bleu, combined, dialogues, responses, intervals)
+    counts: tuple[int | None, int | None] = (None, None)
+    if rows is not None:
+        counts = sum(bool(row[1]) for row in rows.values()), sum(int(row[-1]) for row in rows.values())
+    return Scores(inform, success, bleu, combined, *counts, intervals)
 
 
 def _mean(domains: Sequence[Scores], drawn: Sequence[Real]) -> Scores | None:
     """The unweighted mean over domains of what is defined for all of them; None where there is no domain."""
     if not domains:
         return None
-    values = np.array([[np.nan if (x := getattr(one, name)) is None else x for name in METRICS] for one in domains])
-    return _scores(values.mean(axis=0), np.mean(drawn, axis=0), None, None)
+    values = np.array([[getattr(scores, name) for name in METRICS] for scores in domains], dtype=float)
+    return _scores(values.mean(axis=0), np.mean(drawn, axis=0), None)
 
 
 def table_of(sets: Mapping[str, SetScores]) -> Table:

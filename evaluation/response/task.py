@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
+import numpy as np
 
-from parapet.evaluation.lines import ALL, Key, group_label, with_mean
-from parapet.evaluation.response.domains import SetScores, scores_of, table_of
+from parapet.evaluation.lines import ALL, Key, with_mean
+from parapet.evaluation.response.domains import Bleu, SetScores, dialogue_sums, metrics_of, scores_of, table_of
 from parapet.evaluation.response.goals import Goal, Response, Verdict, judge
 from parapet.evaluation.response.multiwoz import read_entities, read_reference
 from parapet.evaluation.response.sgd import Reference, reference_of
-from parapet.evaluation.sets import ORIGINAL, Placed, Sources, find_sets, read_dialogues, read_rows
-from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.sets import ORIGINAL, Sources, Turns, find_sets, match_turns, read_dialogues, read_rows
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, set_report
 from parapet.evaluation.writing import json_bytes, rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
 from parapet.transforms import text
-from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
+from parapet.transforms.report import Example, Examples, Line, Part, Report, Section
 
 OWN = "reference"  # in place of a file: the reference's own responses
 EXAMPLES = 40
@@ -33,9 +35,9 @@ TERMS = {
     "BLEU": "Corpus BLEU of all responses against the reference's, in lower case, by sacrebleu.",
     "Combined": "(Inform + Success) / 2 + BLEU, all of 100.",
     "Searches, requests": "For a service, the shares of searches met and of requests answered.",
-    "All": "All dialogues together, whatever their set.",
-    "Mean": "The unweighted mean over the sets.",
 }
+HEADINGS = {"inform": "inform", "success": "success", "bleu": "BLEU", "combined": "combined"}
+OF_SERVICES = ("searches", "requests")
 
 
 class Row(msgspec.Struct):
@@ -65,36 +67,20 @@ class Evaluation(msgspec.Struct, frozen=True):
     Attributes:
       verdicts: by set and dialogue.
       services: the services' shares of searches met and requests answered, over all sets.
+      domains: ``domains.json``.
       signature: sacrebleu's.
     """
 
     sets: Metrics
     services: Metrics
     verdicts: dict[str, dict[str, Verdict]]
+    domains: dict[str, SetScores]
     signature: str
 
     @property
     def metrics(self) -> Metrics:
         """``metrics.json``."""
         return {**self.sets, **self.services}
-
-
-class Size(msgspec.Struct, frozen=True):
-    """How much there was to score in a set."""
-
-    dialogues: int
-    dialogues_with_searches: int
-    searches: int
-    requests: int
-    requests_not_counted: dict[str, int]
-
-
-class Details(Size, frozen=True, kw_only=True, omit_defaults=True):
-    """``details.json``: how much there was to score, in all and by set where there are several."""
-
-    bleu_signature: str
-    entities: dict[str, int]
-    sets: dict[str, Size] = {}
 
 
 class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
@@ -157,35 +143,27 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
     def score(self, inputs: Inputs, stage: Stage) -> Result:
         """Inform, Success, BLEU and Combined."""
         evaluation = evaluate(inputs, self.tokenizer)
-        details = details_of(inputs, evaluation)
+        sizes = sizes_of(inputs)
         n_responses = sum(len(of) for one in inputs.values() for of in one.responses.values())
-        names = {"sets": list(inputs)} if len(inputs) > 1 else {}
-        stage("domains")
-        domains = {
-            name or ORIGINAL: scores_of(one.reference, one.responses, evaluation.verdicts[name], self.tokenizer)
-            for name, one in inputs.items()
-        }
-        page = report(inputs, evaluation, details, domains)
+        files = files_of(
+            evaluation.metrics,
+            details_of(inputs, sizes, evaluation.signature),
+            rows_of(inputs, evaluation),
+            report(inputs, evaluation, sizes),
+        )
+        lines = [line(name, values, HEADINGS, 1) for name, values in evaluation.sets.items()]
         return Result(
-            files={
-                **files_of(evaluation.metrics, details, rows_of(inputs, evaluation), page),
-                "domains.json": json_bytes(domains),
-            },
+            files={**files, "domains.json": json_bytes(evaluation.domains)},
             summary=[
-                f"{text.counted(details.dialogues, 'dialogue')}, {text.counted(n_responses, 'response')}",
-                *(
-                    (f"{name}: " if len(inputs) > 1 else "")
-                    + f"inform {text.percent(values['inform'])}, success {text.percent(values['success'])}, "
-                    f"BLEU {text.number(values['bleu'], 1)}, combined {text.number(values['combined'], 1)}"
-                    for name, values in evaluation.sets.items()
-                ),
+                f"{text.counted(sizes[ALL]['dialogues'], 'dialogue')}, {text.counted(n_responses, 'response')}",
+                *(lines if len(inputs) > 1 else [lines[0].partition(": ")[2]]),
             ],
             options={
                 "split": self.sources.split if self.sources else None,
                 "bleu_signature": evaluation.signature,
-                **names,
+                **({"sets": list(inputs)} if len(inputs) > 1 else {}),
             },
-            counts={"dialogues": details.dialogues, "responses": n_responses},
+            counts={"dialogues": sizes[ALL]["dialogues"], "responses": n_responses},
         )
 
 
@@ -200,9 +178,7 @@ def read_corpus_reference(root: str, split: str, knowledge_base: str | None) -> 
         raise InputError(error.reason, root, error.where) from None
 
 
-def read_responses(
-    predictions: str, split: str, turns: Mapping[str, Mapping[str, Mapping[int, str]]]
-) -> dict[str, Responses]:
+def read_responses(predictions: str, split: str, turns: Turns) -> dict[str, Responses]:
     """The responses of each set and dialogue.
 
     Args:
@@ -213,39 +189,14 @@ def read_responses(
     Raises:
       InputError: responses missing, twice, or to a turn that is not the system's.
     """
-    found: dict[str, dict[str, dict[int, Response]]] = {name: {} for name in turns}
-    for placed in read_rows(predictions, split, list(turns), Row):
-        row, known = placed.row, turns[placed.set]
-        _check_turn(placed, known)
-        responses = found[placed.set].setdefault(row.dialogue_id, {})
-        if row.turn in responses:
-            raise placed.error(f"dialogue {row.dialogue_id!r} turn {row.turn} appears twice")
-        services = None if row.domains is None else tuple(row.domains)
-        responses[row.turn] = Response(row.turn, row.response, _state(row), services)
-    for name, known in turns.items():
-        missing = sorted(
-            (id_, turn) for id_, of in known.items() for turn in of if turn not in found[name].get(id_, {})
-        )
-        if missing:
-            (id_, turn), n = missing[0], len(missing)
-            reason = f"there is no response for dialogue {id_!r} turn {turn}" + (
-                f" of {name}" if len(turns) > 1 else ""
-            )
-            raise InputError(reason + (f"; {n:,} are missing in all" if n > 1 else ""), predictions)
-    return {
-        name: {id_: [of[turn] for turn in sorted(of)] for id_, of in responses.items()}
-        for name, responses in found.items()
-    }
-
-
-def _check_turn(placed: Placed[Row], turns: Mapping[str, Mapping[int, str]]) -> None:
-    row = placed.row
-    if row.dialogue_id not in turns:
-        raise placed.error(f"the reference has no dialogue {row.dialogue_id!r}")
-    if row.turn not in turns[row.dialogue_id]:
-        numbers = [str(turn) for turn in sorted(turns[row.dialogue_id])]
-        listed = ", ".join([*numbers[:6], "..."] if len(numbers) > 6 else numbers)
-        raise placed.error(f"turn {row.turn} of {row.dialogue_id!r} is not a turn of the system, which has {listed}")
+    rows = match_turns(read_rows(predictions, split, list(turns), Row), turns, predictions)
+    responses: dict[str, Responses] = {name: {} for name in rows}
+    for name, by_turn in rows.items():
+        for (dialogue_id, turn), row in by_turn.items():
+            services = None if row.domains is None else tuple(row.domains)
+            response = Response(turn, row.response, _state(row), services)
+            responses[name].setdefault(dialogue_id, []).append(response)
+    return responses
 
 
 def own_responses(turns: Mapping[str, Mapping[int, str]]) -> Responses:
@@ -269,28 +220,22 @@ def evaluate(inputs: Inputs, tokenizer: str) -> Evaluation:
         }
         for name, one in inputs.items()
     }
-    overall, signature = _metrics(inputs, verdicts, list(inputs), tokenizer)
-    sets = {name: _metrics(inputs, verdicts, [name], tokenizer)[0] for name in inputs if name}
+    bleu = Bleu(tokenizer)
+    sums = {name: dialogue_sums(one.reference, one.responses, verdicts[name], bleu) for name, one in inputs.items()}
+    groups = {ALL: list(sums.values()), **{name: [of] for name, of in sums.items() if name}}
+    metrics: Metrics = {}
+    for name, parts in groups.items():
+        values = metrics_of([row for part in parts for row in part.get("", {}).values()], bleu)
+        shares = (None if np.isnan(value) else float(value) for value in values)
+        metrics[name] = dict(zip(HEADINGS, shares, strict=True))
     services: Metrics = {
-        service: {"searches": _mean(searches), "requests": _mean(requests)}
-        for service, (searches, requests) in sorted(_by_service(inputs, verdicts).items())
+        service: {key: sum(met) / len(met) if met else None for key, met in zip(OF_SERVICES, of, strict=True)}
+        for service, of in sorted(_by_service(inputs, verdicts).items())
     }
-    for name in sets:
-        if name in services:
-            raise InputError(f"a set cannot be called as a service is: {name}", "--sets")
-    return Evaluation(with_mean({ALL: overall, **sets}), services, verdicts, signature)
-
-
-def _metrics(
-    inputs: Inputs, verdicts: Mapping[str, Mapping[str, Verdict]], names: Sequence[str], tokenizer: str
-) -> tuple[dict[str, float | None], str]:
-    """The metrics of some sets together, and BLEU's signature."""
-    judged = [verdict for name in names for verdict in verdicts[name].values()]
-    bleu, signature = _bleu([inputs[name] for name in names], tokenizer)
-    inform = _mean([verdict.inform for verdict in judged])
-    success = _mean([verdict.success for verdict in judged])
-    combined = None if inform is None or success is None else 50 * (inform + success) + bleu
-    return {"inform": inform, "success": success, "bleu": bleu, "combined": combined}, signature
+    if both := sorted(metrics.keys() & services.keys()):
+        raise InputError(f"a set cannot be called as a service is: {both[0]}", "--sets")
+    domains = {name or ORIGINAL: scores_of(of, bleu) for name, of in sums.items()}
+    return Evaluation(with_mean(metrics), services, verdicts, domains, bleu.signature)
 
 
 def _by_service(
@@ -306,25 +251,6 @@ def _by_service(
             for request, met in zip(goal.requests, verdict.requests, strict=True):
                 services.setdefault(request.service, ([], []))[1].append(float(met))
     return services
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    defined = [value for value in values if value is not None]
-    return sum(defined) / len(defined) if defined else None
-
-
-def _bleu(sets: Sequence[SetInputs], tokenizer: str) -> tuple[float, str]:
-    from sacrebleu.metrics.bleu import BLEU
-
-    hypotheses, references = [], []
-    for one in sets:
-        of_reference = one.reference.responses
-        for name in sorted(of_reference):
-            hypotheses += [response.response for response in one.responses.get(name, ())]
-            references += [of_reference[name][turn] for turn in sorted(of_reference[name])]
-    metric = BLEU(lowercase=True, tokenize=tokenizer)
-    score = metric.corpus_score(hypotheses, [references]).score
-    return float(score), str(metric.get_signature())
 
 
 def rows_of(inputs: Inputs, evaluation: Evaluation) -> bytes:
@@ -353,76 +279,58 @@ def missed(goal: Goal, verdict: Verdict) -> list[str]:
     return lines
 
 
-def details_of(inputs: Inputs, evaluation: Evaluation) -> Details:
-    """How much there was to score."""
-    sizes = {name: _size([one.reference]) for name, one in inputs.items()}
+def sizes_of(inputs: Inputs) -> dict[str, dict[str, Any]]:
+    """How much there was to score, in all and by set."""
+    groups = {ALL: list(inputs.values()), **{name: [one] for name, one in inputs.items() if name}}
+    sizes = {}
+    for name, parts in groups.items():
+        goals = [goal for part in parts for goal in part.reference.goals.values()]
+        skipped = sum((Counter(part.reference.skipped) for part in parts), Counter[str]())
+        sizes[name] = {
+            "dialogues": len(goals),
+            "dialogues_with_searches": sum(bool(goal.searches) for goal in goals),
+            "searches": sum(len(goal.searches) for goal in goals),
+            "requests": sum(len(goal.requests) for goal in goals),
+            "requests_not_counted": dict(sorted(skipped.items())),
+        }
+    return sizes
+
+
+def details_of(inputs: Inputs, sizes: Mapping[str, Mapping[str, Any]], signature: str) -> dict[str, Any]:
+    """``details.json``: how much there was to score, in all and by set where there are several."""
     entities: dict[str, set[tuple[tuple[str, str], ...]]] = {}
     for one in inputs.values():
         for service, rows in one.reference.knowledge.entities.items():
             entities.setdefault(service, set()).update(tuple(row.items()) for row in rows)
-    return Details(
-        **msgspec.structs.asdict(_size([one.reference for one in inputs.values()])),
-        bleu_signature=evaluation.signature,
-        entities={service: len(rows) for service, rows in entities.items()},
-        sets=sizes if len(sizes) > 1 else {},
-    )
+    return {
+        **sizes[ALL],
+        "bleu_signature": signature,
+        "entities": {service: len(rows) for service, rows in entities.items()},
+        **({"sets": {name: sizes[name] for name in inputs}} if len(inputs) > 1 else {}),
+    }
 
 
-def _size(references: Sequence[Reference]) -> Size:
-    goals = [goal for reference in references for goal in reference.goals.values()]
-    skipped = sum((Counter(reference.skipped) for reference in references), Counter[str]())
-    return Size(
-        dialogues=len(goals),
-        dialogues_with_searches=sum(bool(goal.searches) for goal in goals),
-        searches=sum(len(goal.searches) for goal in goals),
-        requests=sum(len(goal.requests) for goal in goals),
-        requests_not_counted=dict(sorted(skipped.items())),
-    )
-
-
-def report(inputs: Inputs, evaluation: Evaluation, details: Details, domains: Mapping[str, SetScores]) -> Report:
+def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[str, Any]]) -> Report:
     """The report: by set, by domain, by service, and dialogues without success."""
-    of_all = evaluation.sets[ALL]
-    by_set = [
-        [group_label(name), text.percent(values["inform"], 2), text.percent(values["success"], 2),
-         text.number(values["bleu"], 2), text.number(values["combined"], 2),
-         f"{details.sets[name].dialogues:,}" if name in details.sets else ""]
-        for name, values in evaluation.sets.items()
-    ]  # fmt: skip
-    services = [
-        [name, text.percent(values["searches"], 2), text.percent(values["requests"], 2)]
-        for name, values in evaluation.services.items()
+    columns = {"searches": "searches met", "requests": "requests answered"}
+    tables = [
+        table_of(evaluation.domains),
+        group_table("Services", "service", evaluation.services, columns, numbers_in="metrics.json"),
     ]
-    sections: list[Section] = []
-    if len(inputs) > 1:
-        columns = ["set", "inform", "success", "BLEU", "combined", "dialogues"]
-        sections.append(Table(title="Sets", columns=columns, rows=by_set, numbers_in="metrics.json"))
-        dots = [
-            Dot(group_label(name), values[metric], group=metric)
-            for name, values in evaluation.sets.items()
-            for metric in ("inform", "success")
-        ]
-        sections.append(Dots(title="Inform and Success by set", dots=dots))
-    if any(of.domains for of in domains.values()):
-        sections.append(table_of(domains))
-    if services:
-        columns = ["service", "searches met", "requests answered"]
-        sections.append(Table(title="Services", columns=columns, rows=services))
-    return Report(
-        command="evaluate",
-        title="Responses",
-        headline=f"Combined score {text.number(of_all['combined'], 1)}",
-        lead=f"{text.counted(details.dialogues, 'dialogue')}, {details.searches:,} searches, {details.requests:,} "
-        "requests.",
-        tiles=[
-            Tile("inform", text.percent(of_all["inform"])),
-            Tile("success", text.percent(of_all["success"])),
-            Tile("BLEU", text.number(of_all["bleu"], 1)),
-            Tile("combined", text.number(of_all["combined"], 1)),
-        ],
-        sections=[*sections, *_failed(inputs, evaluation)],
+    of_all = sizes[ALL]
+    return set_report(
+        evaluation.sets,
+        {**HEADINGS, "dialogues": "dialogues"},
+        sizes=sizes,
+        sections=[*(table for table in tables if table.rows), *_failed(inputs, evaluation)],
+        tiles=HEADINGS,
+        chart={name: HEADINGS[name] for name in ("inform", "success")},
         terms=TERMS | {"BLEU": f"{TERMS['BLEU']} Signature: `{evaluation.signature}`."},
-        links={**FILES, "domains.json": "the metrics by set and domain, with intervals"},
+        links={"domains.json": "the metrics by set and domain, with intervals"},
+        title="Responses",
+        headline=f"Combined score {text.number(evaluation.sets[ALL]['combined'], 1)}",
+        lead=f"{text.counted(of_all['dialogues'], 'dialogue')}, {of_all['searches']:,} searches, "
+        f"{of_all['requests']:,} requests.",
     )
 
 

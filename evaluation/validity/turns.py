@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from parapet.evaluation.active_intents import acts_of, user_turns
+from parapet.evaluation.intent import acts_of, user_turns
 from parapet.evaluation.sets import SetRoot, Sources, find_sets, read_dialogues
 from parapet.schemas.dialogue import Dialogue, State, Turn
 from parapet.schemas.errors import InputError

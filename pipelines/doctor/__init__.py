@@ -124,7 +124,7 @@ def inspect(folder: str) -> Finding:
 
 def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
     """The flags that could take such a model, to the check that their command makes."""
-    from parapet.evaluation.generation import nli
+    from parapet.evaluation.generation import scorers
     from parapet.evaluation.models.pretrained import models_of
     from parapet.transforms import checkpoints
     from parapet.transforms.translation import local
@@ -134,7 +134,7 @@ def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
     if kind in TRANSLATES or (Path(folder) / local.CONVERTED).is_file():
         uses[f"back_translate --engine local --model {folder}"] = lambda: local.inspect(folder)
     if any(head.endswith("ForSequenceClassification") for head in checkpoint.heads):
-        uses[f"evaluate --task generation --scorer nli --nli_model {folder}"] = lambda: nli.inspect(folder)
+        uses[f"evaluate --task generation --scorer nli --nli_model {folder}"] = lambda: scorers.inspect(folder)
     if models := models_of(kind):
         uses[f"train {', '.join(models)} --checkpoint {folder}"] = lambda: checkpoints.inspect(folder, (kind,))
     return uses

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from parapet.pipelines.command import check_apart, check_input, run_checked, say
-from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.dispatch import hand_over, spelling
 from parapet.pipelines.flags import StrictParser
 
 if TYPE_CHECKING:
@@ -42,6 +45,8 @@ example:
 """
 
 Inputs = TypeVar("Inputs")
+Options = TypeVar("Options", bound=msgspec.Struct)
+OWN_MODULES = ("dst", "ratings", "validity")  # the others are in tasks.py
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -51,8 +56,23 @@ def run(argv: Sequence[str] | None = None) -> int:
     if task is None and argv and not {"-h", "--help", "--help-all", "--help_all"} & set(argv):
         print(f"parapet evaluate: --task is missing: one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
+    known = spelling(task, TASKS) if task is not None else None
+    if known is not None and known not in OWN_MODULES:
+        from parapet.pipelines.evaluate import tasks
+
+        return tasks.run(known, rest)
     forwarded = [task, *rest] if task is not None else argv and ["--help"]
     return hand_over("parapet evaluate", "task", TASKS, "parapet.pipelines.evaluate", USAGE, forwarded)
+
+
+def parser(task: str) -> StrictParser:
+    """The flags of a task."""
+    if task in OWN_MODULES:
+        made: StrictParser = importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser()
+        return made
+    from parapet.pipelines.evaluate import tasks
+
+    return tasks.parser(task)
 
 
 def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -63,6 +83,11 @@ def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
         if argument.startswith("--task="):
             return argument.removeprefix("--task="), [*argv[:i], *argv[i + 1 :]]
     return None, list(argv)
+
+
+def from_flags(kind: type[Options], args: argparse.Namespace, **own: object) -> Options:
+    """Options, as a struct whose fields have the values of the flags of their names, but for its own."""
+    return kind(**{name: getattr(args, name) for name in kind.__struct_fields__ if hasattr(args, name)} | own)
 
 
 def run_task(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import run_command, say
+from parapet.pipelines.evaluate import from_flags
 from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.pipelines.workers import LARGE
@@ -115,20 +116,8 @@ def check(args: argparse.Namespace) -> Config:
         raise InputError(reason, sources.variants or sources.reference)
     for line in plan.remarks:
         logging.warning("%s", line)
-    return Config(
-        output=args.output,
-        sources=sources,
-        plan=plan,
-        scoring=ScoreConfig(not args.exact, args.official),
-        across_turn=args.across_turn,
-        unit=args.unit,
-        zero=args.zero,
-        seed=args.seed,
-        replicates=args.replicates,
-        model=code,
-        batch_size=args.batch_size,
-        system=args.system,
-    )
+    scoring = ScoreConfig(not args.exact, args.official)
+    return from_flags(Config, args, sources=sources, plan=plan, scoring=scoring, model=code)
 
 
 def _user_code(args: argparse.Namespace) -> UserCode | None:

@@ -101,7 +101,7 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the files. Raises InputError for what cannot work."""
-        from parapet.evaluation.ranking_files import list_tests, stem_of
+        from parapet.evaluation.ranking import list_tests, stem_of
         from parapet.evaluation.sets import parse_sets
 
         check_numbers(args, {"top": 1})

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from parapet.evaluation.generation import metrics as totals
-from parapet.evaluation.generation.breakdowns import coverage, tampered_f1
-from parapet.evaluation.generation.corpus import Corpus, Pools, SystemTurn
-from parapet.evaluation.generation.metrics import corpus_bleu, missing_values
-from parapet.evaluation.generation.predictions import Candidate, Prediction
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Pools, Prediction, SystemTurn
+from parapet.evaluation.generation.metrics import corpus_bleu, coverage, missing_values, tampered_f1
 from parapet.evaluation.generation.references import Act, ServiceWords, Words, references
-from parapet.evaluation.generation.scorers import Judgement, Pair, Question, ask_all, entails
-from parapet.evaluation.generation.scoring import Context, Faithful, Validated, evaluate, judge, validate
+from parapet.evaluation.generation.scorers import Judgement, Pair, entails
+from parapet.evaluation.generation.scoring import Context, Validated, evaluate, judge, validate
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.sets import ORIGINAL
 
@@ -43,12 +39,12 @@ class Table:
 
 def validated(table: Table, other: Act | None = ROME) -> Validated:
     negatives = references(other, CITY) if other else ()
-    return ask_all([validate(references(OSLO, CITY), negatives, "in Oslo", CONTEXT)], table)[0]
+    return validate([(CONTEXT.premises("in Oslo"), references(OSLO, CITY), negatives)], table)[0]
 
 
 def test_the_most_entailed_candidate_is_the_reference() -> None:
     table = Table(**{"in Oslo => the city is Oslo": 0.6, "in Oslo => city is Oslo": 0.9})
-    assert validated(table) == Validated("city is Oslo", 0.9, "utterance", False)
+    assert validated(table) == Validated("city is Oslo", "utterance", False)
     assert ("where?|the city.|in Oslo", "city is Oslo") not in table.asked  # it was not needed
 
 
@@ -60,14 +56,14 @@ def test_the_first_of_equals() -> None:
 def test_the_augmented_premise_is_asked_second_and_decides_no_choice() -> None:
     table = Table(**{"in Oslo => the city is Oslo": 0.3, "where?|the city.|in Oslo => city is Oslo": 0.7})
     found = validated(table)
-    assert found == Validated("the city is Oslo", 0.3, "augmented", False)
+    assert found == Validated("the city is Oslo", "augmented", False)
     assert found.valid
 
 
 def test_an_act_without_an_entailed_candidate_is_not_valid() -> None:
     table = Table(**{"in Oslo => city is Oslo": 0.3, "where?|the city.|in Oslo => the city is Oslo": 0.35})
     found = validated(table)
-    assert found == Validated("city is Oslo", 0.3, None, False)  # what the utterance alone says most
+    assert found == Validated("city is Oslo", None, False)  # what the utterance alone says most
     assert not found.valid
 
 
@@ -81,8 +77,8 @@ def test_a_tampered_reference_must_not_be_entailed(premise: str) -> None:
 
 def test_faithful_alone_or_with_the_turn_before() -> None:
     table = Table(**{"Oslo! => city is Oslo": 0.8, "where?|the city.|There => city is Oslo": 0.7})
-    found = ask_all([judge("city is Oslo", said, CONTEXT) for said in ("Oslo!", "There", "No")], table)
-    assert found == [Faithful("utterance", 0.8), Faithful("augmented", 0.7), Faithful(None, 0.1)]
+    found = judge([(CONTEXT.premises(said), "city is Oslo") for said in ("Oslo!", "There", "No")], table)
+    assert found == ["utterance", "augmented", None]
     assert table.asked == [  # all in one batch, then those that are left
         ("Oslo!", "city is Oslo"),
         ("There", "city is Oslo"),
@@ -102,39 +98,6 @@ def test_premises() -> None:
 def test_a_tie_of_classes_is_no_entailment() -> None:
     assert not entails((0.4, 0.4, 0.2))
     assert entails((0.41, 0.4, 0.19))
-
-
-def _counting(numbers: list[int]) -> Question[list[float]]:
-    """Asks as many pairs as each number says; stops where the last answer is entailed."""
-    found: list[float] = []
-    for turn, n in enumerate(numbers):
-        told = yield [(f"{n} {i}", str(turn)) for i in range(n)]
-        found += [one[0] for one in told]
-        if found and found[-1] > 0.5:
-            break
-    return found
-
-
-class ByLength:
-    """A scorer that is a function of the pair alone."""
-
-    name, model, joint = "length", "1", " "
-
-    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
-        return [((sum(map(ord, a + b)) % 10) / 10, 0.0, 0.0) for a, b in pairs]
-
-
-@given(st.lists(st.lists(st.integers(0, 4), max_size=4), max_size=6), st.integers(1, 4))
-def test_questions_together_have_the_answers_that_each_has_alone(numbers: list[list[int]], at_once: int) -> None:
-    alone = []
-    for one in numbers:
-        question, told = _counting(one), None
-        try:
-            while True:
-                told = ByLength().entailment(question.send(told))  # type: ignore[arg-type]
-        except StopIteration as stop:
-            alone.append(stop.value)
-    assert ask_all(map(_counting, numbers), ByLength(), at_once) == alone
 
 
 BYE = Act("S_1", "GOODBYE", "", (), (), "none")
@@ -175,7 +138,7 @@ def test_the_numbers_of_a_small_corpus_by_hand() -> None:
     scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), Table(**TRUTH))
     # Oslo is said with the turn before; GOODBYE of the first turn has no reference that is entailed; Rome is not valid.
     assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "tampered_entailed"]
-    scored = totals.scored_set(CORPUS, scores, totals.PluginValues())
+    scored = totals.scored_set(CORPUS, scores)
     assert [one.outcome for one in scored.turns] == ["not_valid", "faithful", "not_valid", None]
     metrics = totals.metrics_of({"": scored})
     bleu = metrics[ALL].pop("bleu")
@@ -190,12 +153,12 @@ def test_the_numbers_of_a_small_corpus_by_hand() -> None:
     assert bleu == corpus_bleu(["there", "bye", "no", ""], ["in Oslo", "bye", "in Rome", ""])[0]
     assert metrics[totals.UNSEEN_SERVICES]["sgsacc"] == metrics[totals.UNSEEN_DOMAINS]["sgsacc"] == 1.0
     covered = coverage(scored.turns)
-    assert (covered.turns.turns, covered.turns.valid, covered.turns.slot_error_rate) == (3, 1, 2)
-    acts = covered.acts
-    assert (acts.acts, acts.entailed, acts.valid, acts.with_tampered_reference) == (4, 3, 2, 2)
+    assert [covered["turns"][name] for name in ("turns", "valid", "slot_error_rate")] == [3, 1, 2]
+    acts = covered["acts"]
+    assert [acts[name] for name in ("acts", "entailed", "valid", "with_tampered_reference")] == [4, 3, 2, 2]
     f1 = tampered_f1(scores.checks[ORIGINAL])
-    assert (f1.true_entailed, f1.tampered_entailed, f1.acts) == (2, 1, 2)
-    assert (f1.precision, f1.recall, f1.f1) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
+    assert (f1["true_entailed"], f1["tampered_entailed"], f1["acts"]) == (2, 1, 2)
+    assert (f1["precision"], f1["recall"], f1["f1"]) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
 
 
 def test_without_validation_no_tampered_value_is_asked() -> None:

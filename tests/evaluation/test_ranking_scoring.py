@@ -10,15 +10,19 @@ import pytest
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.ranking import (
     METRICS,
+    Answers,
+    Response,
+    answer_files,
     by_task,
     call_values,
     details_of,
     evaluate,
+    list_tests,
     means,
     metrics_of,
+    read_test,
     values_of,
 )
-from parapet.evaluation.ranking_files import Answers, Response, answer_files, list_tests, read_test
 from parapet.schemas.errors import InputError
 
 TEST = """\
@@ -153,7 +157,7 @@ def test_files_by_task_oov_beside_plain(tmp_path: Path) -> None:
     ]  # fmt: skip
     details = details_of(Answers(files, frozenset({"hello"})))
     assert by_task(details) == [["Task 1", "75.0% (50.0%)", "75.0% (50.0%)"]]
-    assert details.files["task1-API-calls-tst"].not_among_candidates == 2
+    assert details["files"]["task1-API-calls-tst"]["not_among_candidates"] == 2
 
 
 def test_what_is_not_answered_is_not_scored(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.response.domains import Scores, SetScores, scores_of, table_of
+from parapet.evaluation.response.domains import Bleu, Scores, SetScores, dialogue_sums, scores_of, table_of
 from parapet.evaluation.response.goals import Response, judge
 from parapet.evaluation.response.sgd import Reference, reference_of
 from parapet.evaluation.response.task import own_responses
@@ -70,7 +70,8 @@ def reference(*dialogues: tuple[str, ...]) -> Reference:
 
 def scored(of: Reference, said: dict[str, list[Response]]) -> SetScores:
     verdicts = {name: judge(goal, said.get(name, ()), of.knowledge) for name, goal in of.goals.items()}
-    return scores_of(of, said, verdicts, "13a")
+    bleu = Bleu("13a")
+    return scores_of(dialogue_sums(of, said, verdicts, bleu), bleu)
 
 
 def numbers(scores: Scores | None) -> tuple[float | None, ...]:

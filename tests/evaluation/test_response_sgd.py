@@ -222,7 +222,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         ('{"dialogue_id": "x", "turn": 0, "response": ""}', "line 1: the reference has no dialogue 'x'"),
         ('{"dialogue_id": "sng2", "turn": 4, "response": ""}', "line 1: turn 4 of 'sng2' is not a turn of the system"),
         ('{"dialogue_id": "sng2", "turn": 0, "response": ""}\n' * 2, "line 2: dialogue 'sng2' turn 0 appears twice"),
-        ('{"dialogue_id": "sng2", "turn": 0, "response": ""}', "no response for dialogue 'mul1' turn 0; 2 are missing"),
+        ('{"dialogue_id": "sng2", "turn": 0, "response": ""}', "no prediction for dialogue 'mul1' turn 0; 2"),
         ('{"dialogue_id": "sng2", "turn": 0, "response": "", "state": {"train": []}}', "line 1: state[...]: Expected"),
     ):
         (tmp_path / "said.jsonl").write_text(text)

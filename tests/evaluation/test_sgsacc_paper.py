@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from parapet.evaluation.generation import breakdowns, metrics
-from parapet.evaluation.generation.corpus import Corpus, Pools, SystemTurn
-from parapet.evaluation.generation.predictions import Candidate, Prediction
+from parapet.evaluation.generation import metrics
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Pools, Prediction, SystemTurn
 from parapet.evaluation.generation.references import Act, Kind, ServiceWords, Words, references
-from parapet.evaluation.generation.scorers import Judgement, Pair, Scorer, ask_all
+from parapet.evaluation.generation.scorers import Judgement, Pair, Scorer
 from parapet.evaluation.generation.scoring import (
-    Faithful,
+    Premise,
     ScoredAct,
     Scores,
     TurnAct,
@@ -135,8 +134,8 @@ APPENDIX_D = [
 def test_instances_of_appendix_d_fail_the_validation(described: ServiceWords, of: Act, truth: str, wanted: str) -> None:
     candidates = references(of, described, "paper")
     assert " || ".join(candidates) == wanted
-    question = validate(candidates, (), truth, context_of(of, "", described, " "))
-    (found,) = ask_all([question], Says())  # "none of them yields entailment"
+    premises = context_of(of, "", described, " ").premises(truth)
+    (found,) = validate([(premises, candidates, ())], Says())  # "none of them yields entailment"
     assert not found.valid
 
 
@@ -162,10 +161,10 @@ def test_figure_1() -> None:
     candidates = references(QUEENS, STYLIST, "paper")
     assert candidates[0] == REFERENCE
     table = Says((TRUTH, REFERENCE, 0.1), (AUGMENTED, REFERENCE, 0.7))
-    (found,) = ask_all([validate(candidates, (), TRUTH, context)], table)
+    (found,) = validate([(context.premises(TRUTH), candidates, ())], table)
     assert (found.reference, found.premise, found.valid) == (REFERENCE, "augmented", True)
-    (faithful,) = ask_all([judge(REFERENCE, TRUTH, context)], table)
-    assert faithful.premise == "augmented"
+    (faithful,) = judge([(context.premises(TRUTH), REFERENCE)], table)
+    assert faithful == "augmented"
 
 
 def test_parts_of_the_premise_are_sentences() -> None:
@@ -189,7 +188,7 @@ TURNS = (
 def scored(predictions: dict[tuple[str, int], Prediction], table: Scorer, validation: bool = True) -> metrics.ScoredSet:
     corpus = Corpus("test", TURNS, {ORIGINAL: {"S_1": CITY}}, Pools({}), frozenset())
     scores: Scores = evaluate(corpus, predictions, table, validation=validation)
-    return metrics.scored_set(corpus, scores, metrics.PluginValues())
+    return metrics.scored_set(corpus, scores)
 
 
 def said(*utterances: str) -> dict[tuple[str, int], Prediction]:
@@ -224,12 +223,13 @@ def test_without_validation_all_instances_count() -> None:
     one = scored(said("cheap in Oslo", "bye", "it is cheap", "hm"), TABLE, validation=False)
     numbers = metrics.metrics_of({"": one})[ALL]
     assert numbers["sgsacc"] == numbers["sgsacc_all"] == 2 / 3
-    assert breakdowns.coverage(one.turns).turns.share_valid == 1.0
+    assert metrics.coverage(one.turns)["turns"]["share_valid"] == 1.0
 
 
 def test_coverage_is_of_turns() -> None:
-    found = breakdowns.coverage(scored(said("", "", "", ""), TABLE).turns).turns
-    assert (found.turns, found.valid, found.slot_error_rate, found.free_slot, found.categorical) == (3, 2, 1, 1, 2)
+    found = metrics.coverage(scored(said("", "", "", ""), TABLE).turns)["turns"]
+    names = ("turns", "valid", "slot_error_rate", "free_slot", "categorical")
+    assert [found[name] for name in names] == [3, 2, 1, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ def test_coverage_is_of_turns() -> None:
     ],
 )
 def test_agreement_with_slot_error_rate(utterance: str, same: int, same_all_acts: int) -> None:
-    found = breakdowns.agreement(scored(said(utterance, "bye", "", ""), TABLE).turns)
-    assert (found.turns, found.same, found.same_all_acts) == (1, same, same_all_acts)
+    found = metrics.agreement(scored(said(utterance, "bye", "", ""), TABLE).turns)
+    assert (found["turns"], found["same"], found["same_all_acts"]) == (1, same, same_all_acts)
 
 
 def test_the_ensemble_takes_what_entails_the_most_acts_then_the_likeliest() -> None:
@@ -285,12 +285,12 @@ def faithful_turns(of_seen: float, of_unseen: float) -> metrics.ScoredSet:
     for service, n, share in (("Hotels_4", 870, of_seen), ("Alarm_1", 130, of_unseen)):
         one = act("INFORM", "city", "Oslo", service=service)
         for i in range(n):
-            faithful = Faithful("utterance" if i < round(n * share / 100) else None, 0.9)
+            premise: Premise | None = "utterance" if i < round(n * share / 100) else None
             turn = SystemTurn(service, i, "x", "", (one,))
-            valid = Validated("city is Oslo", 0.9, "utterance", False)
-            turns.append(metrics.ScoredTurn(turn, "x", (ScoredAct(turn, one, True, True, valid, faithful),)))
+            valid = Validated("city is Oslo", "utterance", False)
+            turns.append(metrics.ScoredTurn(turn, "x", (ScoredAct(turn, one, True, True, valid, premise),)))
     corpus = Corpus("test", tuple(one.turn for one in turns), {}, Pools({}), frozenset({"Hotels_1"}))
-    return metrics.ScoredSet(corpus, turns, [], {}, metrics.PluginValues())
+    return metrics.ScoredSet(corpus, turns, [], {})
 
 
 @pytest.mark.parametrize("column", [0, 1])
@@ -312,20 +312,20 @@ def test_table_2_has_the_f1_of_its_precision_and_recall(precision: float, recall
     n, right = 10_000, round(100 * recall)
     wrong = round(right * (100 / precision - 1))
     one = TurnAct(TURNS[0], OSLO, OSLO, context_of(OSLO, "", CITY, " "))
-    judged = [Validated("", 0.9, "utterance" if i < right else None, n - i <= wrong) for i in range(n)]
-    found = breakdowns.tampered_f1((one, validated) for validated in judged)
-    assert found.precision == pytest.approx(precision / 100, abs=0.0001)
-    assert found.recall == pytest.approx(recall / 100, abs=0.0001)
-    assert found.f1 == pytest.approx(f1, abs=0.0006)
+    judged = [Validated("", "utterance" if i < right else None, n - i <= wrong) for i in range(n)]
+    found = metrics.tampered_f1((one, validated) for validated in judged)
+    assert found["precision"] == pytest.approx(precision / 100, abs=0.0001)
+    assert found["recall"] == pytest.approx(recall / 100, abs=0.0001)
+    assert found["f1"] == pytest.approx(f1, abs=0.0006)
 
 
 def test_f1_of_table_2_by_hand() -> None:
     """True references and those with tampered values, one of each for an act that has values."""
     found = scored(said("", "", "", ""), TABLE).checks[ORIGINAL]
-    f1 = breakdowns.tampered_f1(found)
-    assert (f1.acts, f1.true_entailed, f1.tampered_entailed) == (2, 2, 0)  # the pool has no other city
-    assert (f1.precision, f1.recall, f1.f1) == (1.0, 1.0, 1.0)
+    f1 = metrics.tampered_f1(found)
+    assert (f1["acts"], f1["true_entailed"], f1["tampered_entailed"]) == (2, 2, 0)  # the pool has no other city
+    assert (f1["precision"], f1["recall"], f1["f1"]) == (1.0, 1.0, 1.0)
     liar = Says(*((*pair, share) for pair, share in TABLE.entailed.items()), ("it is cheap", "cheap? No.", 0.9))
-    f1 = breakdowns.tampered_f1(scored(said("", "", "", ""), liar).checks[ORIGINAL])
-    assert (f1.true_entailed, f1.tampered_entailed) == (2, 1)
-    assert (f1.precision, f1.recall, f1.f1) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
+    f1 = metrics.tampered_f1(scored(said("", "", "", ""), liar).checks[ORIGINAL])
+    assert (f1["true_entailed"], f1["tampered_entailed"]) == (2, 1)
+    assert (f1["precision"], f1["recall"], f1["f1"]) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))

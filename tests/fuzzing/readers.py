@@ -26,11 +26,10 @@ from fuzzing.mutations import json_text, mutated, mutated_bytes, mutated_rows
 from fuzzing.of_rows import GOALS, INTENTS, SAMPLE, made
 from fuzzing.running import Found, Workshop, smaller_bytes
 from fuzzing.watching import Finding, call
-from parapet.evaluation import intent_items, lines, ranking_files
+from parapet.evaluation import intent, lines, ranking
 from parapet.evaluation.board import submission
 from parapet.evaluation.compare import leaderboard, results
 from parapet.evaluation.dst import files as dst_files
-from parapet.evaluation.dst import predictions as dst_predictions
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.babi import data as babi_data
 from parapet.evaluation.models.babi import saving as babi_saving
@@ -507,7 +506,7 @@ READERS: list[Reader] = [
         lambda p: dst_files.parse_dialogues(p.read_bytes(), p),
     ),
     Reader(
-        "evaluation.dst.predictions.read_predictions",
+        "evaluation.dst.files.read_predictions",
         "p.jsonl",
         _lines(
             {
@@ -518,25 +517,25 @@ READERS: list[Reader] = [
             }
             for _ in range(3)
         ),
-        lambda p: _all(dst_predictions.read_predictions(str(p))),
+        lambda p: _all(dst_files.read_predictions(str(p))),
     ),
     Reader(
-        "evaluation.dst.predictions.read_parts",
+        "evaluation.dst.files.read_parts",
         "a.json",
         DIALOGUES,
-        lambda p: _all(dst_predictions.read_parts(str(p))),
+        lambda p: _all(dst_files.read_parts(str(p))),
     ),
     Reader(
-        "evaluation.intent_items.read_items",
+        "evaluation.intent.Intent",
         "i.jsonl",
         _lines(INTENTS),
-        lambda p: intent_items.read_items(str(p), None, None),
+        lambda p: intent.Intent(predictions=str(p)).read(),
     ),
     Reader(
-        "evaluation.intent_items.read_intents",
+        "evaluation.intent.read_intents",
         "i.txt",
         _text("fly\nswim\n"),
-        lambda p: intent_items.read_intents(str(p)),
+        lambda p: intent.read_intents(str(p)),
     ),
     Reader(
         "evaluation.lines.read_lines",
@@ -545,10 +544,10 @@ READERS: list[Reader] = [
         lambda p: _all(lines.read_lines(str(p), lines.Keyed)),
     ),
     Reader(
-        "evaluation.ranking_files.read_candidates",
+        "evaluation.ranking.read_candidates",
         "c.txt",
         _text("1 hello\n1 bye\n"),
-        lambda p: ranking_files.read_candidates(str(p)),
+        lambda p: ranking.read_candidates(str(p)),
     ),
     Reader(
         "evaluation.response.multiwoz.read_entities",
@@ -714,7 +713,6 @@ ELSEWHERE = {
     "transforms.variations.": "flags, and rewritten.read_lines",
     "evaluation.board.setting.open_released": "by open_release",
     "evaluation.generation.": "the cases of evaluate generation",
-    "evaluation.intent_items.read_sets": "by read_items",
     "evaluation.lines.read_keyed": "by read_lines",
     "evaluation.models.": "models of torch, whose files are weights; their cards are read by saving.read_card",
     "evaluation.ood.": "the case of evaluate ood",

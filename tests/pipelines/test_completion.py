@@ -104,7 +104,7 @@ def test_every_flag_of_every_command_is_offered(name: str) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_flags_of_evaluate_are_those_of_the_task(task: str) -> None:
-    flags = flags_of(importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser())
+    flags = flags_of(importlib.import_module("parapet.pipelines.evaluate").parser(task))
     assert flags_of(leaf(["evaluate", "--task", task])) == flags | {"--task"}
     assert flags_of(leaf(["evaluate", f"--task={task}", "--quiet"])) == flags | {"--task"}
     assert flags_of(leaf(["evaluate"])) == {"-h", "--help", "--task"}

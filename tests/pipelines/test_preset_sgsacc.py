@@ -14,9 +14,8 @@ from seeding import train
 from tiny_t5 import save_t5
 from torch import nn
 
-from parapet.evaluation.generation.corpus import read
+from parapet.evaluation.generation.corpus import Candidate, read
 from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.predictions import Candidate
 from parapet.evaluation.models.batching import bucketed
 from parapet.evaluation.models.generation.data import read_examples
 from parapet.evaluation.models.generation.decoding import Generator, Search

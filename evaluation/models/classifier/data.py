@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from parapet.evaluation.active_intents import Renamed, user_turns
+from parapet.evaluation.intent import Renamed, user_turns
 from parapet.evaluation.lines import Key, Keyed, read_keyed
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, is_of_ood, read_truth

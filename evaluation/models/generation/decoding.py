@@ -8,7 +8,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from parapet.evaluation.generation.predictions import Candidate
+from parapet.evaluation.generation.corpus import Candidate
 from parapet.evaluation.models.batching import Rows, by_length
 from parapet.evaluation.models.generation.saving import Loaded, inputs_of
 

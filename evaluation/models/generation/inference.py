@@ -8,12 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import Corpus, Place, Pools, SystemTurn
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Pools, Prediction, SystemTurn
 from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.nli import Nli
-from parapet.evaluation.generation.predictions import Candidate, Prediction
 from parapet.evaluation.generation.references import ServiceWords
-from parapet.evaluation.generation.scorers import Cached, Scorer
+from parapet.evaluation.generation.scorers import Cached, Nli, Scorer
 from parapet.evaluation.generation.scoring import acts_of, rank
 from parapet.evaluation.lines import read_lines
 from parapet.evaluation.models import inference

@@ -15,7 +15,7 @@ from seeding import SEED
 from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
-from parapet.evaluation.active_intents import frame_of
+from parapet.evaluation.intent import frame_of
 from parapet.evaluation.models.classifier.answering import (
     KINDS,
     MODEL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import pickle
 import re
 import shutil
 import subprocess
@@ -23,9 +24,9 @@ from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation import bootstrap
 from parapet.evaluation.compare.leaderboard import read_systems
 from parapet.evaluation.compare.results import SENSITIVITY
+from parapet.evaluation.dst.files import FilePart, predictions_in, read_parts, read_predictions
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.dst.predictions import predictions_in, read_parts, read_predictions
-from parapet.evaluation.dst.scoring import ScoreFile, Sort
+from parapet.evaluation.dst.scoring import ScoreFile, with_parts
 from parapet.evaluation.dst.sets import Config, make_plan
 from parapet.evaluation.sets import Sources
 from parapet.pipelines.evaluate import run as command
@@ -496,13 +497,8 @@ def score(folder: Path, out: Path) -> None:
     sources = Sources(str(sample_root()), "test", predictions=str(folder))
     plan = make_plan(sources)
     config = Config(output=str(out), sources=sources, plan=plan, replicates=0)
-    places = {
-        f"original\t{one['dialogue_id']}": "f" for one in json.loads((sample_root() / "test" / FILE).read_bytes())
-    }
-    for loose in plan.loose:
-        list(Sort(official=False).process(loose, places))
-    for job in plan.jobs:
-        ScoreFile(config)((job, {}))
+    for job in with_parts(plan, official=False):
+        ScoreFile(config)(job)
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -590,11 +586,10 @@ def test_workers_exchange_places_of_predictions(name: str, tmp_path: Path) -> No
     path = tmp_path / name
     path.write_bytes(b"\xef\xbb\xbf" + content.encode())
     parts = [part for _, part in read_parts(str(path))]
-    assert [*predictions_in(parts[::-1])] == [*read_predictions(str(path))]
-    places = {f"original\t{i}": FILE for i in range(2)}
-    sent = [*Sort(official=False).process(("original", str(path)), places)]
-    assert len(sent) == 2
-    assert max(len(part) for _, (_, part) in sent) < 1_000
+    assert [*predictions_in(parts)] == [*read_predictions(str(path))]
+    whole = FilePart(str(path), parts[0].start, parts[-1].end)
+    assert [*predictions_in([whole])] == [*read_predictions(str(path))]
+    assert max(len(pickle.dumps(part)) for part in parts) < 1_000
 
 
 def test_lines_need_none_for_a_dialogue_without_frames(place: Path, tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def _changed(lines: list[Line], **fields: Any) -> list[Line]:
 BAD: dict[str, tuple[Callable[[list[Line]], list[Line]], str]] = {
     "missing": (lambda lines: lines[2:], "there is no prediction for dialogue "),
     "twice": (lambda lines: [*lines, lines[0]], " appears twice"),
-    "unknown dialogue": (lambda lines: _changed(lines, dialogue_id="nobody"), "line 1: test has no dialogue 'nobody'"),
+    "unknown dialogue": (lambda lines: _changed(lines, dialogue_id="nobody"), "line 1: the reference has no dialogue"),
     "user's turn": (lambda lines: _changed(lines, turn=0), "is not a turn of the system, which has 1, 3, 5"),
     "no utterance": (lambda lines: [{"dialogue_id": "1", "turn": 1}], "line 1: Object missing required field `utter"),
     "a number": (lambda lines: _changed(lines, utterance=7), "line 1: utterance: Expected `str`, got `int`"),
@@ -291,7 +291,7 @@ def test_a_corpus_that_cannot_be_scored(sample: Path, tmp_path: Path, capfd: Any
 
     assert "no system turn has an action" in told(no_actions)
     assert "turns[1].frames[0]: the schema of the split has no service 'Nobody_1'" in told(strange_service)
-    assert "appears twice" in told(lambda dialogues: [*dialogues, dialogues[0]])
+    assert "give each its own id" in told(lambda dialogues: [*dialogues, dialogues[0]])
     assert "[0]: not_unicode" in told(surrogate)
     assert "[1]" in told(lambda dialogues: [dialogues[0], {"dialogue_id": 3}])
 

@@ -165,7 +165,7 @@ def test_sets_that_cannot_be_scored(roots: dict[str, Path], tmp_path: Path, fail
     )
     fewer = tmp_path / "said" / "typos" / "r.jsonl"
     write(fewer, responses(roots["typos"])[1:])
-    assert "there is no response for dialogue" in (message := fails("response", *said, "--sets", typos))
+    assert "there is no prediction for dialogue" in (message := fails("response", *said, "--sets", typos))
     assert "turn 1 of typos\n" in message
     write(fewer, [{**row, "set": "original"} for row in responses(roots["typos"])])
     assert f"{fewer}: line 1: is of set 'original', in the files of 'typos'" in fails(
@@ -244,7 +244,7 @@ def test_intents_of_turns_with_several_frames(tmp_path: Path, fails: Fails) -> N
         (of_frames[:2], "there is no prediction for '1', turn 1, of service 'B_1'"),
         ([*of_frames, row(1, "Book")], "line 4: has no 'service': it has frames of A_1, B_1"),
         ([row(0, "Find", service="C_1")], "line 1: there is no frame of 'C_1' in the turn"),
-        ([*of_frames, of_frames[2]], "line 4: '1', turn 1 appears twice, of service 'B_1'"),
+        ([*of_frames, of_frames[2]], "line 4: '1', turn 1, of service 'B_1' appears twice"),
         ([row(0, "Find"), row(2, "Find")], "line 2: the reference has no '1', turn 2, of the user"),
         ([{"predicted": "Find"}], "line 1: has no key"),
     ):  # fmt: skip

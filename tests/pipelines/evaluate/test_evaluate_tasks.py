@@ -83,7 +83,7 @@ def test_intents_that_do_not_fit(tmp_path: Path, capfd: pytest.CaptureFixture[st
     empty = lines(tmp_path / "e.jsonl", [{"id": 1, "predicted": " ", "label": "fly"}])
     for flags, reason in (
         (["--predictions", good, "--intents", str(tmp_path / "intents.txt")], f"{good}: line 2: {EVIL!r} is none of"),
-        (["--predictions", good, "--reference", some], "line 2: the reference has no '2', turn 0, of 'plain' (3 such"),
+        (["--predictions", good, "--reference", some], "line 3: there is no set 'typos', only plain"),
         (["--predictions", bare], "line 1: has no label"),
         (["--predictions", empty], "line 1: an intent is empty"),
         (["--predictions", str(tmp_path / "none")], "there is no such file"),
@@ -186,7 +186,7 @@ def test_a_fallback_says_that_a_turn_is_out_of_domain(
     status, told = failure(
         capfd, "--task", "ood", *flags, lines(tmp_path / "both.jsonl", both), "--output", str(tmp_path / "no")
     )
-    assert (status, "has a response and another row" in told) == (2, True)
+    assert (status, "appears twice" in told) == (2, True)
 
 
 def test_out_of_domain_turns_that_do_not_fit(tmp_path: Path, foreign: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +207,7 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path: Path, foreign: Path, capf
         (["--predictions", good], "line 1: has no label"),
         (
             [*reference, "--predictions", lines(tmp_path / "2.jsonl", [{**row, "set": ""} for row in rows])],
-            "appears twice",
+            "line 1: has no 'set', and there are several: ood-10, ood-20",
         ),
         (
             [*reference, "--predictions", lines(tmp_path / "3.jsonl", [{**row, "label": "ood"} for row in rows])],
@@ -228,7 +228,7 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path: Path, foreign: Path, capf
                     [{"id": 1, "label": "ood", "score": 1}, {"id": 2, "label": "in", "predicted": "ood"}],
                 ),
             ],
-            "line 2: has no score, and other rows have one",
+            "line 2: has no score, and the first row has one",
         ),
         (["--reference", str(tmp_path), "--predictions", good], "no set of 'parapet ood' here"),
     ):
