@@ -1,16 +1,20 @@
 """Flags from configuration classes: a typed ``msgspec.Struct`` says what a command takes, and becomes its flags.
 
-A field with a description has a flag of its name::
+A field that is annotated has a flag of its name, whose help is what the class's docstring says of it::
 
     class Config(msgspec.Struct, frozen=True, kw_only=True):
-        epochs: Annotated[int, Meta(ge=1, description="maximum number of epochs")] = 20
-        train: Annotated[list[str], Meta(description="corpora", extra={"group": INPUT, "reads": True})] = []
+        # Attributes:
+        #   epochs: maximum number of epochs.
+        #   train: corpora to train on (default: the bundled sample).
+        epochs: Annotated[int, Meta(ge=1)] = 20
+        train: Annotated[list[str], Meta(extra={"group": INPUT, "reads": True})] = []
         schedule: Annotated[Literal["constant", "linear"], Meta(description="...", extra={"rare": True})] = "linear"
 
 The type is that of the values: ``str``, ``int``, ``float``, a ``Literal`` of choices, a list or tuple of several values
 after one flag, ``bool`` for a flag without a value; each may be ``None``, too. ``ge``, ``gt``, ``le`` and ``lt`` are
-checked when the flags are read. A field without a default is a required flag; one without a description is set by the
-program. ``{unit}`` in a description is replaced by the class variable of this name. Keys of ``extra``:
+checked when the flags are read. A field without a default is a required flag. ``{unit}`` in a help is replaced by the
+class variable of this name. A subclass may give a field another default (``epochs: int = 3``), and go without flags:
+those that its class variable ``without`` names. Keys of ``extra``:
 
 ``group``: where the help shows the flag. ``rare``: only ``--help-all`` shows it. ``metavar``: what the help calls the
 value. ``either``: a name that flags share which exclude one another. ``reads``: the value is a file or folder that must
@@ -20,8 +24,9 @@ be there; ``path``: one that is checked elsewhere. ``completes``: values that th
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -48,7 +53,8 @@ class Flag(NamedTuple):
       many: whether the flag takes several values.
       choices: the values it may have; empty for any.
       default: the field's; ``NODEFAULT`` where it has none.
-      meta: its description and range; ``extra`` that of ``meta``.
+      text: its help.
+      meta: its range; ``extra`` that of ``meta``.
     """
 
     name: str
@@ -56,6 +62,7 @@ class Flag(NamedTuple):
     many: bool
     choices: tuple[Any, ...]
     default: Any
+    text: str
     meta: Meta
     extra: Mapping[str, Any]
 
@@ -65,18 +72,36 @@ class Flag(NamedTuple):
         return bool(self.extra.get("reads") or self.extra.get("path"))
 
 
-def config_flags(config: type[msgspec.Struct]) -> Iterator[Flag]:
+def config_flags(config: type[msgspec.Struct]) -> list[Flag]:
     """The flags of a configuration class: those of its base classes first."""
     fields = {field.name: field for field in msgspec.structs.fields(config)}
-    for name, hint in get_type_hints(config, include_extras=True).items():
-        meta = next((item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Meta)), None)
-        if meta is None or meta.description is None or name not in fields:
-            continue
-        kind, many, choices = _value_type(hint)
-        field = fields[name]
-        made_anew = field.default_factory is not NODEFAULT
-        default = field.default_factory() if made_anew else field.default  # type: ignore[misc, operator]
-        yield Flag(name, kind, many, choices, default, meta, meta.extra or {})
+    flags: dict[str, Flag] = {}
+    texts: dict[str, str] = {}
+    for base in reversed(config.__mro__[:-1]):
+        texts |= _attributes(base.__doc__ or "")
+        for name, hint in get_type_hints(base, include_extras=True).items():
+            if (meta := _meta(hint)) is not None:  # else it gives a field of a base class another default
+                text = meta.description or texts.get(name, "")
+                flags[name] = Flag(name, *_value_type(hint), _default(fields[name]), text, meta, meta.extra or {})
+    without = getattr(config, "without", ())
+    return [flag for name, flag in flags.items() if name not in without]
+
+
+def _meta(hint: Any) -> Meta | None:
+    """What a field is annotated with, as it is in ``Annotated[int, Meta(ge=1)] | None``."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else [hint]
+    return next((item for part in parts for item in getattr(part, "__metadata__", ()) if isinstance(item, Meta)), None)
+
+
+def _attributes(docstring: str) -> dict[str, str]:
+    """What the section "Attributes" of a docstring says of each."""
+    section = inspect.cleandoc(docstring).partition("Attributes:\n")[2].partition("\n\n")[0]
+    items = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()).removesuffix(".") for name, text in items}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is NODEFAULT else field.default_factory()
 
 
 def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:
@@ -95,13 +120,14 @@ def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:
     return hint, False, ()
 
 
-def add_flags(parser: StrictParser, config: type[msgspec.Struct], group: str) -> None:
+def add_flags(parser: StrictParser, config: type[msgspec.Struct], group: str, **words: str) -> None:
     """Adds the flags of a configuration class to a parser.
 
     Args:
       parser: the command's.
       config: the class.
       group: where the help shows flags that name no group of their own.
+      words: what ``{NAME}`` in a description stands for, besides class variables.
     """
     exclusive: dict[str, Add] = {}
     for flag in config_flags(config):
@@ -109,7 +135,7 @@ def add_flags(parser: StrictParser, config: type[msgspec.Struct], group: str) ->
         add = parser.group(title)
         if either := extra.get("either"):
             add = exclusive.setdefault(either, parser.group(title, exclusive=True))
-        text = re.sub(r"\{(\w+)\}", lambda match: str(getattr(config, match[1])), flag.meta.description or "")
+        text = re.sub(r"\{(\w+)\}", lambda match: words.get(match[1]) or getattr(config, match[1]), flag.text)
         options: dict[str, Any] = {"help": text.replace("%", "%%"), "rare": extra.get("rare", False)}
         if flag.kind is bool:
             options["action"] = "store_true"
@@ -143,8 +169,9 @@ def read_config(config: type[Config], args: argparse.Namespace, **own: object) -
     for flag in config_flags(config):
         value = values.get(flag.name)
         for item in value if isinstance(value, list | tuple) else [value]:
-            if flag.is_path and hasattr(args, "output"):
-                check_apart(args.output, **{flag.name: item})
+            if item and flag.is_path and hasattr(args, "output"):
+                named = "=" in flag.extra.get("metavar", "")  # NAME=PATH
+                check_apart(args.output, **{flag.name: item.partition("=")[2] if named else item})
             elif isinstance(item, int | float) and (reason := out_of_range(item, flag.meta)):
                 raise InputError(f"{item}: {reason}", f"--{flag.name}")
     return config(**values)
@@ -156,11 +183,17 @@ def out_of_range(number: float, meta: Meta) -> str:
     inside = (least is None or number >= least) and (above is None or number > above)
     if inside and (number <= most if most is not None else number < below if below is not None else number <= MOST):
         return ""
-    if below is not None:
-        return f"give a number above {above:g} and below {below:g}"
+    if below is not None and below <= 1:
+        return f"give a share above {above:g} and below {below:g}"
     if most is not None:
         return f"give a number from {least:g} to {most:g}"
     return f"give a number above {above:g}" if above is not None else f"give {least or 0:g} or more"
+
+
+def input_paths(config: msgspec.Struct) -> list[tuple[str, str]]:
+    """(flag, path) of all files and folders that a configuration names."""
+    values = [(flag.name, getattr(config, flag.name)) for flag in config_flags(type(config)) if flag.is_path]
+    return [(name, path) for name, value in values if value for path in (value if isinstance(value, list) else [value])]
 
 
 def content_options(config: msgspec.Struct) -> dict[str, Option]:

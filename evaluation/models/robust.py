@@ -32,7 +32,8 @@ from parapet.transforms.perturbations import perturbation_of
 from parapet.transforms.seeding import key_of
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.training import Learner, TrainingConfig
+    from parapet.evaluation.models.configs import TrainingConfig
+    from parapet.evaluation.models.training import Learner
 
 Row = TypeVar("Row")
 Encoded = TypeVar("Encoded")

@@ -15,38 +15,14 @@ from parapet.evaluation.models.batching import Rows, bucketed, by_length
 from parapet.evaluation.models.classifier.answering import HEAD, Bag, Card, Classifier, Headed, files_of, foreign
 from parapet.evaluation.models.classifier.data import Corpus, Turn
 from parapet.evaluation.models.classifier.features import Encoder, Hashed, Pieces
-from parapet.evaluation.models.training import Learner, TrainingConfig
+from parapet.evaluation.models.configs import ClassifierConfig
+from parapet.evaluation.models.training import Learner
 from parapet.evaluation.ood.curves import best_threshold, points_of, precision_recall_f1
 from parapet.evaluation.ood.reading import OOD
 from parapet.transforms.checkpoints import Checkpoint
 
 SCORED = 256  # texts at a time where nothing is trained
 DECAY = 0.01  # of its weights
-
-
-class Config(TrainingConfig, frozen=True, kw_only=True):
-    """How a classifier is trained.
-
-    Attributes:
-      task: ``intent``, ``acts`` or ``ood``.
-      checkpoint: what it begins with; None for a net from scratch, of ``size`` and ``buckets``.
-      size: of the embeddings.
-      buckets: of the hashed features.
-      max_length: words, or tokens of the checkpoint's tokenizer, of an utterance at most.
-      score: ``msp`` or ``energy``.
-    """
-
-    task: str
-    checkpoint: Checkpoint | None
-    size: int
-    buckets: int
-    max_length: int
-    score: str
-
-    @property
-    def memory_hint(self) -> str:
-        """What to do where memory is used up."""
-        return f"lower --batch_size, which is {self.batch_size}" + ("" if self.checkpoint else ", or --buckets")
 
 
 def best_of(scored: Sequence[tuple[float, bool]]) -> tuple[float | None, float | None]:
@@ -63,21 +39,22 @@ class ClassifierLearner(Learner):
     Args:
       config: how it is trained.
       corpus: what it is trained on.
+      checkpoint: what it begins with; None for a net from scratch.
 
     Raises:
       InputError: the checkpoint cannot be loaded.
     """
 
-    def __init__(self, config: Config, corpus: Corpus) -> None:
+    def __init__(self, config: ClassifierConfig, corpus: Corpus, checkpoint: Checkpoint | None = None) -> None:
         self.config, self.device, train, dev = config, torch.device(config.device), corpus.train, corpus.dev
         self.threshold: float | None = None
         self.f1: float | None = None  # with the threshold, on the turns that it was tuned on
         self.tuned = dev if config.task == OOD else corpus.foreign
         self.labels = sorted({turn.label for turn in train})
         self.metric = "F1 of out-of-domain turns" if config.task == OOD else f"{config.task.removesuffix('s')} accuracy"
-        self.encoder, module, self.length = body(config, self.labels)
+        self.encoder, module, self.length = body(config, self.labels, checkpoint)
         self.module, rate = module.to(self.device), config.learning_rate
-        if config.checkpoint is None:
+        if checkpoint is None:
             # Of one kernel for all parameters; the results are those of a loop over them.
             self.optimiser = torch.optim.Adam(module.parameters(), rate, fused=True)
         else:
@@ -148,18 +125,20 @@ def foreign_scores(module: nn.Module, learner: ClassifierLearner, texts: Sequenc
     return [answer.score for answer in classifier.answers(texts)[0]]
 
 
-def body(config: Config, labels: Sequence[str]) -> tuple[Encoder, nn.Module, int]:
+def body(
+    config: ClassifierConfig, labels: Sequence[str], checkpoint: Checkpoint | None
+) -> tuple[Encoder, nn.Module, int]:
     """What makes numbers of texts, the net, and how long a text may be.
 
     Raises:
       InputError: the checkpoint cannot be loaded, or has fewer positions.
     """
-    if config.checkpoint is None:
+    if checkpoint is None:
         net = Bag(config.buckets, config.size, len(labels))
         return Hashed(config.buckets, config.max_length), net, config.max_length
     names = dict(enumerate(labels))
     tokenizer, model = pretrained.load(
-        config.checkpoint,
+        checkpoint,
         "AutoModelForSequenceClassification",
         HEAD,
         num_labels=len(labels),

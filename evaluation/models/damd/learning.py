@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.damd.answering import Card, Longest, files_of
 from parapet.evaluation.models.damd.encoding import (
     MATCHES,
@@ -23,27 +24,11 @@ from parapet.evaluation.models.damd.encoding import (
 from parapet.evaluation.models.damd.nets import Decoder, Net, Sizes, Source, likeliest, losses
 from parapet.evaluation.models.robust import Versions, laid_out
 from parapet.evaluation.models.systems.data import ACT, ASKED, SERVICE, VALUE, Part, Step
-from parapet.evaluation.models.training import Learner, TrainingConfig
+from parapet.evaluation.models.training import Learner
 
 DECAY = 5e-5  # of the weights
 SPARE = 1.25  # what is written may be so many times longer than what training has
 TRAINED = ("previous", "user", "before", "delexicalised", "belief", "acts", "response")  # the last three are written
-
-
-class Config(TrainingConfig, frozen=True, kw_only=True):
-    """How the model is trained.
-
-    Attributes:
-      vocabulary: words at most; ``min_count`` how often a word must occur in training.
-      embedding: size of a word's; ``hidden`` of a state.
-      multi_action: see :class:`OtherActs`; 0 for none.
-    """
-
-    vocabulary: int
-    min_count: int
-    embedding: int
-    hidden: int
-    multi_action: int
 
 
 class Padded(NamedTuple):
@@ -165,7 +150,7 @@ class DamdLearner(Learner):
     metric = "belief and action spans and response words right"
 
     def __init__(
-        self, config: Config, train: Sequence[Step], dev: Sequence[Step], versions: Versions[Step] | None = None
+        self, config: DamdConfig, train: Sequence[Step], dev: Sequence[Step], versions: Versions[Step] | None = None
     ) -> None:
         self.config, self.device = config, torch.device(config.device)
         texts = [texts_of(step) for step in train]

@@ -10,27 +10,7 @@ import msgspec
 from parapet.evaluation.dst.frames import JOINT, Slots, State, score_frame, slots_of
 from parapet.evaluation.dst.model import Model
 from parapet.evaluation.models.dst.data import Labelled
-from parapet.evaluation.models.training import TrainingConfig
 from parapet.transforms.seeding import stable_hash
-
-
-class FineTuning(TrainingConfig, frozen=True, kw_only=True):
-    """How a checkpoint is fine-tuned on dialogue states.
-
-    Attributes:
-      max_length: tokens of an input at most.
-      negatives: the share of the inputs without a value that are used in an epoch, drawn again for each epoch.
-      dev_frames: the maximum number of dev frames that choose the best epoch, drawn at random; 0 for all.
-    """
-
-    max_length: int
-    negatives: float
-    dev_frames: int
-
-    @property
-    def memory_hint(self) -> str:
-        """What to do where memory is used up."""
-        return f"lower --batch_size, which is {self.batch_size}, or --max_length, which is {self.max_length}"
 
 
 def joint_goal_accuracy(model: Model, frames: Sequence[Labelled]) -> float:

@@ -11,41 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.generation import saving
 from parapet.evaluation.models.generation.data import Example, texts_of
 from parapet.evaluation.models.generation.prefixes import Prefixes, attach, shape_of
 from parapet.evaluation.models.generation.saving import inputs_of, targets_of
 from parapet.evaluation.models.generation.templates import NONE, Templates
 from parapet.evaluation.models.pretrained import longest
-from parapet.evaluation.models.training import Learner, TrainingConfig
+from parapet.evaluation.models.training import Learner
 from parapet.transforms.checkpoints import Checkpoint, digest
 
 NO_TOKEN = -100  # pads a batch of utterances: the label that transformers leaves out of the loss
 
 PREFIX_TUNED = "pt_t5"
-
-
-class Config(TrainingConfig, frozen=True, kw_only=True):
-    """How a model is trained.
-
-    Attributes:
-      model: ``ft_t5`` or ``pt_t5``.
-      max_input, max_output: tokens at most.
-      prefix_length: positions of the prefixes.
-      prefix_embedding, prefix_size: widths of the MLPs' input and of their hidden layer.
-    """
-
-    model: str
-    max_input: int
-    max_output: int
-    prefix_length: int = 0
-    prefix_embedding: int = 0
-    prefix_size: int = 0
-
-    @property
-    def memory_hint(self) -> str:
-        """What to do where memory is used up."""
-        return f"lower --batch_size, which is {self.batch_size}, or --max_input"
 
 
 class GenerationLearner(Learner):
@@ -65,7 +43,7 @@ class GenerationLearner(Learner):
 
     def __init__(
         self,
-        config: Config,
+        config: GenerationConfig,
         checkpoint: Checkpoint,
         train: Sequence[Example],
         dev: Sequence[Example],

@@ -13,34 +13,16 @@ from torch import Tensor, nn
 
 from parapet.evaluation.models import pretrained
 from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.models.configs import SoloistConfig
 from parapet.evaluation.models.robust import Versions, laid_out
 from parapet.evaluation.models.soloist.answering import MODEL_CLASS, Card, files_of
 from parapet.evaluation.models.soloist.encoding import Sequenced, Tokens
 from parapet.evaluation.models.systems.data import Step
-from parapet.evaluation.models.training import Learner, TrainingConfig
+from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
 from parapet.transforms.checkpoints import Checkpoint
 
 SPARE = 1.25  # what is written may be so many times longer than what training has
-
-
-class Config(TrainingConfig, frozen=True, kw_only=True):
-    """How the model is trained.
-
-    Attributes:
-      max_length: tokens of a history at most.
-      consistency: the weight of the third task; 0 for none.
-      weight_decay: of AdamW; with 0 it is Adam.
-    """
-
-    max_length: int
-    consistency: float
-    weight_decay: float
-
-    @property
-    def memory_hint(self) -> str:
-        """What to do where memory is used up."""
-        return f"lower --batch_size, which is {self.batch_size}, or --max_length, which is {self.max_length}"
 
 
 class Net(nn.Module):
@@ -118,7 +100,7 @@ class SoloistLearner(Learner):
 
     def __init__(
         self,
-        config: Config,
+        config: SoloistConfig,
         checkpoint: Checkpoint,
         train: Sequence[Step],
         dev: Sequence[Step],

@@ -22,6 +22,7 @@ from tiny_gpt2 import save_gpt2
 from tiny_t5 import save_t5
 from torch import Tensor, nn
 
+from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.devices import seed_all
 from parapet.evaluation.models.dst.data import Labelled
 from parapet.evaluation.models.robust import (
@@ -37,7 +38,7 @@ from parapet.evaluation.models.robust import (
     regularised,
     worst,
 )
-from parapet.evaluation.models.training import Learner, Position, Stretch, TrainingConfig, fit
+from parapet.evaluation.models.training import Learner, Position, Stretch, fit
 from parapet.pipelines.models import family_of
 from parapet.schemas.errors import InputError
 

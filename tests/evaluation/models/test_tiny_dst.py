@@ -17,10 +17,11 @@ from tiny_dialogues import write_corpus
 from parapet.evaluation.dst.frames import State, best_match
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import training
+from parapet.evaluation.models.configs import TinyConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.tiny.baselines import Copy, Majority
 from parapet.evaluation.models.dst.tiny.batch import batch_of, stacked, wanted_of
-from parapet.evaluation.models.dst.tiny.learning import Config, TinyLearner, loss_of, read_targets
+from parapet.evaluation.models.dst.tiny.learning import TinyLearner, loss_of, read_targets
 from parapet.evaluation.models.dst.tiny.mentions import LOOKS, listed, read
 from parapet.evaluation.models.dst.tiny.net import TinyNet
 from parapet.evaluation.models.dst.tiny.reading import Matching, against, shares, weighed
@@ -275,7 +276,7 @@ def test_what_is_said_later_changes_no_state_before() -> None:
 
 
 def learner(frames: list[Labelled]) -> TinyLearner:
-    config = Config(
+    config = TinyConfig(
         buckets=97, size=8, batch_size=4, learning_rate=0.01, epochs=1, patience=1, seed=str(SEED), threads=1,
         device="cpu",
     )  # fmt: skip
@@ -368,7 +369,7 @@ def test_a_hundred_dialogues_of_a_service_teach_it(real_data: Path, tmp_path: Pa
     """Held-out dialogues of the service that was learned; what training has most often, nothing, is right in 5 %."""
     known = read_labels(str(real_data / "sgd"), "train").rows
     train, chosen = held_out(known, 0.2, "0", lambda one: one.opening)
-    config = Config(
+    config = TinyConfig(
         size=64, batch_size=4, learning_rate=0.005, schedule="linear", clip=1.0, epochs=8, patience=8, seed=str(SEED),
         threads=1, device="cpu",
     )  # fmt: skip

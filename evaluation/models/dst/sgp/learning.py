@@ -12,9 +12,10 @@ from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.batching import bucketed
+from parapet.evaluation.models.configs import SgpDstConfig
 from parapet.evaluation.models.devices import device_of
 from parapet.evaluation.models.dst.data import Labelled
-from parapet.evaluation.models.dst.fine_tuning import FineTuning, joint_goal_accuracy, some
+from parapet.evaluation.models.dst.fine_tuning import joint_goal_accuracy, some
 from parapet.evaluation.models.dst.sgp.encoding import Questions, Texts
 from parapet.evaluation.models.dst.sgp.labels import NOTHING, Label, intent_label, slot_label
 from parapet.evaluation.models.dst.sgp.memory import Memory, Turn, follow
@@ -36,25 +37,6 @@ from parapet.evaluation.models.robust import Versions
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import Checkpoint
-
-
-class Config(FineTuning, frozen=True, kw_only=True):
-    """How a model is trained: its inputs are questions to the modules.
-
-    Attributes:
-      module_epochs: of each module; ``epochs`` is the largest number of them. Empty where ``steps`` rule.
-      module_warmup, module_negatives: ``warmup`` and ``negatives`` of modules that have others than the rest.
-      tensor_clip: the largest norm of the gradient of a tensor; 0 for any.
-    """
-
-    module_epochs: dict[str, int]
-    module_warmup: dict[str, float]
-    module_negatives: dict[str, float]
-    tensor_clip: float
-
-    def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
-        """Always the full learning rate: the optimiser has a schedule for each module."""
-        return 1.0
 
 
 class Examples:
@@ -107,7 +89,7 @@ class SgpLearner(Learner):
 
     def __init__(
         self,
-        config: Config,
+        config: SgpDstConfig,
         checkpoint: Checkpoint,
         train: Sequence[Labelled],
         dev: Sequence[Labelled],
@@ -123,17 +105,18 @@ class SgpLearner(Learner):
         self._versions = versions
         self._read(train)
         self.steps = steps_of(config, {kind: len(one) for kind, one in self.examples.items()})
+        warmups = config.by_module("warmup")
         groups = [
             {**group, "module": kind}
             for kind in self.examples
             for group in groups_of(
                 [*self.modules.encoders[kind].named_parameters(), *self.modules.heads[kind].named_parameters()],
                 steps=self.steps[kind],
-                warmup=config.module_warmup.get(kind, config.warmup),
+                warmup=warmups[kind],
             )
         ]
         self.total_steps = sum(self.steps.values())
-        self.optimiser = BertAdam(groups, config.learning_rate, config.tensor_clip, config.schedule == "linear")
+        self.optimiser = BertAdam(groups, config.learning_rate, config.clip, config.schedule == "linear")
         self._dev = some(dev, config.dev_frames, config.seed)
         self._tracker = SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
         self._report(len(dev))
@@ -143,9 +126,9 @@ class SgpLearner(Learner):
         texts = Texts(self.tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])
         questions, labels, self.lost = questions_of(texts, frames, self.config.max_length)
         self.examples: dict[Kind, Examples] = {}
+        shares = self.config.by_module("negatives")
         for kind, of in questions.items():
-            share = self.config.module_negatives.get(kind, self.config.negatives)
-            if len(examples := Examples(of, labels[kind], share)):
+            if len(examples := Examples(of, labels[kind], shares[kind])):
                 self.examples[kind] = examples
         firsts = [0]
         for one in self.examples.values():
@@ -214,7 +197,7 @@ class SgpLearner(Learner):
         return files_of(Card(length=self.config.max_length), self.tokenizer, self.modules.cpu())
 
 
-def steps_of(config: Config, sizes: Mapping[Kind, int]) -> dict[Kind, int]:
+def steps_of(config: SgpDstConfig, sizes: Mapping[Kind, int]) -> dict[Kind, int]:
     """The steps of each module: of its epochs, or its share of all.
 
     Args:
@@ -224,7 +207,8 @@ def steps_of(config: Config, sizes: Mapping[Kind, int]) -> dict[Kind, int]:
     epoch = {kind: math.ceil(size / config.batch_size) for kind, size in sizes.items()}
     if config.steps is not None:
         return {kind: max(1, round(config.steps * steps / sum(epoch.values()))) for kind, steps in epoch.items()}
-    return {kind: config.module_epochs[kind] * steps for kind, steps in epoch.items()}
+    epochs = config.by_module("epochs")
+    return {kind: int(epochs[kind]) * steps for kind, steps in epoch.items()}
 
 
 def questions_of(

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parapet.evaluation.models.batching import Rows, bucketed
+from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.devices import device_of
 from parapet.evaluation.models.dst.data import Labelled
-from parapet.evaluation.models.dst.fine_tuning import FineTuning, joint_goal_accuracy, some
-from parapet.evaluation.models.dst.t5.prompts import NONE, Answers, Prompts, target
+from parapet.evaluation.models.dst.fine_tuning import joint_goal_accuracy, some
+from parapet.evaluation.models.dst.t5.prompts import NONE, target
 from parapet.evaluation.models.dst.t5.tracking import Card, Questions, T5Tracker, encoded
 from parapet.evaluation.models.pretrained import load, longest, saved
 from parapet.evaluation.models.robust import Versions, laid_out, of_parts
@@ -22,22 +23,6 @@ from parapet.evaluation.models.training import Learner
 from parapet.transforms.checkpoints import Checkpoint
 
 IGNORED = -100  # a label that costs nothing
-
-
-class Config(FineTuning, frozen=True, kw_only=True):
-    """How a T5 is fine-tuned.
-
-    Attributes:
-      max_output: tokens of an answer at most.
-      prompts: whether intents and requested slots are asked for, too.
-      answers: how those that are no possible value are understood.
-      equal_values: which of a slot's equal values is learned: the one said ``last``, or a ``random`` one.
-    """
-
-    max_output: int
-    prompts: Prompts
-    answers: Answers
-    equal_values: str
 
 
 class T5Learner(Learner):
@@ -58,7 +43,7 @@ class T5Learner(Learner):
 
     def __init__(
         self,
-        config: Config,
+        config: T5DstConfig,
         checkpoint: Checkpoint,
         train: Sequence[Labelled],
         dev: Sequence[Labelled],

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from parapet.evaluation.dst.frames import JOINT, score_frame, slots_of
 from parapet.evaluation.models.batching import bucketed
+from parapet.evaluation.models.configs import TinyConfig
 from parapet.evaluation.models.dst.data import Labelled
 from parapet.evaluation.models.dst.tiny.batch import Wanted, batch_of, wanted_of
 from parapet.evaluation.models.dst.tiny.net import Scores, TinyNet
@@ -21,32 +22,13 @@ from parapet.evaluation.models.dst.tiny.targets import KEEP, Target, grouped, st
 from parapet.evaluation.models.dst.tiny.tracking import BUCKETS, Card, Tracking, rows_of
 from parapet.evaluation.models.robust import Versions, laid_out
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
-from parapet.evaluation.models.training import Learner, TrainingConfig
+from parapet.evaluation.models.training import Learner
 
+DROP = 0.5  # share of words that are hidden where the net reads utterances without the schema
+RARE = 2.0  # a word that is in n dialogues is replaced by an unknown one in ``RARE / (RARE + n)`` of batches
 SCORED = 64  # dialogues at a time where nothing is trained
 ACCEPTS, REQUESTED = 3.0, 10.0  # what these losses weigh beside the others
 CHANGES = 5.0  # what a value that changes weighs beside one that stays
-
-
-class Config(TrainingConfig, frozen=True, kw_only=True):
-    """How the net is trained: on dialogues, by Adam.
-
-    Attributes:
-      buckets: of the tables of embeddings.
-      size: of an embedding.
-      drop: the share of words that are hidden where the net reads utterances without the schema.
-      rare: a word that is in n dialogues is replaced by an unknown one in ``rare / (rare + n)`` of batches.
-    """
-
-    buckets: int = BUCKETS
-    size: int
-    drop: float = 0.5
-    rare: float = 2.0
-
-    @property
-    def memory_hint(self) -> str:
-        """What to do where memory is used up."""
-        return f"lower --batch_size, which is {self.batch_size}, or --size, which is {self.size}"
 
 
 class TinyLearner(Learner):
@@ -63,14 +45,14 @@ class TinyLearner(Learner):
 
     def __init__(
         self,
-        config: Config,
+        config: TinyConfig,
         frames: Sequence[Labelled],
         dev: Sequence[Labelled],
         versions: Versions[Labelled] | None = None,
     ) -> None:
         self.config, self.device = config, torch.device(config.device)
-        self.module = TinyNet(config.buckets, config.size, config.drop).to(self.device)
-        self.reader = Reader(config.buckets)
+        self.module = TinyNet(BUCKETS, config.size, DROP).to(self.device)
+        self.reader = Reader(BUCKETS)
         self.tracks, self.targets = read_targets(self.reader, frames)
         self._dev = list(dev)
         # Of one kernel for all parameters; the results are those of a loop over them.
@@ -86,7 +68,7 @@ class TinyLearner(Learner):
     def _count(self, tracks: int) -> None:
         """Counts the words of the first tracks, and how long these are."""
         counts = dialogues_with(self.tracks[:tracks], len(self._epoch_reader.lexicon.rows))
-        self._rare = (self.config.rare / (self.config.rare + counts)).to(self.device)
+        self._rare = (RARE / (RARE + counts)).to(self.device)
         self._lengths = torch.tensor([one.steps * len(one.keys) for one in self.tracks[:tracks]])
 
     def prepare(self, epoch: int) -> None:
@@ -151,7 +133,7 @@ class TinyLearner(Learner):
 
     def files(self) -> dict[str, bytes]:
         """The files of the model's folder."""
-        card = Card(buckets=self.config.buckets, size=self.config.size)
+        card = Card(buckets=BUCKETS, size=self.config.size)
         return {MODEL: card_bytes(card), WEIGHTS: weights_bytes(self.module.state_dict())}
 
 

@@ -11,6 +11,7 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.batching import by_length
+from parapet.evaluation.models.configs import LARGEST
 from parapet.evaluation.models.devices import device_of, enough_memory
 from parapet.evaluation.models.dst.tiny.batch import batch_of
 from parapet.evaluation.models.dst.tiny.net import TinyNet
@@ -130,7 +131,6 @@ def _nonzero(table: Tensor) -> Iterator[tuple[int, int, int]]:
 FORMAT = 1
 NAME = "tiny_dst"
 BUCKETS = 8192  # of the tables of embeddings
-LARGEST = 1024  # size of an embedding
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
