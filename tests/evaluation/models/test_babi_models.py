@@ -455,8 +455,9 @@ def test_turns_scored_ahead_are_trained_as_turn_by_turn(
     torch.set_num_threads(1)  # as a training does: many small steps
     monkeypatch.setattr(learning, "negatives_of", all_others)
     corpus = Corpus(dialogues()[:3], dialogues(), CANDIDATES, {}, "1")
-    config = babi_config(model=model, size=8, batch_size=1, learning_rate=0.1, margin=0.5, negatives=1, epochs=1, patience=1,
-                    memory=9, seed=str(SEED), threads=1, device="cpu", optimiser="sgd", share=share)  # fmt: skip
+    config = babi_config(model=model, size=8, batch_size=1, learning_rate=0.1, margin=0.5, negatives=1, epochs=1,
+                    patience=1, memory=9, seed=str(SEED), threads=1, device="cpu", optimiser="sgd",
+                    share=share)  # fmt: skip
     weights, moved, longest = [], [], []
     for most in (1, 64):
         monkeypatch.setattr(learning, "MOST_AHEAD", most)

@@ -196,7 +196,8 @@ def gpt2(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def learner(gpt2: str) -> SoloistLearner:
     config = SoloistConfig(
-        checkpoint="gpt2", max_length=100, consistency=0.0, weight_decay=0.01, batch_size=4, learning_rate=0.006, warmup=0, epochs=1,
+        checkpoint="gpt2",
+        max_length=100, consistency=0.0, weight_decay=0.01, batch_size=4, learning_rate=0.006, warmup=0, epochs=1,
         patience=1, seed=str(SEED), threads=1, device="cpu",
     )  # fmt: skip
     torch.manual_seed(SEED)

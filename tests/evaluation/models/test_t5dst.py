@@ -271,7 +271,8 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint: Path, frames: list
     asked = msgspec.structs.replace(frames[0].asked, history=(("USER", "pizza or curry " * 900),))
     long = Labelled(asked, State("NONE", [], {"dish": ["soup " * 900]}))
     config = T5DstConfig(
-        checkpoint="t5", max_length=512, max_output=256, prompts="slots", answers="raw", equal_values="random", negatives=1.0,
+        checkpoint="t5",
+        max_length=512, max_output=256, prompts="slots", answers="raw", equal_values="random", negatives=1.0,
         dev_frames=0, batch_size=16, learning_rate=1e-4, steps=1, eval_steps=1, seed="0", threads=1, device="cpu",
     )  # fmt: skip
     learner = T5Learner(config, inspect(str(checkpoint), KINDS), [*frames, long], frames[:3])
