@@ -12,8 +12,7 @@ from parapet.evaluation.models.configs import T5DstConfig, TinyConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.sgp.learning import SgpLearner
 from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
-from parapet.evaluation.models.dst.t5.learning import T5Learner
-from parapet.evaluation.models.dst.t5.tracking import Card, T5Tracker
+from parapet.evaluation.models.dst.t5 import Card, T5Learner, T5Tracker
 from parapet.evaluation.models.dst.tiny.learning import TinyLearner
 from parapet.evaluation.models.dst.tiny.tracking import Tracker, Tracking
 from parapet.pipelines.config_flags import read_config

@@ -9,7 +9,7 @@ from functools import partial
 from benchmarks.training import Case, checkpoint_of, flags_of, split
 from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.learning import GenerationLearner
+from parapet.evaluation.models.generation.net import GenerationLearner
 from parapet.pipelines.config_flags import read_config
 
 

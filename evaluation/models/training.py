@@ -11,7 +11,6 @@ import json
 import logging
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,77 +19,30 @@ import torch
 from apache_beam.io.filesystems import FileSystems
 from torch import Tensor, nn
 
-from parapet.evaluation.models import robust
 from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.devices import enough_memory, seed_all
+from parapet.evaluation.models.learner import Learner, loss_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.published import stays_within
 from parapet.transforms import files
 from parapet.transforms.progress import advance, expect, tracked
 
 FOLDER = ".training"  # below the output folder, until the training ends
+
+
 STATE = f"{FOLDER}/state.pt"
+
+
 LOG = f"{FOLDER}/log.jsonl"
+
+
 STAGE = "training"  # of the progress
+
+
 PERFECT = 1.0
+
+
 CURVE = 20  # points of the loss in a row of the log
-
-
-class Learner(ABC):
-    """A model with its data: what a family of models defines, and :func:`train` trains.
-
-    Attributes:
-      module: what is trained, on its device.
-      optimiser: of its parameters.
-      metric: the name of what ``dev`` measures: a share, the higher the better.
-      total_steps: of a training by epochs, where these differ in length; else 0.
-      versions: of each example the numbers of its versions, shape (examples, versions), of which the worst is trained
-        on; None where each has one. See :func:`parapet.evaluation.models.robust.laid_out`.
-    """
-
-    module: nn.Module
-    optimiser: torch.optim.Optimizer
-    metric: str
-    total_steps: int = 0
-    versions: Tensor | None = None
-
-    def prepare(self, epoch: int) -> None:  # noqa: B027 (most have nothing to do)
-        """Called before the batches of an epoch, from 1, are drawn: for examples that differ from epoch to epoch.
-
-        What is prepared depends on the epoch alone, whichever was prepared before.
-        """
-
-    @abstractmethod
-    def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
-        """The batches of an epoch: numbers of examples, shape (examples,), in an order drawn from the generator."""
-
-    @abstractmethod
-    def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss of a batch; a scalar. One without a gradient moves nothing."""
-
-    @abstractmethod
-    def dev(self) -> float:
-        """The metric on the dev set."""
-
-    @abstractmethod
-    def files(self) -> dict[str, bytes]:
-        """The files of the model's folder, when the module has the best weights: path to content."""
-
-    def example_losses(self, batch: Tensor) -> Tensor:
-        """The loss of each example, shape (examples,), without a gradient, in evaluation mode."""
-        return torch.stack([self.loss(one[None]) for one in batch])
-
-    def embeddings(self) -> Sequence[nn.Module]:
-        """The modules whose vectors adversarial regularisation shifts."""
-        raise NotImplementedError
-
-    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The loss, and what is predicted: logits of each kind of predictions, shape (predictions, options)."""
-        raise NotImplementedError
-
-    def result(self) -> dict[str, float | None]:
-        """What ``run.json`` says of the model besides its best row; called after ``files``."""
-        return {}
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -371,7 +323,7 @@ def train_batches(
             group["lr"] = rate * config.rate(position.steps + number, total, dev)
         # Half the memory and more than twice the speed on a GPU; a CPU gains nothing.
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            loss = robust.loss_of(learner, config, batch)
+            loss = loss_of(learner, config, batch)
         if loss.requires_grad:  # else there is nothing to learn of this batch
             learner.optimiser.zero_grad(set_to_none=True)
             loss.backward()

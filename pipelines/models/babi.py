@@ -37,8 +37,8 @@ from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import read_whole
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.babi.saving import Card
-    from parapet.evaluation.models.training import Learner
+    from parapet.evaluation.models.babi.data import Card
+    from parapet.evaluation.models.learner import Learner
     from parapet.pipelines.models.presets import Preset
 
 PREDICTIONS, ATTENTION = "predictions", "attention"
@@ -77,7 +77,7 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
         more: Mapping[str, bytes] = MappingProxyType({}),
     ) -> Training:
         """The training of a model that learns nothing by epochs: its card, and maybe further files."""
-        from parapet.evaluation.models.babi.saving import files_of
+        from parapet.evaluation.models.babi.data import files_of
 
         files = {**files_of(card), **more}
         return Training(model=self.model, output=args.output, options=dict(options), inputs=inputs, files=files)
@@ -91,8 +91,7 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
         tests = list_tests(config.reference, parse_sets(config.sets))
         check_device(config.device)
         from parapet.evaluation.models.babi.data import task_of
-        from parapet.evaluation.models.babi.inference import BabiFile, Job
-        from parapet.evaluation.models.babi.saving import load
+        from parapet.evaluation.models.babi.inference import BabiFile, Job, load
         from parapet.evaluation.models.saving import MODEL, WEIGHTS
 
         card, _ = load(config.model, self.model, config.device, config.batch_size)
@@ -140,7 +139,7 @@ class TfIdf(Babi):
     def training(self, args: argparse.Namespace) -> Training:
         """Reads the files. Raises InputError for those that cannot work."""
         from parapet.evaluation.models.babi import data
-        from parapet.evaluation.models.babi.saving import Card
+        from parapet.evaluation.models.babi.data import Card
         from parapet.evaluation.models.devices import check_installed
 
         config = read_config(TfIdfConfig, args)
@@ -183,7 +182,7 @@ class Nearest(Babi):
     def training(self, args: argparse.Namespace) -> Training:
         """Reads the dialogues. Raises InputError for files that cannot work."""
         from parapet.evaluation.models.babi import data
-        from parapet.evaluation.models.babi.saving import Card
+        from parapet.evaluation.models.babi.data import Card
         from parapet.evaluation.models.devices import check_installed
 
         config = read_config(NearestConfig, args)
@@ -222,8 +221,8 @@ For task 6, rules from a file, with patterns from the training set, in the order
         inputs = input_paths(config)
         if config.rules is not None:
             return self._scripted(args, config, inputs)
+        from parapet.evaluation.models.babi.data import Card
         from parapet.evaluation.models.babi.rules import files_of_rules, learned_card
-        from parapet.evaluation.models.babi.saving import Card
 
         if config.train and config.match:
             card = learned_card(config.train, config.match)
@@ -234,7 +233,7 @@ For task 6, rules from a file, with patterns from the training set, in the order
 
     def _scripted(self, args: argparse.Namespace, config: RulesConfig, inputs: Inputs) -> Training:
         """With rules from a file."""
-        from parapet.evaluation.models.babi.scripts import built_in_rules, files_of_script, scripted_card
+        from parapet.evaluation.models.babi.rules import built_in_rules, files_of_script, scripted_card
 
         assert config.rules is not None
         is_built_in = config.rules == BUILT_IN

@@ -19,7 +19,7 @@ from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.classifier.inference import Job
-    from parapet.evaluation.models.training import Learner
+    from parapet.evaluation.models.learner import Learner
     from parapet.transforms.checkpoints import Checkpoint
 
 FROM_SCRATCH = {"learning_rate": 0.01, "schedule": "constant", "warmup": 0.0, "clip": 0.0}
@@ -30,7 +30,7 @@ class Classifier(Family):
     """A net from scratch, or a fine-tuned checkpoint."""
 
     config = ClassifierConfig
-    learner_class = "classifier.learning:ClassifierLearner"
+    learner_class = "classifier.net:ClassifierLearner"
     prediction_config = ClassifierPrediction
     sets: Mapping[str, Any] = {"reference": "corpus, output of 'ood', or JSON lines with utterance"}
     packages = ("transformers",)
@@ -82,8 +82,8 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
         config = read_config(ClassifierPrediction, args)
         sources = sources_of(args)
         check_device(config.device)
-        from parapet.evaluation.models.classifier.answering import load
         from parapet.evaluation.models.classifier.inference import PREDICTIONS, Job, find
+        from parapet.evaluation.models.classifier.net import load
 
         card, _ = load(config.model, "cpu", config.batch_size)
         task = config.task or card.task

@@ -27,10 +27,9 @@ from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:
     from parapet.evaluation.dst.sets import Set
-    from parapet.evaluation.models.examples import Examples
+    from parapet.evaluation.models.examples import Examples, Versions
     from parapet.evaluation.models.inference import DialogueFile, Job
-    from parapet.evaluation.models.robust import Versions
-    from parapet.evaluation.models.training import Learner
+    from parapet.evaluation.models.learner import Learner
 
     JobType = TypeVar("JobType", bound=Job[Any, Any, Any])
 
@@ -253,8 +252,7 @@ def read_versions(
     Raises:
       InputError: a flag or a perturbation cannot be used.
     """
-    from parapet.evaluation.models.examples import is_held_out
-    from parapet.evaluation.models.robust import Versions, readable
+    from parapet.evaluation.models.examples import Versions, is_held_out, readable
 
     if config.perturb is None:
         if config.adversarial > 1:

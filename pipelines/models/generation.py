@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parapet.evaluation.models.generation.inference import Job, Reranker
-    from parapet.evaluation.models.training import Learner
+    from parapet.evaluation.models.learner import Learner
     from parapet.pipelines.models.presets import Preset
 
 # SGSAcc (Chen, Lin and Byrne 2023), Appendix E. Dev chooses no epoch, and stops none.
@@ -60,7 +60,7 @@ class Generation(Family):
     """A T5 that is fine-tuned for system utterances."""
 
     config: type[GenerationConfig] = GenerationConfig
-    learner_class = "generation.learning:GenerationLearner"
+    learner_class = "generation.net:GenerationLearner"
     prediction_config: type[GenerationPrediction] = GenerationPrediction
     sets: Mapping[str, Any] = {"variants": SCHEMA_VARIANTS, "sets": "other corpora: entities=unseen"}
     packages = ("transformers",)
@@ -87,8 +87,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
 
     def learner(self, config: GenerationConfig, *checkpoint: Any) -> tuple[Callable[[], Learner], Inputs]:
         """Reads system turns, and templates. Raises InputError for files that cannot work."""
-        from parapet.evaluation.models.generation.data import read_examples
-        from parapet.evaluation.models.generation.templates import read_templates
+        from parapet.evaluation.models.generation.data import read_examples, read_templates
 
         templates, files = read_templates(config.templates) if config.templates else ({}, [])
         read = partial(read_examples, templates=templates)
@@ -104,12 +103,12 @@ each variant and set, for 'parapet evaluate --task generation'."""
             reason = f"{config.candidates} candidates need as many beams: {config.beams} are fewer"
             raise InputError(reason, "--beams")
         check_device(config.device, "transformers")
-        from parapet.evaluation.models.generation import data, saving
-        from parapet.evaluation.models.generation.decoding import Search
-        from parapet.evaluation.models.generation.inference import Job, relative_of
-        from parapet.evaluation.models.generation.templates import read_templates
+        from parapet.evaluation.models.generation import data
+        from parapet.evaluation.models.generation.data import read_templates
+        from parapet.evaluation.models.generation.inference import Job, Search, relative_of
+        from parapet.evaluation.models.generation.net import check
 
-        card = saving.check(config.model, self.model, config.checkpoint)
+        card = check(config.model, self.model, config.checkpoint)
         templates, files = read_templates(config.templates) if config.templates else (card.templates, [])
         sets = tuple(data.sources(sources, templates))
         paths = {source.name: relative_of(source.name, sources.split) for source in sets}

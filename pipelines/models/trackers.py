@@ -23,7 +23,7 @@ from parapet.pipelines.models.family import (
 )
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.training import Learner
+    from parapet.evaluation.models.learner import Learner
     from parapet.pipelines.models.presets import Preset
 
 
@@ -89,7 +89,7 @@ class T5Dst(Tracker):
     """A T5 that is prompted for one slot at a time."""
 
     config = T5DstConfig
-    learner_class = "dst.t5.learning:T5Learner"
+    learner_class = "dst.t5:T5Learner"
     description = """\
 Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng and Ostendorf 2021)."""
     example = """\

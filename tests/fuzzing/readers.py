@@ -33,7 +33,6 @@ from parapet.evaluation.dst import files as dst_files
 from parapet.evaluation.dst import predictions as dst_predictions
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.babi import data as babi_data
-from parapet.evaluation.models.babi import saving as babi_saving
 from parapet.evaluation.ratings import answers as rating_answers
 from parapet.evaluation.response import multiwoz
 from parapet.local_mturk import forms
@@ -576,7 +575,7 @@ READERS: list[Reader] = [
         "evaluation.models.saving.read_card",
         "model.json",
         _json({"model": "rules", "format": 1, "settings": {}}),
-        lambda p: saving.read_card(str(p.parent), "rules", babi_saving.Card, 1),
+        lambda p: saving.read_card(str(p.parent), "rules", babi_data.Card, 1),
     ),
     Reader(
         "evaluation.models.babi.data.read_dialogues", "t.txt", _text(BABI), lambda p: babi_data.read_dialogues(str(p))

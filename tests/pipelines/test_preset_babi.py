@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from seeding import train
 
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
-from parapet.evaluation.models.babi.saving import load
+from parapet.evaluation.models.babi.inference import load
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import WEIGHTS
 from parapet.pipelines.config_flags import read_config

@@ -20,11 +20,8 @@ from parapet.evaluation.generation.predictions import Candidate
 from parapet.evaluation.models.batching import bucketed
 from parapet.evaluation.models.configs import GenerationConfig, TrainingConfig
 from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.decoding import Generator, Search
-from parapet.evaluation.models.generation.inference import chosen
-from parapet.evaluation.models.generation.learning import GenerationLearner
-from parapet.evaluation.models.generation.prefixes import KINDS, Prefixes, shape_of
-from parapet.evaluation.models.generation.saving import Card, Loaded
+from parapet.evaluation.models.generation.inference import Generator, Search, chosen
+from parapet.evaluation.models.generation.net import KINDS, Card, GenerationLearner, Loaded, Prefixes, shape_of
 from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of

@@ -10,13 +10,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of
-from parapet.evaluation.models.babi.encoding import encode, turns_of
-from parapet.evaluation.models.babi.nets import Net, Shape, Vocabulary, make, negatives_of, ranking_loss
-from parapet.evaluation.models.babi.saving import Card, files_of
+from parapet.evaluation.models.babi.data import Card, Corpus, files_of, numbers_of, tokens_of
+from parapet.evaluation.models.babi.nets import (
+    Net,
+    Shape,
+    Vocabulary,
+    encode,
+    make,
+    negatives_of,
+    ranking_loss,
+    turns_of,
+)
 from parapet.evaluation.models.batching import bucketed
 from parapet.evaluation.models.configs import BabiConfig
-from parapet.evaluation.models.training import Learner
+from parapet.evaluation.models.learner import Learner
 
 SCORED = 256  # turns at a time where nothing is trained
 MOST_AHEAD = 64  # turns that are scored at once where batches are of one turn

@@ -16,20 +16,25 @@ from seeding import SEED
 
 from parapet.evaluation.models.babi import learning
 from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Frequencies, Nearest, TfIdf
-from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of, types_of, words_of
-from parapet.evaluation.models.babi.encoding import BOT, USER, Ragged, encode, histories, ranges, turns_of
+from parapet.evaluation.models.babi.data import Answerer, Corpus, numbers_of, tokens_of, types_of, words_of
 from parapet.evaluation.models.babi.learning import BabiLearner
 from parapet.evaluation.models.babi.nets import (
+    BOT,
+    USER,
     Matches,
     MemN2N,
     NetAnswers,
+    Ragged,
     Shape,
     Vocabulary,
+    encode,
+    histories,
     make,
     negatives_of,
+    ranges,
     ranking_loss,
+    turns_of,
 )
-from parapet.evaluation.models.babi.saving import Answerer
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import MODEL
 from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact, Unanswered

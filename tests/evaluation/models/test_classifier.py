@@ -16,21 +16,24 @@ from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
 from parapet.evaluation.active_intents import frame_of
-from parapet.evaluation.models.classifier.answering import (
+from parapet.evaluation.models.classifier.data import INTENT, Corpus, Turn, read_turns
+from parapet.evaluation.models.classifier.net import (
     KINDS,
-    MODEL,
     Bag,
     Card,
     Classifier,
+    ClassifierLearner,
+    Hashed,
+    Pieces,
+    best_of,
     foreign,
     load,
     read_card,
+    words_of,
 )
-from parapet.evaluation.models.classifier.data import INTENT, Corpus, Turn, read_turns
-from parapet.evaluation.models.classifier.features import Hashed, Pieces, words_of
-from parapet.evaluation.models.classifier.learning import ClassifierLearner, best_of
 from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.examples import held_out
+from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.training import TrainedModel, train
 from parapet.schemas.dialogue import Action, Frame, State
 from parapet.schemas.errors import InputError

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import DamdConfig
-from parapet.evaluation.models.damd.answering import MODEL, Card, Damd, Longest, check, files_of, load
 from parapet.evaluation.models.damd.encoding import (
     END,
     SPECIAL,
@@ -34,9 +33,21 @@ from parapet.evaluation.models.damd.encoding import (
     vocabulary_of,
     words_of,
 )
-from parapet.evaluation.models.damd.learning import DamdLearner, OtherActs
-from parapet.evaluation.models.damd.nets import Net, Sizes, likeliest, losses
-from parapet.evaluation.models.robust import Versions
+from parapet.evaluation.models.damd.inference import Damd, load
+from parapet.evaluation.models.damd.net import (
+    Card,
+    DamdLearner,
+    Longest,
+    Net,
+    OtherActs,
+    Sizes,
+    check,
+    files_of,
+    likeliest,
+    losses,
+)
+from parapet.evaluation.models.examples import Versions
+from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.systems.data import (
     ACT,
     INTENT,

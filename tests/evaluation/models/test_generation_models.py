@@ -19,11 +19,17 @@ from parapet.evaluation.generation.references import Act, ServiceWords, Words
 from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.decoding import Generator, Search
-from parapet.evaluation.models.generation.inference import chosen, merged
-from parapet.evaluation.models.generation.learning import GenerationLearner
-from parapet.evaluation.models.generation.prefixes import KINDS, Prefixes, attach, shape_of
-from parapet.evaluation.models.generation.saving import Card, Loaded, load_t5
+from parapet.evaluation.models.generation.inference import Generator, Search, chosen, merged
+from parapet.evaluation.models.generation.net import (
+    KINDS,
+    Card,
+    GenerationLearner,
+    Loaded,
+    Prefixes,
+    attach,
+    load_t5,
+    shape_of,
+)
 from parapet.transforms.checkpoints import inspect
 
 WORDS = {

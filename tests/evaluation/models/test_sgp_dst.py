@@ -17,12 +17,15 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Context, Example
 from parapet.evaluation.models.configs import SgpDstConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.sgp.encoding import Batch, Questions, Texts
-from parapet.evaluation.models.dst.sgp.labels import Label, found_last, intent_label, slot_label
-from parapet.evaluation.models.dst.sgp.learning import dialogues_in, questions_of, steps_of
-from parapet.evaluation.models.dst.sgp.memory import Memory, follow, longest_of
-from parapet.evaluation.models.dst.sgp.net import NEVER, Modules, Scores, best_spans
-from parapet.evaluation.models.dst.sgp.optimiser import BertAdam, groups_of, warmup_linear
+from parapet.evaluation.models.dst.sgp.learning import (
+    BertAdam,
+    dialogues_in,
+    groups_of,
+    questions_of,
+    steps_of,
+    warmup_linear,
+)
+from parapet.evaluation.models.dst.sgp.net import NEVER, Batch, Modules, Questions, Scores, Texts, best_spans
 from parapet.evaluation.models.dst.sgp.rules import (
     GIVEN,
     HAD_VALUE,
@@ -33,13 +36,20 @@ from parapet.evaluation.models.dst.sgp.rules import (
     START,
     SUCCEEDED,
     Decision,
+    Label,
+    Memory,
     copy_of,
     cross_of,
+    follow,
+    found_last,
+    intent_label,
     intent_name,
     intents_of,
+    longest_of,
     needed,
     next_state,
     role_of,
+    slot_label,
     slot_of,
     value_of,
 )

@@ -21,19 +21,19 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import pretrained
 from parapet.evaluation.models.configs import SoloistConfig
 from parapet.evaluation.models.examples import held_out
-from parapet.evaluation.models.soloist.answering import (
+from parapet.evaluation.models.saving import MODEL
+from parapet.evaluation.models.soloist.inference import Sampling, Soloist, drawn, go_on, likeliest, load
+from parapet.evaluation.models.soloist.net import (
     KINDS,
-    MODEL,
     MODEL_CLASS,
     Card,
-    Soloist,
+    Learned,
+    SoloistLearner,
+    Tokens,
     check,
     files_of,
-    load,
+    spoil,
 )
-from parapet.evaluation.models.soloist.decoding import Sampling, drawn, go_on, likeliest
-from parapet.evaluation.models.soloist.encoding import Tokens
-from parapet.evaluation.models.soloist.learning import Learned, SoloistLearner, spoil
 from parapet.evaluation.models.systems.data import (
     ASKED,
     END,

@@ -17,13 +17,16 @@ from tiny_t5 import save_t5
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models.batching import DOUBT, Histories, Pairs, Stretch, Tokens, settled
 from parapet.evaluation.models.configs import T5DstConfig
-from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.fine_tuning import joint_goal_accuracy, some
-from parapet.evaluation.models.dst.pairs import DOUBT, Histories, Pairs, Stretch, Tokens, settled
-from parapet.evaluation.models.dst.t5.learning import T5Learner
-from parapet.evaluation.models.dst.t5.prompts import (
+from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, read_labels, some
+from parapet.evaluation.models.dst.t5 import (
+    KINDS,
+    Card,
     Prompt,
+    Questions,
+    T5Learner,
+    T5Tracker,
     nearest,
     prompts_of,
     said_last,
@@ -32,7 +35,6 @@ from parapet.evaluation.models.dst.t5.prompts import (
     turn_text,
     value_of,
 )
-from parapet.evaluation.models.dst.t5.tracking import KINDS, Card, Questions, T5Tracker
 from parapet.evaluation.models.pretrained import load
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import inspect

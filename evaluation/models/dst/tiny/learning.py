@@ -20,9 +20,9 @@ from parapet.evaluation.models.dst.tiny.reading import NEVER, Read
 from parapet.evaluation.models.dst.tiny.steps import Reader, Track
 from parapet.evaluation.models.dst.tiny.targets import KEEP, Target, grouped, step_of, target
 from parapet.evaluation.models.dst.tiny.tracking import BUCKETS, Card, Tracking, rows_of
-from parapet.evaluation.models.robust import Versions, laid_out
+from parapet.evaluation.models.examples import Versions, laid_out
+from parapet.evaluation.models.learner import Learner
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
-from parapet.evaluation.models.training import Learner
 
 DROP = 0.5  # share of words that are hidden where the net reads utterances without the schema
 RARE = 2.0  # a word that is in n dialogues is replaced by an unknown one in ``RARE / (RARE + n)`` of batches
