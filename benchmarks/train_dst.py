@@ -13,8 +13,7 @@ from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.sgp.learning import SgpLearner
 from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
 from parapet.evaluation.models.dst.t5 import Card, T5Learner, T5Tracker
-from parapet.evaluation.models.dst.tiny.learning import TinyLearner
-from parapet.evaluation.models.dst.tiny.tracking import Tracker, Tracking
+from parapet.evaluation.models.dst.tiny import TinyLearner, Tracker
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models.trackers import SgpDst
 
@@ -35,7 +34,7 @@ def _tiny(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Exam
     config = read_config(TinyConfig, flags_of(model, args))
 
     def tracker(learner: TinyLearner) -> Tracker:
-        return Tracker(Tracking(learner.module.double(), learner.reader, learner.device), 64)
+        return Tracker(learner.module, 64)
 
     make = partial(TinyLearner, config, *sets)
     return Case(model, "dialogues", make, config, tracker=tracker, asked=asked)

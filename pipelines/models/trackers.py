@@ -76,7 +76,7 @@ class TinyDst(Tracker):
     """The small net."""
 
     config = TinyConfig
-    learner_class = "dst.tiny.learning:TinyLearner"
+    learner_class = "dst.tiny:TinyLearner"
     description = """\
 Trains a small net that compares possible values in the dialogue with the schema's descriptions of slots: from scratch,
 in minutes on a CPU."""
