@@ -10,8 +10,9 @@ from torch import Tensor
 
 from benchmarks.training import Case, flags_of
 from parapet.evaluation.models.babi.data import Corpus, types_of
-from parapet.evaluation.models.babi.learning import BabiLearner, Config
-from parapet.pipelines.models.family import config_of
+from parapet.evaluation.models.babi.learning import BabiLearner
+from parapet.evaluation.models.configs import BabiConfig
+from parapet.pipelines.config_flags import read_config
 from parapet.transforms.babi_format import BabiDialogue, Exchange
 from parapet.transforms.restaurants.ontology import default_ontology
 from parapet.transforms.restaurants.simulating import World, candidates, knowledge_base, lines_of, simulate
@@ -26,7 +27,7 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     """Of memn2n without and with match-type features; of embeddings with each loss."""
     for more in FLAGS[model]:
         flags = flags_of(model, args, *FILES, *more)
-        config = config_of(Config, flags, model=model)
+        config = read_config(BabiConfig, flags, model=model)
         make = partial(BabiLearner, config, corpus_of(args.examples or 350, flags.match is not None))
         name = " ".join([model, *more]).removesuffix(" -")
         yield Case(name, "turns", make, config, loss=moved)

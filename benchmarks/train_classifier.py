@@ -12,9 +12,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
 from parapet.evaluation.models.classifier.data import INTENT, Corpus, read_labelled
-from parapet.evaluation.models.classifier.learning import ClassifierLearner, Config
+from parapet.evaluation.models.classifier.net import ClassifierLearner
+from parapet.evaluation.models.configs import ClassifierConfig
+from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models.classifier import FINE_TUNED, FROM_SCRATCH
-from parapet.pipelines.models.family import config_of
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
@@ -23,8 +24,8 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     flags = flags_of(model, args)
     checkpoint = checkpoint_of(model, args, [turn.utterance for turn in turns], positions=flags.max_length)
     for name, begun, pace in ((model, None, FROM_SCRATCH), (f"{model} --checkpoint", checkpoint, FINE_TUNED)):
-        config = config_of(Config, flags, checkpoint=begun, **pace)
-        make = partial(ClassifierLearner, config, Corpus(turns, dev, [], []))
+        config = read_config(ClassifierConfig, flags, **pace)
+        make = partial(ClassifierLearner, config, Corpus(turns, dev, [], []), begun)
         yield Case(name, "turns", make, config, loss=ready)
 
 

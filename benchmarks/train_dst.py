@@ -8,16 +8,13 @@ from functools import partial
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
 from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models.configs import T5DstConfig, TinyConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.sgp.learning import SgpLearner
 from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
-from parapet.evaluation.models.dst.t5.learning import Config as T5Config
-from parapet.evaluation.models.dst.t5.learning import T5Learner
-from parapet.evaluation.models.dst.t5.tracking import Card, T5Tracker
-from parapet.evaluation.models.dst.tiny.learning import Config as TinyConfig
-from parapet.evaluation.models.dst.tiny.learning import TinyLearner
-from parapet.evaluation.models.dst.tiny.tracking import Tracker, Tracking
-from parapet.pipelines.models.family import config_of
+from parapet.evaluation.models.dst.t5 import Card, T5Learner, T5Tracker
+from parapet.evaluation.models.dst.tiny import TinyLearner, Tracker
+from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models.trackers import SgpDst
 
 Sets = tuple[list[Labelled], list[Labelled]]
@@ -34,17 +31,17 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
 
 
 def _tiny(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Example]) -> Case:
-    config = config_of(TinyConfig, flags_of(model, args))
+    config = read_config(TinyConfig, flags_of(model, args))
 
     def tracker(learner: TinyLearner) -> Tracker:
-        return Tracker(Tracking(learner.module.double(), learner.reader, learner.device), 64)
+        return Tracker(learner.module, 64)
 
     make = partial(TinyLearner, config, *sets)
     return Case(model, "dialogues", make, config, tracker=tracker, asked=asked)
 
 
 def _t5(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Example]) -> Case:
-    config = config_of(T5Config, flags_of(model, args))
+    config = read_config(T5DstConfig, flags_of(model, args))
     checkpoint = checkpoint_of(model, args, _texts(asked), dropout=0.1)
 
     def tracker(learner: T5Learner) -> T5Tracker:
@@ -56,7 +53,7 @@ def _t5(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Exampl
 
 
 def _sgp(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Example]) -> Case:
-    config = SgpDst(model).config(flags_of(model, args), args.device)
+    config = SgpDst(model).check(flags_of(model, args))
     checkpoint = checkpoint_of(model, args, _texts(asked), positions=config.max_length)
 
     def groups(learner: SgpLearner) -> list[int]:

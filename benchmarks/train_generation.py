@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
+from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.learning import Config, GenerationLearner
-from parapet.pipelines.models.family import config_of
+from parapet.evaluation.models.generation.net import GenerationLearner
+from parapet.pipelines.config_flags import read_config
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
@@ -17,5 +18,5 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     rows, dev = split(read_examples(args.corpus, "train").rows, args.examples or 150)
     texts = [text for one in rows for text in (one.text, one.said)]
     checkpoint = checkpoint_of(model, args, texts, dropout=0.1)
-    config = config_of(Config, flags_of(model, args), model=model)
+    config = read_config(GenerationConfig, flags_of(model, args), model=model)
     yield Case(model, "turns", partial(GenerationLearner, config, checkpoint, rows, dev), config)

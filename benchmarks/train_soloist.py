@@ -11,9 +11,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
-from parapet.evaluation.models.soloist.learning import Config, SoloistLearner
+from parapet.evaluation.models.configs import SoloistConfig
+from parapet.evaluation.models.soloist.net import SoloistLearner
 from parapet.evaluation.models.systems.data import read_steps
-from parapet.pipelines.models.family import config_of
+from parapet.pipelines.config_flags import read_config
 
 NOT_LEARNED = -100  # what transformers leaves out of the loss
 
@@ -24,7 +25,7 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     texts = [text for step in steps for _, text in (step.history[-1], *step.belief)]
     texts += [step.response for step in steps if step.response]
     flags = flags_of(model, args)
-    config = config_of(Config, flags)
+    config = read_config(SoloistConfig, flags)
     make = partial(SoloistLearner, config, checkpoint_of(model, args, texts, positions=1024), steps, dev)
     yield Case(model, "turns", make, config, loss=ready)
 

@@ -28,9 +28,11 @@ from torch import Tensor
 from transformers.utils import logging as transformers_logging
 
 from parapet.evaluation.dst.model import Example, Model
+from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.devices import seed_all
+from parapet.evaluation.models.learner import Learner
 from parapet.evaluation.models.pretrained import BY_MODEL
-from parapet.evaluation.models.training import Learner, Position, Stretch, TrainingConfig, fit, train_batches
+from parapet.evaluation.models.training import Position, Stretch, fit, train_batches
 from parapet.pipelines.models import family_of
 from parapet.transforms.checkpoints import Checkpoint, inspect
 

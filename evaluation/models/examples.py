@@ -1,15 +1,30 @@
-"""What a model learns from: the examples of a corpus, and some of them held out to choose the best epoch."""
+"""What a model learns from: the examples of a corpus, some of them held out, and dialogues perturbed in each epoch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from random import Random
+from typing import Any, Generic, TypeVar
 
 import msgspec
+import torch
+from torch import Tensor
 
-from parapet.transforms.seeding import stable_hash
+from parapet.schemas.dialogue import typed
+from parapet.schemas.dialogue_files import read_each
+from parapet.schemas.errors import InputError
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
+from parapet.transforms.compressed import read_input
+from parapet.transforms.corpora import Item, listed, read_corpus
+from parapet.transforms.perturbation import Perturbation
+from parapet.transforms.perturbation_results import apply
+from parapet.transforms.perturbations import perturbation_of
+from parapet.transforms.seeding import key_of, stable_hash
 
 Row = TypeVar("Row")
+Encoded = TypeVar("Encoded")
 
 
 class Examples(msgspec.Struct, Generic[Row], frozen=True):
@@ -46,3 +61,176 @@ def held_out(
 def is_held_out(share: float, seed: str, dialogue: str) -> bool:
     """Whether a dialogue is held out, by what identifies it."""
     return stable_hash(seed, "held out", dialogue) / 2**64 < share
+
+
+Raw = dict[str, Any]  # a dialogue in the SGD format
+
+
+# Perturbed dialogues.
+
+
+def perturbations_of(names: str, seed: str) -> list[Perturbation]:
+    """The perturbations that ``--perturb`` names, ready to perturb single dialogues.
+
+    Args:
+      names: comma-separated.
+      seed: of what they draw.
+
+    Raises:
+      InputError: one is not installed, needs options, or needs the whole corpus.
+    """
+    if not listed(names):
+        raise InputError("give names of perturbations, such as typos,verbose", "--perturb")
+    found = []
+    for name in listed(names):
+        try:
+            one = perturbation_of(name, {"seed": seed}, as_flags=True)
+        except InputError as error:
+            raise InputError(error.reason if name in error.reason else f"{name}: {error.reason}", "--perturb") from None
+        needs = "the whole corpus" if one.needs_analysis() or one.needs_corpus() else ""
+        if len(one.sets) > 1:
+            needs = needs or f"a choice of its {len(one.sets)} sets"
+        if needs:
+            advice = f"make a set with 'parapet perturb {name}', and add it to --train"
+            raise InputError(f"{name} needs {needs} and cannot run in the training loop: {advice}", "--perturb")
+        found.append(one)
+    return found
+
+
+class Readable(msgspec.Struct, Generic[Row], frozen=True):
+    """A training dialogue that can be perturbed.
+
+    Attributes:
+      raw: the dialogue in the SGD format, as JSON.
+      rows: its examples.
+      read: the examples of a version of it.
+    """
+
+    raw: bytes
+    rows: list[Row]
+    read: Callable[[Raw], list[Row]]
+
+
+def readable(root: str, split: str, read: Callable[[Raw], list[Row]]) -> Iterator[Readable[Row]]:
+    """The dialogues of a split, in the order of its files, that have examples.
+
+    Args:
+      root: a corpus.
+      split: ``train``.
+      read: the examples of a dialogue.
+
+    Raises:
+      InputError: a file or a dialogue cannot be read.
+    """
+    for path in sorted(file.path for file in read_corpus(root, [split]).files):
+        for raw, _ in read_each(read_input(path, MAX_DIALOGUE_FILE), path):
+            try:
+                typed(raw)
+            except InputError as error:
+                raise InputError(error.reason, path, error.where) from None
+            if rows := read(raw):
+                yield Readable(msgspec.json.encode(raw), rows, read)
+
+
+class Versions(Generic[Row]):
+    """The versions of training dialogues, drawn anew for each epoch.
+
+    What is drawn depends on the seed, the epoch and the dialogue's number. A version has as many examples as the
+    original.
+
+    Args:
+      dialogues: those that have examples.
+      names: of perturbations, comma-separated; one is drawn for each version.
+      share: how likely it is that a dialogue is perturbed.
+      count: versions of a perturbed dialogue; of several the worst is trained on, see :func:`worst`.
+      seed: of all that is drawn.
+
+    Raises:
+      InputError: as :func:`perturbations_of`.
+    """
+
+    def __init__(self, dialogues: Sequence[Readable[Row]], names: str, share: float, count: int, seed: str) -> None:
+        self.dialogues, self.names, self.share, self.count, self.seed = dialogues, names, share, count, seed
+        perturbations_of(names, seed)
+        self.failed: set[str] = set()
+
+    def draw(self, epoch: int) -> list[list[list[Row]]]:
+        """The examples of each dialogue's versions in an epoch, from 1; of one that is not perturbed its ``rows``."""
+        seeds = [f"{self.seed}/{epoch}/{number}" for number in range(self.count)]
+        kinds = [perturbations_of(self.names, seed) for seed in seeds]
+        return [self._versions(number, one, epoch, kinds) for number, one in enumerate(self.dialogues)]
+
+    def _versions(
+        self, number: int, one: Readable[Row], epoch: int, kinds: Sequence[Sequence[Perturbation]]
+    ) -> list[list[Row]]:
+        drawn = Random(key_of(self.seed, "perturb", str(epoch), str(number)))  # noqa: S311 (no secret)
+        if drawn.random() >= self.share:
+            return [one.rows]
+        first = drawn.randrange(len(kinds[0]))
+        # Versions take the kinds in turn, so that few of them are of one kind.
+        return [self._version(one, of[(first + i) % len(of)]) for i, of in enumerate(kinds)]
+
+    def _version(self, one: Readable[Row], perturbation: Perturbation) -> list[Row]:
+        """The examples of a version; those of the original where it cannot be perturbed."""
+        raw = msgspec.json.decode(one.raw)
+        try:
+            result = apply(perturbation, Item(0, raw, plain=True), perturbation.sets[0], None, None)
+            if result.error is not None:
+                raise result.error
+        except InputError as error:
+            if perturbation.name not in self.failed:
+                self.failed.add(perturbation.name)
+                logging.warning("%s cannot perturb a dialogue, which stays as it is: %s", perturbation.name, error)
+            return one.rows
+        rows = one.read(result.raw) if result.raw != raw else one.rows
+        if len(rows) != len(one.rows):
+            what = f"{perturbation.name} makes {len(rows)} examples of a dialogue that has {len(one.rows)}"
+            raise InputError(f"{what}: its turns and frames must stay", "--perturb")
+        return rows
+
+
+def laid_out(
+    drawn: Sequence[Sequence[Sequence[Row]]], encode: Callable[[int, Sequence[Row]], Sequence[Encoded]]
+) -> tuple[list[Encoded], Tensor]:
+    """The examples of all versions one behind the other: first those of each dialogue's first version, then the others.
+
+    Args:
+      drawn: what :meth:`Versions.draw` gives.
+      encode: the examples of a version: (number of the dialogue, rows).
+
+    Returns:
+      The examples, and of each one of a first version the numbers of it in all versions, shape (examples, versions);
+      one that has fewer versions than others has its first again.
+
+    Raises:
+      InputError: a version has another number of examples than the first.
+    """
+    firsts = [list(encode(number, versions[0])) for number, versions in enumerate(drawn)]
+    found = [example for examples in firsts for example in examples]
+    most = max((len(versions) for versions in drawn), default=1)
+    table = torch.arange(len(found))[:, None].repeat(1, most)
+    start = 0
+    for number, (versions, first) in enumerate(zip(drawn, firsts, strict=True)):
+        for column, rows in enumerate(versions[1:], 1):
+            examples = encode(number, rows)
+            if len(examples) != len(first):
+                counts = f"{len(examples)} examples in one version and {len(first)} in another"
+                raise InputError(f"a perturbed dialogue has {counts}: turns must stay what they are", "--perturb")
+            table[start : start + len(first), column] = torch.arange(len(found), len(found) + len(examples))
+            found += examples
+        start += len(first)
+    return found, table
+
+
+def of_parts(table: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The same table for examples that are parts of those of a table.
+
+    Args:
+      table: as :func:`laid_out` gives it.
+      sizes: parts of each example, of all versions.
+    """
+    starts = [0, *accumulate(sizes)]
+    rows = [
+        [starts[number] + part for number in numbers] for numbers in table.tolist() for part in range(sizes[numbers[0]])
+    ]
+    return torch.tensor(rows, dtype=torch.long).view(-1, table.shape[1])

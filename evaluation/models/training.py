@@ -11,7 +11,6 @@ import json
 import logging
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,142 +19,30 @@ import torch
 from apache_beam.io.filesystems import FileSystems
 from torch import Tensor, nn
 
-from parapet.evaluation.models import robust
+from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.devices import enough_memory, seed_all
+from parapet.evaluation.models.learner import Learner, loss_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.published import stays_within
 from parapet.transforms import files
 from parapet.transforms.progress import advance, expect, tracked
 
 FOLDER = ".training"  # below the output folder, until the training ends
+
+
 STATE = f"{FOLDER}/state.pt"
+
+
 LOG = f"{FOLDER}/log.jsonl"
+
+
 STAGE = "training"  # of the progress
+
+
 PERFECT = 1.0
+
+
 CURVE = 20  # points of the loss in a row of the log
-PLATEAU = 3  # measurements of dev without an improvement, after which the learning rate is halved
-
-
-class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is trained: the flags that all have, by their names. Each family has a config of its own besides.
-
-    Either ``epochs`` and ``patience`` or ``steps`` and ``eval_steps`` are given.
-
-    Attributes:
-      batch_size: examples per batch.
-      learning_rate: the full one.
-      epochs: the maximum; the dev set is measured after each.
-      patience: training stops after this many epochs without an improvement.
-      steps: of the optimiser, in all: neither a perfect dev nor one that does not improve ends the training.
-      eval_steps: the steps between two measurements of the dev set.
-      schedule: of the learning rate, after the warm-up: ``constant``, ``linear`` to zero at the last step, or
-        ``plateau``: halved after each ``PLATEAU`` measurements of the dev set in a row without an improvement.
-      warmup: the share of all steps, of ``epochs`` epochs where these are given, in which the learning rate rises.
-      clip: the largest norm of the gradients, to which longer ones are scaled down; 0 for none.
-      keep: the weights that are kept: ``best``, of the best measurement of the dev set, or ``last``, whatever dev says.
-      adversarial_weight: of the divergence of predictions under shifted embeddings; 0 for none.
-      adversarial_epsilon: the length of a shift, as a share of that of the embedding.
-      seed: of all random numbers.
-      threads: of the CPU.
-      device: ``cpu`` or ``cuda``.
-    """
-
-    batch_size: int
-    learning_rate: float
-    epochs: int | None = None
-    patience: int | None = None
-    steps: int | None = None
-    eval_steps: int | None = None
-    schedule: str = "constant"
-    warmup: float = 0.0
-    clip: float = 0.0
-    keep: str = "best"
-    adversarial_weight: float = 0.0
-    adversarial_epsilon: float = 0.0
-    seed: str
-    threads: int
-    device: str
-
-    def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
-        """The share of the full learning rate at a step, from 0, of ``total`` ones; ``dev`` was measured before."""
-        rising = self.warmup * total
-        if step < rising:
-            return (step + 1) / (rising + 1)
-        if self.schedule == "plateau":
-            return 0.5 ** plateaus(dev)
-        return (total - step) / (total - rising) if self.schedule == "linear" else 1.0
-
-    @property
-    def memory_hint(self) -> str:
-        """What to do where memory is used up."""
-        return f"lower --batch_size, which is {self.batch_size}"
-
-
-def plateaus(dev: Iterable[float]) -> int:
-    """How often ``PLATEAU`` measurements in a row were no improvement; the next ones are counted anew."""
-    best, waited, found = -1.0, 0, 0
-    for one in dev:
-        best, waited = (one, 0) if one > best else (best, waited + 1)
-        if waited == PLATEAU:
-            found, waited = found + 1, 0
-    return found
-
-
-class Learner(ABC):
-    """A model with its data: what a family of models defines, and :func:`train` trains.
-
-    Attributes:
-      module: what is trained, on its device.
-      optimiser: of its parameters.
-      metric: the name of what ``dev`` measures: a share, the higher the better.
-      total_steps: of a training by epochs, where these differ in length; else 0.
-      versions: of each example the numbers of its versions, shape (examples, versions), of which the worst is trained
-        on; None where each has one. See :func:`parapet.evaluation.models.robust.laid_out`.
-    """
-
-    module: nn.Module
-    optimiser: torch.optim.Optimizer
-    metric: str
-    total_steps: int = 0
-    versions: Tensor | None = None
-
-    def prepare(self, epoch: int) -> None:  # noqa: B027 (most have nothing to do)
-        """Called before the batches of an epoch, from 1, are drawn: for examples that differ from epoch to epoch.
-
-        What is prepared depends on the epoch alone, whichever was prepared before.
-        """
-
-    @abstractmethod
-    def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
-        """The batches of an epoch: numbers of examples, shape (examples,), in an order drawn from the generator."""
-
-    @abstractmethod
-    def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss of a batch; a scalar. One without a gradient moves nothing."""
-
-    @abstractmethod
-    def dev(self) -> float:
-        """The metric on the dev set."""
-
-    @abstractmethod
-    def files(self) -> dict[str, bytes]:
-        """The files of the model's folder, when the module has the best weights: path to content."""
-
-    def example_losses(self, batch: Tensor) -> Tensor:
-        """The loss of each example, shape (examples,), without a gradient, in evaluation mode."""
-        return torch.stack([self.loss(one[None]) for one in batch])
-
-    def embeddings(self) -> Sequence[nn.Module]:
-        """The modules whose vectors adversarial regularisation shifts."""
-        raise NotImplementedError
-
-    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The loss, and what is predicted: logits of each kind of predictions, shape (predictions, options)."""
-        raise NotImplementedError
-
-    def result(self) -> dict[str, float | None]:
-        """What ``run.json`` says of the model besides its best row; called after ``files``."""
-        return {}
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,7 +172,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
     while not _done(log, config):
         started = time.monotonic()
         batches = Stretch(learner, config, position)
-        total = config.steps or learner.total_steps or (config.epochs or 1) * len(batches)
+        total = config.steps or learner.total_steps or config.most_epochs * len(batches)
         if not log or resumed:
             expect(total, "steps", STAGE)
             advance(resumed, "steps", STAGE)
@@ -347,11 +234,11 @@ def _done(log: list[Measurement], config: TrainingConfig) -> bool:
     if config.steps is not None:
         return log[-1].step >= config.steps
     if config.keep == "last":
-        return len(log) >= (config.epochs or 1)
+        return len(log) >= config.most_epochs
     best = max(log, key=lambda row: row.dev)  # the first of those that are equally good
     # A model that has nothing right yet may still be about to learn.
     impatient = config.patience is not None and best.dev > 0 and len(log) - best.epoch >= config.patience
-    return best.dev >= PERFECT or len(log) >= (config.epochs or 1) or impatient
+    return best.dev >= PERFECT or len(log) >= config.most_epochs or impatient
 
 
 class Stretch:
@@ -429,18 +316,19 @@ def train_batches(
     trained = [parameter for parameter in learner.module.parameters() if parameter.requires_grad]
     full = [float(group.setdefault("initial_lr", group["lr"])) for group in learner.optimiser.param_groups]
     found = torch.zeros(len(batches), dtype=torch.float64, device=device)
+    norm = config.clipped_norm
     lengths = []
     for number, batch in enumerate(tracked(batches, "steps", STAGE)):
         for group, rate in zip(learner.optimiser.param_groups, full, strict=True):
             group["lr"] = rate * config.rate(position.steps + number, total, dev)
         # Half the memory and more than twice the speed on a GPU; a CPU gains nothing.
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            loss = robust.loss_of(learner, config, batch)
+            loss = loss_of(learner, config, batch)
         if loss.requires_grad:  # else there is nothing to learn of this batch
             learner.optimiser.zero_grad(set_to_none=True)
             loss.backward()
-            if config.clip:
-                nn.utils.clip_grad_norm_(trained, config.clip)
+            if norm:
+                nn.utils.clip_grad_norm_(trained, norm)
             learner.optimiser.step()
         found[number] = loss.detach()  # read at the end: each reading waits for the GPU
         lengths.append(len(batch))

@@ -14,15 +14,15 @@ TABLE = {
     "t5dst": ("trackers:T5Dst", "dialogue states: a T5, prompted for one slot at a time"),
     "sgp_dst": ("trackers:SgpDst", "dialogue states: four BERT encoders, combined by rules"),
     "ft_t5": ("generation:Generation", "system utterances from their acts: a fine-tuned T5"),
-    "pt_t5": ("generation:Generation", "system utterances from their acts: a T5 with trained prefixes"),
+    "pt_t5": ("generation:Prefixes", "system utterances from their acts: a T5 with trained prefixes"),
     "classifier": ("classifier:Classifier", "intents and out-of-domain turns: a text classifier"),
-    "soloist": ("soloist:Soloist", "belief states and responses, end to end: a GPT-2"),
-    "damd": ("damd:Damd", "belief states, acts and responses, end to end: GRUs, from scratch"),
-    "rules": ("babi_rules:Rules", "bAbI dialog tasks: rules, given or learned"),
+    "soloist": ("systems:Soloist", "belief states and responses, end to end: a GPT-2"),
+    "damd": ("systems:Damd", "belief states, acts and responses, end to end: GRUs, from scratch"),
+    "rules": ("babi:Rules", "bAbI dialog tasks: rules, given or learned"),
     "tfidf": ("babi:TfIdf", "bAbI dialog tasks: the closest candidate by TF-IDF"),
     "nearest": ("babi:Nearest", "bAbI dialog tasks: the answer to the most similar utterance"),
-    "embeddings": ("babi:Net", "bAbI dialog tasks: supervised embeddings"),
-    "memn2n": ("babi:Net", "bAbI dialog tasks: a memory network"),
+    "embeddings": ("babi:Embeddings", "bAbI dialog tasks: supervised embeddings"),
+    "memn2n": ("babi:MemN2N", "bAbI dialog tasks: a memory network"),
 }
 
 MODELS = {name: summary for name, (_, summary) in TABLE.items()}

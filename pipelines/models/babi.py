@@ -3,43 +3,46 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from parapet.evaluation.models.configs import (
+    BabiConfig,
+    BabiPrediction,
+    EmbeddingsConfig,
+    MemN2NConfig,
+    MemN2NPrediction,
+    NearestConfig,
+    RulesConfig,
+    TfIdfConfig,
+)
 from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import INPUT, OUTPUT, Parser, StrictParser, add_candidates, add_file_sets
+from parapet.pipelines.config_flags import Option, input_paths, read_config
 from parapet.pipelines.models.family import (
-    TRAINING,
-    Defaults,
     Family,
     Inputs,
     Output,
     Prediction,
     Training,
-    add_training,
     check_device,
-    check_numbers,
-    config_of,
-    device_to_train_on,
-    job_of,
+    load_class,
+    make_job,
     named_digest,
-    options_of,
 )
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
+from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.limits import read_whole
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.babi.saving import Card
+    from parapet.evaluation.models.babi.data import Card
+    from parapet.evaluation.models.learner import Learner
     from parapet.pipelines.models.presets import Preset
 
 PREDICTIONS, ATTENTION = "predictions", "attention"
-PLACES = ("ontology", "train", "dev", "candidates", "match")
-MOST_ATTENDED = 64  # dialogues: a chunk of a prediction
-LEAST = {"size": 1, "hops": 1, "memory": 1, "negatives": 0}
-OPTIONS = ("task", "margin", "input", "share", "time", "bigrams", "optimiser", "initial")
+BUILT_IN = "task6"  # rules that come with Parapet
 
 WARNINGS = {
     "too_long": ("turn", "{n} with more history than the model's --memory: the oldest lines were cut off"),
@@ -53,11 +56,11 @@ _FILES = "babi/task1-trn.txt --dev babi/task1-dev.txt --candidates babi/candidat
 class Babi(Family):
     """A model of the bAbI dialog tasks."""
 
+    prediction_config: type[BabiPrediction] = BabiPrediction
+    sets = None
     predict_description = """\
 Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl for
 each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."""
-    batch = (256, "turns")
-    resumable = False
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
@@ -65,65 +68,36 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
             f"  parapet predict {model} --model my_model --reference babi/task1-tst*.txt --output my_answers"
         )
 
-    def inputs(self, args: argparse.Namespace) -> Inputs:
-        """The files that the flags name. Raises InputError where the output is one of them."""
-        given = [(flag, getattr(args, flag, None)) for flag in PLACES]
-        found = [(flag, path) for flag, value in given for path in ([value] if isinstance(value, str) else value or [])]
-        for flag, path in found:
-            check_apart(args.output, **{flag: path})
-        return found
-
-    def of_card(
+    def without_epochs(
         self,
         args: argparse.Namespace,
+        inputs: Inputs,
         card: Card,
-        options: dict[str, str],
+        options: Mapping[str, Option],
         more: Mapping[str, bytes] = MappingProxyType({}),
     ) -> Training:
         """The training of a model that learns nothing by epochs: its card, and maybe further files."""
-        from parapet.evaluation.models.babi.saving import files_of
+        from parapet.evaluation.models.babi.data import files_of
 
-        return Training(
-            model=self.model,
-            output=args.output,
-            options={**options},
-            inputs=self.inputs(args),
-            files={**files_of(card), **more},
-        )
-
-    def add_predict_flags(self, parser: Parser) -> None:
-        """The files of dialogues."""
-        add_file_sets(parser, "dialogues in the bAbI format")
-        text = "predict even if file names say that the model was trained on another task"
-        parser.group(INPUT)("--any_task", rare=True, action="store_true", help=text)
-        text = "write the K best answers at each turn, for 'parapet evaluate --task ranking --top K'"
-        parser.group(OUTPUT)("--top", type=int, default=1, metavar="K", help=text)
+        files = {**files_of(card), **more}
+        return Training(model=self.model, output=args.output, options=dict(options), inputs=inputs, files=files)
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the files. Raises InputError for what cannot work."""
         from parapet.evaluation.ranking import list_tests, stem_of
         from parapet.evaluation.sets import parse_sets
 
-        check_numbers(args, {"top": 1})
-        attended = getattr(args, "attention", 0)
-        if not 0 <= attended <= MOST_ATTENDED:
-            raise InputError(f"{attended}: give a number from 0 to {MOST_ATTENDED}", "--attention")
-        check_apart(args.output, model=args.model)
-        sets = parse_sets(args.sets)
-        for flag, paths in (("reference", args.reference), ("sets", sets.values())):
-            for path in paths:
-                check_apart(args.output, **{flag: path})
-        tests = list_tests(args.reference, sets)
-        check_device(args)
+        config = read_config(self.prediction_config, args)
+        tests = list_tests(config.reference, parse_sets(config.sets))
+        check_device(config.device)
         from parapet.evaluation.models.babi.data import task_of
-        from parapet.evaluation.models.babi.inference import BabiFile, Job
-        from parapet.evaluation.models.babi.saving import load
+        from parapet.evaluation.models.babi.inference import BabiFile, Job, load
         from parapet.evaluation.models.saving import MODEL, WEIGHTS
 
-        card, _ = load(args.model, self.model, args.device, args.batch_size)
+        card, _ = load(config.model, self.model, config.device, config.batch_size)
         for path in (path for paths in tests.values() for path in paths):
             task = task_of([path])
-            if card.task and task and task != card.task and not args.any_task:
+            if card.task and task and task != card.task and not config.any_task:
                 reason = f"is of task {task}, and the model of task {card.task}: --any_task predicts all the same"
                 raise InputError(reason, path)
         files = tuple(
@@ -131,9 +105,9 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
             for name, paths in tests.items()
             for path in sorted(paths, key=stem_of)
         )
-        model = [as_path(args.model) / name for name in (MODEL, WEIGHTS)]
-        options = {"attention": attended} if attended else {}
-        options |= {"top": args.top} if args.top > 1 else {}
+        model = [as_path(config.model) / name for name in (MODEL, WEIGHTS)]
+        options = {"attention": config.attention} if config.attention else {}
+        options |= {"top": config.top} if config.top > 1 else {}
         header = {
             "pipeline": f"predict_{self.model}",
             "version": parapet_version(),
@@ -142,57 +116,48 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
             **({"options": options} if options else {}),
         }
         return Prediction(
-            job=job_of(Job, args, self.model, memory=card.settings.get("memory"), inputs=files, **options),
+            job=make_job(Job, config, self.model, memory=card.settings.get("memory"), inputs=files, **options),
             header=header,
-            inputs=[("--model", args.model), *(("--reference", file.path) for file in files)],
+            inputs=[("--model", config.model), *(("--reference", file.path) for file in files)],
             asked="turns",
             answered="answers",
             outputs=tuple(Output(file.answers, f"answers/{file.answers}", "answer") for file in files),
             warnings=WARNINGS,
-            notes=(f"{args.output}/{ATTENTION}: a page and JSON lines a file",) if attended else (),
+            notes=(f"{args.output}/{ATTENTION}: a page and JSON lines a file",) if config.attention else (),
         )
 
 
 class TfIdf(Babi):
     """The candidate closest to the dialogue."""
 
+    config = TfIdfConfig
     description = (
         "Takes the candidate closest to the last utterance, or to the dialogue so far, by TF-IDF (section 4.2)."
     )
     example = f"  parapet train tfidf --train {_FILES} --match babi/kb-all.txt --output my_model"
 
-    def add_train_flags(self, parser: StrictParser) -> None:
-        """The candidates, and what they are compared with."""
-        add = parser.group(INPUT)
-        text = (
-            "dialogues in the bAbI format, of one or more tasks: the weight of a word is how rare users' turns have it"
-        )
-        add("--train", required=True, nargs="+", metavar="FILE", reads=True, help=text)
-        add("--dev", nargs="+", metavar="FILE", reads=True, help="dialogues that select the better --input")
-        add_candidates_and_types(parser)
-        text = "compare with the last utterance or all so far (default: the better one on --dev, without --dev last)"
-        add("--input", choices=("last", "history"), help=text)
-
     def training(self, args: argparse.Namespace) -> Training:
         """Reads the files. Raises InputError for those that cannot work."""
         from parapet.evaluation.models.babi import data
-        from parapet.evaluation.models.babi.saving import Card
+        from parapet.evaluation.models.babi.data import Card
         from parapet.evaluation.models.devices import check_installed
 
-        if args.dev and args.input:
-            raise InputError(f"--dev selects the input, and --input {args.input} is given: give one of them", "--dev")
-        self.inputs(args)
+        config = read_config(TfIdfConfig, args)
+        if config.dev and config.input:
+            reason = f"--dev selects the input, and --input {config.input} is given: give one of them"
+            raise InputError(reason, "--dev")
         check_installed("torch")
         from parapet.evaluation.models.babi.baselines import Frequencies, share_right
         from parapet.evaluation.models.babi.baselines import TfIdf as Model
 
-        texts = data.read_candidates(args.candidates)
-        knowledge = data.read_knowledge(args.match, texts)
+        texts = data.read_candidates(config.candidates)
+        knowledge = data.read_knowledge(config.match, texts)
         train, dev = (
-            [one for path in paths or () for one in data.read_dialogues(path)] for paths in (args.train, args.dev)
+            [dialogue for path in paths for dialogue in data.read_dialogues(path)]
+            for paths in (config.train, config.dev)
         )
         frequencies = Frequencies.of(train)
-        history = args.input == "history"
+        history = config.input == "history"
         if dev:
             share = {which: share_right(Model(texts, knowledge, frequencies, which), dev) for which in (False, True)}
             history = share[True] > share[False]
@@ -204,42 +169,141 @@ class TfIdf(Babi):
             utterances=frequencies.utterances,
             having=frequencies.having,
         )
-        return self.of_card(args, card, {"input": "history" if history else "last"})
+        return self.without_epochs(args, input_paths(config), card, {"input": "history" if history else "last"})
 
 
 class Nearest(Babi):
     """The answer to the most similar utterance."""
 
+    config = NearestConfig
     description = "Answers as the most similar utterance of the training set is answered (section 4.2)."
     example = "  parapet train nearest --train babi/task1-trn.txt --output my_model"
-
-    def add_train_flags(self, parser: StrictParser) -> None:
-        """The dialogues, and what is similar."""
-        add_files(parser)
-        text = "answer as the same utterance is answered in training, or as the one that shares most words"
-        parser.group(INPUT)("--similarity", choices=("exact", "overlap"), default="exact", help=text)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads the dialogues. Raises InputError for files that cannot work."""
         from parapet.evaluation.models.babi import data
-        from parapet.evaluation.models.babi.saving import Card
+        from parapet.evaluation.models.babi.data import Card
         from parapet.evaluation.models.devices import check_installed
 
-        self.inputs(args)
+        config = read_config(NearestConfig, args)
         check_installed("torch")  # which the module of the baselines needs
         from parapet.evaluation.models.babi.baselines import Nearest as Model
 
-        dialogues = [dialogue for path in args.train for dialogue in data.read_dialogues(path)]
-        pairs, responses = Model.learn(dialogues)
-        task = data.task_of(args.train)
-        card = Card(model=self.model, task=task, pairs=pairs, candidates=responses, similarity=args.similarity)
-        return self.of_card(args, card, {"similarity": args.similarity})
+        pairs, responses = Model.learn(dialogue for path in config.train for dialogue in data.read_dialogues(path))
+        task, similarity = data.task_of(config.train), config.similarity
+        card = Card(model=self.model, task=task, pairs=pairs, candidates=responses, similarity=similarity)
+        return self.without_epochs(args, input_paths(config), card, {"similarity": similarity})
 
 
-# Bordes et al. 2017, appendix C: the flags of each column, and the row of each task.
-_Table = tuple[tuple[str, ...], dict[str, tuple[str | int | float, ...]]]
-_ROWS: dict[str, _Table] = {
-    "embeddings": (
+class Rules(Babi):
+    """Rules for tasks 1 to 5, given or learned, or for task 6, from a file."""
+
+    config = RulesConfig
+    description = """\
+Rule-based systems. For tasks 1 to 5, a bot with the patterns of an ontology, by default the simulator's, or with those
+that it learns from dialogues and their knowledge base; these are in OUT/ontology.toml, too, for 'parapet restaurants'.
+For task 6, rules from a file, with patterns from the training set, in the order that is best on dev."""
+    example = """\
+  parapet train rules --train babi/task1-trn.txt babi/task4-trn.txt --match babi/kb-all.txt --output my_model
+  parapet train rules --ontology hotels.toml --output my_model
+  parapet train rules --rules task6 --train task6-trn.txt --dev task6-dev.txt --match task6-kb.txt --output my_model"""
+
+    def training(self, args: argparse.Namespace) -> Training:
+        """Reads an ontology or rules, or learns patterns. Raises InputError where they cannot be used."""
+        config = read_config(RulesConfig, args)
+        if config.rules is None and (config.dev or config.candidates):
+            raise InputError("needs --rules", "--dev" if config.dev else "--candidates")
+        if config.ontology and (config.train or config.rules):
+            raise InputError("give either --ontology, or --train to learn one", "--ontology")
+        if bool(config.train) != bool(config.match):
+            missing, named = ("--match", "--train") if config.train else ("--train", "--match")
+            raise InputError(f"needs {missing}, too: patterns are learned from dialogues and knowledge base", named)
+        inputs = input_paths(config)
+        if config.rules is not None:
+            return self._scripted(args, config, inputs)
+        from parapet.evaluation.models.babi.data import Card
+        from parapet.evaluation.models.babi.rules import files_of_rules, learned_card
+
+        if config.train and config.match:
+            card = learned_card(config.train, config.match)
+        else:
+            ontology = _ontology(config.ontology) if config.ontology is not None else ""
+            card = Card(model=self.model, ontology=ontology)
+        return self.without_epochs(args, inputs, card, {}, files_of_rules(card))
+
+    def _scripted(self, args: argparse.Namespace, config: RulesConfig, inputs: Inputs) -> Training:
+        """With rules from a file."""
+        from parapet.evaluation.models.babi.rules import built_in_rules, files_of_script, scripted_card
+
+        assert config.rules is not None
+        is_built_in = config.rules == BUILT_IN
+        if not is_built_in:
+            check_apart(args.output, rules=config.rules)
+            inputs = [*inputs, ("rules", config.rules)]
+        if not config.train or not config.match:
+            raise InputError("needs --train and --match: patterns are extracted from the training set", "--rules")
+        data = built_in_rules() if is_built_in else _bytes(config.rules)
+        card = scripted_card(data, config.rules, config.train, config.dev, config.match, config.candidates)
+        options = {"rules": config.rules if is_built_in else "a file"}
+        return self.without_epochs(args, inputs, card, options, files_of_script(card))
+
+
+def _ontology(path: str) -> str:
+    """The content of a file that is an ontology. Raises InputError."""
+    from parapet.transforms.restaurants.ontology import read_ontology
+
+    data = _bytes(path)
+    read_ontology(data, path, simulated=False)
+    return data.decode("utf-8-sig")
+
+
+def _bytes(path: str) -> bytes:
+    if not is_there(path) or not as_path(path).is_file():
+        raise InputError("there is no such file", path)
+    return read_whole(as_path(path))
+
+
+class Net(Babi):
+    """Embeddings or a memory network.
+
+    Attributes:
+      table: Bordes et al. 2017, appendix C: the flags of each column, and the row of each task.
+    """
+
+    config: type[BabiConfig]
+    learner_class = "babi.learning:BabiLearner"
+    table: tuple[tuple[str, ...], dict[str, tuple[str | int | float, ...]]]
+
+    def preset_row(self, args: argparse.Namespace) -> Preset:
+        """The row of the task. Raises InputError where neither flag nor files name one of the table's."""
+        from parapet.evaluation.models.babi.data import task_of
+
+        columns, rows = self.table
+        task = args.task or task_of([*args.train, *args.dev])
+        if task not in rows:
+            what = f"has no row for task {task}" if task else "needs a task, and the names of the files have none"
+            raise InputError(f"{args.preset} {what}: give --task", "--preset")
+        return {"task": task, **dict(zip(columns, rows[task], strict=True))}
+
+    def learner(self, config: BabiConfig, *_: Any) -> tuple[Callable[[], Learner], Inputs]:
+        """Reads what is trained on. Raises InputError for files that cannot work."""
+        from parapet.evaluation.models.babi.data import read_corpus
+
+        corpus = read_corpus(config.train, config.dev, config.candidates, config.match)
+        return partial(load_class(self.learner_class), config, corpus), input_paths(config)
+
+
+_SGD: Preset = {"optimiser": "sgd", "batch_size": 1, "epochs": 50, "patience": 10}
+
+
+class Embeddings(Net):
+    """Supervised embeddings."""
+
+    config = EmbeddingsConfig
+    description = "Supervised embeddings of the dialogue and of each candidate (section 4.3)."
+    example = f"  parapet train embeddings --train {_FILES} --output my_model"
+    presets: Mapping[str, Preset] = {"table8": {**_SGD, "initial": 0.01, "share": "auto"}}
+    table = (
         ("learning_rate", "margin", "size", "negatives", "input"),
         {
             "1": (0.01, 0.01, 32, 100, "history"),
@@ -250,8 +314,18 @@ _ROWS: dict[str, _Table] = {
             "6": (0.001, 0.01, 128, 100, "last"),
             "concierge": (0.001, 0.1, 64, 100, "last"),
         },
-    ),
-    "memn2n": (
+    )
+
+
+class MemN2N(Net):
+    """A memory network."""
+
+    config = MemN2NConfig
+    prediction_config = MemN2NPrediction
+    description = "A memory network over the dialogue, a softmax over all candidates (section 4.4)."
+    example = f"  parapet train memn2n --train {_FILES} \\\n    --match babi/kb-all.txt --output my_model"
+    presets: Mapping[str, Preset] = {"table9": {**_SGD, "initial": 0.1, "time": "index", "memory": 1000}}
+    table = (
         ("learning_rate", "margin", "size", "negatives", "hops"),
         {
             "1": (0.01, 0.1, 128, 100, 1),
@@ -262,110 +336,4 @@ _ROWS: dict[str, _Table] = {
             "6": (0.01, 0.1, 128, 100, 4),
             "concierge": (0.001, 0.1, 128, 100, 2),
         },
-    ),
-}
-_SGD: Preset = {"optimiser": "sgd", "batch_size": 1, "epochs": 50, "patience": 10}
-PRESETS: dict[str, dict[str, Preset]] = {
-    "embeddings": {"table8": {**_SGD, "initial": 0.01, "share": "auto"}},
-    "memn2n": {"table9": {**_SGD, "initial": 0.1, "time": "index", "memory": 1000}},
-}
-
-
-class Net(Babi):
-    """Embeddings or a memory network."""
-
-    resumable = True
-
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
-        self.presets = PRESETS[model]
-        if model == "memn2n":
-            self.description = "A memory network over the dialogue, a softmax over all candidates (section 4.4)."
-            more = " \\\n    --match babi/kb-all.txt"
-        else:
-            self.description = "Supervised embeddings of the dialogue and of each candidate (section 4.3)."
-            more = ""
-        self.example = f"  parapet train {model} --train {_FILES}{more} --output my_model"
-
-    def add_train_flags(self, parser: StrictParser) -> None:
-        """Dialogues, candidates, and the shape of the net."""
-        add_files(parser)
-        text = "dialogues that select the best epoch"
-        parser.group(INPUT)("--dev", required=True, nargs="+", metavar="FILE", reads=True, help=text)
-        add_candidates_and_types(parser)
-        memn2n = self.model == "memn2n"
-        rate = 0.003 if memn2n else 0.001
-        add = add_training(parser, Defaults(epochs=50, patience=5, batch=32, rate=rate, unit="turns", optimiser=""))
-        add("--size", type=int, default=128, metavar="N", help="size of the embeddings")
-        text = "ranking loss over N sampled candidates; 0 for a softmax over all"
-        if memn2n:
-            add("--hops", type=int, default=1, metavar="N", help="hops over the memory")
-            add("--memory", type=int, default=256, metavar="N", help="maximum number of lines of history")
-            add("--negatives", type=int, default=0, metavar="N", help=text)
-            text = "time features: lines back from the input, or the index of the line, as in the paper"
-            add("--time", rare=True, choices=("back", "index"), default="back", help=text)
-        else:
-            add("--input", choices=("history", "last"), default="history", help="whole dialogue, or last utterance")
-            add("--negatives", type=int, default=1000, metavar="N", help=text)
-            text = "same embeddings in dialogues and candidates (A = B); auto: what is better on dev"
-            add("--share", rare=True, choices=("off", "on", "auto"), default="off", help=text)
-        add("--margin", rare=True, type=float, default=1.0, metavar="X", help="margin of the ranking loss")
-        text = "optimiser: Adam, or plain stochastic gradient descent"
-        add("--optimiser", rare=True, choices=("adam", "sgd"), default="adam", help=text)
-        text = "standard deviation of new parameters"
-        add("--initial", rare=True, type=float, default=0.15, metavar="X", help=text)
-        text = "two words that follow one another are a word of the dictionary, too"
-        add("--bigrams", rare=True, action="store_true", help=text)
-        text = "row of the --preset (default: the task in the names of the files)"
-        add("--task", rare=True, choices=list(_ROWS[self.model][1]), help=text)
-
-    def add_predict_flags(self, parser: Parser) -> None:
-        """The files of dialogues, and what a memory network writes besides its answers."""
-        super().add_predict_flags(parser)
-        if self.model == "memn2n":
-            text = "write what the model attends to in the first N dialogues of each file: JSON lines and a page"
-            parser.group(OUTPUT)("--attention", type=int, default=0, metavar="N", help=text)
-
-    def preset_row(self, args: argparse.Namespace) -> Preset:
-        """The row of the task. Raises InputError where neither flag nor files name one of the table's."""
-        from parapet.evaluation.models.babi.data import task_of
-
-        columns, rows = _ROWS[self.model]
-        task = args.task or task_of([*args.train, *args.dev])
-        if task not in rows:
-            what = f"has no row for task {task}" if task else "needs a task, and the names of the files have none"
-            raise InputError(f"{args.preset} {what}: give --task", "--preset")
-        return {"task": task, **dict(zip(columns, rows[task], strict=True))}
-
-    def training(self, args: argparse.Namespace) -> Training:
-        """Reads what is trained on. Raises InputError for flags and files that cannot work."""
-        check_numbers(args, LEAST, ["margin", "initial"])
-        inputs = self.inputs(args)
-        device = device_to_train_on(args)
-        from parapet.evaluation.models.babi.data import read_corpus
-        from parapet.evaluation.models.babi.learning import BabiLearner, Config
-
-        corpus = read_corpus(args.train, args.dev, args.candidates, args.match)
-        config = config_of(Config, args, model=self.model, device=device)
-        return Training(
-            model=self.model,
-            output=args.output,
-            options=options_of(args, (*TRAINING, *LEAST, *OPTIONS), device=device),
-            inputs=inputs,
-            packages=("torch",),
-            config=config,
-            learner=partial(BabiLearner, config, corpus),
-        )
-
-
-def add_files(parser: StrictParser) -> None:
-    """Adds ``--train``."""
-    text = "dialogues in the bAbI format to train on"
-    parser.group(INPUT)("--train", required=True, nargs="+", metavar="FILE", reads=True, help=text)
-
-
-def add_candidates_and_types(parser: StrictParser) -> None:
-    """Adds the flags of the candidates and their match-type features."""
-    add_candidates(parser, required=True)
-    text = "knowledge base, for match-type features"
-    parser.group(INPUT)("--match", metavar="FILE", reads=True, help=text)
+    )

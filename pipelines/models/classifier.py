@@ -4,46 +4,36 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import INPUT, Parser, StrictParser, add_split
-from parapet.pipelines.models.family import (
-    TRAINING,
-    Defaults,
-    Family,
-    Output,
-    Prediction,
-    Training,
-    add_training,
-    check_device,
-    check_numbers,
-    config_of,
-    device_to_train_on,
-    job_of,
-    options_of,
-    read_checkpoint,
-)
-from parapet.pipelines.sets import add_sets, sources_of
+from parapet.evaluation.models.configs import ClassifierConfig, ClassifierPrediction
+from parapet.pipelines.config_flags import read_config
+from parapet.pipelines.models.family import Family, Inputs, Output, Prediction, check_device, load_class, make_job
+from parapet.pipelines.models.presets import TrainingParser
+from parapet.pipelines.sets import sources_of
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import TRAIN, as_path, sample_root
+from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.classifier.inference import Job
+    from parapet.evaluation.models.learner import Learner
+    from parapet.transforms.checkpoints import Checkpoint
 
 FROM_SCRATCH = {"learning_rate": 0.01, "schedule": "constant", "warmup": 0.0, "clip": 0.0}
 FINE_TUNED = {"learning_rate": 5e-5, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
-TASKS = ("intent", "acts", "ood")
-HELD_OUT = 0.1  # of the dialogues, where there is no --dev
-LEAST = {"size": 1, "buckets": 1, "max_length": 8}
-OPTIONS = (*TRAINING, *LEAST, "task", "score", "split", "dev_split")
 
 
 class Classifier(Family):
     """A net from scratch, or a fine-tuned checkpoint."""
 
+    config = ClassifierConfig
+    learner_class = "classifier.net:ClassifierLearner"
+    prediction_config = ClassifierPrediction
+    sets: Mapping[str, Any] = {"reference": "corpus, output of 'ood', or JSON lines with utterance"}
+    packages = ("transformers",)
     description = """\
 Trains a classifier of user turns, by intent, by dialogue acts or by whether they are out of domain: a fine-tuned BERT
 or RoBERTa, or from scratch on hashed words and character n-grams, in seconds."""
@@ -61,97 +51,56 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
   parapet evaluate --task intent --reference my_corpus --sets typos=my_variations/typos-env1 \\
     --predictions my_intents/predictions --output my_scores
   parapet predict classifier --model my_model --task ood --reference my_foreign_turns --output my_scores"""
-    batch = (256, "utterances")
 
-    def add_train_flags(self, parser: StrictParser) -> None:
-        """Turns, what their labels are, and the model."""
-        add = parser.group(INPUT)
-        add("--task", choices=TASKS, default=TASKS[0], help="what the labels are")
-        text = "corpora, outputs of 'parapet ood', or JSON lines with utterance and label (default: the bundled sample)"
-        add("--train", nargs="+", metavar="PATH", reads=True, help=text)
-        add_split(parser, TRAIN)
-        text = "turns that select the best epoch (default: every tenth dialogue of --train)"
-        add("--dev", nargs="+", metavar="PATH", reads=True, help=text)
-        add("--dev_split", rare=True, default="dev", metavar="NAME", help="split of --dev and --foreign")
-        text = "with --task intent: turns labelled ood or in_domain, on which the threshold of --score is tuned"
-        add("--foreign", rare=True, nargs="+", metavar="PATH", reads=True, help=text)
-        text = "BERT or RoBERTa to start from (default: train from scratch)"
-        add("--checkpoint", metavar="DIR", help=text)
-        rate, fine = (table["learning_rate"] for table in (FROM_SCRATCH, FINE_TUNED))
-        optimiser = f"Adam (default: {rate:g}), or AdamW with --checkpoint (default: {fine:g})"
-        add = add_training(parser, Defaults(40, 10, 32, 0.0, "utterances", optimiser))
+    def train_parser(self) -> TrainingParser:
+        """The command line, where some defaults depend on ``--checkpoint``."""
+        parser = super().train_parser()
         parser.set_defaults(**dict.fromkeys(FROM_SCRATCH))
-        text = "maximum length of an utterance, in words (tokens with --checkpoint); the last are kept"
-        add("--max_length", rare=True, type=int, default=128, metavar="N", help=text)
-        text = "out-of-domain score of a model of intents: by the highest probability, or by the energy"
-        add("--score", rare=True, choices=("msp", "energy"), default="msp", help=text)
-        add("--size", rare=True, type=int, default=64, metavar="N", help="size of the embeddings, from scratch")
-        text = "number of buckets of the hashed features, from scratch"
-        add("--buckets", rare=True, type=int, default=2**15, metavar="N", help=text)
+        return parser
 
-    def training(self, args: argparse.Namespace) -> Training:
-        """Reads what is trained on. Raises InputError for flags and files that cannot work."""
+    def check(self, args: argparse.Namespace) -> ClassifierConfig:
+        """The configuration. Raises InputError for flags that cannot work."""
         for flag, value in (FINE_TUNED if args.checkpoint else FROM_SCRATCH).items():
             if getattr(args, flag) is None:
                 setattr(args, flag, value)
-        check_numbers(args, LEAST)
-        if args.task == "ood" and not args.train:
+        config: ClassifierConfig = super().check(args)
+        if config.task == "ood" and not config.train:
             raise InputError("give turns that are labelled, such as what 'parapet ood' wrote", "--train")
-        train = args.train or [str(sample_root())]
-        if args.foreign and args.task != "intent":
+        if config.foreign and config.task != "intent":
             raise InputError("is for intents; with --task ood the threshold is tuned on --dev", "--foreign")
-        for flag, paths in (("train", train), ("dev", args.dev), ("foreign", args.foreign)):
-            for path in paths or ():
-                check_apart(args.output, **{flag: path})
-        checkpoint = read_checkpoint(args, self.model) if args.checkpoint else None
-        device = device_to_train_on(args, *(["transformers"] if checkpoint else []))
-        from parapet.evaluation.models.classifier.data import Paths, read_training
-        from parapet.evaluation.models.classifier.learning import ClassifierLearner, Config
+        return config
 
-        paths = Paths(train, args.split, args.dev or [], args.dev_split, args.foreign or [], HELD_OUT, args.seed)
-        corpus = read_training(args.task, paths)
-        config = config_of(Config, args, checkpoint=checkpoint, device=device)
-        return Training(
-            model=self.model,
-            output=args.output,
-            options=options_of(args, OPTIONS, device=device),
-            inputs=corpus.files,
-            packages=("torch",),
-            checkpoint=args.checkpoint,
-            config=config,
-            learner=partial(ClassifierLearner, config, corpus),
-        )
+    def learner(self, config: ClassifierConfig, *checkpoint: Checkpoint) -> tuple[Callable[[], Learner], Inputs]:
+        """Reads turns with labels. Raises InputError for files that cannot work."""
+        from parapet.evaluation.models.classifier.data import read_training
 
-    def add_predict_flags(self, parser: Parser) -> None:
-        """What is predicted, and of which turns."""
-        add = parser.group(INPUT)
-        add("--task", choices=TASKS, help="what is predicted (default: what the model was trained for)")
-        add_sets(parser, reference="corpus, output of 'ood', or JSON lines with utterance")
+        corpus = read_training(config, config.train or [str(sample_root())])
+        return partial(load_class(self.learner_class), config, corpus, *checkpoint), corpus.files
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the files. Raises InputError for what cannot work."""
-        check_numbers(args)
-        check_apart(args.output, model=args.model)
+        config = read_config(ClassifierPrediction, args)
         sources = sources_of(args)
-        check_device(args)
-        from parapet.evaluation.models.classifier.answering import load
+        check_device(config.device)
         from parapet.evaluation.models.classifier.inference import PREDICTIONS, Job, find
+        from parapet.evaluation.models.classifier.net import load
 
-        card, _ = load(args.model, "cpu", args.batch_size)
-        task = args.task or card.task
+        card, _ = load(config.model, "cpu", config.batch_size)
+        task = config.task or card.task
         if task not in ("ood", card.task):
-            raise InputError(f"the model was trained for {card.task}, and knows no {task}", args.model, "--task")
-        found = find(sources, task)
-        for remark in found.remarks:
+            raise InputError(f"the model was trained for {card.task}, and knows no {task}", config.model, "--task")
+        reference = find(sources, task)
+        for remark in reference.remarks:
             logging.warning("%s", remark)
-        job = job_of(Job, args, self.model, task=task, threshold=card.threshold, reference=found)
-        written = PREDICTIONS if found.in_folders else job.path_of("")
+        job = make_job(Job, config, self.model, task=task, threshold=card.threshold, reference=reference)
+        written = PREDICTIONS if reference.in_folders else job.path_of("")
         text = f"{{n}} longer than {card.length}: the beginnings were cut off"
         note = "scores alone: the model has no threshold (--foreign); 'evaluate' tunes one with --dev"
+        read = [("--reference", path) for files in reference.sources for _, path in files]
         return Prediction(
             job=job,
             header=_header(job, card.checkpoint, sources.split),
-            inputs=[("--model", args.model), *(("--reference", path) for files in found.sources for _, path in files)],
+            inputs=[("--model", config.model), *read],
             asked="asked",
             answered="answered",
             outputs=(Output(written, "answered", "turn"),),

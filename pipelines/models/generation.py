@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import INPUT, SCHEMA_VARIANTS, Parser, StrictParser, add_nli_model
+from parapet.evaluation.models.configs import (
+    GenerationConfig,
+    GenerationPrediction,
+    PrefixConfig,
+    PrefixPrediction,
+)
+from parapet.pipelines.config_flags import read_config
+from parapet.pipelines.flags import SCHEMA_VARIANTS
 from parapet.pipelines.models.family import (
-    CORPORA,
-    TRAINING,
-    Defaults,
     Family,
+    Inputs,
     Output,
     Prediction,
-    Training,
-    add_checkpoint,
-    add_corpora,
-    add_training,
     check_device,
-    check_numbers,
-    config_of,
-    device_to_train_on,
     digest_of_model,
-    job_of,
+    load_class,
+    make_job,
     named_digest,
-    options_of,
-    read_checkpoint,
     read_sets,
 )
-from parapet.pipelines.sets import add_sets, sources_of
+from parapet.pipelines.sets import sources_of
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
@@ -40,19 +36,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parapet.evaluation.models.generation.inference import Job, Reranker
+    from parapet.evaluation.models.learner import Learner
     from parapet.pipelines.models.presets import Preset
 
-DESCRIPTIONS = {
-    "ft_t5": """\
-Fine-tunes a T5 to express the acts of a system turn. Its input is a short sentence for each act, built from the
-schema's words, as in T2G2 (Kale and Rastogi 2020).""",
-    "pt_t5": """\
-Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system turn. Its input is that of ft_t5.""",
-}
-DEFAULTS = {
-    "ft_t5": Defaults(20, 3, 16, 3e-4, "turns", "AdamW", schedule="linear", warmup=0.05, clip=1.0),
-    "pt_t5": Defaults(40, 5, 16, 1e-3, "turns", "AdamW", schedule="linear", warmup=0.05, clip=1.0),
-}
 # SGSAcc (Chen, Lin and Byrne 2023), Appendix E. Dev chooses no epoch, and stops none.
 SGSACC: Preset = {
     "epochs": 3,
@@ -62,13 +48,6 @@ SGSACC: Preset = {
     "warmup": 0.0,
     "keep": "last",
 }
-PRESETS: dict[str, dict[str, Preset]] = {
-    "ft_t5": {"sgsacc": SGSACC},
-    "pt_t5": {"sgsacc": {**SGSACC, "prefix_length": 10, "prefix_embedding": 512, "prefix_size": 384}},
-}
-PREFIX_TUNED = "pt_t5"
-LEAST = {"max_input": 8, "max_output": 2, "prefix_length": 1, "prefix_embedding": 1, "prefix_size": 1}
-
 WARNINGS = {
     "without_acts": ("turn", "{n} without an act: the utterance is empty"),
     "cut_templates": ("turn", "{n} with more than --max_input tokens of templates: the beginning was cut off"),
@@ -78,18 +57,27 @@ WARNINGS = {
 
 
 class Generation(Family):
-    """A T5 for system utterances."""
+    """A T5 that is fine-tuned for system utterances."""
 
+    config: type[GenerationConfig] = GenerationConfig
+    learner_class = "generation.net:GenerationLearner"
+    prediction_config: type[GenerationPrediction] = GenerationPrediction
+    sets: Mapping[str, Any] = {"variants": SCHEMA_VARIANTS, "sets": "other corpora: entities=unseen"}
+    packages = ("transformers",)
+    recorded = ("torch", "transformers")
+    presets: Mapping[str, Preset] = {"sgsacc": SGSACC}
+    description = """\
+Fine-tunes a T5 to express the acts of a system turn. Its input is a short sentence for each act, built from the
+schema's words, as in T2G2 (Kale and Rastogi 2020)."""
     predict_description = """\
 Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl, and so on for
 each variant and set, for 'parapet evaluate --task generation'."""
-    batch = (32, "turns")
+    t5 = ""  # how a prediction names the T5 that a model was trained with
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
-        self.description, self.presets = DESCRIPTIONS[model], PRESETS[model]
         self.example = f"  parapet train {model} --train my_corpus --checkpoint t5-small --output my_model"
-        command = f"  parapet predict {model} --model my_model{' --checkpoint t5-small' * (model == PREFIX_TUNED)}"
+        command = f"  parapet predict {model} --model my_model{self.t5}"
         self.predict_example = f"""\
 {command} --reference my_corpus --output my_utterances
 {command} --reference my_corpus --candidates 5 --rerank lexical \\
@@ -97,133 +85,89 @@ each variant and set, for 'parapet evaluate --task generation'."""
   parapet evaluate --task generation --reference my_corpus \\
       --predictions my_utterances/predictions --output my_scores"""
 
-    def add_train_flags(self, parser: StrictParser) -> None:
-        """Corpora, a checkpoint, and limits."""
-        add_corpora(parser)
-        _add_templates(parser)
-        add_checkpoint(parser, "T5 to start from")
-        add = add_training(parser, DEFAULTS[self.model])
-        text = "maximum number of tokens of an input; longer ones lose their beginning"
-        add("--max_input", rare=True, type=int, default=256, metavar="N", help=text)
-        text = "maximum number of tokens of an utterance"
-        add("--max_output", rare=True, type=int, default=128, metavar="N", help=text)
-        if self.model == PREFIX_TUNED:
-            add("--prefix_length", type=int, default=10, metavar="N", help="positions of a prefix")
-            text = "size of the embedding of each position, which an MLP turns into keys and values"
-            add("--prefix_embedding", rare=True, type=int, default=512, metavar="N", help=text)
-            text = "size of the hidden layer of the MLPs"
-            add("--prefix_size", rare=True, type=int, default=384, metavar="N", help=text)
+    def learner(self, config: GenerationConfig, *checkpoint: Any) -> tuple[Callable[[], Learner], Inputs]:
+        """Reads system turns, and templates. Raises InputError for files that cannot work."""
+        from parapet.evaluation.models.generation.data import read_examples, read_templates
 
-    def training(self, args: argparse.Namespace) -> Training:
-        """Reads what is trained on, and looks at the checkpoint. Raises InputError for what cannot work."""
-        check_numbers(args, LEAST)
-        check_apart(args.output, templates=args.templates)
-        checkpoint = read_checkpoint(args, self.model)
-        device = device_to_train_on(args, "transformers")
-        from parapet.evaluation.models.generation.data import read_examples
-        from parapet.evaluation.models.generation.learning import Config, GenerationLearner
-        from parapet.evaluation.models.generation.templates import read_templates
-
-        templates, files = read_templates(args.templates) if args.templates else ({}, [])
+        templates, files = read_templates(config.templates) if config.templates else ({}, [])
         read = partial(read_examples, templates=templates)
-        train, dev, inputs = read_sets(args, read, lambda example: example.opening)
-        config = config_of(Config, args, model=self.model, device=device)
-        return Training(
-            model=self.model,
-            output=args.output,
-            options=options_of(args, (*TRAINING, *CORPORA, *LEAST), device=device),
-            inputs=inputs + [("templates", str(path)) for path in files],
-            packages=("torch", "transformers"),
-            checkpoint=args.checkpoint,
-            config=config,
-            learner=partial(GenerationLearner, config, checkpoint, train, dev, templates),
-        )
-
-    def add_predict_flags(self, parser: Parser) -> None:
-        """The sets, the search, and the reranker."""
-        add = parser.group(INPUT)
-        if self.model == PREFIX_TUNED:
-            add("--checkpoint", required=True, metavar="DIR", help="T5 that the model was trained with")
-        _add_templates(parser, " (default: those that the model was trained with)")
-        add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
-        add = parser.group("search")
-        add("--beams", rare=True, type=int, metavar="N", help="beams of the search (default: as many as candidates)")
-        add("--candidates", type=int, default=0, metavar="N", help="also write the N best, with their scores")
-        text = "choose the candidate that expresses the most acts"
-        add("--rerank", choices=("lexical", "nli"), help=text)
-        add_nli_model(parser, "search", "--rerank nli")
-        text = "with --rerank: predictions of other models, whose candidates are added"
-        add("--also", rare=True, nargs="+", default=[], metavar="DIR", reads=True, help=text)
+        train, dev, inputs = read_sets(config, read, lambda example: example.opening)
+        inputs += [("templates", str(path)) for path in files]
+        return partial(load_class(self.learner_class), config, *checkpoint, train, dev, templates), inputs
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model, the sets and the scorer. Raises InputError for what cannot work."""
-        check_numbers(args, {"candidates": 0, "beams": 1})
-        checkpoint: str | None = getattr(args, "checkpoint", None)
-        check_apart(args.output, model=args.model, checkpoint=checkpoint, templates=args.templates)
-        flags = sources_of(args)
-        for path in args.also:
-            check_apart(args.output, also=path)
-        if args.beams is not None and args.beams < args.candidates:
-            raise InputError(f"{args.candidates} candidates need as many beams: {args.beams} are fewer", "--beams")
-        check_device(args, "transformers")
-        from parapet.evaluation.models.generation import saving
-        from parapet.evaluation.models.generation.data import sources
-        from parapet.evaluation.models.generation.decoding import Search
-        from parapet.evaluation.models.generation.inference import Job, relative_of
-        from parapet.evaluation.models.generation.templates import read_templates
+        config = read_config(self.prediction_config, args)
+        sources = sources_of(args)
+        if config.beams is not None and config.beams < config.candidates:
+            reason = f"{config.candidates} candidates need as many beams: {config.beams} are fewer"
+            raise InputError(reason, "--beams")
+        check_device(config.device, "transformers")
+        from parapet.evaluation.models.generation import data
+        from parapet.evaluation.models.generation.data import read_templates
+        from parapet.evaluation.models.generation.inference import Job, Search, relative_of
+        from parapet.evaluation.models.generation.net import check
 
-        card = saving.check(args.model, self.model, checkpoint)
-        templates, files = read_templates(args.templates) if args.templates else (card.templates, [])
-        sets = tuple(sources(flags, templates))
-        reranker = _reranker(args, [relative_of(source.name, flags.split) for source in sets])
-        candidates = max(1, args.candidates) if reranker else args.candidates
-        search = Search(args.batch_size, args.beams or max(1, candidates), candidates)
-        own = {"checkpoint": checkpoint, "search": search, "sets": sets, "split": flags.split, "reranker": reranker}
-        job = job_of(Job, args, self.model, **own)
-        read = [("--model", args.model), *(("--reference", file.path) for source in sets for file in source.files)]
+        card = check(config.model, self.model, config.checkpoint)
+        templates, files = read_templates(config.templates) if config.templates else (card.templates, [])
+        sets = tuple(data.sources(sources, templates))
+        paths = {source.name: relative_of(source.name, sources.split) for source in sets}
+        reranker = _reranker(config, list(paths.values()))
+        candidates = max(1, config.candidates) if reranker else config.candidates
+        search = Search(config.batch_size, config.beams or max(1, candidates), candidates)
+        own = {"search": search, "sets": sets, "split": sources.split, "reranker": reranker}
+        job = make_job(Job, config, self.model, checkpoint=config.checkpoint, **own)
+        read = [("--model", config.model), *(("--reference", file.path) for source in sets for file in source.files)]
         more = [
-            ("--checkpoint", checkpoint),
-            ("--nli_model", args.nli_model),
-            *(("--also", path) for path in args.also),
+            ("--checkpoint", config.checkpoint),
+            ("--nli_model", config.nli_model),
+            *(("--also", path) for path in config.also),
             *(("--templates", str(path)) for path in files),
         ]
         changed = "where the reranker chose another than the most likely"
-        names = [source.name for source in sets]
-        also = {name: (f"reranked/{name}", changed) if reranker else None for name in names}
+        also = {name: (f"reranked/{name}", changed) if reranker else None for name in paths}
         return Prediction(
             job=job,
             header=_header(job, files),
             inputs=read + [(flag, path) for flag, path in more if path],
             asked="turns",
             answered="said",
-            outputs=tuple(Output(relative_of(name, flags.split), f"said/{name}", "turn", also[name]) for name in names),
+            outputs=tuple(Output(path, f"said/{name}", "turn", also[name]) for name, path in paths.items()),
             warnings=WARNINGS,
         )
 
 
-def _add_templates(parser: StrictParser, default: str = "") -> None:
-    text = f"templates of your own in T2G2's format: a folder with SERVICE.tsv for each service{default}"
-    parser.group(INPUT)("--templates", metavar="DIR", reads=True, help=text)
+class Prefixes(Generation):
+    """Prefixes for a T5 that is frozen."""
+
+    config = PrefixConfig
+    prediction_config = PrefixPrediction
+    presets: Mapping[str, Preset] = {
+        "sgsacc": {**SGSACC, "prefix_length": 10, "prefix_embedding": 512, "prefix_size": 384}
+    }
+    description = """\
+Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system turn. Its input is that of ft_t5."""
+    t5 = " --checkpoint t5-small"
 
 
-def _reranker(args: argparse.Namespace, files: Sequence[str]) -> Reranker | None:
+def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | None:
     from parapet.evaluation.models.generation.inference import Reranker, scorer_of
 
-    if (args.rerank == "nli") != (args.nli_model is not None):
-        reason = "a folder with a model is needed" if args.rerank == "nli" else "goes with --rerank nli: add it"
+    if (config.rerank == "nli") != (config.nli_model is not None):
+        reason = "a folder with a model is needed" if config.rerank == "nli" else "goes with --rerank nli: add it"
         raise InputError(reason, "--nli_model")
-    if args.rerank is None:
-        if args.also:
+    if config.rerank is None:
+        if config.also:
             raise InputError("goes with --rerank: add it", "--also")
         return None
-    if args.candidates < 2 and not args.also:
+    if config.candidates < 2 and not config.also:
         raise InputError("there is nothing to choose from: give --candidates 2 or more, or --also", "--rerank")
-    for folder in args.also:
+    for folder in config.also:
         for file in files:
             if not is_there(as_path(folder) / file):
                 name = file.split("/")[1]
                 raise InputError(f"has no predictions of {name}: expected {file}", folder, "--also")
-    reranker = Reranker(args.rerank, args.nli_model or "", args.batch_size, tuple(args.also))
+    reranker = Reranker(config.rerank, config.nli_model or "", config.batch_size, tuple(config.also))
     scorer_of(reranker.scorer, reranker.folder, reranker.batch_size)
     return reranker
 

@@ -1,35 +1,31 @@
-"""What the models of whole systems share: the prediction of states and responses for a corpus and its sets."""
+"""The models of whole systems: soloist and damd. They write belief states and responses."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import Parser, add_knowledge_base
+from parapet.evaluation.models.configs import DamdConfig, SoloistConfig, SoloistPrediction, SystemPrediction
+from parapet.pipelines.config_flags import Option, read_config
 from parapet.pipelines.models.family import (
     Family,
-    Option,
+    Inputs,
     Output,
     Prediction,
-    check_numbers,
-    header_of_sets,
-    job_of,
+    check_device,
+    load_class,
+    make_job,
     plan_sets,
     read_sets,
     read_versions,
 )
-from parapet.pipelines.sets import add_sets
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.robust import Versions
-    from parapet.evaluation.models.systems.data import Step
+    from parapet.evaluation.models.learner import Learner
     from parapet.evaluation.models.systems.inference import Job
-    from parapet.pipelines.models.family import Inputs
-
-    Read = tuple[list[Step], list[Step], Inputs, Versions[Step] | None]
+    from parapet.pipelines.models.presets import Preset
 
 WARNINGS = {
     "too_long": ("turn", "{n} with more history than the model reads: the oldest was cut off"),
@@ -40,11 +36,11 @@ WARNINGS = {
 class System(Family):
     """A model that writes belief states and responses."""
 
+    prediction_config: type[SystemPrediction] = SystemPrediction
     predict_description = """\
 Predicts after each user turn, from the reference's history, the belief state and the response:
 OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original/SPLIT/...,
 delexicalised, for 'parapet evaluate --task response'; and so on for each variant and set."""
-    batch = (16, "turns")
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
@@ -55,54 +51,120 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
   parapet evaluate --task response --reference my_corpus --sets typos=my_variations/typos \\
     --predictions said/responses --output my_responses"""
 
-    def add_predict_flags(self, parser: Parser) -> None:
-        """The sets, and the database."""
-        add_sets(parser)
-        add_knowledge_base(parser)
-
-    def read_training(self, args: argparse.Namespace) -> Read:
-        """What is trained on: train and dev, their files for ``run.json``, and what is perturbed in the loop.
-
-        Raises:
-          InputError: a file that cannot be read, or flags that cannot work.
-        """
+    def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], Inputs]:
+        """Reads the user turns of the corpora."""
         from parapet.evaluation.models.systems.data import read_steps, reader_of
 
-        read = partial(read_steps, knowledge_base=args.knowledge_base)
-        train, dev, inputs = read_sets(args, read, lambda step: step.dialogue_id)
-        again = partial(reader_of, knowledge_base=args.knowledge_base)
-        return train, dev, inputs, read_versions(args, again, lambda step: step.dialogue_id)
+        read = partial(read_steps, knowledge_base=config.knowledge_base)
+        train, dev, inputs = read_sets(config, read, lambda step: step.dialogue_id)
+        again = partial(reader_of, knowledge_base=config.knowledge_base)
+        versions = read_versions(config, again, lambda step: step.dialogue_id)
+        return partial(load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
 
-    def predicted(
-        self, args: argparse.Namespace, kind: type[Job], options: Mapping[str, Option] = {}, **own: object
-    ) -> Prediction:
-        """The prediction by a model whose folder has been checked.
+    def job(self, config: Any) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
+        """The model's job, its own fields, and the options for ``run.json``. Raises InputError for a damaged model."""
+        raise NotImplementedError
 
-        Args:
-          args: the flags.
-          kind: the model's job.
-          options: flags that shape the content, for ``run.json``.
-          own: the fields of the job that are the model's own.
-
-        Raises:
-          InputError: something is missing, or cannot work.
-        """
+    def prediction(self, args: argparse.Namespace) -> Prediction:
+        """Looks at the model and the sets. Raises InputError for what cannot work."""
+        config = read_config(self.prediction_config, args)
+        check_device(config.device, *self.packages)
+        kind, own, options = self.job(config)
         from parapet.evaluation.models.systems.data import read_source
         from parapet.evaluation.sets import open_reference
 
-        check_numbers(args)
-        check_apart(args.output, knowledge_base=args.knowledge_base)
         plan = plan_sets(args)
         corpus = str(open_reference(plan.reference)[0])
-        read_source(corpus, plan.split, args.knowledge_base)
+        read_source(corpus, plan.split, config.knowledge_base)
         own |= {"reference": corpus, "split": plan.split, "sets": plan.sets, "inputs": plan.files}
         files = [("--sets", file.path) for file in plan.files]
         return Prediction(
-            job=job_of(kind, args, self.model, knowledge_base=args.knowledge_base, **own),
-            header=header_of_sets(self.model, args.model, plan, **options),
-            inputs=[("--model", args.model), ("--reference", plan.reference), *files],
+            job=make_job(kind, config, self.model, knowledge_base=config.knowledge_base, **own),
+            header=plan.header(self.model, config.model, **options),
+            inputs=[("--model", config.model), ("--reference", plan.reference), *files],
             asked="asked",
             answered="answered",
             outputs=tuple(Output(f"predictions/{name}", f"frames/{name}", "frame") for name in plan.sets),
             warnings=WARNINGS,
         )
+
+
+# As in the training scripts of the authors of SOLOIST.
+SCRIPTS: Preset = {
+    "learning_rate": 5e-5,
+    "schedule": "linear",
+    "warmup": 0,
+    "weight_decay": 0,
+    "keep": "last",
+    "consistency": 0.33,
+}
+
+
+class Soloist(System):
+    """The language model."""
+
+    config = SoloistConfig
+    learner_class = "soloist.net:SoloistLearner"
+    prediction_config = SoloistPrediction
+    description = """\
+Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's result, the delexicalised response
+(Peng et al. 2021, SOLOIST)."""
+    example = """\
+  parapet train soloist --checkpoint gpt2 --output my_model
+  parapet train soloist --preset raddle --checkpoint gpt2 --output my_model"""
+    packages = ("transformers",)
+    recorded = ("torch", "transformers")
+    # RADDLE (Peng et al. 2021), section 5: Adam from 5e-5, batches of one, 20 epochs; GPT-2 and SOLOIST alike. What it
+    # leaves open is as in the scripts, and so is the pre-training.
+    presets: Mapping[str, Preset] = {
+        "raddle": {"epochs": 20, "batch_size": 1, **SCRIPTS},
+        "soloist": {"steps": 500_000, "batch_size": 20, **SCRIPTS},
+    }
+
+    def job(self, config: SoloistPrediction) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
+        """See the base class."""
+        from parapet.evaluation.models.soloist.inference import Job as SoloistJob
+        from parapet.evaluation.models.soloist.inference import Sampling
+        from parapet.evaluation.models.soloist.net import check
+
+        check(config.model)
+        options: dict[str, Option] = {"top_p": config.top_p, "seed": config.seed} if config.top_p else {}
+        return SoloistJob, {"sampling": Sampling(config.top_p, config.seed)}, options
+
+
+# config.py of the authors' code, without data augmentation as in its README.
+AUTHORS: Preset = {
+    "epochs": 100,
+    "patience": 5,
+    "batch_size": 128,
+    "learning_rate": 0.005,
+    "schedule": "plateau",
+    "clip": 5,
+    "vocabulary": 3000,
+    "min_count": 1,
+    "embedding": 50,
+    "hidden": 100,
+}
+
+
+class Damd(System):
+    """GRUs, from scratch."""
+
+    config = DamdConfig
+    learner_class = "damd.net:DamdLearner"
+    description = """\
+Trains DAMD (Zhang, Ou and Yu 2020) from scratch: GRUs that write belief states, acts and delexicalised responses, and
+can copy unknown words."""
+    example = """\
+  parapet train damd --train my_corpus --dev my_corpus --output my_model
+  parapet train damd --preset raddle --held_out 0.1 --output my_model"""
+    # What RADDLE says of training is for models that are pre-trained: there as its authors train it.
+    presets: Mapping[str, Preset] = {"raddle": AUTHORS, "damd": AUTHORS}
+
+    def job(self, config: SystemPrediction) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
+        """See the base class."""
+        from parapet.evaluation.models.damd.inference import Job as DamdJob
+        from parapet.evaluation.models.damd.net import check
+
+        check(config.model)
+        return DamdJob, {}, {}

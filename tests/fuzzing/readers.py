@@ -32,7 +32,6 @@ from parapet.evaluation.compare import leaderboard, results
 from parapet.evaluation.dst import files as dst_files
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.babi import data as babi_data
-from parapet.evaluation.models.babi import saving as babi_saving
 from parapet.evaluation.ratings import answers as rating_answers
 from parapet.evaluation.response import multiwoz
 from parapet.local_mturk import forms
@@ -580,7 +579,7 @@ READERS: list[Reader] = [
         "evaluation.models.saving.read_card",
         "model.json",
         _json({"model": "rules", "format": 1, "settings": {}}),
-        lambda p: saving.read_card(str(p.parent), "rules", babi_saving.Card, 1),
+        lambda p: saving.read_card(str(p.parent), "rules", babi_data.Card, 1),
     ),
     Reader(
         "evaluation.models.babi.data.read_dialogues", "t.txt", _text(BABI), lambda p: babi_data.read_dialogues(str(p))

@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 from seeding import train
 
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
-from parapet.evaluation.models.babi.learning import Config
-from parapet.evaluation.models.babi.saving import load
+from parapet.evaluation.models.babi.inference import load
+from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import WEIGHTS
+from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
-from parapet.pipelines.models.family import config_of
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import Exchange
 
@@ -55,7 +55,7 @@ def test_a_preset_has_the_row_of_its_task(
     assert (args.learning_rate, args.margin) == (float(rate), float(margin))
     assert (args.size, args.negatives) == (int(size), int(negatives))
     assert (args.optimiser, args.batch_size, args.schedule, args.bigrams) == ("sgd", 1, "constant", False)
-    config = config_of(Config, args, model=model, device="cpu")
+    config = read_config(BabiConfig, args, model=model, device="cpu")
     if model == "embeddings":
         assert args.input == {"True": "history", "False": "last"}[last]
         assert [(shape.share, shape.input) for shape in config.shapes] == [(False, args.input), (True, args.input)]

@@ -13,10 +13,11 @@ from inn_toy import texts, write_corpus
 from seeding import train
 from tiny_gpt2 import save_gpt2
 
-from parapet.evaluation.models.soloist.learning import Config, Net, SoloistLearner
+from parapet.evaluation.models.configs import SoloistConfig
+from parapet.evaluation.models.soloist.net import Net, SoloistLearner
 from parapet.evaluation.models.systems.data import MARKS, read_steps
+from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
-from parapet.pipelines.models.family import config_of
 from parapet.transforms.checkpoints import inspect
 
 EPOCHS, BATCH_SIZE, RATE = 20, 1, 5e-5  # section 5
@@ -28,8 +29,8 @@ def flags(*argv: str) -> argparse.Namespace:
     return family_of("soloist").train_parser().parse(given)[0]
 
 
-def config(*argv: str) -> Config:
-    return config_of(Config, flags(*argv), device="cpu")
+def config(*argv: str) -> SoloistConfig:
+    return read_config(SoloistConfig, flags(*argv), device="cpu")
 
 
 def test_raddles_baselines_are_trained_as_the_paper_says() -> None:

@@ -17,16 +17,13 @@ from torch import nn
 from parapet.evaluation.generation.corpus import Candidate, read
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.models.batching import bucketed
+from parapet.evaluation.models.configs import GenerationConfig, TrainingConfig
 from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.decoding import Generator, Search
-from parapet.evaluation.models.generation.inference import chosen
-from parapet.evaluation.models.generation.learning import Config, GenerationLearner
-from parapet.evaluation.models.generation.prefixes import KINDS, Prefixes, shape_of
-from parapet.evaluation.models.generation.saving import Card, Loaded
-from parapet.evaluation.models.training import TrainingConfig
+from parapet.evaluation.models.generation.inference import Generator, Search, chosen
+from parapet.evaluation.models.generation.net import KINDS, Card, GenerationLearner, Loaded, Prefixes, shape_of
 from parapet.evaluation.sets import ORIGINAL
+from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
-from parapet.pipelines.models.family import config_of
 from parapet.pipelines.predict import run as predict
 from parapet.transforms.checkpoints import inspect
 
@@ -40,8 +37,8 @@ def flags(model: str, *argv: str) -> argparse.Namespace:
     return family_of(model).train_parser().parse(given)[0]
 
 
-def config(model: str) -> Config:
-    return config_of(Config, flags(model), model=model, device="cpu")
+def config(model: str) -> GenerationConfig:
+    return read_config(GenerationConfig, flags(model), model=model, device="cpu")
 
 
 def parameters(module: nn.Module) -> int:

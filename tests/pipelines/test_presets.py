@@ -6,9 +6,9 @@ import argparse
 
 import pytest
 
-from parapet.evaluation.models.dst.t5.learning import Config
+from parapet.evaluation.models.configs import T5DstConfig
+from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import MODELS, family_of
-from parapet.pipelines.models.family import config_of
 from parapet.pipelines.models.presets import TrainingParser
 
 
@@ -39,7 +39,7 @@ def test_a_preset_sets_what_other_flags_do_not() -> None:
 
 def test_t5dst_is_trained_as_the_paper_says() -> None:
     """Lee et al. 2022, Appendix A: the learning rate at ten points of the 50,000 steps; the lengths."""
-    config = config_of(Config, parsed("--preset", "sgdx"), device="cpu")
+    config = read_config(T5DstConfig, parsed("--preset", "sgdx"), device="cpu")
     points = range(0, 50_000, 5_556)
     assert [config.learning_rate * config.rate(step, 50_000) for step in points] == [1e-4] * 9
     assert config.learning_rate * config.rate(49_999, 50_000) == 1e-4

@@ -17,7 +17,7 @@ from tiny_bert import save_bert
 from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.classifier.data import Turn
-from parapet.evaluation.models.classifier.learning import ClassifierLearner
+from parapet.evaluation.models.classifier.net import ClassifierLearner
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.ood_turns import OOD_TURNS

@@ -14,11 +14,12 @@ from inn_toy import CITIES, dialogues, write_corpus
 from seeding import train
 from two_workers import TWO_WORKERS
 
-from parapet.evaluation.models.damd.learning import Config, DamdLearner
+from parapet.evaluation.models.configs import DamdConfig
+from parapet.evaluation.models.damd.net import DamdLearner
 from parapet.evaluation.models.systems.data import act_parts, acts_of
+from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.models import family_of
-from parapet.pipelines.models.family import config_of
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.dialogue import Dialogue
 
@@ -142,7 +143,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
 def test_presets_are_as_the_authors_train_it(preset: str) -> None:
     """config.py and README.md of github.com/thu-spmi/damd-multiwoz, "normal training without data augmentation"."""
     args = family_of("damd").train_parser().parse(["--preset", preset, "--output", "out"])[0]
-    of = config_of(Config, args, device="cpu")
+    of = read_config(DamdConfig, args, device="cpu")
     assert (of.vocabulary, of.embedding, of.hidden) == (3000, 50, 100)
     assert (of.batch_size, of.epochs, of.patience, of.learning_rate, of.clip) == (128, 100, 5, 0.005, 5.0)
     assert (of.multi_action, of.min_count, of.steps, of.warmup, of.keep) == (0, 1, None, 0.0, "best")

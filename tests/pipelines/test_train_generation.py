@@ -15,7 +15,7 @@ from seeding import train
 from tiny_t5 import save_t5
 from two_workers import TWO_WORKERS
 
-from parapet.evaluation.models.generation import learning
+from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.pipelines.compare import run as compare
 from parapet.pipelines.evaluate import run as evaluate
@@ -158,7 +158,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
     given = [model, "--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--epochs", "2", *LEARNING]
     given += ["--prefix_length", "3", "--prefix_size", "8"] if model == "pt_t5" else []
     assert train([*given, "--output", str(tmp_path / "whole")]) == 0
-    stopped.at_step(monkeypatch, learning.GenerationLearner, 8)  # of 6 an epoch
+    stopped.at_step(monkeypatch, net.GenerationLearner, 8)  # of 6 an epoch
     assert train([*given, "--output", str(tmp_path / "cut")]) == 1
     assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
     assert train([*given, "--output", str(tmp_path / "cut")]) == 0

@@ -69,7 +69,7 @@ def right(answers: list[list[str]], toy_set: list) -> float:  # type: ignore[typ
 def test_learns_a_toy_set(model: str, match: bool, toy: tuple[Path, list[str]], tmp_path: Path) -> None:
     flags = ["--match", str(toy[0] / "kb.txt")] if match else []
     assert train([model, *toy[1], *flags, *SMALL, *RATES[model], "--output", str(tmp_path / "model")]) == 0
-    from parapet.evaluation.models.babi.saving import load
+    from parapet.evaluation.models.babi.inference import load
 
     _, loaded = load(str(tmp_path / "model"), model, "cpu", 16)
     assert right(loaded.answers(dialogues()), dialogues()) > LEARNED

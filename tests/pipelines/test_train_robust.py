@@ -18,7 +18,7 @@ from tiny_dialogues import texts, write_corpus
 from tiny_gpt2 import save_gpt2
 from tiny_t5 import save_t5
 
-from parapet.evaluation.models.dst.tiny import learning
+from parapet.evaluation.models.dst import tiny
 from parapet.pipelines.language_variations import run as vary
 
 WORST = ("--perturb", "typos,verbose", "--perturb_share", "0.8", "--adversarial", "2")
@@ -89,7 +89,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
         return [*argv[:at], *length, *argv[at + 2 :]]
 
     assert train(given("whole")) == 0
-    stopped.at_step(monkeypatch, learning.TinyLearner, 14)
+    stopped.at_step(monkeypatch, tiny.TinyLearner, 14)
     assert train(given("cut")) == 1
     assert (tmp_path / "cut" / ".training").is_dir()
     assert train(given("cut")) == 0

@@ -14,7 +14,7 @@ from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 
 from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.sgp import learning, optimiser, tracking
+from parapet.evaluation.models.dst.sgp import learning, tracking
 from parapet.evaluation.models.dst.sgp.rules import KINDS
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
@@ -115,16 +115,16 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
 def test_the_papers_training(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps and learning rates of each module, as SGD-X has them in Appendix A: of 2e-5, at ten points each."""
     rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    step = optimiser.BertAdam._step
+    step = learning.BertAdam._step
 
-    def recorded(self: optimiser.BertAdam) -> None:
+    def recorded(self: learning.BertAdam) -> None:
         before = [group["step"] for group in self.param_groups]
         step(self)
         for number, group in zip(before, self.param_groups, strict=True):
             if group["step"] > number and group["weight_decay"]:
                 rates[group["module"]].append(group["lr"])
 
-    monkeypatch.setattr(optimiser.BertAdam, "_step", recorded)
+    monkeypatch.setattr(learning.BertAdam, "_step", recorded)
     # Batches of one, so that there are steps enough; the paper's are of 32.
     given = ["--preset", "sgdx", "--max_length", "128", "--batch_size", "1", "--dev_frames", "1", "--quiet"]
     more = ["--checkpoint", str(toy / "bert"), "--train", str(toy / "corpus"), "--output", str(tmp_path / "out")]

@@ -16,9 +16,8 @@ from tiny_dialogues import FOOD, texts, write_corpus
 from tiny_t5 import save_t5
 from two_workers import TWO_WORKERS
 
+from parapet.evaluation.models.dst import t5
 from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.t5 import learning, tracking
-from parapet.evaluation.models.dst.t5.prompts import prompts_of, turn_text
 from parapet.evaluation.models.training import LOG
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
@@ -73,11 +72,11 @@ def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -
 def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
     frames = read_labels(str(toy / "corpus"), "train").rows
     asked = [one.asked for one in frames]
-    together = tracking.load(str(model), "cpu", 64).predict(asked)
+    together = t5.load(str(model), "cpu", 64).predict(asked)
     assert sum(state == one.state for state, one in zip(together, frames, strict=True)) > LEARNED * len(frames)
-    alone = tracking.load(str(model), "cpu", 1)
+    alone = t5.load(str(model), "cpu", 1)
     assert [alone.predict([one])[0] for one in asked[:10]] == together[:10]
-    assert tracking.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
+    assert t5.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
 
 
 def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
@@ -85,7 +84,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
 ) -> None:
     few = ["--epochs", "3", "--negatives", "0.2", "--dev_frames", "4", "--batch_size", "16"]
     assert train(flags(toy, tmp_path / "whole", *few)) == 0
-    stopped.at_step(monkeypatch, learning.T5Learner, 11)  # of 8 an epoch
+    stopped.at_step(monkeypatch, t5.T5Learner, 11)  # of 8 an epoch
     assert train(flags(toy, tmp_path / "cut", *few)) == 1
     assert "run the same command again" in capsys.readouterr().err
     assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
@@ -96,14 +95,14 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
 def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the batches of all steps; dev is left out."""
     sizes: list[int] = []
-    loss = learning.T5Learner.loss
+    loss = t5.T5Learner.loss
 
-    def counting(self: learning.T5Learner, batch: torch.Tensor) -> torch.Tensor:
+    def counting(self: t5.T5Learner, batch: torch.Tensor) -> torch.Tensor:
         sizes.append(len(batch))
         return loss(self, batch)
 
-    monkeypatch.setattr(learning.T5Learner, "loss", counting)
-    monkeypatch.setattr(learning.T5Learner, "dev", lambda self: 0.5)
+    monkeypatch.setattr(t5.T5Learner, "loss", counting)
+    monkeypatch.setattr(t5.T5Learner, "dev", lambda self: 0.5)
     return sizes
 
 
@@ -148,8 +147,8 @@ def test_t5_base_has_the_parameters_that_it_is_known_for() -> None:
     sizes = {"d_model": 768, "d_kv": 64, "d_ff": 3072, "num_layers": 12, "num_decoder_layers": 12, "num_heads": 12}
     config = transformers.T5Config(vocab_size=32128, **sizes)
     with torch.device("meta"):
-        t5 = transformers.T5ForConditionalGeneration(config)
-    parameters = sum(parameter.numel() for parameter in t5.parameters() if parameter.requires_grad)
+        model = transformers.T5ForConditionalGeneration(config)
+    parameters = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     assert parameters == parameters_of(config.to_dict()) == 222_903_552
 
 
@@ -174,7 +173,7 @@ def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(
 ) -> None:
     few = ["--steps", "14", "--eval_steps", "5", "--max_output", "8", "--dev_frames", "4"]
     assert train(preset(toy, tmp_path / "whole", *few)) == 0
-    stopped.at_step(monkeypatch, learning.T5Learner, 9)
+    stopped.at_step(monkeypatch, t5.T5Learner, 9)
     assert train(preset(toy, tmp_path / "cut", *few)) == 1
     assert [json.loads(row)["step"] for row in (tmp_path / "cut" / LOG).read_text().splitlines()] == [5]
     assert train(preset(toy, tmp_path / "cut", *few)) == 0
@@ -199,11 +198,11 @@ def test_what_is_too_long_is_cut_and_counted(
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))
     card = json.loads((folder / "model.json").read_text())
     (folder / "model.json").write_text(json.dumps({**card, "length": 30}))
-    tracker = tracking.load(str(folder), "cpu", 8)
+    tracker = t5.load(str(folder), "cpu", 8)
     expected = 0
     for one in read_labels(str(toy / "corpus"), "test").rows:
-        said = "".join(turn_text(*turn) for turn in one.asked.history)
-        for prompt in prompts_of(one.asked.service):
+        said = "".join(t5.turn_text(*turn) for turn in one.asked.history)
+        for prompt in t5.prompts_of(one.asked.service):
             ids = tracker.tokenizer([said, prompt.text], add_special_tokens=False)["input_ids"]
             expected += sum(map(len, ids)) + 1 > 30  # with the token that ends it
     given = ["t5dst", "--model", str(folder), "--reference", str(toy / "corpus")]
@@ -251,7 +250,7 @@ def test_what_cannot_be_trained_is_told(
     def full(self, batch):  # type: ignore[no-untyped-def]
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    monkeypatch.setattr(learning.T5Learner, "loss", full)
+    monkeypatch.setattr(t5.T5Learner, "loss", full)
     assert "out of memory: lower --batch_size, which is 8, or --max_length" in told(status=1)
 
 

@@ -11,8 +11,8 @@ from folders import files_of
 from seeding import train
 from tiny_dialogues import FOOD, write_corpus
 
+from parapet.evaluation.models.dst import tiny
 from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.tiny import learning, tracking
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 
@@ -55,10 +55,10 @@ def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -
 def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
     frames = read_labels(str(toy / "corpus"), "train").rows
     asked = [one.asked for one in frames]
-    together = tracking.load(str(model), "cpu", 64).predict(asked)
-    alone = tracking.load(str(model), "cpu", 1)
+    together = tiny.load(str(model), "cpu", 64).predict(asked)
+    alone = tiny.load(str(model), "cpu", 1)
     assert [alone.predict([one])[0] for one in asked[:12]] == together[:12]
-    assert tracking.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
+    assert tiny.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
 
 
 def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
@@ -66,7 +66,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
 ) -> None:
     few = ["--epochs", "3"]
     assert train(flags(toy / "corpus", tmp_path / "whole", *few)) == 0
-    stopped.at_step(monkeypatch, learning.TinyLearner, 8)  # in the second epoch
+    stopped.at_step(monkeypatch, tiny.TinyLearner, 8)  # in the second epoch
     assert train(flags(toy / "corpus", tmp_path / "cut", *few)) == 1
     assert "run the same command again" in capsys.readouterr().err
     assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]

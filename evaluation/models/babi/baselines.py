@@ -13,10 +13,8 @@ import msgspec
 import torch
 from torch import Tensor
 
-from parapet.evaluation.models.babi.data import numbers_of, words_of
-from parapet.evaluation.models.babi.encoding import best_of, by_dialogue, encode, turns_of
-from parapet.evaluation.models.babi.nets import Matches
-from parapet.evaluation.models.babi.saving import Answerer
+from parapet.evaluation.models.babi.data import Answerer, numbers_of, words_of
+from parapet.evaluation.models.babi.nets import Matches, best_of, by_dialogue, encode, turns_of
 from parapet.transforms.babi_format import BabiDialogue
 
 

@@ -10,54 +10,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of
-from parapet.evaluation.models.babi.encoding import encode, turns_of
-from parapet.evaluation.models.babi.nets import INITIAL, Net, Shape, Vocabulary, make, negatives_of, ranking_loss
-from parapet.evaluation.models.babi.saving import Card, files_of
+from parapet.evaluation.models.babi.data import Card, Corpus, files_of, numbers_of, tokens_of
+from parapet.evaluation.models.babi.nets import (
+    Net,
+    Shape,
+    Vocabulary,
+    encode,
+    make,
+    negatives_of,
+    ranking_loss,
+    turns_of,
+)
 from parapet.evaluation.models.batching import bucketed
-from parapet.evaluation.models.training import Learner, TrainingConfig
+from parapet.evaluation.models.configs import BabiConfig
+from parapet.evaluation.models.learner import Learner
 
 SCORED = 256  # turns at a time where nothing is trained
 MOST_AHEAD = 64  # turns that are scored at once where batches are of one turn
 _NONE = torch.empty(0, dtype=torch.long)
-
-
-class Config(TrainingConfig, frozen=True, kw_only=True):
-    """How a net is trained.
-
-    Attributes:
-      model: ``memn2n`` or ``embeddings``.
-      size, hops, memory, time, input, bigrams: see :class:`Shape`.
-      share: of ``embeddings``: whether A = B: ``on``, ``off``, or ``auto`` for whichever is better on dev.
-      margin, negatives: of the ranking loss; with 0 negatives the loss is a softmax over all candidates.
-      optimiser: ``adam``, or plain ``sgd``.
-      initial: standard deviation of new parameters.
-    """
-
-    model: str
-    size: int
-    hops: int = 1
-    memory: int | None = None
-    time: str = "back"
-    input: str = "history"
-    bigrams: bool = False
-    share: str = "off"
-    margin: float = 0.0
-    negatives: int = 0
-    optimiser: str = "adam"
-    initial: float = INITIAL
-
-    @property
-    def shapes(self) -> list[Shape]:
-        """Those of the nets that are trained; of more than one the best is kept."""
-        fields = {name: getattr(self, name) for name in Shape.__struct_fields__}
-        shared = {"off": [False], "on": [True], "auto": [False, True]}[self.share]
-        return [Shape(**{**fields, "share": share}) for share in shared]
-
-    @property
-    def memory_hint(self) -> str:
-        """What to do where memory is used up."""
-        return f"lower --batch_size, which is {self.batch_size}, or --size, which is {self.size}"
 
 
 class BabiLearner(Learner):
@@ -70,14 +40,14 @@ class BabiLearner(Learner):
 
     metric = "response accuracy"
 
-    def __init__(self, config: Config, corpus: Corpus) -> None:
+    def __init__(self, config: BabiConfig, corpus: Corpus) -> None:
         device = torch.device(config.device)
         self.task = corpus.task
         numbers = numbers_of(corpus.candidates)
         train, dev = encode(corpus.train, numbers), encode(corpus.dev, numbers)
         words = sorted({word for text in train.texts for word in tokens_of(text, config.bigrams)})
         self.vocabulary = Vocabulary(words, corpus.candidates, corpus.knowledge)
-        self.nets = [make(config.model, self.vocabulary, shape, config.initial).to(device) for shape in config.shapes]
+        self.nets = [make(config.model, self.vocabulary, shape, config.initial).to(device) for shape in shapes(config)]
         self.module = self.nets[0] if len(self.nets) == 1 else nn.ModuleList(self.nets)
         entities = self.nets[0].matches.entities
         self.train, self._dev = (
@@ -201,6 +171,13 @@ class BabiLearner(Learner):
         )
         devs = zip(("dev_share_off", "dev_share_on"), self._devs, strict=False)
         return {"vocabulary": len(words), **dict(devs)}
+
+
+def shapes(config: BabiConfig) -> list[Shape]:
+    """Those of the nets that are trained; of more than one the best is kept."""
+    fields = {name: getattr(config, name) for name in Shape.__struct_fields__}
+    shared = {"off": [False], "on": [True], "auto": [False, True]}[config.share]
+    return [Shape(**{**fields, "share": share}) for share in shared]
 
 
 def sum_of(losses: Iterable[Tensor]) -> Tensor:

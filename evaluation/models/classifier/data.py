@@ -9,6 +9,7 @@ import msgspec
 
 from parapet.evaluation.intent import Renamed, user_turns
 from parapet.evaluation.lines import Key, Keyed, read_keyed
+from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, is_of_ood, read_truth
 from parapet.evaluation.sets import Sources
@@ -20,6 +21,7 @@ from parapet.transforms import corpora
 from parapet.transforms.compressed import read_input
 
 INTENT, ACTS = "intent", "acts"
+HELD_OUT = 0.1  # of the dialogues, where there is no --dev
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -133,42 +135,24 @@ class Corpus(msgspec.Struct, frozen=True):
     files: list[tuple[str, str]]
 
 
-class Paths(msgspec.Struct, frozen=True):
-    """Where a corpus is read from.
-
-    Attributes:
-      train: paths, and their ``split``.
-      dev: paths, with ``dev_split``; empty for a ``held_out`` share of the dialogues of ``train``, drawn by ``seed``.
-      foreign: paths of turns to tune a threshold on, with ``dev_split``.
-    """
-
-    train: list[str]
-    split: str
-    dev: list[str]
-    dev_split: str
-    foreign: list[str]
-    held_out: float
-    seed: str
-
-
-def read_training(task: str, paths: Paths) -> Corpus:
+def read_training(config: ClassifierConfig, train: Sequence[str]) -> Corpus:
     """Reads what a classifier is trained on.
 
     Args:
-      task: ``intent``, ``acts`` or ``ood``.
-      paths: where from.
+      config: names the task and the paths; without paths of dev some dialogues of training are held out.
+      train: the paths of training.
 
     Raises:
       InputError: a file cannot be read; there is nothing to learn, or nothing to choose the best epoch by.
     """
-    train, dev, foreign = paths.train, paths.dev, paths.foreign
-    learned = read_labelled(train, paths.split, task)
-    files = files_of("train", train, paths.split)
+    task, dev, foreign = config.task, config.dev, config.foreign
+    learned = read_labelled(train, config.split, task)
+    files = files_of("train", train, config.split)
     if dev:
-        chosen_by = read_labelled(dev, paths.dev_split, task)
-        files += files_of("dev", dev, paths.dev_split)
+        chosen_by = read_labelled(dev, config.dev_split, task)
+        files += files_of("dev", dev, config.dev_split)
     else:
-        learned, chosen_by = held_out(learned, paths.held_out, paths.seed, lambda turn: turn.key[1])
+        learned, chosen_by = held_out(learned, HELD_OUT, config.seed, lambda turn: turn.key[1])
     if not learned or not chosen_by:
         raise InputError("there are too few dialogues to hold some out: give --dev", train[0], "--train")
     labels = {turn.label for turn in learned}
@@ -180,10 +164,10 @@ def read_training(task: str, paths: Paths) -> Corpus:
         logging.warning(message, f"{len(lost):,}", lost[0].label)
     if task == OOD:
         _check_both(chosen_by, dev[0] if dev else train[0], "--dev")
-    tuned = read_labelled(foreign, paths.dev_split, OOD) if foreign else []
+    tuned = read_labelled(foreign, config.dev_split, OOD) if foreign else []
     if foreign:
         _check_both(tuned, foreign[0], "--foreign")
-        files += files_of("foreign", foreign, paths.dev_split)
+        files += files_of("foreign", foreign, config.dev_split)
     return Corpus(learned, chosen_by, tuned, files)
 
 

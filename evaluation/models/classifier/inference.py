@@ -11,8 +11,8 @@ import msgspec
 from parapet.evaluation.dst.sets import make_plan
 from parapet.evaluation.intent import renamed_intents
 from parapet.evaluation.models import inference
-from parapet.evaluation.models.classifier.answering import Answer, Classifier, load
 from parapet.evaluation.models.classifier.data import Turn, read_turns, turns_of_corpus
+from parapet.evaluation.models.classifier.net import Answer, Classifier, load
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, is_of_ood
 from parapet.evaluation.sets import ORIGINAL, Sources

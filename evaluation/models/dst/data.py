@@ -1,16 +1,17 @@
-"""What state trackers learn from: the frames of user turns, with their states."""
+"""What state trackers learn from: the frames of user turns, with their states; and how good a tracker is on them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from parapet.evaluation.dst.files import Dialogue, dialogues_in_memory, parse_dialogues
-from parapet.evaluation.dst.frames import State
-from parapet.evaluation.dst.model import Example, examples
+from parapet.evaluation.dst.frames import JOINT, Slots, State, score_frame, slots_of
+from parapet.evaluation.dst.model import Example, Model, examples
 from parapet.evaluation.models.examples import Examples
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, read_root
@@ -18,6 +19,7 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
 from parapet.transforms.compressed import read_input
 from parapet.transforms.corpora import read_corpus
+from parapet.transforms.seeding import stable_hash
 
 
 class Labelled(msgspec.Struct, frozen=True):
@@ -97,3 +99,46 @@ def labelled(dialogue: Dialogue, services: dict[str, Service], path: str) -> lis
             raise InputError(f"the frame of {frame.service} has no state", path, dialogue.dialogue_id)
         states.append(frame.state)
     return [Labelled(one, state) for one, state in zip(examples(dialogue, services), states, strict=True)]
+
+
+def joint_goal_accuracy(model: Model, frames: Sequence[Labelled]) -> float:
+    """The mean over all frames whose service has slots, as ``parapet evaluate --task dst`` computes it.
+
+    0 where there are no such frames.
+    """
+    states = model.predict([frame.asked for frame in frames])
+    slots: dict[int, Slots] = {}
+    scores = []
+    for frame, state in zip(frames, states, strict=True):
+        service = frame.asked.service
+        if service.slots:
+            of_service = slots.setdefault(id(service), slots_of(service))
+            values, _ = score_frame(frame.state, msgspec.convert(state, State, from_attributes=True), of_service)
+            scores.append(values[JOINT])
+    return sum(scores) / len(scores) if scores else 0.0
+
+
+def some(frames: Sequence[Labelled], most: int, seed: str) -> list[Labelled]:
+    """The frames of some dialogues, drawn, as many as make ``most`` frames at most, in their order; at least one.
+
+    Whole dialogues: what a model computes for a turn serves those after it too.
+
+    Args:
+      frames: to draw from.
+      most: 0 for all.
+      seed: of the draw.
+    """
+    if not most or len(frames) <= most:
+        return list(frames)
+    sizes = Counter(_dialogue(one) for one in frames)
+    chosen: set[tuple[str, str]] = set()
+    room = most
+    for key in sorted(sizes, key=lambda key: stable_hash(seed, "dev", *key)):
+        if sizes[key] <= room or not chosen:
+            chosen.add(key)
+            room -= sizes[key]
+    return [one for one in frames if _dialogue(one) in chosen]
+
+
+def _dialogue(one: Labelled) -> tuple[str, str]:
+    return one.asked.dialogue_id, one.opening

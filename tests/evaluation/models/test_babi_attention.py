@@ -10,8 +10,8 @@ import torch
 from babi_toy import CANDIDATES, dialogue, dialogues
 from seeding import SEED
 
-from parapet.evaluation.models.babi.attention import FOLDED, Memory, Response, lines_of, page_of, responses
 from parapet.evaluation.models.babi.data import words_of
+from parapet.evaluation.models.babi.inference import FOLDED, Memory, Response, lines_of, page_of, responses
 from parapet.evaluation.models.babi.nets import MemN2N, NetAnswers, Shape, Vocabulary, make
 from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact
 

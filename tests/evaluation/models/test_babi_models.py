@@ -16,20 +16,26 @@ from seeding import SEED
 
 from parapet.evaluation.models.babi import learning
 from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Frequencies, Nearest, TfIdf
-from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of, types_of, words_of
-from parapet.evaluation.models.babi.encoding import BOT, USER, Ragged, encode, histories, ranges, turns_of
-from parapet.evaluation.models.babi.learning import BabiLearner, Config
+from parapet.evaluation.models.babi.data import Answerer, Corpus, numbers_of, tokens_of, types_of, words_of
+from parapet.evaluation.models.babi.learning import BabiLearner
 from parapet.evaluation.models.babi.nets import (
+    BOT,
+    USER,
     Matches,
     MemN2N,
     NetAnswers,
+    Ragged,
     Shape,
     Vocabulary,
+    encode,
+    histories,
     make,
     negatives_of,
+    ranges,
     ranking_loss,
+    turns_of,
 )
-from parapet.evaluation.models.babi.saving import Answerer
+from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import MODEL
 from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact, Unanswered
 
@@ -189,10 +195,14 @@ def test_dialogues_of_facts_alone_have_no_answers() -> None:
     assert encode([], {}).now.tolist() == []
 
 
+def babi_config(**options: Any) -> BabiConfig:
+    return BabiConfig(train=[], dev=[], candidates="", **options)
+
+
 @pytest.mark.parametrize(("model", "negatives"), [("memn2n", 0), ("embeddings", 5)])
 def test_learns_in_half_precision_as_on_a_gpu(model: str, negatives: int) -> None:
     corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
-    config = Config(model=model, size=8, hops=2, memory=9, batch_size=8, learning_rate=0.01, margin=1.0,
+    config = babi_config(model=model, size=8, hops=2, memory=9, batch_size=8, learning_rate=0.01, margin=1.0,
                     negatives=negatives, epochs=1, patience=1, seed=str(SEED), threads=1, device="cpu")  # fmt: skip
     learner = BabiLearner(config, corpus)
     with torch.autocast("cpu", torch.bfloat16):
@@ -394,8 +404,8 @@ def test_bigrams_are_words_within_a_line() -> None:
 def test_sparse_gradients_move_parameters_as_dense_ones_do(model: str, shape: dict[str, Any]) -> None:
     corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
     share = {"share": "on" if shape.get("share") else "off"}
-    config = Config(model=model, size=8, batch_size=1, learning_rate=0.5, margin=1.0, negatives=5, epochs=1, patience=1,
-                    hops=2, memory=9, seed=str(SEED), threads=1, device="cpu", optimiser="sgd",
+    config = babi_config(model=model, size=8, batch_size=1, learning_rate=0.5, margin=1.0, negatives=5, epochs=1,
+                    patience=1, hops=2, memory=9, seed=str(SEED), threads=1, device="cpu", optimiser="sgd",
                     **{**shape, **share})  # fmt: skip
     moved = []
     for sparse in (True, False):
@@ -416,7 +426,7 @@ def test_sparse_gradients_move_parameters_as_dense_ones_do(model: str, shape: di
 
 def test_of_two_nets_the_better_one_on_dev_is_kept() -> None:
     corpus = Corpus(dialogues(), dialogues(), CANDIDATES, {}, "1")
-    config = Config(model="embeddings", size=8, batch_size=1, learning_rate=0.5, margin=1.0, negatives=5, epochs=1,
+    config = babi_config(model="embeddings", size=8, batch_size=1, learning_rate=0.5, margin=1.0, negatives=5, epochs=1,
                     patience=1, seed=str(SEED), threads=1, device="cpu", share="auto")  # fmt: skip
     learner = BabiLearner(config, corpus)
     wrong = numbers_of(CANDIDATES)["api_call welsh rome"]
@@ -449,8 +459,9 @@ def test_turns_scored_ahead_are_trained_as_turn_by_turn(
     torch.set_num_threads(1)  # as a training does: many small steps
     monkeypatch.setattr(learning, "negatives_of", all_others)
     corpus = Corpus(dialogues()[:3], dialogues(), CANDIDATES, {}, "1")
-    config = Config(model=model, size=8, batch_size=1, learning_rate=0.1, margin=0.5, negatives=1, epochs=1, patience=1,
-                    memory=9, seed=str(SEED), threads=1, device="cpu", optimiser="sgd", share=share)  # fmt: skip
+    config = babi_config(model=model, size=8, batch_size=1, learning_rate=0.1, margin=0.5, negatives=1, epochs=1,
+                    patience=1, memory=9, seed=str(SEED), threads=1, device="cpu", optimiser="sgd",
+                    share=share)  # fmt: skip
     weights, moved, longest = [], [], []
     for most in (1, 64):
         monkeypatch.setattr(learning, "MOST_AHEAD", most)

@@ -16,39 +16,43 @@ from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
 from parapet.evaluation.intent import frame_of
-from parapet.evaluation.models.classifier.answering import (
+from parapet.evaluation.models.classifier.data import INTENT, Corpus, Turn, read_turns
+from parapet.evaluation.models.classifier.net import (
     KINDS,
-    MODEL,
     Bag,
     Card,
     Classifier,
+    ClassifierLearner,
+    Hashed,
+    Pieces,
+    best_of,
     foreign,
     load,
     read_card,
+    words_of,
 )
-from parapet.evaluation.models.classifier.data import INTENT, Corpus, Turn, read_turns
-from parapet.evaluation.models.classifier.features import Hashed, Pieces, words_of
-from parapet.evaluation.models.classifier.learning import ClassifierLearner, Config, best_of
+from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.examples import held_out
+from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.training import TrainedModel, train
 from parapet.schemas.dialogue import Action, Frame, State
 from parapet.schemas.errors import InputError
-from parapet.transforms.checkpoints import inspect
+from parapet.transforms.checkpoints import Checkpoint, inspect
 
 FINE_TUNING = {"learning_rate": 0.003, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
 
 
-def config_of(**changed: object) -> Config:
+def config_of(**changed: object) -> ClassifierConfig:
     plain = {
-        "task": "intent", "checkpoint": None, "size": 16, "buckets": 4096, "max_length": 32, "score": "msp",
+        "task": "intent", "size": 16, "buckets": 4096, "max_length": 32, "score": "msp",
         "batch_size": 16, "learning_rate": 0.02, "epochs": 30, "patience": 30, "seed": str(SEED), "threads": 1,
         "device": "cpu",
     }  # fmt: skip
-    return Config(**{**plain, **changed})  # type: ignore[arg-type]
+    return ClassifierConfig(**{**plain, **changed})  # type: ignore[arg-type]
 
 
-def trained(config: Config, corpus: Corpus, out: Path) -> TrainedModel:
-    return train(config, lambda: ClassifierLearner(config, corpus), str(out), {})
+def trained(config: ClassifierConfig, corpus: Corpus, out: Path, checkpoint: Checkpoint | None = None) -> TrainedModel:
+    return train(config, lambda: ClassifierLearner(config, corpus, checkpoint), str(out), {})
 
 
 def write(folder: Path, made: TrainedModel) -> str:
@@ -149,8 +153,9 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert: Path, tmp_path: Path) -> None:
     turns = toy()
-    config = config_of(checkpoint=inspect(str(bert), KINDS), **FINE_TUNING, epochs=8, max_length=32)
-    made = trained(config, Corpus(turns, turns[::3], [], []), tmp_path / "out")
+    config = config_of(checkpoint=str(bert), **FINE_TUNING, epochs=8, max_length=32)
+    corpus = Corpus(turns, turns[::3], [], [])
+    made = trained(config, corpus, tmp_path / "out", inspect(str(bert), KINDS))
     folder = write(tmp_path / "model", made)
     card, model = load(folder, "cpu", 64)
     assert card.labels == sorted({turn.label for turn in turns})
@@ -172,8 +177,8 @@ def test_a_roberta_with_another_head_and_fewer_positions(tmp_path: Path) -> None
     checkpoint = inspect(str(save_roberta(tmp_path / "nli")), KINDS, "--checkpoint")
     corpus = Corpus(toy()[:24], toy()[:6], [], [])
     with pytest.raises(InputError, match="--max_length: 65: the checkpoint has 64 positions"):
-        trained(config_of(checkpoint=checkpoint, max_length=65), corpus, tmp_path / "o")
-    made = trained(config_of(checkpoint=checkpoint, epochs=1, max_length=64), corpus, tmp_path / "o")
+        trained(config_of(checkpoint="nli", max_length=65), corpus, tmp_path / "o", checkpoint)
+    made = trained(config_of(checkpoint="nli", epochs=1, max_length=64), corpus, tmp_path / "o", checkpoint)
     card, model = load(write(tmp_path / "model", made), "cpu", 8)
     assert {one.label for one in model.answers(["find a bus", "set it"])[0]} <= set(card.labels)
 

@@ -15,7 +15,7 @@ from seeding import SEED
 from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models.damd.answering import MODEL, Card, Damd, Longest, check, files_of, load
+from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.damd.encoding import (
     END,
     SPECIAL,
@@ -33,9 +33,21 @@ from parapet.evaluation.models.damd.encoding import (
     vocabulary_of,
     words_of,
 )
-from parapet.evaluation.models.damd.learning import Config, DamdLearner, OtherActs
-from parapet.evaluation.models.damd.nets import Net, Sizes, likeliest, losses
-from parapet.evaluation.models.robust import Versions
+from parapet.evaluation.models.damd.inference import Damd, load
+from parapet.evaluation.models.damd.net import (
+    Card,
+    DamdLearner,
+    Longest,
+    Net,
+    OtherActs,
+    Sizes,
+    check,
+    files_of,
+    likeliest,
+    losses,
+)
+from parapet.evaluation.models.examples import Versions
+from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.systems.data import (
     ACT,
     INTENT,
@@ -219,10 +231,10 @@ def test_a_word_is_as_likely_as_all_ways_to_write_it() -> None:
     assert int(likeliest(generated, copied, numbers, 2)[0, 0]) == 6
 
 
-def config(**own: object) -> Config:
+def config(**own: object) -> DamdConfig:
     plain = {"batch_size": 8, "learning_rate": 0.01, "epochs": 1, "patience": 1, "seed": str(SEED), "threads": 1}
     net = {"device": "cpu", "vocabulary": 3000, "min_count": 1, "embedding": 6, "hidden": 8, "multi_action": 0}
-    return msgspec.convert({**plain, **net, **own}, Config)
+    return msgspec.convert({**plain, **net, **own}, DamdConfig)
 
 
 @pytest.fixture(scope="module")

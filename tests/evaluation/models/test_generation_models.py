@@ -15,13 +15,20 @@ from tiny_t5 import save_t5
 from parapet.evaluation.generation.corpus import Candidate, SystemTurn
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.references import Act, ServiceWords, Words
+from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.decoding import Generator, Search
-from parapet.evaluation.models.generation.inference import chosen, merged
-from parapet.evaluation.models.generation.learning import Config, GenerationLearner
-from parapet.evaluation.models.generation.prefixes import KINDS, Prefixes, attach, shape_of
-from parapet.evaluation.models.generation.saving import Card, Loaded, load_t5
+from parapet.evaluation.models.generation.inference import Generator, Search, chosen, merged
+from parapet.evaluation.models.generation.net import (
+    KINDS,
+    Card,
+    GenerationLearner,
+    Loaded,
+    Prefixes,
+    attach,
+    load_t5,
+    shape_of,
+)
 from parapet.transforms.checkpoints import inspect
 
 WORDS = {
@@ -123,8 +130,9 @@ def test_attention_is_that_of_the_paper(checkpoint: Path) -> None:
     torch.testing.assert_close(found, slow_attention(module, query, key, value, held.of["cross"][1], bias))
 
 
-CONFIG = Config(
+CONFIG = GenerationConfig(
     model="pt_t5",
+    checkpoint="t5",
     max_input=64,
     max_output=16,
     prefix_length=4,

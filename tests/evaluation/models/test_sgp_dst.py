@@ -15,13 +15,17 @@ from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Context, Example
+from parapet.evaluation.models.configs import SgpDstConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.sgp.encoding import Batch, Questions, Texts
-from parapet.evaluation.models.dst.sgp.labels import Label, found_last, intent_label, slot_label
-from parapet.evaluation.models.dst.sgp.learning import Config, dialogues_in, questions_of, steps_of
-from parapet.evaluation.models.dst.sgp.memory import Memory, follow, longest_of
-from parapet.evaluation.models.dst.sgp.net import NEVER, Modules, Scores, best_spans
-from parapet.evaluation.models.dst.sgp.optimiser import BertAdam, groups_of, warmup_linear
+from parapet.evaluation.models.dst.sgp.learning import (
+    BertAdam,
+    dialogues_in,
+    groups_of,
+    questions_of,
+    steps_of,
+    warmup_linear,
+)
+from parapet.evaluation.models.dst.sgp.net import NEVER, Batch, Modules, Questions, Scores, Texts, best_spans
 from parapet.evaluation.models.dst.sgp.rules import (
     GIVEN,
     HAD_VALUE,
@@ -32,13 +36,20 @@ from parapet.evaluation.models.dst.sgp.rules import (
     START,
     SUCCEEDED,
     Decision,
+    Label,
+    Memory,
     copy_of,
     cross_of,
+    follow,
+    found_last,
+    intent_label,
     intent_name,
     intents_of,
+    longest_of,
     needed,
     next_state,
     role_of,
+    slot_label,
     slot_of,
     value_of,
 )
@@ -440,7 +451,7 @@ def test_steps_of_the_papers_preset(more: list[str], combine: int) -> None:
     """32 inputs a step; one epoch of each encoder, but for "combine" on the original training set."""
     argv = ["--preset", "sgdx", "--checkpoint", "bert", "--output", "out", *more]
     args = SgpDst("sgp_dst").train_parser().parse(argv)[0]
-    config: Config = SgpDst("sgp_dst").config(args, "cpu")
+    config: SgpDstConfig = SgpDst("sgp_dst").check(args)
     sizes: Any = {"intents": 3200, "combine": 32000, "copy_slot": 321, "cross_copy": 31}
     assert steps_of(config, sizes) == {"intents": 100, "combine": combine * 1000, "copy_slot": 11, "cross_copy": 1}
     assert (config.learning_rate, config.warmup, config.module_warmup) == (2e-5, 0.1, {"copy_slot": 0.7})

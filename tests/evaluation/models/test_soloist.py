@@ -19,20 +19,21 @@ from tiny_nli import save_roberta
 from parapet.evaluation.dst.files import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import pretrained
+from parapet.evaluation.models.configs import SoloistConfig
 from parapet.evaluation.models.examples import held_out
-from parapet.evaluation.models.soloist.answering import (
+from parapet.evaluation.models.saving import MODEL
+from parapet.evaluation.models.soloist.inference import Sampling, Soloist, drawn, go_on, likeliest, load
+from parapet.evaluation.models.soloist.net import (
     KINDS,
-    MODEL,
     MODEL_CLASS,
     Card,
-    Soloist,
+    Learned,
+    SoloistLearner,
+    Tokens,
     check,
     files_of,
-    load,
+    spoil,
 )
-from parapet.evaluation.models.soloist.decoding import Sampling, drawn, go_on, likeliest
-from parapet.evaluation.models.soloist.encoding import Tokens
-from parapet.evaluation.models.soloist.learning import Config, Learned, SoloistLearner, spoil
 from parapet.evaluation.models.systems.data import (
     ASKED,
     END,
@@ -194,7 +195,8 @@ def gpt2(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def learner(gpt2: str) -> SoloistLearner:
-    config = Config(
+    config = SoloistConfig(
+        checkpoint="gpt2",
         max_length=100, consistency=0.0, weight_decay=0.01, batch_size=4, learning_rate=0.006, warmup=0, epochs=1,
         patience=1, seed=str(SEED), threads=1, device="cpu",
     )  # fmt: skip

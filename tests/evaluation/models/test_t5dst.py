@@ -17,12 +17,16 @@ from tiny_t5 import save_t5
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.fine_tuning import joint_goal_accuracy, some
-from parapet.evaluation.models.dst.pairs import DOUBT, Histories, Pairs, Stretch, Tokens, settled
-from parapet.evaluation.models.dst.t5.learning import Config, T5Learner
-from parapet.evaluation.models.dst.t5.prompts import (
+from parapet.evaluation.models.batching import DOUBT, Histories, Pairs, Stretch, Tokens, settled
+from parapet.evaluation.models.configs import T5DstConfig
+from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, read_labels, some
+from parapet.evaluation.models.dst.t5 import (
+    KINDS,
+    Card,
     Prompt,
+    Questions,
+    T5Learner,
+    T5Tracker,
     nearest,
     prompts_of,
     said_last,
@@ -31,7 +35,6 @@ from parapet.evaluation.models.dst.t5.prompts import (
     turn_text,
     value_of,
 )
-from parapet.evaluation.models.dst.t5.tracking import KINDS, Card, Questions, T5Tracker
 from parapet.evaluation.models.pretrained import load
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import inspect
@@ -269,7 +272,8 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint: Path, frames: list
     """A dialogue and a value of thousands of tokens: the schema is whole, an answer has its end."""
     asked = msgspec.structs.replace(frames[0].asked, history=(("USER", "pizza or curry " * 900),))
     long = Labelled(asked, State("NONE", [], {"dish": ["soup " * 900]}))
-    config = Config(
+    config = T5DstConfig(
+        checkpoint="t5",
         max_length=512, max_output=256, prompts="slots", answers="raw", equal_values="random", negatives=1.0,
         dev_frames=0, batch_size=16, learning_rate=1e-4, steps=1, eval_steps=1, seed="0", threads=1, device="cpu",
     )  # fmt: skip
@@ -288,7 +292,8 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint: Path, frames: list
 
 
 def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint: Path, frames: list[Labelled]) -> None:
-    config = Config(
+    config = T5DstConfig(
+        checkpoint="t5",
         max_output=64,
         prompts="all",
         answers="nearest",

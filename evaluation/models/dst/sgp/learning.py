@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,15 +13,22 @@ from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.batching import bucketed
+from parapet.evaluation.models.configs import SgpDstConfig
 from parapet.evaluation.models.devices import device_of
-from parapet.evaluation.models.dst.data import Labelled
-from parapet.evaluation.models.dst.fine_tuning import FineTuning, joint_goal_accuracy, some
-from parapet.evaluation.models.dst.sgp.encoding import Questions, Texts
-from parapet.evaluation.models.dst.sgp.labels import NOTHING, Label, intent_label, slot_label
-from parapet.evaluation.models.dst.sgp.memory import Memory, Turn, follow
-from parapet.evaluation.models.dst.sgp.net import Modules
-from parapet.evaluation.models.dst.sgp.optimiser import BertAdam, groups_of
-from parapet.evaluation.models.dst.sgp.rules import KINDS, Kind, needed
+from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
+from parapet.evaluation.models.dst.sgp.net import Modules, Questions, Texts
+from parapet.evaluation.models.dst.sgp.rules import (
+    KINDS,
+    NOTHING,
+    Kind,
+    Label,
+    Memory,
+    Turn,
+    follow,
+    intent_label,
+    needed,
+    slot_label,
+)
 from parapet.evaluation.models.dst.sgp.tracking import (
     Card,
     SgpTracker,
@@ -31,30 +39,99 @@ from parapet.evaluation.models.dst.sgp.tracking import (
     files_of,
     load_encoder,
 )
+from parapet.evaluation.models.examples import Versions
+from parapet.evaluation.models.learner import Learner
 from parapet.evaluation.models.pretrained import longest
-from parapet.evaluation.models.robust import Versions
-from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import Checkpoint
 
+BETAS = (0.9, 0.999)
 
-class Config(FineTuning, frozen=True, kw_only=True):
-    """How a model is trained: its inputs are questions to the modules.
 
-    Attributes:
-      module_epochs: of each module; ``epochs`` is the largest number of them. Empty where ``steps`` rule.
-      module_warmup, module_negatives: ``warmup`` and ``negatives`` of modules that have others than the rest.
-      tensor_clip: the largest norm of the gradient of a tensor; 0 for any.
+EPSILON = 1e-6
+
+
+WEIGHT_DECAY = 0.01
+
+
+NOT_DECAYED = ("bias", "LayerNorm.weight")
+
+
+def warmup_linear(progress: float, warmup: float) -> float:
+    """The share of the full learning rate: rises to 1 at ``warmup``, then falls to 0 at 1."""
+    if progress < warmup:
+        return progress / warmup
+    return max((1 - progress) / (1 - warmup), 0.0) if warmup < 1 else 1.0
+
+
+def groups_of(parameters: Iterable[tuple[str, Tensor]], **settings: Any) -> list[dict[str, Any]]:
+    """Two groups of named parameters: those whose weights decay, and biases and normalisations, whose weights do not.
+
+    Args:
+      parameters: (name, parameter).
+      settings: of both groups, such as ``steps`` and ``warmup``.
+    """
+    decayed: dict[bool, list[Tensor]] = {True: [], False: []}
+    for name, parameter in parameters:
+        decayed[not name.endswith(NOT_DECAYED)].append(parameter)
+    return [{"params": some, "weight_decay": WEIGHT_DECAY * flag, **settings} for flag, some in decayed.items()]
+
+
+class BertAdam(torch.optim.Optimizer):
+    """Adam with decoupled weight decay and without bias correction, as ``pytorch-pretrained-bert`` 0.6.2 has it.
+
+    torch's AdamW corrects the bias, which is large in the first of few steps. A group's learning rate follows
+    :func:`warmup_linear` over the steps that have a gradient for it: modules that are trained by turns are trained as
+    if each were alone. The norm of each tensor's gradient is clipped, not that of all together.
+
+    Args:
+      groups: of parameters; each with ``steps``, the number of its steps, and ``warmup``, the share of these in which
+        the learning rate rises.
+      lr: the full learning rate.
+      clip: the largest norm; 0 for any.
+      decay: whether the rate falls after the warm-up.
     """
 
-    module_epochs: dict[str, int]
-    module_warmup: dict[str, float]
-    module_negatives: dict[str, float]
-    tensor_clip: float
+    def __init__(self, groups: Iterable[dict[str, Any]], lr: float, clip: float = 1.0, decay: bool = True) -> None:
+        super().__init__(groups, {"lr": lr, "initial_lr": lr, "clip": clip, "decay": decay, "step": 0})
 
-    def rate(self, step: int, total: int, dev: Sequence[float] = ()) -> float:
-        """Always the full learning rate: the optimiser has a schedule for each module."""
-        return 1.0
+    def step(self, closure: Callable[[], float] | None = None) -> None:
+        """A step for the parameters that have a gradient. ``lr`` of a group becomes what it was made with."""
+        with torch.no_grad():
+            self._step()
+
+    def _step(self) -> None:
+        for group in self.param_groups:
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not parameters:
+                group["lr"] = 0.0
+                continue
+            progress = group["step"] / group["steps"]
+            share = warmup_linear(progress, group["warmup"]) if group["decay"] or progress < group["warmup"] else 1.0
+            group["lr"] = group["initial_lr"] * share
+            group["step"] += 1
+            gradients = [parameter.grad for parameter in parameters]
+            if group["clip"]:
+                norms = torch.stack(torch._foreach_norm(gradients))
+                shares = (group["clip"] / (norms + 1e-6)).clamp(max=1.0)
+                gradients = torch._foreach_mul(gradients, list(shares.unbind()))
+            means, squares = zip(*(self._moments(parameter) for parameter in parameters), strict=True)
+            torch._foreach_mul_(means, BETAS[0])
+            torch._foreach_add_(means, gradients, alpha=1 - BETAS[0])
+            torch._foreach_mul_(squares, BETAS[1])
+            torch._foreach_addcmul_(squares, gradients, gradients, value=1 - BETAS[1])
+            scales = torch._foreach_sqrt(squares)
+            torch._foreach_add_(scales, EPSILON)
+            updates = torch._foreach_div(means, scales)
+            if group["weight_decay"]:
+                torch._foreach_add_(updates, parameters, alpha=group["weight_decay"])
+            torch._foreach_add_(parameters, updates, alpha=-group["lr"])
+
+    def _moments(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
+        state = self.state[parameter]
+        if not state:
+            state.update(mean=torch.zeros_like(parameter), square=torch.zeros_like(parameter))
+        return state["mean"], state["square"]
 
 
 class Examples:
@@ -107,7 +184,7 @@ class SgpLearner(Learner):
 
     def __init__(
         self,
-        config: Config,
+        config: SgpDstConfig,
         checkpoint: Checkpoint,
         train: Sequence[Labelled],
         dev: Sequence[Labelled],
@@ -123,17 +200,18 @@ class SgpLearner(Learner):
         self._versions = versions
         self._read(train)
         self.steps = steps_of(config, {kind: len(one) for kind, one in self.examples.items()})
+        warmups = config.by_module("warmup")
         groups = [
             {**group, "module": kind}
             for kind in self.examples
             for group in groups_of(
                 [*self.modules.encoders[kind].named_parameters(), *self.modules.heads[kind].named_parameters()],
                 steps=self.steps[kind],
-                warmup=config.module_warmup.get(kind, config.warmup),
+                warmup=warmups[kind],
             )
         ]
         self.total_steps = sum(self.steps.values())
-        self.optimiser = BertAdam(groups, config.learning_rate, config.tensor_clip, config.schedule == "linear")
+        self.optimiser = BertAdam(groups, config.learning_rate, config.clip, config.schedule == "linear")
         self._dev = some(dev, config.dev_frames, config.seed)
         self._tracker = SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
         self._report(len(dev))
@@ -143,9 +221,9 @@ class SgpLearner(Learner):
         texts = Texts(self.tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])
         questions, labels, self.lost = questions_of(texts, frames, self.config.max_length)
         self.examples: dict[Kind, Examples] = {}
+        shares = self.config.by_module("negatives")
         for kind, of in questions.items():
-            share = self.config.module_negatives.get(kind, self.config.negatives)
-            if len(examples := Examples(of, labels[kind], share)):
+            if len(examples := Examples(of, labels[kind], shares[kind])):
                 self.examples[kind] = examples
         firsts = [0]
         for one in self.examples.values():
@@ -214,7 +292,7 @@ class SgpLearner(Learner):
         return files_of(Card(length=self.config.max_length), self.tokenizer, self.modules.cpu())
 
 
-def steps_of(config: Config, sizes: Mapping[Kind, int]) -> dict[Kind, int]:
+def steps_of(config: SgpDstConfig, sizes: Mapping[Kind, int]) -> dict[Kind, int]:
     """The steps of each module: of its epochs, or its share of all.
 
     Args:
@@ -224,7 +302,8 @@ def steps_of(config: Config, sizes: Mapping[Kind, int]) -> dict[Kind, int]:
     epoch = {kind: math.ceil(size / config.batch_size) for kind, size in sizes.items()}
     if config.steps is not None:
         return {kind: max(1, round(config.steps * steps / sum(epoch.values()))) for kind, steps in epoch.items()}
-    return {kind: config.module_epochs[kind] * steps for kind, steps in epoch.items()}
+    epochs = config.by_module("epochs")
+    return {kind: int(epochs[kind]) * steps for kind, steps in epoch.items()}
 
 
 def questions_of(

@@ -13,19 +13,22 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import pretrained, saving
 from parapet.evaluation.models.devices import check_installed, device_of, enough_memory
-from parapet.evaluation.models.dst.sgp.encoding import Questions, Texts
-from parapet.evaluation.models.dst.sgp.memory import Memory, Source, Turn, follow, longest_of
-from parapet.evaluation.models.dst.sgp.net import Modules, best_spans
+from parapet.evaluation.models.dst.sgp.net import Modules, Questions, Texts, best_spans
 from parapet.evaluation.models.dst.sgp.rules import (
     CONFIDENT,
     KINDS,
     NULL,
     START,
     Decision,
+    Memory,
+    Source,
+    Turn,
     copy_of,
     cross_of,
+    follow,
     intent_name,
     intents_of,
+    longest_of,
     next_state,
     role_of,
     slot_of,

@@ -1,9 +1,9 @@
-"""Trains the model: batches of steps, the loss on belief states and responses, and what dev says."""
+"""A language model over steps of dialogues: their token ids, how it is trained, and its folder."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -11,36 +11,156 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.models import pretrained
+from parapet.evaluation.models import pretrained, saving
 from parapet.evaluation.models.batching import Rows, bucketed, by_length
-from parapet.evaluation.models.robust import Versions, laid_out
-from parapet.evaluation.models.soloist.answering import MODEL_CLASS, Card, files_of
-from parapet.evaluation.models.soloist.encoding import Sequenced, Tokens
-from parapet.evaluation.models.systems.data import Step
-from parapet.evaluation.models.training import Learner, TrainingConfig
+from parapet.evaluation.models.configs import SoloistConfig
+from parapet.evaluation.models.examples import Versions, laid_out
+from parapet.evaluation.models.learner import Learner
+from parapet.evaluation.models.saving import MODEL
+from parapet.evaluation.models.systems.data import (
+    BELIEF,
+    DATABASE,
+    END,
+    MARKS,
+    RESPONSE,
+    Part,
+    Step,
+)
 from parapet.schemas.errors import InputError
+from parapet.transforms import files
 from parapet.transforms.checkpoints import Checkpoint
 
-SPARE = 1.25  # what is written may be so many times longer than what training has
 
-
-class Config(TrainingConfig, frozen=True, kw_only=True):
-    """How the model is trained.
+class Sequenced(msgspec.Struct, frozen=True):
+    """A step as token ids, in the order in which the model has them.
 
     Attributes:
-      max_length: tokens of a history at most.
-      consistency: the weight of the third task; 0 for none.
-      weight_decay: of AdamW; with 0 it is Adam.
+      history: with the mark that the belief state follows.
+      belief: with the mark that ends it.
+      database: with the mark that the response follows.
+      response: with the mark that ends it; empty where there is none.
     """
 
-    max_length: int
-    consistency: float
-    weight_decay: float
+    history: list[int]
+    belief: list[int]
+    database: list[int]
+    response: list[int]
+
+    def row(self, limit: int) -> list[int]:
+        """All of it, and of a history that is longer than the limit the newest."""
+        return [*self.history[-limit:], *self.belief, *self.database, *self.response]
 
     @property
-    def memory_hint(self) -> str:
-        """What to do where memory is used up."""
-        return f"lower --batch_size, which is {self.batch_size}, or --max_length, which is {self.max_length}"
+    def after(self) -> int:
+        """How many tokens follow the history."""
+        return len(self.belief) + len(self.database) + len(self.response)
+
+
+class Tokens:
+    """A tokenizer that knows the marks.
+
+    Args:
+      tokenizer: of transformers; the marks are added where it lacks them.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        tokenizer.add_special_tokens({"additional_special_tokens": list(MARKS)})
+        self.tokenizer = tokenizer
+        self.marks: dict[str, int] = {mark: int(tokenizer.convert_tokens_to_ids(mark)) for mark in MARKS}
+        self._names = {number: mark for mark, number in self.marks.items()}
+        self._known: dict[str, list[int]] = {}
+
+    def forget(self) -> None:
+        """Drops the texts that were learned: those of one epoch are not those of the next."""
+        self._known = {}
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Tokenises texts, all those that are new at once."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            rows = self.tokenizer([_clean(text) for text in new], add_special_tokens=False, verbose=False)["input_ids"]
+            self._known.update(zip(new, map(list, rows), strict=True))
+
+    def ids(self, parts: Sequence[Part]) -> list[int]:
+        """The ids of parts whose texts were learned."""
+        return [one for mark, text in parts for one in (self.marks[mark], *self._known[text])]
+
+    def sequences(self, steps: Sequence[Step]) -> list[Sequenced]:
+        """Each step."""
+        of_all = (part for step in steps for parts in (step.history, step.belief, step.database) for part in parts)
+        self.learn(text for _, text in of_all)
+        self.learn(step.response for step in steps if step.response is not None)
+        return [
+            Sequenced(
+                [*self.ids(step.history), self.marks[BELIEF]],
+                [*self.ids(step.belief), self.marks[DATABASE]],
+                [*self.ids(step.database), self.marks[RESPONSE]],
+                [] if step.response is None else [*self._known[step.response], self.marks[END]],
+            )
+            for step in steps
+        ]
+
+    def parts(self, ids: Sequence[int]) -> list[Part]:
+        """Ids as parts; what stands before the first mark is left out."""
+        found: list[tuple[str, list[int]]] = []
+        for one in ids:
+            if one in self._names:
+                found.append((self._names[one], []))
+            elif found:
+                found[-1][1].append(one)
+        return [(mark, self.text(of)) for mark, of in found]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Ids as a text, without marks."""
+        plain = [one for one in ids if one not in self._names]
+        return str(self.tokenizer.decode(plain, clean_up_tokenization_spaces=False)).strip()
+
+
+def _clean(text: str) -> str:
+    """A text as it is tokenised: like one behind another word, whole characters, and without anything like a mark."""
+    return f" {text}".encode("utf-8", "replace").decode().replace("<|", "< |")
+
+
+NAME = "soloist"
+
+
+FORMAT = 1
+
+
+KINDS = pretrained.BY_MODEL[NAME]
+
+
+MODEL_CLASS = "AutoModelForCausalLM"
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says.
+
+    Attributes:
+      length: tokens of a history at most, ``belief`` of a belief state, ``response`` of a response.
+    """
+
+    model: str = NAME
+    format: int = FORMAT
+    length: int
+    belief: int
+    response: int
+
+
+def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
+    """The files of a model's folder."""
+    return {MODEL: saving.card_bytes(card), **pretrained.saved(tokenizer, model)}
+
+
+def check(folder: str) -> tuple[Card, Checkpoint]:
+    """Looks at a folder, without its weights. Raises InputError where no such model is there, or it is damaged."""
+    card = saving.read_card(folder, NAME, Card, FORMAT)
+    if min(card.length, card.belief, card.response) < 1:
+        raise InputError("is damaged: its lengths must be 1 or more", files.join(folder, MODEL))
+    return card, pretrained.inside(folder, KINDS)
+
+
+SPARE = 1.25  # what is written may be so many times longer than what training has
 
 
 class Net(nn.Module):
@@ -118,7 +238,7 @@ class SoloistLearner(Learner):
 
     def __init__(
         self,
-        config: Config,
+        config: SoloistConfig,
         checkpoint: Checkpoint,
         train: Sequence[Step],
         dev: Sequence[Step],

@@ -1,0 +1,440 @@
+"""A classifier: a bag of embeddings or a checkpoint, how it is trained, what it answers, and its folder."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parapet.evaluation.models import pretrained, saving
+from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.models.classifier.data import Corpus, Turn
+from parapet.evaluation.models.configs import ClassifierConfig
+from parapet.evaluation.models.devices import device_of, enough_memory
+from parapet.evaluation.models.learner import Learner
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.evaluation.ood.curves import best_threshold, points_of, precision_recall_f1
+from parapet.evaluation.ood.reading import OOD
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
+from parapet.transforms.checkpoints import Checkpoint
+
+_WORDS = re.compile(r"\w+|[^\w\s]")
+
+
+_DIGIT = re.compile(r"\d")
+
+
+GRAMS = (3, 4, 5)  # characters
+
+
+class Encoder(Protocol):
+    """What makes numbers of texts; ``pad`` is the number that fills a row up."""
+
+    pad: int
+
+    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        """The numbers of each text, and how many texts were too long: their beginnings are left out."""
+
+
+class Hashed:
+    """Words, pairs of words and character n-grams, each hashed to a bucket (Joulin et al. 2017, section 2.1).
+
+    Args:
+      buckets: how many; 0 is no bucket, and fills rows up.
+      length: words of a text at most.
+    """
+
+    pad = 0
+
+    def __init__(self, buckets: int, length: int) -> None:
+        self.buckets, self.length = buckets, length
+
+    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        """As :class:`Encoder`."""
+        rows, long = [], 0
+        for text in texts:
+            words = words_of(text)
+            long += len(words) > self.length
+            found = dict.fromkeys(grams_of(words[-self.length :]))
+            rows.append([1 + zlib.crc32(one.encode("utf-8", "surrogatepass")) % self.buckets for one in found])
+        return rows, long
+
+
+def words_of(text: str) -> list[str]:
+    """Words and marks, in small letters; all digits are alike."""
+    return _WORDS.findall(_DIGIT.sub("0", text.casefold()))
+
+
+def grams_of(words: Sequence[str]) -> Iterator[str]:
+    """The words, pairs of neighbours, and the character n-grams of each word with its ends."""
+    yield from words
+    yield from (f"{one} {other}" for one, other in pairwise(words))
+    for word in words:
+        marked = f"<{word}>"
+        for n in GRAMS:
+            yield from (marked[at : at + n] for at in range(len(marked) - n + 1))
+
+
+class Pieces:
+    """The pieces of a checkpoint's tokenizer.
+
+    Args:
+      tokenizer: of transformers.
+      length: pieces at most, the special ones among them.
+    """
+
+    def __init__(self, tokenizer: Any, length: int) -> None:
+        self.tokenizer, self.length = tokenizer, length
+        self.pad = int(tokenizer.pad_token_id or 0)
+        tokenizer.truncation_side = "left"
+
+    def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
+        """As :class:`Encoder`."""
+        if not texts:
+            return [], 0
+        # A lone surrogate is no text to a tokenizer.
+        clean = [text.encode("utf-8", "replace").decode() for text in texts]
+        whole = self.tokenizer(clean, return_attention_mask=False, verbose=False)["input_ids"]
+        long = sum(len(row) > self.length for row in whole)
+        if long:
+            whole = self.tokenizer(clean, return_attention_mask=False, truncation=True, max_length=self.length)
+            whole = whole["input_ids"]
+        return [list(row) for row in whole], long
+
+
+DROPOUT = 0.3
+
+
+class Bag(nn.Module):
+    """The mean of the embeddings of a text's features, and a linear layer (Joulin et al. 2017, section 2).
+
+    Embeddings begin as zeros: a feature that training never had says nothing for any class.
+
+    Args:
+      buckets: how many features there are, besides 0, which is none.
+      size: of the embeddings.
+      classes: how many.
+    """
+
+    def __init__(self, buckets: int, size: int, classes: int) -> None:
+        super().__init__()
+        self.features = nn.EmbeddingBag(buckets + 1, size, mode="mean", padding_idx=0)
+        self.classes = nn.Linear(size, classes)
+        nn.init.zeros_(self.features.weight)
+
+    def forward(self, tokens: Tensor, _: Tensor) -> Tensor:
+        """Scores of the classes; shape (texts, classes)."""
+        features = nn.functional.dropout(self.features(tokens), DROPOUT, self.training)
+        return torch.as_tensor(self.classes(features))
+
+
+class Headed(nn.Module):
+    """A checkpoint's model for classifying sequences.
+
+    Args:
+      model: of transformers.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Scores of the classes; shape (texts, classes)."""
+        return torch.as_tensor(self.model(input_ids=tokens, attention_mask=mask).logits)
+
+
+DIGITS = 9
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What is said of an utterance.
+
+    Attributes:
+      label: the class.
+      score: the higher, the more it seems out of domain.
+    """
+
+    label: str
+    score: float
+
+
+class Classifier:
+    """A model that answers the same whatever else it is asked at the same time.
+
+    It computes in double precision. Padding and the size of a batch then change what is far behind the ninth digit, to
+    which all is rounded; of classes that are equal then the first is taken.
+
+    Args:
+      module: gives scores of the classes, of tokens and mask.
+      encoder: of the texts.
+      labels: the classes, in the order of the scores.
+      score: ``msp`` or ``energy``; of a model that learned what is out of domain, its probability is taken.
+      device: where to compute.
+      batch: texts at a time.
+    """
+
+    def __init__(
+        self, module: nn.Module, encoder: Encoder, labels: Sequence[str], score: str, device: torch.device, batch: int
+    ) -> None:
+        self.module = module.double().to(device).eval()
+        self.encoder, self.labels, self.score, self.device, self.batch = encoder, labels, score, device, batch
+
+    def answers(self, texts: Sequence[str]) -> tuple[list[Answer], int]:
+        """An answer to each text; and how many different ones were too long: their beginnings are left out."""
+        different = list(dict.fromkeys(texts))
+        encoded, long = self.encoder.encode(different)
+        rows = Rows(encoded, self.device)
+        found: dict[str, Answer] = {}
+        with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
+            for ids in by_length(rows.lengths.tolist(), self.batch):
+                logits = self.module(*rows.padded(torch.tensor(ids), self.encoder.pad)).cpu()
+                best = logits.round(decimals=DIGITS).argmax(1).tolist()
+                scores = foreign(logits, self.labels, self.score).tolist()
+                for i, label, score in zip(ids, best, scores, strict=True):
+                    found[different[i]] = Answer(self.labels[label], round(score, DIGITS) + 0.0)
+        return [found[text] for text in texts], long
+
+
+def foreign(logits: Tensor, labels: Sequence[str], score: str) -> Tensor:
+    """How much a text seems out of domain.
+
+    ``msp`` is 1 less the highest probability (Hendrycks and Gimpel 2017, section 2), ``energy`` the negative logarithm
+    of the sum of the scores' exponentials (Liu et al. 2020, section 3.1, at temperature 1).
+
+    Args:
+      logits: scores of the classes; shape (texts, classes).
+      labels: the classes. Where one is ``ood``, its probability is the score.
+      score: ``msp`` or ``energy``.
+    """
+    if OOD in labels:
+        return logits.softmax(1)[:, list(labels).index(OOD)]
+    if score == "energy":
+        return -logits.logsumexp(1)
+    return -torch.expm1(logits.log_softmax(1).amax(1))  # which does not lose what is near 1
+
+
+NAME = "classifier"
+
+
+FORMAT = 1
+
+
+KINDS = pretrained.BY_MODEL[NAME]
+
+
+# Beginnings of the names of the weights that a task adds.
+HEAD = ("classifier.", "pre_classifier.", "bert.pooler.")
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says.
+
+    Attributes:
+      task: ``intent``, ``acts`` or ``ood``.
+      labels: the classes, in the order of the scores.
+      checkpoint: whether the model is one of transformers; else a net of ``size`` and ``buckets``.
+      length: words or pieces of an utterance at most.
+      score: ``msp`` or ``energy``.
+      threshold: from this score on a turn is out of domain; None where none was tuned.
+    """
+
+    model: str = NAME
+    format: int = FORMAT
+    task: str
+    labels: list[str]
+    checkpoint: bool
+    size: int
+    buckets: int
+    length: int
+    score: str
+    threshold: float | None
+
+
+def files_of(card: Card, module: nn.Module, encoder: Any) -> dict[str, bytes]:
+    """The files of a classifier's folder.
+
+    Args:
+      card: what is known of it.
+      module: with the weights; a :class:`Headed` where it began with a checkpoint.
+      encoder: of the texts, which then has the tokenizer.
+    """
+    if card.checkpoint:
+        return {MODEL: saving.card_bytes(card), **pretrained.saved(encoder.tokenizer, module.model)}
+    return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(module.state_dict())}
+
+
+def read_card(folder: str) -> Card:
+    """What is in a folder. Raises InputError: no model is there, or another one, or the file is damaged."""
+    card = saving.read_card(folder, NAME, Card, FORMAT)
+    if len(card.labels) < 2 or card.size < 1 or card.buckets < 1 or card.length < 1:
+        raise InputError("is damaged: it has no classes, or no size", files.join(folder, MODEL))
+    return card
+
+
+def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
+    """The card of a classifier, and the classifier itself, ready to answer.
+
+    Args:
+      folder: where it is.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      batch: texts at a time.
+
+    Raises:
+      InputError: it is not there, of another kind, or damaged.
+    """
+    card = read_card(folder)
+    encoder: Encoder
+    module: nn.Module
+    if card.checkpoint:
+        checkpoint = pretrained.inside(folder, KINDS)
+        tokenizer, model = pretrained.load(checkpoint, "AutoModelForSequenceClassification")
+        if model.config.num_labels != len(card.labels):
+            raise checkpoint.refused(f"has {model.config.num_labels} classes, and {MODEL} beside it {len(card.labels)}")
+        length = pretrained.longest(tokenizer, model, card.length, MODEL)
+        encoder, module = Pieces(tokenizer, length), Headed(model)
+    else:
+        encoder, module = Hashed(card.buckets, card.length), Bag(card.buckets, card.size, len(card.labels))
+        saving.load_weights(module, folder)
+    return card, Classifier(module, encoder, card.labels, card.score, device_of(device), batch)
+
+
+SCORED = 256  # texts at a time where nothing is trained
+
+
+DECAY = 0.01  # of its weights
+
+
+def best_of(scored: Sequence[tuple[float, bool]]) -> tuple[float | None, float | None]:
+    """(the threshold of the highest F1, that F1) of scores with whether they are of turns out of domain."""
+    threshold = best_threshold(points_of(scored))
+    if threshold is None:
+        return None, None
+    return threshold, precision_recall_f1((ood, score >= threshold) for score, ood in scored)[2]
+
+
+class ClassifierLearner(Learner):
+    """A classifier with its data.
+
+    Args:
+      config: how it is trained.
+      corpus: what it is trained on.
+      checkpoint: what it begins with; None for a net from scratch.
+
+    Raises:
+      InputError: the checkpoint cannot be loaded.
+    """
+
+    def __init__(self, config: ClassifierConfig, corpus: Corpus, checkpoint: Checkpoint | None = None) -> None:
+        self.config, self.device, train, dev = config, torch.device(config.device), corpus.train, corpus.dev
+        self.threshold: float | None = None
+        self.f1: float | None = None  # with the threshold, on the turns that it was tuned on
+        self.tuned = dev if config.task == OOD else corpus.foreign
+        self.labels = sorted({turn.label for turn in train})
+        self.metric = "F1 of out-of-domain turns" if config.task == OOD else f"{config.task.removesuffix('s')} accuracy"
+        self.encoder, module, self.length = body(config, self.labels, checkpoint)
+        self.module, rate = module.to(self.device), config.learning_rate
+        if checkpoint is None:
+            # Of one kernel for all parameters; the results are those of a loop over them.
+            self.optimiser = torch.optim.Adam(module.parameters(), rate, fused=True)
+        else:
+            self.optimiser = torch.optim.AdamW(module.parameters(), rate, weight_decay=DECAY, fused=True)
+        self.rows = self._rows(train, "train")
+        self._dev_rows = self._rows(dev, "dev")
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        # An intent of dev that training lacks cannot be right.
+        self.classes, self._dev_classes = (
+            torch.tensor([numbers.get(turn.label, -1) for turn in turns], device=self.device) for turns in (train, dev)
+        )
+
+    def _rows(self, turns: Sequence[Turn], name: str) -> Rows:
+        encoded, long = self.encoder.encode([turn.utterance for turn in turns])
+        if long:
+            message = "%s: %s utterances are longer than %d: their beginnings are cut off"
+            logging.warning(message, name, f"{long:,}", self.length)
+        return Rows(encoded, self.device)
+
+    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """The batches of an epoch."""
+        return bucketed(self.rows.lengths, self.config.batch_size, generator)
+
+    def loss(self, batch: Tensor) -> Tensor:
+        """The mean loss."""
+        logits = self.module(*self.rows.padded(batch, self.encoder.pad)).float()
+        return F.cross_entropy(logits, self.classes[batch.to(self.device)])
+
+    def dev(self) -> float:
+        """The share of intents that are right; of out-of-domain turns the highest F1 of any threshold."""
+        order = [torch.tensor(ids) for ids in by_length(self._dev_rows.lengths.tolist(), SCORED)]
+        logits = torch.cat([self.module(*self._dev_rows.padded(ids, self.encoder.pad)) for ids in order])
+        classes = self._dev_classes[torch.cat(order).to(self.device)]
+        if self.config.task != OOD:
+            return int((logits.argmax(1) == classes).sum()) / len(classes)
+        scores = foreign(logits.float(), self.labels, self.config.score).tolist()
+        truth = (classes == self.labels.index(OOD)).tolist()
+        return best_of(list(zip(scores, truth, strict=True)))[1] or 0.0
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the model's folder, with the threshold of the highest F1 as prediction will score turns."""
+        if self.tuned:
+            scores = foreign_scores(copy.deepcopy(self.module), self, [turn.utterance for turn in self.tuned])
+            self.threshold, self.f1 = best_of(
+                [(score, turn.label == OOD) for score, turn in zip(scores, self.tuned, strict=True)]
+            )
+        card = Card(
+            task=self.config.task,
+            labels=self.labels,
+            checkpoint=self.config.checkpoint is not None,
+            size=self.config.size,
+            buckets=self.config.buckets,
+            length=self.length,
+            score=self.config.score,
+            threshold=self.threshold,
+        )
+        return files_of(card, self.module, self.encoder)
+
+    def result(self) -> dict[str, float | None]:
+        """The threshold, where one was tuned."""
+        return {} if self.f1 is None else {"threshold": self.threshold, "threshold_f1": self.f1}
+
+
+def foreign_scores(module: nn.Module, learner: ClassifierLearner, texts: Sequence[str]) -> list[float]:
+    """How foreign texts seem to a classifier; ``module`` is a copy of its own: prediction changes the precision."""
+    score, device = learner.config.score, learner.device
+    classifier = Classifier(module, learner.encoder, learner.labels, score, device, SCORED)
+    return [answer.score for answer in classifier.answers(texts)[0]]
+
+
+def body(
+    config: ClassifierConfig, labels: Sequence[str], checkpoint: Checkpoint | None
+) -> tuple[Encoder, nn.Module, int]:
+    """What makes numbers of texts, the net, and how long a text may be.
+
+    Raises:
+      InputError: the checkpoint cannot be loaded, or has fewer positions.
+    """
+    if checkpoint is None:
+        net = Bag(config.buckets, config.size, len(labels))
+        return Hashed(config.buckets, config.max_length), net, config.max_length
+    names = dict(enumerate(labels))
+    tokenizer, model = pretrained.load(
+        checkpoint,
+        "AutoModelForSequenceClassification",
+        HEAD,
+        num_labels=len(labels),
+        id2label=names,
+        label2id={label: number for number, label in names.items()},
+        ignore_mismatched_sizes=True,  # a head for other classes is replaced
+    )
+    length = pretrained.longest(tokenizer, model, config.max_length, "--max_length")
+    return Pieces(tokenizer, length), Headed(model), length

@@ -1,0 +1,571 @@
+"""The net: three encoders, and a decoder each for belief span, action span and response (Zhang, Ou and Yu 2020).
+
+A decoder attends to its sources (Bahdanau et al. 2015) and either writes a word of the vocabulary or copies one of a
+source (Gu et al. 2016): one softmax is over both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from parapet.evaluation.models import saving
+from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.models.configs import DamdConfig
+from parapet.evaluation.models.damd.encoding import (
+    END,
+    GO,
+    MATCHES,
+    PAD,
+    SPECIAL,
+    UNKNOWN,
+    Texts,
+    Vocabulary,
+    span_of,
+    surfaces_of,
+    texts_of,
+    vocabulary_of,
+)
+from parapet.evaluation.models.examples import Versions, laid_out
+from parapet.evaluation.models.learner import Learner
+from parapet.evaluation.models.saving import MODEL
+from parapet.evaluation.models.systems.data import (
+    ACT,
+    ASKED,
+    SERVICE,
+    VALUE,
+    Part,
+    Step,
+)
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
+
+DIGITS = 9  # of probabilities: what is behind them depends on padding
+
+
+NOTHING = -torch.inf
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """Those of a net.
+
+    Attributes:
+      words: of the vocabulary, with the special ones.
+      embedding: of a word; ``hidden`` of a state.
+    """
+
+    words: int
+    embedding: int
+    hidden: int
+
+
+class Source(NamedTuple):
+    """What a decoder attends to, and may copy from.
+
+    Attributes:
+      states: of each word; shape (steps, words, hidden).
+      mask: which are words; shape (steps, words).
+      numbers: of the words, those beyond the vocabulary too; shape (steps, words).
+    """
+
+    states: Tensor
+    mask: Tensor
+    numbers: Tensor
+
+    def of(self, steps: Tensor) -> Source:
+        """Some steps alone."""
+        return Source(*(part[steps] for part in self))
+
+
+class Encoder(nn.Module):
+    """A bidirectional GRU, of which both directions are added."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.gru = nn.GRU(sizes.embedding, sizes.hidden, batch_first=True, bidirectional=True)
+        for name, weights in self.gru.named_parameters():
+            if name.startswith("weight_hh"):
+                _orthogonal(weights)
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """(the state of each word, the last state); shapes (steps, words, hidden) and (steps, hidden)."""
+        packed = pack_padded_sequence(embedded, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        states, last = self.gru(packed)
+        both = pad_packed_sequence(states, batch_first=True, total_length=mask.shape[1])[0]
+        forward, backward = both.chunk(2, 2)
+        return forward + backward, last.sum(0)
+
+
+class Attention(nn.Module):
+    """The weighted mean of a source, for a decoder's state."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.both = nn.Linear(2 * hidden, hidden)
+        self.score = nn.Linear(hidden, 1, bias=False)
+
+    def keys(self, states: Tensor) -> Tensor:
+        """What the score has of the source alone, computed once."""
+        return F.linear(states, self.both.weight[:, states.shape[2] :], self.both.bias)
+
+    def forward(self, state: Tensor, source: Source, keys: Tensor) -> Tensor:
+        """The mean; shape (steps, hidden)."""
+        query = F.linear(state, self.both.weight[:, : state.shape[1]])
+        scores = self.score(torch.tanh(query[:, None] + keys)).squeeze(2)
+        weights = scores.masked_fill(~source.mask, NOTHING).softmax(1)
+        return (weights[:, None] @ source.states).squeeze(1)
+
+
+class Decoder(nn.Module):
+    """Writes a span or a response.
+
+    Args:
+      sizes: of the net.
+      copied: for each source whether words can be copied from it.
+      pointer: the size of what it reads besides its sources.
+    """
+
+    def __init__(self, sizes: Sizes, copied: Sequence[bool], pointer: int = 0) -> None:
+        super().__init__()
+        hidden = sizes.hidden
+        self.cell = nn.GRUCell(sizes.embedding + len(copied) * hidden + pointer, hidden)
+        _orthogonal(self.cell.weight_hh)
+        self.generate = nn.Linear(hidden, sizes.words)
+        self.attentions = nn.ModuleList(Attention(hidden) for _ in copied)
+        self.copies = nn.ModuleDict({str(i): nn.Linear(hidden, hidden) for i, copy in enumerate(copied) if copy})
+
+    def keys(self, sources: Sequence[Source]) -> list[Tensor]:
+        """See :meth:`Attention.keys`."""
+        return [attention.keys(one.states) for attention, one in zip(self.attentions, sources, strict=True)]
+
+    def step(
+        self, word: Tensor, state: Tensor, pointer: Tensor, sources: Sequence[Source], keys: Sequence[Tensor]
+    ) -> Tensor:
+        """The state after a word; shape (steps, hidden)."""
+        means = [a(state, one, of) for a, one, of in zip(self.attentions, sources, keys, strict=True)]
+        return torch.as_tensor(self.cell(torch.cat([word, *means, pointer], 1), state))
+
+    def scores(self, states: Tensor, sources: Sequence[Source]) -> tuple[Tensor, Tensor, Tensor]:
+        """The scores of what may come next, of all together a softmax is taken.
+
+        Args:
+          states: of the decoder; shape (steps, places, hidden).
+          sources: what is copied from.
+
+        Returns:
+          Of the words of the vocabulary; of the words of the sources that can be copied; the numbers of these. Shapes
+          (steps, places, vocabulary), (steps, places, words), (steps, words).
+        """
+        copied = [(layer, sources[int(i)]) for i, layer in self.copies.items()]
+        scores = [
+            (states @ torch.tanh(layer(one.states)).transpose(1, 2)).masked_fill(~one.mask[:, None], NOTHING)
+            for layer, one in copied
+        ]
+        return self.generate(states), torch.cat(scores, 2), torch.cat([one.numbers for _, one in copied], 1)
+
+
+class Net(nn.Module):
+    """All of it; see ``docs/train_damd.md``.
+
+    Args:
+      sizes: of it.
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.embedding = nn.Embedding(sizes.words, sizes.embedding)
+        self.user, self.utterance, self.span = (Encoder(sizes) for _ in range(3))
+        self.belief = Decoder(sizes, (True, True, True))  # user, previous response, belief span before
+        self.acts = Decoder(sizes, (False, True), len(MATCHES))  # delexicalised user, belief span
+        self.response = Decoder(sizes, (True, True, True), len(MATCHES))  # delexicalised user, belief and action spans
+
+    def embedded(self, numbers: Tensor) -> Tensor:
+        """The embeddings of words, of which those beyond the vocabulary are alike."""
+        return torch.as_tensor(self.embedding(numbers.masked_fill(numbers >= self.sizes.words, UNKNOWN)))
+
+    def encoded(self, encoder: Encoder, numbers: Tensor, mask: Tensor) -> tuple[Source, Tensor]:
+        """A sequence as a source, and its last state."""
+        states, last = encoder(self.embedded(numbers), mask)
+        return Source(states, mask, numbers), last
+
+    def taught(
+        self,
+        decoder: Decoder,
+        numbers: Tensor,
+        mask: Tensor,
+        first: Tensor,
+        sources: Sequence[Source],
+        pointer: Tensor | None = None,
+    ) -> Source:
+        """A decoder's states where each word follows the right ones, as a source for the next decoder.
+
+        Args:
+          decoder: of the net.
+          numbers: of the right words, with the end; shape (steps, words); ``mask`` which are words.
+          first: the state to begin with.
+          sources: what it attends to.
+          pointer: what it reads besides; shape (steps, size).
+        """
+        embedded = self.embedded(F.pad(numbers[:, :-1], (1, 0), value=GO))
+        pointer = first.new_zeros(len(first), 0) if pointer is None else pointer
+        keys, state, states = decoder.keys(sources), first, []
+        for place in range(numbers.shape[1]):
+            state = decoder.step(embedded[:, place], state, pointer, sources, keys)
+            states.append(state)
+        return Source(torch.stack(states, 1), mask, numbers)
+
+    def written(
+        self,
+        decoder: Decoder,
+        most: int,
+        own: int,
+        first: Tensor,
+        sources: Sequence[Source],
+        pointer: Tensor | None = None,
+    ) -> Source:
+        """What a decoder writes, the most likely word each time, up to the end; with its states as a source.
+
+        Args:
+          most: words at most; ``own`` how many there are beyond the vocabulary.
+          decoder, first, sources, pointer: see :meth:`taught`.
+        """
+        pointer = first.new_zeros(len(first), 0) if pointer is None else pointer
+        word = torch.full((len(first),), GO, device=first.device)
+        keys, state = decoder.keys(sources), first
+        unfinished = torch.ones_like(word, dtype=torch.bool)
+        states, masks, numbers = [], [], []
+        for _ in range(most):
+            state = decoder.step(self.embedded(word), state, pointer, sources, keys)
+            word = likeliest(*decoder.scores(state[:, None], sources), own).squeeze(1)
+            states.append(state)
+            masks.append(unfinished)
+            numbers.append(word)
+            unfinished = unfinished & (word != END)
+            if not bool(unfinished.any()):
+                break
+        return Source(torch.stack(states, 1), torch.stack(masks, 1), torch.stack(numbers, 1))
+
+
+def likeliest(generated: Tensor, copied: Tensor, numbers: Tensor, own: int) -> Tensor:
+    """The most likely word at each place, of equal ones the first; never padding, the beginning or the unknown word.
+
+    Args:
+      generated, copied, numbers: see :meth:`Decoder.scores`.
+      own: how many words there are beyond the vocabulary.
+    """
+    both = torch.cat([generated, copied], 2)
+    probabilities = (both - both.logsumexp(2, keepdim=True)).exp()
+    size = generated.shape[2]
+    words = F.pad(probabilities[:, :, :size], (0, own))
+    words = words.scatter_add(2, numbers[:, None].expand_as(copied), probabilities[:, :, size:])
+    words[:, :, [PAD, UNKNOWN, GO]] = -1.0
+    return words.round(decimals=DIGITS).argmax(2)
+
+
+def losses(generated: Tensor, copied: Tensor, numbers: Tensor, right: Tensor) -> Tensor:
+    """The negative log-probability of the right word at each place, however it comes about; shape (steps, places).
+
+    Args:
+      generated, copied, numbers: see :meth:`Decoder.scores`.
+      right: the numbers of the right words; one beyond the vocabulary must be among those that can be copied.
+    """
+    size = generated.shape[2]
+    by_name = generated.gather(2, right.clamp(max=size - 1)[:, :, None])
+    by_name = by_name.masked_fill((right >= size)[:, :, None], NOTHING)
+    by_copy = copied.masked_fill(numbers[:, None] != right[:, :, None], NOTHING)
+    total = torch.cat([generated, copied], 2).logsumexp(2)
+    return total - torch.cat([by_name, by_copy], 2).logsumexp(2)
+
+
+def _orthogonal(weights: Tensor) -> None:
+    """As the authors initialise what leads from state to state: each gate by itself."""
+    for gate in weights.data.chunk(3):
+        nn.init.orthogonal_(gate)
+
+
+NAME = "damd"
+
+
+FORMAT = 1
+
+
+class Longest(msgspec.Struct, frozen=True):
+    """How many words a belief span, an action span and a response have at most, with the end."""
+
+    belief: int
+    acts: int
+    response: int
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says.
+
+    Attributes:
+      words: of the vocabulary.
+      surfaces: see :class:`Surfaces`.
+      embedding, hidden: sizes of the net.
+      longest: what is written at most.
+    """
+
+    model: str = NAME
+    format: int = FORMAT
+    words: list[str]
+    surfaces: dict[str, dict[str, str]]
+    embedding: int
+    hidden: int
+    longest: Longest
+
+    @property
+    def sizes(self) -> Sizes:
+        """Those of the net."""
+        return Sizes(len(self.words), self.embedding, self.hidden)
+
+
+def files_of(card: Card, net: Net) -> dict[str, bytes]:
+    """The files of a model's folder."""
+    return {MODEL: saving.card_bytes(card), saving.WEIGHTS: saving.weights_bytes(net.state_dict())}
+
+
+def check(folder: str) -> Card:
+    """Looks at a folder, without its weights. Raises InputError where no such model is there, or it is damaged."""
+    card = saving.read_card(folder, NAME, Card, FORMAT)
+    if min(card.embedding, card.hidden, *msgspec.structs.astuple(card.longest)) < 1:
+        raise InputError("is damaged: its sizes must be 1 or more", files.join(folder, MODEL))
+    if tuple(card.words[: len(SPECIAL)]) != SPECIAL or len(set(card.words)) < len(card.words):
+        raise InputError("is damaged: its words are of no vocabulary", files.join(folder, MODEL))
+    return card
+
+
+DECAY = 5e-5  # of the weights
+
+
+SPARE = 1.25  # what is written may be so many times longer than what training has
+
+
+TRAINED = ("previous", "user", "before", "delexicalised", "belief", "acts", "response")  # the last three are written
+
+
+class Padded(NamedTuple):
+    """A sequence of each step; both of shape (steps, words)."""
+
+    numbers: Tensor
+    mask: Tensor
+
+
+class Decoded(NamedTuple):
+    """What a decoder makes of the right words.
+
+    Attributes:
+      decoder: of the net; ``first`` its first state, ``sources`` what it attended to.
+      states: of it.
+      right: the words.
+    """
+
+    decoder: Decoder
+    first: Tensor
+    sources: list[Source]
+    states: Source
+    right: Padded
+
+
+class Learned:
+    """Steps as rows of numbers.
+
+    Args:
+      steps: as words.
+      vocabulary: that numbers them.
+      device: where the batches are wanted.
+    """
+
+    def __init__(self, steps: Sequence[Texts], vocabulary: Vocabulary, device: torch.device) -> None:
+        numbers = [vocabulary.numbered(step) for step in steps]
+        self.rows = {name: Rows([getattr(one, name) for one in numbers], device) for name in TRAINED}
+        self.lengths = sum(rows.lengths for rows in self.rows.values())
+        self.own = torch.tensor([len(one.own) for one in numbers])
+        pointers = torch.zeros(len(steps), len(MATCHES))
+        for row, step in zip(pointers, steps, strict=True):
+            if step.matches is not None:
+                row[step.matches] = 1
+        self.pointers = pointers.to(device)
+
+    def batch(self, ids: Tensor) -> dict[str, Padded]:
+        """The sequences of some steps, by name."""
+        found = {}
+        for name, rows in self.rows.items():
+            numbers, mask = rows.padded(ids, PAD)
+            found[name] = Padded(numbers, mask.bool())
+        return found
+
+
+class OtherActs:
+    """Multi-action data augmentation (section 3): further action spans that are right in the state of a step.
+
+    They are those of other turns of training in the same state, whose kinds of acts are others. A state is the service
+    that the turn is about with its slots, how many entities satisfy it, and the kinds of the user's acts. Of each kind
+    one span is drawn, and of kinds with further ones up to ``most`` more.
+
+    Args:
+      steps: of training; ``texts`` as words.
+      vocabulary: that numbers them.
+      most: 0 for none at all, 1 for one of each kind.
+    """
+
+    def __init__(self, steps: Sequence[Step], texts: Sequence[Texts], vocabulary: Vocabulary, most: int) -> None:
+        self.most = most
+        states = [_state_of(step, text.matches) for step, text in zip(steps, texts, strict=True)]
+        kinds = [_kinds_of(step.acts) for step in steps]
+        known: dict[object, dict[frozenset[Part], dict[tuple[str, ...], None]]] = {}
+        for step, state, kind in zip(steps, states, kinds, strict=True):
+            if step.acts:
+                known.setdefault(state, {}).setdefault(kind, {})[tuple(span_of(step.acts))] = None
+        self.spans = [
+            [
+                [vocabulary.span(span) for span in spans]
+                for other, spans in known.get(state, {}).items()
+                if other != kind and step.acts
+            ]
+            for step, state, kind in zip(steps, states, kinds, strict=True)
+        ]
+
+    def drawn(self, ids: Sequence[int]) -> tuple[list[int], list[list[int]]]:
+        """(places in the batch, a span for each of them), drawn by torch."""
+        places, spans = [], []
+        for place, i in enumerate(ids):
+            for kind in self.spans[i]:
+                count = min(len(kind), 1 if self.most == 1 else 1 + self.most)
+                for j in torch.randperm(len(kind))[:count].tolist():
+                    places.append(place)
+                    spans.append(kind[j])
+        return places, spans
+
+
+def _state_of(step: Step, matches: int | None) -> object:
+    names = tuple(part for part in step.belief if part[0] not in (VALUE, ASKED))
+    return names, matches, step.user_acts
+
+
+def _kinds_of(acts: Sequence[Part]) -> frozenset[Part]:
+    return frozenset(part for part in acts if part[0] in (SERVICE, ACT))
+
+
+class DamdLearner(Learner):
+    """The model with its data.
+
+    Args:
+      config: how it is trained.
+      train: steps to learn from.
+      dev: steps that choose the best epoch.
+      versions: of the dialogues of ``train``, where they are perturbed in each epoch. Words are those of ``train``.
+
+    Raises:
+      InputError: the vocabulary is too small.
+    """
+
+    metric = "belief and action spans and response words right"
+
+    def __init__(
+        self, config: DamdConfig, train: Sequence[Step], dev: Sequence[Step], versions: Versions[Step] | None = None
+    ) -> None:
+        self.config, self.device = config, torch.device(config.device)
+        texts = [texts_of(step) for step in train]
+        self.vocabulary = vocabulary_of(texts, config.vocabulary, config.min_count)
+        self.surfaces = surfaces_of(train)
+        self.net = Net(Sizes(len(self.vocabulary), config.embedding, config.hidden)).to(self.device)
+        self.module = self.net
+        parameters = self.net.parameters()
+        self.optimiser = torch.optim.Adam(parameters, config.learning_rate, weight_decay=DECAY, fused=True)
+        self._versions = versions
+        self._learn(train, texts)
+        # Of the corpus itself: what an epoch was perturbed to is forgotten when a training resumes.
+        self.longest = Longest(*(int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in TRAINED[-3:]))
+        self._dev = Learned([texts_of(step) for step in dev], self.vocabulary, self.device)
+
+    def _learn(self, steps: Sequence[Step], texts: Sequence[Texts]) -> None:
+        most = self.config.multi_action
+        self.train = Learned(texts, self.vocabulary, self.device)
+        self.others = OtherActs(steps, texts, self.vocabulary, most) if most else None
+
+    def prepare(self, epoch: int) -> None:
+        """Perturbs dialogues."""
+        if self._versions is not None:
+            steps, _ = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
+            self._learn(steps, [texts_of(step) for step in steps])
+
+    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """The batches of an epoch."""
+        return bucketed(self.train.lengths, self.config.batch_size, generator)
+
+    def loss(self, batch: Tensor) -> Tensor:
+        """The sum of the decoders' mean losses over words."""
+        decoded = self._decoded(self.train, batch)
+        total = sum((_mean_loss(one) for one in decoded.values()), torch.zeros((), device=self.device))
+        places, spans = self.others.drawn(batch.tolist()) if self.others else ([], [])
+        if places:
+            ids, acts = torch.tensor(places, device=self.device), decoded["acts"]
+            numbers, mask = Rows(spans, self.device).padded(torch.arange(len(spans)), PAD)
+            sources, pointer = [one.of(ids) for one in acts.sources], self._pointers(self.train, batch)[ids]
+            right = Padded(numbers, mask.bool())
+            total = total + _mean_loss(self._taught(acts.decoder, right, acts.first[ids], sources, pointer))
+        return total
+
+    def _decoded(self, learned: Learned, batch: Tensor) -> dict[str, Decoded]:
+        """What the decoders make of the right belief spans, action spans and responses."""
+        net, rows, pointer = self.net, learned.batch(batch), self._pointers(learned, batch)
+        user, first = net.encoded(net.user, *rows["user"])
+        previous, _ = net.encoded(net.utterance, *rows["previous"])
+        before, _ = net.encoded(net.span, *rows["before"])
+        said, last = net.encoded(net.utterance, *rows["delexicalised"])
+        belief = self._taught(net.belief, rows["belief"], first, [user, previous, before])
+        acts = self._taught(net.acts, rows["acts"], last, [said, belief.states], pointer)
+        sources = [said, belief.states, acts.states]
+        response = self._taught(net.response, rows["response"], last, sources, pointer)
+        return {"belief": belief, "acts": acts, "response": response}
+
+    def _pointers(self, learned: Learned, batch: Tensor) -> Tensor:
+        return learned.pointers[batch.to(self.device)]
+
+    def _taught(
+        self, decoder: Decoder, right: Padded, first: Tensor, sources: list[Source], pointer: Tensor | None = None
+    ) -> Decoded:
+        states = self.net.taught(decoder, *right, first, sources, pointer)
+        return Decoded(decoder, first, sources, states, right)
+
+    def dev(self) -> float:
+        """The mean of three shares: of belief spans and of action spans that are right, and of response words."""
+        right: Mapping[str, list[int]] = {"belief": [], "acts": [], "response": []}
+        for ids in by_length(self._dev.lengths.tolist(), self.config.batch_size):
+            batch = torch.tensor(ids)
+            own = int(self._dev.own[batch].max())
+            for name, one in self._decoded(self._dev, batch).items():
+                words = likeliest(*one.decoder.scores(one.states.states, one.sources), own)
+                good = words == one.right.numbers
+                if name == "response":
+                    right[name].extend(good[one.right.mask].long().tolist())
+                else:
+                    right[name].extend((good | ~one.right.mask).all(1).long().tolist())
+        return sum(sum(one) / max(1, len(one)) for one in right.values()) / len(right)
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the model's folder."""
+        card = Card(
+            words=self.vocabulary.words,
+            surfaces=self.surfaces,
+            embedding=self.config.embedding,
+            hidden=self.config.hidden,
+            longest=self.longest,
+        )
+        return files_of(card, self.net)
+
+
+def _mean_loss(decoded: Decoded) -> Tensor:
+    scores = decoded.decoder.scores(decoded.states.states, decoded.sources)
+    generated, copied = (one.float() for one in scores[:2])
+    found = losses(generated, copied, scores[2], decoded.right.numbers)[decoded.right.mask]
+    return found.sum() / max(1, len(found))

@@ -1,0 +1,488 @@
+"""A T5 that is asked for one slot at a time (Lee, Cheng and Ostendorf 2021, "Schema-Driven Prompting", section 3).
+
+    [USER] I want to eat [SYSTEM] Where? [domain] Restaurants_1 finds tables [slot] city where it is [PVs] Rome, Paris
+
+Theirs are slots alone, ``slots``. With ``all`` the active intent and the requested slots are asked for likewise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from rapidfuzz.distance import Indel
+from torch import Tensor, nn
+
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models import pretrained, saving
+from parapet.evaluation.models.batching import Histories, History, Pairs, Rows, Stretch, Tokens, bucketed
+from parapet.evaluation.models.configs import T5DstConfig
+from parapet.evaluation.models.devices import check_installed, device_of, enough_memory
+from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
+from parapet.evaluation.models.examples import Versions, laid_out, of_parts
+from parapet.evaluation.models.learner import Learner
+from parapet.evaluation.models.pretrained import longest, saved
+from parapet.evaluation.models.saving import MODEL, card_bytes
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service, Slot
+from parapet.transforms import files
+from parapet.transforms.checkpoints import Checkpoint
+from parapet.transforms.seeding import stable_hash
+
+NONE = "NONE"
+
+
+DONTCARE = "dontcare"
+
+
+CLOSE = 0.75  # how similar an answer must be to a name or value to count as it
+
+
+Kind = Literal["slot", "intent", "requested"]
+
+
+Prompts = Literal["all", "slots"]
+
+
+Answers = Literal["nearest", "raw"]  # how an answer that is no possible value of its slot is understood
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """A question about a service.
+
+    Attributes:
+      text: what follows the dialogue.
+      slot: that is asked for, with kind ``slot``.
+    """
+
+    kind: Kind
+    text: str
+    slot: Slot | None = None
+
+
+def turn_text(speaker: str, utterance: str) -> str:
+    """A turn as the model sees it."""
+    return f" [{speaker}] {utterance}"
+
+
+def prompts_of(service: Service, prompts: Prompts = "all") -> list[Prompt]:
+    """What a service is asked: its slots in order; with ``all`` also the active intent and the requested slots."""
+    domain = f" [domain] {service.service_name} {service.description}"
+    found = [Prompt("slot", domain + _slot(slot), slot) for slot in service.slots]
+    if prompts == "slots":
+        return found
+    intents = ", ".join(f"{intent.name} {intent.description}" for intent in service.intents)
+    names = ", ".join(slot.name for slot in service.slots)
+    return [
+        *found,
+        Prompt("intent", f"{domain} [intent] {intents}"),
+        Prompt("requested", f"{domain} [requested] {names}"),
+    ]
+
+
+def _slot(slot: Slot) -> str:
+    values = f" [PVs] {', '.join(slot.possible_values)}" if slot.is_categorical else ""
+    return f" [slot] {slot.name} {slot.description}{values}"
+
+
+def target(
+    prompt: Prompt, service: Service, state: State, history: Sequence[tuple[str, str]], seed: str | None = None
+) -> str:
+    """What should be answered.
+
+    Args:
+      prompt: the question.
+      service: that it is about.
+      state: the right one.
+      history: (speaker, utterance) so far.
+      seed: draws one of a slot's equal values, as Lee, Cheng and Ostendorf do; without it that which was said last is
+        taken, of a categorical slot the first.
+    """
+    if prompt.kind == "intent":
+        return state.active_intent or NONE
+    if prompt.kind == "requested":
+        requested = set(state.requested_slots)
+        return ", ".join(slot.name for slot in service.slots if slot.name in requested) or NONE
+    assert prompt.slot is not None
+    values = state.slot_values.get(prompt.slot.name) or [NONE]
+    if len(values) > 1 and seed is not None:
+        place = (service.service_name, prompt.slot.name, *(utterance for _, utterance in history))
+        return values[stable_hash(seed, "value", *place) % len(values)]
+    return values[0] if prompt.slot.is_categorical or len(values) == 1 else said_last(values, history)
+
+
+def said_last(values: Sequence[str], history: Sequence[tuple[str, str]]) -> str:
+    """Of several values that are the same the one that was said last; of several of those, or of none, the first."""
+    wanted = [value.casefold() for value in values]
+    for _, utterance in reversed(history):
+        said = utterance.casefold()
+        found = [said.rfind(value) for value in wanted]
+        if max(found) >= 0:
+            return values[found.index(max(found))]
+    return values[0]
+
+
+def state_of(service: Service, answers: Iterable[tuple[Prompt, str]], read: Answers = "nearest") -> State:
+    """The state that answers make. Without the prompts for them it has no intent and no requested slots.
+
+    Args:
+      service: that was asked about.
+      answers: to each prompt.
+      read: see :func:`value_of`.
+    """
+    state = State(NONE, [], {})
+    for prompt, answer in answers:
+        answer = " ".join(answer.split())
+        if prompt.kind == "intent":
+            state.active_intent = nearest(answer, [NONE, *(intent.name for intent in service.intents)]) or NONE
+        elif prompt.kind == "requested":
+            state.requested_slots = _requested(answer, [slot.name for slot in service.slots])
+        elif prompt.slot is not None:
+            value = value_of(answer, prompt.slot, read)
+            if value:
+                state.slot_values[prompt.slot.name] = [value]
+    return state
+
+
+def value_of(answer: str, slot: Slot, read: Answers = "nearest") -> str:
+    """The value that an answer means; empty for none.
+
+    Args:
+      answer: as the model gave it.
+      slot: that was asked for.
+      read: of a categorical slot ``raw`` takes any answer, ``nearest`` the most similar of the possible values.
+    """
+    if answer in ("", NONE):
+        return ""
+    if not slot.is_categorical or read == "raw":
+        return answer
+    found = nearest(answer, [*slot.possible_values, DONTCARE, NONE])
+    return "" if found == NONE else found
+
+
+def _requested(answer: str, names: Sequence[str]) -> list[str]:
+    if answer in ("", NONE):
+        return []
+    found = {nearest(one.strip(), names) for one in answer.split(",")}
+    return [name for name in names if name in found]
+
+
+def nearest(answer: str, choices: Sequence[str]) -> str:
+    """The choice that an answer means: itself, or the most similar one if it is close, the first of several.
+
+    Args:
+      answer: as the model gave it.
+      choices: what it could have said.
+
+    Returns:
+      Empty where none is close.
+    """
+    if answer in choices:
+        return answer
+    small = answer.casefold()
+    scores = [Indel.normalized_similarity(small, one.casefold()) for one in choices]
+    best = max(scores, default=0.0)
+    return choices[scores.index(best)] if best >= CLOSE else ""
+
+
+class Questions:
+    """What is asked about examples.
+
+    Args:
+      tokenizer: of the checkpoint.
+      asked: the examples. Those of a dialogue should follow one another, so that their tokens are stored once.
+      limit: tokens of a row at most.
+      prompts: ``all`` or ``slots``.
+
+    Attributes:
+      prompts: of each example.
+      pairs: the rows: each prompt of the first example, of the second, and so on.
+    """
+
+    def __init__(self, tokenizer: Any, asked: Sequence[Example], limit: int, prompts: Prompts = "all") -> None:
+        services = {id(one.service): one.service for one in asked}
+        texts = {number: prompts_of(service, prompts) for number, service in services.items()}
+        self.prompts: list[list[Prompt]] = [texts[id(one.service)] for one in asked]
+        tokens = Tokens()
+        dialogues = _dialogues(tokenizer, [one.history for one in asked], tokens)
+        schemas = {number: _prompts(tokenizer, of_service, tokens) for number, of_service in texts.items()}
+        rows = [
+            (dialogue, prompt)
+            for one, dialogue in zip(asked, dialogues, strict=True)
+            for prompt in schemas[id(one.service)]
+        ]
+        self.pairs = Pairs(tokens, rows, limit)
+
+
+def encoded(tokenizer: Any, texts: Iterable[str]) -> dict[str, list[int]]:
+    """The token ids of texts, without special ones; each text once."""
+    distinct = list(dict.fromkeys(texts))
+    if not distinct:
+        return {}
+    return dict(zip(distinct, tokenizer(distinct, add_special_tokens=False, verbose=False)["input_ids"], strict=True))
+
+
+def _dialogues(tokenizer: Any, histories: Sequence[History], tokens: Tokens) -> list[Stretch]:
+    """The place of each history's tokens."""
+    ids = encoded(tokenizer, (turn_text(*turn) for history in histories for turn in history))
+    known = Histories(tokens, lambda turn: ids[turn_text(*turn)])
+    turns = [known.add(history) for history in histories]
+    return [Stretch(of[0].start, of[-1].end) for of in turns]
+
+
+def _prompts(tokenizer: Any, prompts: Sequence[Prompt], tokens: Tokens) -> list[Stretch]:
+    ids = encoded(tokenizer, (prompt.text for prompt in prompts))
+    return [tokens.add([*ids[prompt.text], tokenizer.eos_token_id]) for prompt in prompts]
+
+
+class T5Tracker:
+    """A model ready to predict.
+
+    Args:
+      tokenizer: of the checkpoint.
+      t5: the checkpoint, on its device.
+      card: how it was trained.
+      batch: prompts at a time.
+    """
+
+    def __init__(self, tokenizer: Any, t5: Any, card: Card, batch: int) -> None:
+        self.tokenizer, self.t5, self.card, self.batch = tokenizer, t5, card, batch
+        start = t5.config.decoder_start_token_id
+        self.start = tokenizer.pad_token_id if start is None else start
+
+    def predict(self, batch: Sequence[Example]) -> list[State]:
+        """The state of each example."""
+        return self.tracked(batch)[0]
+
+    def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
+        """The state of each example; and how many prompts were too long, so that their dialogue was cut off."""
+        if not batch:
+            return [], 0
+        questions = Questions(self.tokenizer, batch, self.card.length, self.card.prompts)
+        pairs = questions.pairs
+
+        def decide(numbers: Sequence[int]) -> list[tuple[list[int], float]]:
+            tokens, mask = pairs.padded(torch.tensor(numbers), self.tokenizer.pad_token_id)
+            return self.greedy(tokens.to(self.t5.device), mask.to(self.t5.device))
+
+        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+            found = pairs.decisions(self.batch, decide)
+        texts = self.tokenizer.batch_decode(found, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        answers = iter(texts)
+        states = [
+            state_of(one.service, [(prompt, next(answers)) for prompt in prompts], self.card.answers)
+            for one, prompts in zip(batch, questions.prompts, strict=True)
+        ]
+        return states, pairs.cut
+
+    def greedy(self, tokens: Tensor, mask: Tensor) -> list[tuple[list[int], float]]:
+        """The most likely token after token: the answers' tokens, and by how much the closest choice was won.
+
+        Args:
+          tokens: of the inputs, padded; shape (prompts, width).
+          mask: 1 where there is a token.
+        """
+        end = self.tokenizer.eos_token_id
+        encoded = self.t5.get_encoder()(input_ids=tokens, attention_mask=mask)
+        last = torch.full((len(tokens), 1), self.start, device=tokens.device)
+        done = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
+        margins = torch.full((len(tokens),), torch.inf, device=tokens.device)
+        answers, cache = [], None
+        for _ in range(self.card.answer):
+            out = self.t5(
+                encoder_outputs=encoded,
+                attention_mask=mask,
+                decoder_input_ids=last,
+                past_key_values=cache,
+                use_cache=True,
+            )
+            cache = out.past_key_values
+            # Checkpoints have rows for more tokens than their tokenizer knows.
+            best = out.logits[:, -1, : len(self.tokenizer)].float().topk(2)
+            margin = best.values[:, 0] - best.values[:, 1]
+            margins = torch.where(done, margins, torch.minimum(margins, margin))
+            last = best.indices[:, :1].masked_fill(done[:, None], end)
+            answers.append(last)
+            done |= last[:, 0] == end
+            if bool(done.all()):
+                break
+        return list(zip(torch.cat(answers, 1).tolist(), margins.tolist(), strict=True))
+
+
+NAME = "t5dst"
+
+
+FORMAT = 1
+
+
+KINDS = pretrained.BY_MODEL[NAME]
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says.
+
+    Attributes:
+      length: tokens of an input at most.
+      answer: tokens of an answer at most.
+      prompts: whether intents and requested slots are asked for, too.
+      answers: how those that are no possible value are understood.
+    """
+
+    model: str = NAME
+    format: int = FORMAT
+    length: int
+    answer: int
+    prompts: Prompts = "all"
+    answers: Answers = "nearest"
+
+
+def check(folder: str) -> tuple[Card, Checkpoint]:
+    """Looks at a folder, without its weights. Raises InputError where no model of this kind is in it."""
+    check_installed("transformers", "sentencepiece")
+    card = saving.read_card(folder, NAME, Card, FORMAT)
+    if card.length < 1 or card.answer < 1:
+        raise InputError("is damaged: its lengths must be 1 or more", files.join(folder, MODEL))
+    return card, pretrained.inside(folder, KINDS)
+
+
+def load(folder: str, device: str, batch: int) -> T5Tracker:
+    """The model in a folder, ready to predict.
+
+    Args:
+      folder: as ``parapet train t5dst`` wrote it.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      batch: prompts at a time.
+
+    Raises:
+      InputError: it is not there, of another kind, or damaged.
+    """
+    card, checkpoint = check(folder)
+    tokenizer, t5 = pretrained.load(checkpoint, "AutoModelForSeq2SeqLM")
+    return T5Tracker(tokenizer, t5.to(device_of(device)), card, batch)
+
+
+IGNORED = -100  # a label that costs nothing
+
+
+class T5Learner(Learner):
+    """A T5 with its data.
+
+    Args:
+      config: how it is trained; its inputs are prompts.
+      checkpoint: of the T5.
+      train: frames to learn from; those of a dialogue follow one another.
+      dev: frames that choose the best epoch.
+      versions: of the dialogues of ``train``, where they are perturbed in each epoch.
+
+    Raises:
+      InputError: the checkpoint cannot be loaded.
+    """
+
+    metric = "joint goal accuracy"
+
+    def __init__(
+        self,
+        config: T5DstConfig,
+        checkpoint: Checkpoint,
+        train: Sequence[Labelled],
+        dev: Sequence[Labelled],
+        versions: Versions[Labelled] | None = None,
+    ) -> None:
+        self.tokenizer, t5 = pretrained.load(checkpoint, "AutoModelForSeq2SeqLM")
+        longest(self.tokenizer, t5, config.max_length, "--max_length")
+        self.device = device_of(config.device)
+        self.config, self.fill = config, self.tokenizer.pad_token_id
+        self.module = t5.to(self.device)
+        self.optimiser = torch.optim.AdamW(t5.parameters(), lr=config.learning_rate, weight_decay=0.0, fused=True)
+        self._versions = versions
+        long = self._read(train)[1]
+        self._dev = some(dev, config.dev_frames, config.seed)
+        self.card = Card(
+            length=config.max_length, answer=config.max_output, prompts=config.prompts, answers=config.answers
+        )
+        self._tracker = T5Tracker(self.tokenizer, t5, self.card, config.batch_size)
+        self._report(long, len(dev))
+
+    def _read(self, frames: Sequence[Labelled]) -> tuple[list[int], int]:
+        """Encodes frames. Returns how many prompts each has, and how many answers are too long."""
+        config = self.config
+        questions = Questions(self.tokenizer, [frame.asked for frame in frames], config.max_length, config.prompts)
+        seed = config.seed if config.equal_values == "random" else None
+        answers = [
+            target(prompt, frame.asked.service, frame.state, frame.asked.history, seed)
+            for frame, prompts in zip(frames, questions.prompts, strict=True)
+            for prompt in prompts
+        ]
+        ids = encoded(self.tokenizer, answers)
+        end = [self.tokenizer.eos_token_id]
+        self.inputs = questions.pairs
+        self.answers = Rows([ids[answer][: config.max_output - 1] + end for answer in answers])
+        empty = torch.tensor([answer == NONE for answer in answers])
+        self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
+        return list(map(len, questions.prompts)), sum(len(ids[answer]) >= config.max_output for answer in answers)
+
+    def prepare(self, epoch: int) -> None:
+        """Perturbs dialogues."""
+        if self._versions is not None:
+            frames, table = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
+            self.versions = of_parts(table, self._read(frames)[0])
+            self.full, self.empty = (numbers[numbers < len(self.versions)] for numbers in (self.full, self.empty))
+
+    def _report(self, long: int, dev: int) -> None:
+        message = "%s prompts, %s of them with a value; %s of %s dev frames choose the best epoch"
+        sizes = len(self.inputs), len(self.full), len(self._dev), dev
+        logging.info(message, *(f"{size:,}" for size in sizes))
+        if self.inputs.cut:
+            message = "%s prompts are longer than %d tokens: the oldest part of the dialogue is cut off"
+            logging.warning(message, f"{self.inputs.cut:,}", self.config.max_length)
+        if long:
+            message = "%s answers are longer than %d tokens: they are cut off"
+            logging.warning(message, f"{long:,}", self.config.max_output)
+
+    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """The batches of an epoch: all prompts with a value, and the share of the others."""
+        drawn = torch.randperm(len(self.empty), generator=generator)
+        share = self.empty[drawn[: round(self.config.negatives * len(self.empty))]]
+        numbers = torch.cat([self.full, share]).sort().values
+        for batch in bucketed(self.inputs.lengths[numbers], self.config.batch_size, generator):
+            yield numbers[batch]
+
+    def loss(self, batch: Tensor) -> Tensor:
+        """The mean loss of the answers' tokens."""
+        return self.outcome(batch)[0]
+
+    def embeddings(self) -> list[nn.Module]:
+        """Those of the tokens that it reads."""
+        return [self.module.get_encoder().get_input_embeddings()]
+
+    def example_losses(self, batch: Tensor) -> Tensor:
+        """The mean loss of the tokens of each answer."""
+        _, logits, labels = self._answered(batch)
+        losses = F.cross_entropy(logits.transpose(1, 2).float(), labels, ignore_index=IGNORED, reduction="none")
+        return losses.sum(1) / (labels != IGNORED).sum(1)
+
+    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The loss, and the scores of the answers' tokens."""
+        loss, logits, labels = self._answered(batch)
+        return loss, [logits[labels != IGNORED]]
+
+    def _answered(self, batch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The mean loss; scores of shape (prompts, tokens, vocabulary), and the tokens that are right."""
+        tokens, mask = self.inputs.padded(batch, self.fill)
+        labels, _ = self.answers.padded(batch, IGNORED)
+        tokens, mask, labels = (tensor.to(self.device, non_blocking=True) for tensor in (tokens, mask, labels))
+        found = self.module(input_ids=tokens, attention_mask=mask, labels=labels)
+        return found.loss, found.logits, labels
+
+    def dev(self) -> float:
+        """The joint goal accuracy."""
+        return joint_goal_accuracy(self._tracker, self._dev)
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the model's folder."""
+        return {MODEL: card_bytes(self.card), **saved(self.tokenizer, self.module.cpu())}

@@ -1,0 +1,447 @@
+"""A small tracker for demonstrations, no paper's: it scores what was said as values of a schema's slots.
+
+What may be a value are the sequences of up to four words in the dialogue, and the values that the schema lists. Slots
+and words are compared by vectors that are learned from scratch, and by the words that they share.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise
+
+import msgspec
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models import saving
+from parapet.evaluation.models.batching import bucketed
+from parapet.evaluation.models.configs import LARGEST, TinyConfig
+from parapet.evaluation.models.devices import device_of, enough_memory
+from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy
+from parapet.evaluation.models.examples import Versions, laid_out
+from parapet.evaluation.models.learner import Learner
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms import files
+from parapet.transforms.naming import name_words
+
+NAME = "tiny_dst"
+FORMAT = 2  # 1 was a larger net
+BUCKETS = 8192  # rows of the table of embeddings; 0 is no word
+LONGEST = 4  # words of a mention
+BESIDE = 3  # words to each side of a mention that are read with it
+TURNS = 8  # the last ones, from which values are taken
+NONE, ANY = 0, 1  # options of a slot: it has no value, any value will do; mentions follow
+NO_INTENT, DONTCARE = "NONE", "dontcare"
+NEVER = -1e4  # the score of what cannot be; half precision has it too
+DROP = 0.3  # share of the embeddings' numbers that are dropped in training
+FILLED = 2.0  # what a slot with a value weighs in the loss beside one without
+FLAGS = 12  # of a mention
+CONTEXTS = 5  # of a mention, see Frame
+SEEN, HIDDEN = 8, 32
+
+_MARKS = "?!.;,"
+_TOKEN = re.compile(r"\$?\d+(?:[:.,/]\d+)*|[^\W_](?:[^\W_]|['’&-](?=[^\W_]))*|[?!.;,]")
+_ENDING = re.compile("(?<=[a-z]{3})(?:ies|ing|ed|ly|es|s|e|y)$")
+_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_IDLE = frozenset(  # no value begins or ends with these
+    re.findall(
+        r"\S+",
+        """a about also an and any are as at be book but by can check could did do does find for from get give go have
+        hello hi how i i'd i'll i'm i've if in is it it's just know let like look looking make me my need no not of ok
+        okay on or please reserve right see should so some sure tell than thank thanks that that's the their them then
+        there they this to up want was we what what's when where which who will with would yeah yes you your""",
+    )
+)
+
+
+def stem(word: str) -> str:
+    """A word without its ending, small; a number in words as a figure."""
+    small = word.lower().replace("’", "'").removesuffix("'s")
+    return str(_NUMBERS.index(small) + 1) if small in _NUMBERS else _ENDING.sub("", small)
+
+
+@lru_cache(maxsize=1 << 16)
+def normal(text: str) -> str:
+    """What two values have in common that are the same in other spelling."""
+    return " ".join(stem(word) for word in _TOKEN.findall(text) if word not in _MARKS) or text.lower()
+
+
+@lru_cache(maxsize=1 << 16)
+def row_of(word: str) -> int:
+    """The row of a word in the table, the same on every machine. All figures of a length are alike."""
+    return 1 + zlib.crc32(re.sub(r"\d", "0", stem(word)).encode("utf-8", "replace")) % (BUCKETS - 1)
+
+
+class Said(msgspec.Struct, frozen=True):
+    """An utterance.
+
+    Attributes:
+      rows: of its words and marks.
+      spans: of its mentions, the first word and the one behind the last; ``texts`` what they say.
+      flags: of each mention, how it looks.
+      question: the words of its last question, as a span.
+    """
+
+    rows: list[int]
+    spans: list[tuple[int, int]]
+    texts: list[str]
+    flags: list[tuple[float, ...]]
+    question: tuple[int, int]
+
+
+@lru_cache(maxsize=1 << 15)
+def read(utterance: str, is_user: bool) -> Said:
+    """Reads an utterance. Of systems only what has a capital or a figure may be a value: they name things."""
+    matches = list(_TOKEN.finditer(utterance))
+    words = [match[0] for match in matches]
+    count, marks = len(words), [word in _MARKS for word in words]
+    begins = [i == 0 or marks[i - 1] for i in range(count)]
+    telling = [not word[0].islower() and not mark for word, mark in zip(words, marks, strict=True)]
+    idle = [mark or word.lower() in _IDLE for word, mark in zip(words, marks, strict=True)]
+    spans = [
+        (first, behind)
+        for first in range(count)
+        for behind in range(first + 1, min(first + LONGEST, count) + 1)
+        if not (idle[first] or idle[behind - 1] or any(marks[first:behind])) and (is_user or any(telling[first:behind]))
+    ]
+    flags: list[tuple[float, ...]] = [
+        (
+            all(telling[first:behind]),
+            any(telling[first:behind]),
+            not begins[first] and telling[first - 1],
+            behind < count and telling[behind],
+            begins[first] and (behind == count or marks[behind]),
+            words[first][0].isdigit(),
+            (behind - first) / LONGEST,
+        )
+        for first, behind in spans
+    ]
+    end = max((i for i, word in enumerate(words) if word == "?"), default=0)
+    start = max((i + 1 for i in range(end) if words[i] in "?!.;"), default=0)
+    texts = [utterance[matches[first].start() : matches[behind - 1].end()] for first, behind in spans]
+    return Said([row_of(word) for word in words], spans, texts, flags, (start, end))
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """What is asked of a service after a user turn, as rows of words and spans of them.
+
+    Attributes:
+      rows: of what was said, then of the schema.
+      mentions: of each mention the spans of its own words, those to the left and right, the turns before and after it.
+      others: the spans of slots, of intents, of the user's turn, its question, and the turn before.
+      flags: of each mention.
+      owner: of each mention the categorical slot that lists it; -1 for any other slot.
+      texts: of the mentions.
+    """
+
+    service: Service
+    rows: list[int]
+    mentions: NDArray[np.int64]
+    others: NDArray[np.int64]
+    flags: NDArray[np.float32]
+    owner: NDArray[np.int64]
+    texts: list[str]
+
+
+def encode(asked: Example) -> Frame:
+    """The words of an example."""
+    service, history = asked.service, asked.history[-TURNS:]
+    turns = [read(utterance, speaker == "USER") for speaker, utterance in history]
+    places = [*pairwise([0, *accumulate(len(said.rows) for said in turns)])]
+    rows = [row for said in turns for row in said.rows]
+    mentions: list[tuple[tuple[int, int], ...]] = []
+    flags: list[tuple[float, ...]] = []
+    texts: list[str] = []
+    for number, ((speaker, _), said, (start, end)) in enumerate(zip(history, turns, places, strict=True)):
+        is_user, age = speaker == "USER", len(turns) - 1 - number
+        before = places[number - 1] if number else (0, 0)
+        after = places[min(number + (not is_user), len(turns) - 1)]
+        for first, behind in ((start + first, start + behind) for first, behind in said.spans):
+            left, right = (max(start, first - BESIDE), first), (behind, min(end, behind + BESIDE))
+            mentions.append(((first, behind), left, right, before, after))
+        flags += [(*flag, is_user, age == 0, age == 1, age / TURNS, False) for flag in said.flags]
+        texts += said.texts
+    owner, last = [-1] * len(texts), {normal(text): number for number, text in enumerate(texts)}
+    turn, before = places[-1], places[-2] if len(turns) > 1 else (0, 0)
+
+    def add(words: Sequence[str]) -> tuple[int, int]:
+        rows.extend(row_of(word) for word in words)
+        return len(rows) - len(words), len(rows)
+
+    for number, slot in enumerate(service.slots):
+        for value in slot.possible_values if slot.is_categorical else ():
+            said_as = last.get(normal(value))
+            near = ((0, 0), (0, 0), before, turn) if said_as is None else mentions[said_as][1:]
+            look = (0.0,) * (FLAGS - 1) if said_as is None else flags[said_as][:-1]
+            mentions.append((add(_TOKEN.findall(value)), *near))
+            flags.append((*look, True))
+            texts.append(value)
+            owner.append(number)
+    elements: list[Slot | Intent] = [*service.slots, *service.intents]
+    described = [add([*name_words(element.name), *_TOKEN.findall(element.description)]) for element in elements]
+    question = (turn[0] + turns[-1].question[0], turn[0] + turns[-1].question[1])
+    return Frame(
+        service=service,
+        rows=rows,
+        mentions=np.array(mentions, dtype=np.int64).reshape(-1, CONTEXTS, 2),
+        others=np.array([*described, turn, question, before], dtype=np.int64),
+        flags=np.array(flags, dtype=np.float32).reshape(-1, FLAGS),
+        owner=np.array(owner, dtype=np.int64),
+        texts=texts,
+    )
+
+
+class Scores(msgspec.Struct, frozen=True):
+    """What speaks for each option of each slot, for each intent and none, and for each slot being asked for."""
+
+    options: Tensor
+    intents: Tensor
+    requested: Tensor
+
+
+class TinyNet(nn.Module):
+    """The net.
+
+    Args:
+      size: of an embedding.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(BUCKETS, size, padding_idx=0)
+        self.alike = nn.ModuleList(nn.Linear(size, size) for _ in range(CONTEXTS))
+        self.seen = nn.Linear(2 * size, SEEN)
+        self.mention = _layers(2 * CONTEXTS + FLAGS + SEEN + 1, 1)
+        self.fixed = _layers(2 * size, 2)
+        self.intent, self.no_intent = _layers(3 * size, 1), nn.Linear(2 * size, 1)
+        self.requested = _layers(2 * size + 1, 1)
+        with torch.no_grad():
+            self.fixed[-1].bias[NONE] = 5.0  # most slots have no value, and of the many mentions most are none
+
+    def forward(self, frames: Sequence[Frame]) -> list[Scores]:
+        """The scores of each frame, which do not depend on the others."""
+        device = self.words.weight.device
+        rows = torch.tensor([row for frame in frames for row in frame.rows], dtype=torch.long, device=device)
+        vectors = F.dropout(self.words(rows), DROP, self.training)
+        parts = vectors.split([len(frame.rows) for frame in frames])
+        return [self._scores(frame, part) for frame, part in zip(frames, parts, strict=True)]
+
+    def _scores(self, frame: Frame, vectors: Tensor) -> Scores:
+        slots, device = frame.service.slots, vectors.device
+        mentions, others, flags, owner = (
+            torch.from_numpy(array).to(device) for array in (frame.mentions, frame.others, frame.flags, frame.owner)
+        )
+        described, (turn, question, before) = means(vectors, others[:-3]), means(vectors, others[-3:])
+        slot, intent = described[: len(slots)], described[len(slots) :]
+        words = [{*frame.rows[first:behind]} for first, behind in frame.others[: len(slots)].tolist()]
+        shared = torch.tensor([[row in of_slot for of_slot in words] for row in frame.rows], device=device)
+        shared = shared.view(len(frame.rows), len(slots)).to(vectors)
+        near = means(vectors, mentions)
+        alike = [layer(slot) @ near[:, i].T / slot.shape[1] ** 0.5 for i, layer in enumerate(self.alike)]
+        common = sums(shared, mentions).clamp(max=2).permute(2, 0, 1)
+        categorical = torch.tensor([slot.is_categorical for slot in slots], dtype=torch.bool, device=device)
+        look = torch.cat([flags.to(vectors), torch.relu(self.seen(near[:, [0, 4]].flatten(1)))], 1)
+        kind = categorical[:, None, None].expand(-1, len(owner), 1).to(vectors)
+        features = torch.cat([torch.stack(alike, 2), common, look.expand(len(slots), -1, -1), kind], 2)
+        able = (owner == torch.arange(len(slots), device=device)[:, None]) | ((owner < 0) & ~categorical[:, None])
+        options = self.mention(features).squeeze(2).masked_fill(~able, NEVER)
+        fixed = self.fixed(torch.cat([slot, slot * turn], 1))
+        asks = sums(shared, others[-2]).clamp(max=2)[:, None]
+        requested = self.requested(torch.cat([slot * question, question.expand(len(slots), -1), asks], 1))
+        intents = self.intent(torch.cat([intent * turn, intent * before, intent], 1)).squeeze(1)
+        none = self.no_intent(torch.cat([turn, before]))
+        return Scores(torch.cat([fixed, options], 1), torch.cat([intents, none]), requested.squeeze(1))
+
+
+def _layers(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, outputs))
+
+
+def sums(vectors: Tensor, spans: Tensor) -> Tensor:
+    """The sum of the vectors of each span; spans of shape (..., 2) to (..., size)."""
+    running = F.pad(vectors.cumsum(0), (0, 0, 1, 0))
+    return running[spans[..., 1]] - running[spans[..., 0]]
+
+
+def means(vectors: Tensor, spans: Tensor) -> Tensor:
+    """The mean vector of each span; 0 of an empty one."""
+    return sums(vectors, spans) / (spans[..., 1] - spans[..., 0]).clamp(min=1)[..., None]
+
+
+def right_options(frame: Frame, state: State) -> Tensor:
+    """Of each slot which options are right; none of them where its value was not said. Shape (slots, options)."""
+    texts = [normal(text) for text in frame.texts]
+    rows = []
+    for number, slot in enumerate(frame.service.slots):
+        values = state.slot_values.get(slot.name) or []
+        wanted, owner = {normal(value) for value in values}, number if slot.is_categorical else -1
+        says = [text in wanted and of == owner for text, of in zip(texts, frame.owner.tolist(), strict=True)]
+        rows.append([not values, values[:1] == [DONTCARE], *says])
+    return torch.tensor(rows, dtype=torch.bool).view(-1, 2 + len(texts))
+
+
+def loss_of_frame(frame: Frame, scores: Scores, state: State) -> Tensor:
+    """The loss of values, of the intent, and of what is asked for."""
+    device, slots = scores.options.device, frame.service.slots
+    right = right_options(frame, state).to(device)
+    logs = scores.options.float().log_softmax(1).masked_fill(~right, NEVER).logsumexp(1)
+    values = -(logs * right.any(1) * torch.where(right[:, NONE], 1.0, FILLED)).sum()
+    names = [intent.name for intent in frame.service.intents]
+    intent = names.index(state.active_intent) if state.active_intent in names else len(names)
+    asks = torch.tensor([float(slot.name in state.requested_slots) for slot in slots], device=device)
+    requested = F.binary_cross_entropy_with_logits(scores.requested.float(), asks, reduction="sum")
+    return values + requested + F.cross_entropy(scores.intents.float()[None], torch.tensor([intent], device=device))
+
+
+class TinyLearner(Learner):
+    """The net with its data; an example is a dialogue.
+
+    Args:
+      config: how it is trained.
+      train: frames to learn from.
+      dev: frames that choose the best epoch.
+      versions: of the dialogues of ``train``, where they are perturbed in each epoch.
+    """
+
+    metric = "joint goal accuracy"
+
+    def __init__(
+        self,
+        config: TinyConfig,
+        train: Sequence[Labelled],
+        dev: Sequence[Labelled],
+        versions: Versions[Labelled] | None = None,
+    ) -> None:
+        self.config, self._versions, self._dev = config, versions, list(dev)
+        self.module = TinyNet(config.size).to(torch.device(config.device))
+        self.dialogues = list(grouped(train))
+        self._tracker = Tracker(self.module, config.batch_size)
+        self.optimiser = torch.optim.Adam(self.module.parameters(), lr=config.learning_rate, fused=True)
+
+    def prepare(self, epoch: int) -> None:
+        """Perturbs dialogues."""
+        if self._versions is not None:
+            self.dialogues, self.versions = laid_out(self._versions.draw(epoch), lambda _, rows: list(grouped(rows)))
+
+    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """The batches of an epoch."""
+        count = len(self.dialogues if self.versions is None else self.versions)
+        lengths = torch.tensor([len(frames) for frames in self.dialogues[:count]])
+        return bucketed(lengths, self.config.batch_size, generator)
+
+    def loss(self, batch: Tensor) -> Tensor:
+        """The mean loss of the frames."""
+        return self.outcome(batch)[0]
+
+    def embeddings(self) -> list[nn.Module]:
+        """Those of words."""
+        return [self.module.words]
+
+    def outcome(self, batch: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The mean loss of the frames, and the scores of the options of all slots."""
+        labelled = [frame for number in batch.tolist() for frame in self.dialogues[number]]
+        frames = [encode(frame.asked) for frame in labelled]
+        scores = self.module(frames)
+        states = [frame.state for frame in labelled]
+        losses = [loss_of_frame(*three) for three in zip(frames, scores, states, strict=True)]
+        most = max(each.options.shape[1] for each in scores)
+        options = [F.pad(each.options, (0, most - each.options.shape[1]), value=NEVER) for each in scores]
+        return torch.stack(losses).mean(), [torch.cat(options)]
+
+    def dev(self) -> float:
+        """The joint goal accuracy."""
+        return joint_goal_accuracy(self._tracker, self._dev)
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the model's folder."""
+        card = Card(buckets=BUCKETS, size=self.config.size)
+        return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(self.module.state_dict())}
+
+
+def grouped(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
+    """The frames of each dialogue and service: each history continues the one before."""
+    groups: dict[tuple[str, str], list[Labelled]] = {}
+    for frame in frames:
+        asked = frame.asked
+        place = asked.dialogue_id, asked.service.service_name
+        if place in groups:
+            before = groups[place][-1].asked
+            if before.service != asked.service or asked.history[: len(before.history)] != before.history:
+                yield groups.pop(place)
+        groups.setdefault(place, []).append(frame)
+    yield from groups.values()
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says: the rows of the table of embeddings, and their size."""
+
+    model: str = NAME
+    format: int = FORMAT
+    buckets: int
+    size: int
+
+
+class Tracker:
+    """A net that is asked for states, each from its history alone.
+
+    Args:
+      net: on its device.
+      batch: frames at a time.
+    """
+
+    def __init__(self, net: TinyNet, batch: int) -> None:
+        self.net, self.batch = net, batch
+
+    def predict(self, batch: Sequence[Example]) -> list[State]:
+        """A state for each example."""
+        states: list[State] = []
+        with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
+            for first in range(0, len(batch), self.batch):
+                frames = [encode(asked) for asked in batch[first : first + self.batch]]
+                states += [_state(frame, scores) for frame, scores in zip(frames, self.net(frames), strict=True)]
+        return states
+
+
+def _state(frame: Frame, scores: Scores) -> State:
+    """What scores highest; of equals the first."""
+    slots, intents = frame.service.slots, frame.service.intents
+    options = zip(slots, scores.options.argmax(1).tolist(), strict=True)
+    texts = {slot.name: DONTCARE if option == ANY else frame.texts[option - 2] for slot, option in options if option}
+    intent = int(scores.intents.argmax())
+    requested = [slot.name for slot, score in zip(slots, scores.requested.tolist(), strict=True) if score > 0]
+    named = intents[intent].name if intent < len(intents) else NO_INTENT
+    return State(named, requested, {name: [text] for name, text in texts.items()})
+
+
+def check(folder: str) -> None:
+    """Looks at a folder. Raises InputError where no such model is there, or it is damaged."""
+    load(folder, "cpu", 1)  # it is small
+
+
+def load(folder: str, device: str, batch: int) -> Tracker:
+    """The model in a folder, ready to predict.
+
+    Args:
+      folder: as ``parapet train tiny_dst`` wrote it.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      batch: frames at a time.
+
+    Raises:
+      InputError: it is not there, of another kind, or damaged.
+    """
+    card = saving.read_card(folder, NAME, Card, FORMAT)
+    if card.buckets != BUCKETS or not 1 <= card.size <= LARGEST:  # else any amount of memory could be allocated
+        raise InputError("has sizes that no such model has: train it again", files.join(folder, MODEL))
+    net = TinyNet(card.size)
+    saving.load_weights(net, folder)
+    return Tracker(net.to(device_of(device)).eval(), batch)

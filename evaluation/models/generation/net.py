@@ -1,0 +1,402 @@
+"""A T5 for system utterances: fine-tuned, or frozen with trained prefixes (Li and Liang 2021); and its folder.
+
+Each of the three kinds of attention has prefixes and an MLP of its own (Chen, Lin and Byrne 2023, Appendix E): an
+embedding for each position of the prefix, and two layers with tanh between them that give the keys and values of all
+layers of the T5. The paper's "two hidden dimensions being 512 and 384" are the embedding and the layer after it: of the
+ways to read this, it is the one with 7.7M parameters, 68.2M with T5-small (7,702,656 and 68,209,280).
+
+T5's encoder takes no past keys. So the prefixes are put in where attention is computed: transformers lets one register
+a function for that. There every layer has its keys, those of a cache with them, and its position bias. A prefix has no
+position, so its bias is 0; the positions of the other keys do not change.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parapet.evaluation.models import pretrained, saving
+from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.models.configs import GenerationConfig
+from parapet.evaluation.models.generation.data import NONE, Example, Templates, texts_of
+from parapet.evaluation.models.learner import Learner
+from parapet.evaluation.models.pretrained import longest
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.schemas.errors import InputError
+from parapet.transforms import checkpoints, files
+from parapet.transforms.checkpoints import Checkpoint, digest
+
+Kind = Literal["encoder", "decoder", "cross"]
+
+
+KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+
+
+_NAME = "parapet_prefixes"  # of the attention function
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """Of a T5's attention, as far as prefixes need it.
+
+    Attributes:
+      layers: how many, of each kind.
+      heads: of a layer.
+      width: of a key.
+    """
+
+    layers: dict[str, int]
+    heads: int
+    width: int
+
+    def of(self, kind: str, length: int) -> tuple[int, ...]:
+        """The shape of the prefixes of one kind: layers, keys and values, heads, positions, width."""
+        return self.layers[kind], 2, self.heads, length, self.width
+
+
+def shape_of(t5: Any) -> Shape:
+    """That of a model."""
+    config = t5.config
+    layers = {"encoder": config.num_layers, "decoder": config.num_decoder_layers, "cross": config.num_decoder_layers}
+    return Shape(layers, config.num_heads, config.d_kv)
+
+
+class Prefixes(nn.Module):
+    """The MLPs.
+
+    Args:
+      shape: of the T5.
+      length: positions of a prefix.
+      embedding: width of the embeddings.
+      hidden: width of the MLPs between their layers.
+    """
+
+    def __init__(self, shape: Shape, length: int, embedding: int, hidden: int) -> None:
+        super().__init__()
+        self.shape, self.length = shape, length
+        self.embeddings = nn.ModuleDict({kind: nn.Embedding(length, embedding) for kind in KINDS})
+        self.nets = nn.ModuleDict({kind: _mlp(embedding, hidden, shape, kind) for kind in KINDS})
+
+    def forward(self) -> dict[str, Tensor]:
+        """The prefixes of each kind, of the shape that ``Shape.of`` tells."""
+        found: dict[str, Tensor] = {}
+        for kind in KINDS:
+            layers, two, heads, length, width = self.shape.of(kind, self.length)
+            flat = self.nets[kind](self.embeddings[kind].weight)
+            found[kind] = flat.view(length, layers, two, heads, width).permute(1, 2, 3, 0, 4)
+        return found
+
+
+def _mlp(embedding: int, hidden: int, shape: Shape, kind: Kind) -> nn.Module:
+    flat = shape.layers[kind] * 2 * shape.heads * shape.width
+    return nn.Sequential(nn.Linear(embedding, hidden), nn.Tanh(), nn.Linear(hidden, flat))
+
+
+class Held:
+    """The prefixes that a T5 attends to now, by kind; none of a kind is none."""
+
+    def __init__(self) -> None:
+        self.of: Mapping[str, Tensor] = {}
+
+
+def attach(t5: Any) -> Held:
+    """Lets a T5 attend to what is held; its weights stay what they are."""
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    ALL_ATTENTION_FUNCTIONS.register(_NAME, _attend)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(_NAME, _mask)
+    held = Held()
+    for kind, layer, attention in _attentions(t5):
+        attention.prefixed = held, kind, layer  # no tensor and no module, so it is none of the model's state
+    t5.set_attn_implementation(_NAME)
+    return held
+
+
+def _attentions(t5: Any) -> Iterator[tuple[Kind, int, Any]]:
+    for layer, block in enumerate(t5.encoder.block):
+        yield "encoder", layer, block.layer[0].SelfAttention
+    for layer, block in enumerate(t5.decoder.block):
+        yield "decoder", layer, block.layer[0].SelfAttention
+        yield "cross", layer, block.layer[1].EncDecAttention
+
+
+def _mask(**given: Any) -> Tensor | None:
+    """Which keys a query may see, as a mask of booleans; None for all. A causal mask is made in any case."""
+    from transformers.masking_utils import sdpa_mask
+
+    found: Tensor | None = sdpa_mask(**{**given, "allow_is_causal_skip": False})
+    return found
+
+
+def _attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    position_bias: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Attention to the prefix and the keys; all of shape (examples, heads, positions, width)."""
+    held, kind, layer = module.prefixed
+    assert position_bias is not None
+    bias = position_bias.to(query.dtype)
+    if attention_mask is not None:
+        bias = torch.where(attention_mask, bias, torch.finfo(query.dtype).min)
+    if kind in held.of:
+        keys, values = held.of[kind][layer].to(query.dtype).expand(len(query), -1, -1, -1, -1).unbind(1)
+        key, value = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+        bias = F.pad(bias, (keys.shape[2], 0))
+    found = F.scaled_dot_product_attention(query, key, value, bias.contiguous(), dropout, scale=scaling)
+    return found.transpose(1, 2).contiguous(), None
+
+
+FORMAT = 2  # 1 had the acts in their own order
+
+
+ARCHITECTURES = pretrained.BY_MODEL["ft_t5"]  # and of pt_t5
+
+
+Row = list[int]
+
+
+def inputs_of(tokenizer: Any, texts: Sequence[str], most: int) -> tuple[list[Row], list[bool]]:
+    """The tokens of each input, the end token with them; of long ones the last ``most``. And whether it was cut."""
+    rows = _ids(tokenizer, texts)
+    return [row[-most:] for row in rows], [len(row) > most for row in rows]
+
+
+def targets_of(tokenizer: Any, texts: Sequence[str], most: int) -> tuple[list[Row], list[bool]]:
+    """The tokens of each utterance; of long ones the first ``most``, without an end. And whether it was cut."""
+    rows = _ids(tokenizer, texts)
+    return [row[:most] for row in rows], [len(row) > most for row in rows]
+
+
+def _ids(tokenizer: Any, texts: Sequence[str]) -> list[Row]:
+    found: list[Row] = tokenizer(list(texts), add_special_tokens=True, truncation=False)["input_ids"] if texts else []
+    return found
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says.
+
+    Attributes:
+      checkpoint: the digest of the checkpoint that it began with.
+      max_input: tokens of an input at most.
+      max_output: tokens of an utterance at most.
+      prefix: positions of the prefixes; 0 where the model was fine-tuned.
+      templates: the user's, which its inputs were made with: service to key to sentence.
+    """
+
+    format: int = FORMAT
+    checkpoint: str
+    max_input: int
+    max_output: int
+    prefix: int = 0
+    templates: Mapping[str, Mapping[str, str]] = {}
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A model to predict with; in double precision, not training."""
+
+    card: Card
+    tokenizer: Any
+    t5: Any
+
+
+def tuned_files(card: Card, tokenizer: Any, t5: Any) -> dict[str, bytes]:
+    """The files of a fine-tuned model."""
+    return {MODEL: saving.card_bytes(card), **pretrained.saved(tokenizer, t5)}
+
+
+def prefix_files(card: Card, prefixes: dict[str, Tensor]) -> dict[str, bytes]:
+    """The files of a prefix-tuned model: the keys and values, without the MLPs that compute them."""
+    return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(prefixes)}
+
+
+def check(folder: str, model: str, checkpoint: str | None) -> Card:
+    """Looks at a model's folder, without its weights.
+
+    Args:
+      folder: as ``parapet train`` wrote it.
+      model: its name.
+      checkpoint: the folder of the T5 that the prefixes are for; None for a fine-tuned model, which has its own.
+
+    Raises:
+      InputError: it is not there, of another kind, or for another checkpoint.
+    """
+    card = saving.read_card(folder, model, Card, FORMAT)
+    if not card.prefix:
+        pretrained.inside(folder, ARCHITECTURES)
+        return card
+    if checkpoint is None:
+        raise InputError("the model has prefixes alone: give the folder of the T5 that they are for", "--checkpoint")
+    given = checkpoints.inspect(checkpoint, ARCHITECTURES, "--checkpoint")
+    found = checkpoints.digest(checkpoint)
+    if found != card.checkpoint:
+        raise given.refused(f"is not the T5 that the prefixes are for: that has the digest {card.checkpoint}")
+    return card
+
+
+def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
+    """The tokenizer and the T5 of a checkpoint. Raises InputError where they cannot be loaded, or do not fit."""
+    tokenizer, t5 = pretrained.load(checkpoint, "AutoModelForSeq2SeqLM")
+    if tokenizer.pad_token_id is None or tokenizer("a")["input_ids"][-1:] != [tokenizer.eos_token_id]:
+        raise checkpoint.refused("its tokenizer has no padding token, or does not end a text with its end token")
+    if len(tokenizer) > t5.config.vocab_size:
+        known = t5.config.vocab_size
+        raise checkpoint.refused(f"its tokenizer has {len(tokenizer):,} tokens, of which the model knows {known:,}")
+    return tokenizer, t5
+
+
+def load(folder: str, model: str, checkpoint: str | None, device: torch.device) -> Loaded:
+    """A model; in double precision, so that what is most likely does not hang on how sums are rounded.
+
+    Args:
+      folder, model, checkpoint: see :func:`check`.
+      device: where to compute.
+
+    Raises:
+      InputError: as :func:`check`; or it is damaged.
+    """
+    card = check(folder, model, checkpoint)
+    if card.prefix:
+        begun_with = checkpoints.inspect(str(checkpoint), ARCHITECTURES)
+    else:
+        begun_with = pretrained.inside(folder, ARCHITECTURES)
+    tokenizer, t5 = load_t5(begun_with)
+    t5 = t5.double().to(device)
+    if card.prefix:
+        _fill(attach(t5), shape_of(t5), card, folder, device)
+    return Loaded(card, tokenizer, t5)
+
+
+def _fill(held: Held, shape: Shape, card: Card, folder: str, device: torch.device) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import load as load_tensors
+
+    place = files.join(folder, WEIGHTS)
+    try:
+        found = load_tensors(files.read_bytes(place))
+    except SafetensorError as error:
+        raise InputError(f"is cut off or damaged ({error}): train the model again", place) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error}", place) from None
+    wanted = {kind: shape.of(kind, card.prefix) for kind in KINDS}
+    if {kind: tuple(one.shape) for kind, one in found.items()} != wanted:
+        raise InputError(f"does not fit {MODEL} beside it, or the checkpoint: train the model again", place)
+    held.of = {kind: one.double().to(device) for kind, one in found.items()}
+
+
+NO_TOKEN = -100  # pads a batch of utterances: the label that transformers leaves out of the loss
+
+
+PREFIX_TUNED = "pt_t5"
+
+
+class GenerationLearner(Learner):
+    """A T5, or prefixes for one, with its data.
+
+    Args:
+      config: how it is trained.
+      checkpoint: of the T5.
+      train, dev: system turns.
+      templates: the user's, for the card.
+
+    Raises:
+      InputError: the checkpoint cannot be loaded.
+    """
+
+    metric = "mean token probability"
+
+    def __init__(
+        self,
+        config: GenerationConfig,
+        checkpoint: Checkpoint,
+        train: Sequence[Example],
+        dev: Sequence[Example],
+        templates: Templates = NONE,
+    ) -> None:
+        self.tokenizer, t5 = load_t5(checkpoint)
+        longest(self.tokenizer, t5, config.max_input, "--max_input")
+        device = torch.device(config.device)
+        self.config, self.checkpoint, self.templates = config, checkpoint, templates
+        self.device, self.t5 = device, t5.to(device)
+        tokenizer = self.tokenizer
+        self.pad = int(tokenizer.pad_token_id)
+        self.train, self._dev = (self._encoded(tokenizer, of, name) for of, name in ((train, "train"), (dev, "dev")))
+        self.prefixes: Prefixes | None = None
+        self.module: nn.Module = self.t5
+        if config.model == PREFIX_TUNED:
+            t5.requires_grad_(False)
+            self.held = attach(t5)
+            sizes = config.prefix_length, config.prefix_embedding, config.prefix_size
+            self.prefixes = Prefixes(shape_of(t5), *sizes).to(device)
+            self.module = self.prefixes
+        # Of one kernel for all parameters; the results are those of a loop over them.
+        self.optimiser = torch.optim.AdamW(self.module.parameters(), lr=config.learning_rate, fused=True)
+
+    def _encoded(self, tokenizer: Any, of: Sequence[Example], name: str) -> tuple[Rows, Rows]:
+        texts, said = texts_of(of)
+        inputs, cut = inputs_of(tokenizer, texts, self.config.max_input)
+        targets, short = targets_of(tokenizer, said, self.config.max_output)
+        for n, what, flag in ((sum(cut), "templates", "max_input"), (sum(short), "utterances", "max_output")):
+            if n:
+                side = "the beginning" if what == "templates" else "the end"
+                most = getattr(self.config, flag)
+                message = "%s: %s %s are longer than --%s, %d tokens: %s is cut off"
+                logging.warning(message, name, f"{n:,} of {len(of):,}", what, flag, most, side)
+        return Rows(inputs, self.device), Rows(targets, self.device)
+
+    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """The batches of an epoch."""
+        inputs, targets = self.train
+        yield from bucketed(inputs.lengths + targets.lengths, self.config.batch_size, generator)
+
+    def loss(self, batch: Tensor) -> Tensor:
+        """The mean loss of the tokens."""
+        return self._loss(self.train, batch)
+
+    def _loss(self, of: tuple[Rows, Rows], batch: Tensor) -> Tensor:
+        ids, mask = of[0].padded(batch, self.pad)
+        labels, _ = of[1].padded(batch, NO_TOKEN)
+        if self.prefixes is not None:
+            if self.t5.training != self.prefixes.training:  # frozen, it drops out as any model does that is trained
+                self.t5.train(self.prefixes.training)
+            self.held.of = self.prefixes()
+        loss: Tensor = self.t5(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False).loss
+        return loss
+
+    def dev(self) -> float:
+        """The geometric mean of the tokens' probabilities, given those before them: one over the perplexity."""
+        inputs, targets = self._dev
+        lengths = (inputs.lengths + targets.lengths).tolist()
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for ids in by_length(lengths, self.config.batch_size):
+            batch = torch.tensor(ids)
+            total += self._loss(self._dev, batch).double() * int(targets.lengths[batch].sum())
+        return math.exp(-float(total) / int(targets.lengths.sum()))
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the model's folder."""
+        card = Card(
+            model=self.config.model,
+            checkpoint=digest(self.checkpoint.path),
+            max_input=self.config.max_input,
+            max_output=self.config.max_output,
+            prefix=self.config.prefix_length,
+            templates=self.templates,
+        )
+        if self.prefixes is None:
+            return tuned_files(card, self.tokenizer, self.t5)
+        with torch.inference_mode():
+            return prefix_files(card, self.prefixes())
