@@ -173,7 +173,7 @@ class ServiceOutcome(Outcome, kw_only=True):
     """
 
     variants: list[dict[str, Any]] = msgspec.field(default_factory=list)
-    measured: table1.Counts | None = None
+    measured: table1.Item | None = None
     examples: list[Example] = msgspec.field(default_factory=list)
 
 
@@ -225,7 +225,7 @@ def settle_service(
     note_answers(outcome, ordered)
     if outcome.variants:
         services = {f"v{k}": parse_service(variant) for k, variant in zip(VARIANTS, outcome.variants, strict=True)}
-        outcome.measured = table1.count(service, services)
+        outcome.measured = table1.Item(service, services)
         outcome.examples = list(_examples(raw, outcome.variants))
     return outcome
 

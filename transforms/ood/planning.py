@@ -132,9 +132,9 @@ def pool_of(texts: Iterable[Text], schemas: Schemas | None) -> tuple[list[Uttera
             if judgement.unless_near:
                 asked.append((len(judgements), utterance.domains if languages is not None else ()))
             judgements.append(judgement)
-        spoken_in = tuple(sorted({domains for text in same for domains in text.spoken_in}))
-        if asked or spoken_in:
-            compared.append(near.Text(near.tokens_of(tokens, vocabulary.ranks), spoken_in, tuple(asked)))
+        dialogues = tuple(sorted({domains for text in same for domains in text.spoken_in}))
+        if asked or dialogues:
+            compared.append(near.Text(near.tokens_of(tokens, vocabulary.ranks), dialogues, tuple(asked)))
     near_duplicates = set(near.near_duplicates(compared))
     kept, counts = [], Counts()
     for number, judgement in enumerate(judgements):
