@@ -50,10 +50,10 @@ def _parser(*command: str) -> StrictParser:
 
 
 @cache
-def _parser_of_class(perturbation: Any) -> StrictParser:
+def _parser_of_class(name: str, _: Any) -> StrictParser:  # another class may be installed under the name
     from parapet.pipelines.perturb import parser
 
-    return parser(perturbation)
+    return parser(name)
 
 
 def _perturb_parser(name: str) -> StrictParser:
@@ -62,7 +62,7 @@ def _perturb_parser(name: str) -> StrictParser:
     registry = Registry()
     if name not in registry:
         raise InputError(unknown_key(name, registry, "perturbation"))
-    return _parser_of_class(registry[name])  # type: ignore[arg-type]  # mypy takes instances for the class
+    return _parser_of_class(name, registry[name])  # type: ignore[arg-type]  # mypy takes instances for the class
 
 
 def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
