@@ -252,7 +252,7 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
         **_recorded(command.options, vars(args)),
         **perturbation.recorded_options(),
     }
-    options = {option: value for option, value in options.items() if value not in ("", None, (), [], False)}
+    options = {option: value for option, value in options.items() if value not in ("", None, (), [])}
     own = [] if name in DECLARED else [plugins.choose(plugins.PERTURBATIONS, which.name, "")]
     header = plugins.recorded(*own, *perturbation.plugins_used())
     info = RunInfo(program, args.output, options, args.max_bad, command.done + perturbation.kept, header)
@@ -266,7 +266,7 @@ def _recorded(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, 
         if option.apart or (option.reads and not option.many)
         else flags[option.name]
         for option in options
-        if flags[option.name] not in (None, False)
+        if flags[option.name] is not None and flags[option.name] is not False
     }
 
 

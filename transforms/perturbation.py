@@ -442,7 +442,8 @@ class Perturbation:
         from parapet.transforms.perturbations import perturbation_of
 
         taken = inspect.signature(cls).parameters
-        options = {name: value for name, value in flags.items() if name in taken and value not in (None, False)}
+        given = {name: value for name, value in flags.items() if value is not None and value is not False}
+        options = {name: value for name, value in given.items() if name in taken}
         return perturbation_of(cls, options, as_flags=True)
 
     def remarks(self) -> Iterator[tuple[int, str]]:

@@ -18,7 +18,6 @@ from parapet.transforms.entities import CATEGORICAL, COMMAND
 from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.entities.sources import CORPUS, GENERATED
 from parapet.transforms.entities.study import Config, Inputs, Study, inputs_of
-from parapet.transforms.perturb.edits import Edit
 from parapet.transforms.perturbation import (
     Analysis,
     Detailed,
@@ -31,7 +30,7 @@ from parapet.transforms.perturbation import (
     share_of,
 )
 from parapet.transforms.perturbation_report import place_of
-from parapet.transforms.report import Example, Line, Part
+from parapet.transforms.report import Example, Line, edited
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -191,8 +190,7 @@ class UnseenEntities(Perturbation):
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """A turn with its replaced values marked."""
-        parts = [Part(old) if old == new else Part("", old, new) for old, new in shown["parts"]]
-        return Example(place_of(shown), [Line(shown["speaker"], parts)])
+        return Example(place_of(shown), [Line(shown["speaker"], edited(shown["utterance"], shown["edits"]))])
 
 
 class LeastChanged(msgspec.Struct, frozen=True):
@@ -268,24 +266,14 @@ def _without_replaced(outcomes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _shown(result: Replaced, raw: dict[str, Any], dialogue: Dialogue) -> list[dict[str, Any]]:
-    """The turns that have changed, in parts."""
+    """The turns that have changed, with their edits."""
     return [
         {
             "dialogue_id": dialogue.dialogue_id,
             "turn": position,
             "speaker": dialogue.turns[position].speaker,
-            "parts": parts_of(raw["turns"][position]["utterance"], edits),
+            "utterance": raw["turns"][position]["utterance"],
+            "edits": [[edit.start, edit.end, edit.text, ""] for edit in edits],
         }
         for position, edits in result.changed
     ]
-
-
-def parts_of(utterance: str, edits: Sequence[Edit]) -> list[list[str]]:
-    """An utterance in parts, [the text before, the text after]: the same where it is unchanged."""
-    parts, at = [], 0
-    for edit in edits:
-        kept = utterance[at : edit.start]
-        parts += [[kept, kept], [utterance[edit.start : edit.end], edit.text]]
-        at = edit.end
-    parts.append([utterance[at:], utterance[at:]])
-    return [part for part in parts if any(part)]
