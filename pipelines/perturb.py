@@ -87,24 +87,23 @@ def command_of(name: str) -> Command:
     is read: a switch where it is False, a number where it is one (or is annotated as one), a comma-separated list where
     it is a tuple, else text. The ``Args`` of the docstring are its help.
     """
-    if declared := spelling(name, DECLARED):
-        command: Command = importlib.import_module(DECLARED[declared]).COMMAND
+    if name in DECLARED:
+        command: Command = importlib.import_module(DECLARED[name]).COMMAND
         return command
     from parapet.transforms.perturbations import Registry, unknown
 
     registry = Registry()
-    spelled = spelling(name, registry)
-    if spelled is None:
+    if name not in registry:
         raise InputError(unknown(name))
-    perturbation = registry[spelled]
+    perturbation = registry[name]
     if perturbation.command is not None:
         return perturbation.command
     summary = (inspect.getdoc(perturbation) or "").partition("\n")[0]
     return Command(
-        f"{spelled}:",
+        f"{name}:",
         f"{summary} Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page.",
-        EXAMPLE_OF_ONE.format(name=spelled),
-        {f"options of {spelled}": [_option(perturbation, parameter) for parameter in options_of(perturbation)]},
+        EXAMPLE_OF_ONE.format(name=name),
+        {f"options of {name}": [_option(perturbation, parameter) for parameter in options_of(perturbation)]},
     )
 
 
@@ -181,7 +180,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     if not argv or argv[0].startswith("-"):
         print(usage(), end="")
         return 0 if argv and canonical(argv[0]) in ("_h", "__help", "__help_all") else 2
-    return run_named(argv[0], argv[1:], f"perturb {argv[0]}")
+    name = spelling(argv[0], [*DECLARED, *plugins.names(plugins.PERTURBATIONS)]) or argv[0]
+    return run_named(name, argv[1:], f"perturb {name}")
 
 
 def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
@@ -189,13 +189,12 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     program = program or name
     try:
         with starting(f"parapet {program}", argv):  # a perturbation may import much
-            command, flags = command_of(name), parser(spelling(name, DECLARED) or name, program)
+            command, flags = command_of(name), parser(name, program)
     except InputError as error:
         print(f"parapet {program.partition(' ')[0]}: {error}", file=sys.stderr)
         return 2
     large = command.large or workers.LARGE
-    check_flags = partial(check, spelling(name, DECLARED) or name, program, command)
-    return run_command(flags, argv, check_flags, build, report, inputs, lambda _: large)
+    return run_command(flags, argv, partial(check, name, program, command), build, report, inputs, lambda _: large)
 
 
 def usage() -> str:
