@@ -97,7 +97,7 @@ def command(corpus: Path, output: Path) -> float:
     """CPU seconds of the command."""
     shutil.rmtree(output, ignore_errors=True)
     flags = ["--quiet", "--workers", "1", "--sgd", str(corpus), "--split", ",".join(SPLITS), "--output", str(output)]
-    return measure([sys.executable, "-m", "parapet.pipelines.unseen_entities", *flags]).cpu
+    return measure([sys.executable, "-m", "parapet.pipelines.main", "unseen_entities", *flags]).cpu
 
 
 if __name__ == "__main__":

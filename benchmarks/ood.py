@@ -58,7 +58,7 @@ def cost(name: str, dialogues: int, root: Path) -> Cost:
     make_corpus(corpus, {"train": dialogues * 9 // 10, "test": dialogues // 10})
     shutil.rmtree(out, ignore_errors=True)
     if name == "ood":
-        command = ["-m", "parapet.pipelines.ood", "--quiet", "--sgd", str(corpus), "--output", str(out)]
+        command = ["-m", "parapet.pipelines.main", "ood", "--quiet", "--sgd", str(corpus), "--output", str(out)]
         command += ["--split", "train,test", "--rates", ",".join(RATES)]
     else:
         command = ["-m", "benchmarks.ood", "--floor", str(corpus), str(out)]

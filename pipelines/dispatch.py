@@ -6,7 +6,7 @@ import difflib
 import importlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from parapet.pipelines.flags import StrictParser
@@ -92,13 +92,39 @@ def hand_over(program: str, what: str, names: Iterable[str], package: str, usage
         hint = f"did you mean '{near[0]}'?" if near else f"'{program} --help' lists the {what}s"
         print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
         return 2
-    module = importlib.import_module(f"{package}.{canonical(spelled)}")
-    return int(module.run(rest))
+    if package == "parapet.pipelines":
+        return int(module_of(spelled).run(rest))
+    return int(importlib.import_module(f"{package}.{canonical(spelled)}").run(rest))
+
+
+class _Named(NamedTuple):
+    """A command that is a name for ``parapet perturb NAME``."""
+
+    name: str
+
+    def run(self, argv: Sequence[str]) -> int:
+        """Runs the command. Returns the exit status."""
+        from parapet.pipelines.perturb import run_named
+
+        return run_named(self.name, argv)
+
+    def parser(self) -> StrictParser:
+        """The flags."""
+        from parapet.pipelines.perturb import parser
+
+        return parser(self.name, self.name)
+
+
+def module_of(command: str) -> Any:
+    """What has ``run`` and ``parser`` of a command: its module, or a name for ``parapet perturb NAME``."""
+    if command in GROUPS["perturb dialogues"] and command != "perturb":
+        return _Named(command)
+    return importlib.import_module(f"parapet.pipelines.{command}")
 
 
 def actions_of(pipeline: str) -> Mapping[str, str]:
     """What stands after a pipeline's name, each with its summary: actions, models to train, tasks to evaluate."""
-    module = importlib.import_module(f"parapet.pipelines.{pipeline}")
+    module = module_of(pipeline)
     for names in ("ACTIONS", "MODELS", "TASKS"):
         if hasattr(module, names):
             actions: Mapping[str, str] = getattr(module, names)
@@ -108,10 +134,11 @@ def actions_of(pipeline: str) -> Mapping[str, str]:
 
 def parser_of(pipeline: str, action: str = "") -> StrictParser:
     """The parser of a pipeline without actions, or of one action of a pipeline."""
-    package = f"parapet.pipelines.{pipeline}"
-    if action and hasattr(module := importlib.import_module(package), "parser"):
+    module = module_of(pipeline)
+    if action and hasattr(module, "parser"):
         parser: StrictParser = module.parser(action)  # those of models differ in what they are made for
         return parser
-    module = importlib.import_module(f"{package}.{canonical(action)}".rstrip("."))
+    if action:
+        module = importlib.import_module(f"parapet.pipelines.{pipeline}.{canonical(action)}")
     parser = module.parser()
     return parser

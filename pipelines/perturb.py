@@ -1,25 +1,27 @@
-"""``parapet perturb``: any perturbation that is installed, ours or a plug-in's, on a corpus."""
+"""``parapet perturb NAME`` and the commands that are names for it: a perturbation, ours or a plug-in's, on a corpus."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import inspect
 import logging
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, run_command, say_summary, starting, warn_dead_letters
+from parapet.pipelines import workers
+from parapet.pipelines.command import check_apart, run_command, say, say_summary, starting, warn_dead_letters
 from parapet.pipelines.dispatch import canonical, spelling
-from parapet.pipelines.flags import Parser, add_max_bad, add_seed, add_sgd, add_split
+from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
+from parapet.transforms.perturbation_command import Command, Option
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from parapet.schemas.dialogue_files import DialogueFile
     from parapet.transforms.corpora import Corpus
     from parapet.transforms.perturbation import Perturbation
+    from parapet.transforms.runs import RunInfo
 
 EXAMPLE = """\
   parapet perturb typos --output typos           # the sample's test dialogues
@@ -41,6 +44,17 @@ Perturbs a corpus: OUT/SET/test/dialogues_001.json, a row for every change in
 OUT/SET/turns, statistics, a page.
 """
 
+# Where the commands of Parapet's own perturbations are declared: help imports nothing of what they do.
+DECLARED = {
+    "rewrite": "parapet.transforms.variants",
+    "language_variations": "parapet.transforms.variations",
+    "speech_errors": "parapet.transforms.speech",
+    "unseen_entities": "parapet.transforms.entities",
+    "ood": "parapet.transforms.ood",
+}
+# What a command needs of other commands: a module with add_flags, from_flags and ended.
+WIRED = {"language_variations": "parapet.pipelines.variations"}
+
 _SHARED = ("seed", "max_bad")  # options of a perturbation that have flags of their own
 
 
@@ -48,83 +62,66 @@ class Config(msgspec.Struct, frozen=True):
     """A run.
 
     Attributes:
-      output: the output folder.
+      command: how the perturbation is run.
+      info: the run, as its manifest has it.
       perturbation: made of its options, and fitted.
       corpus: the dialogues that are perturbed.
       analyzed: the files that are analyzed.
       root: of the corpus.
-      max_bad: the share of each kind of record that may be bad.
-      options: of the perturbation, for ``run.json``.
-      plugin: the plug-in that brings the perturbation, for ``run.json``.
+      dry_run: whether only the costs are printed.
     """
 
-    output: str
+    command: Command
+    info: RunInfo
     perturbation: Perturbation
     corpus: Corpus
     analyzed: Sequence[DialogueFile]
     root: str
-    max_bad: Fraction
-    options: dict[str, object]
-    plugin: dict[str, object]
+    dry_run: bool
 
 
-def parser(perturbation: type[Perturbation] | str | None = None) -> Parser:
-    """The flags: those of every perturbation, and those that the options of one have, a class or its name."""
-    if isinstance(perturbation, str):
-        perturbation = class_of(perturbation)
-    name, summary = "PERTURBATION", "Perturbs a corpus."
-    flags: list[tuple[str, dict[str, Any]]] = []
-    if perturbation is not None:
-        name = perturbation.name
-        summary, flags = summary_and_flags(perturbation)
-    what = f"{summary} Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page."
-    result = Parser(f"perturb {name}", what, EXAMPLE if perturbation is None else EXAMPLE_OF_ONE.format(name=name))
-    add_sgd(result)
-    add_split(result, many=True)
-    add = result.group(f"options of {name}")
-    for flag, options in flags:
-        add(flag, **options)
-    add_max_bad(result)
-    add_seed(result)
-    return result
+def command_of(name: str) -> Command:
+    """The command of a perturbation. Raises InputError where none of this name is installed, or it cannot be imported.
 
-
-def class_of(name: str) -> type[Perturbation]:
-    """The class of a perturbation. Raises InputError where none of this name is installed, or it cannot be imported."""
+    The options of a class that declares no command are the keyword arguments of the class. A default says how the flag
+    is read: a switch where it is False, a number where it is one (or is annotated as one), a comma-separated list where
+    it is a tuple, else text. The ``Args`` of the docstring are its help.
+    """
+    if name in DECLARED:
+        command: Command = importlib.import_module(DECLARED[name]).COMMAND
+        return command
     from parapet.transforms.perturbations import Registry, unknown
 
     registry = Registry()
-    spelled = spelling(name, registry)
-    if spelled is None:
+    if name not in registry:
         raise InputError(unknown(name))
-    return registry[spelled]
+    perturbation = registry[name]
+    if perturbation.command is not None:
+        return perturbation.command
+    summary = (inspect.getdoc(perturbation) or "").partition("\n")[0]
+    return Command(
+        f"{name}:",
+        f"{summary} Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page.",
+        EXAMPLE_OF_ONE.format(name=name),
+        {f"options of {name}": [_option(perturbation, parameter) for parameter in options_of(perturbation)]},
+    )
 
 
-def summary_and_flags(perturbation: type[Perturbation]) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
-    """The first sentence of a perturbation's docstring, and the flags of its options.
+def _option(perturbation: type[Perturbation], parameter: inspect.Parameter) -> Option:
+    from parapet.transforms.perturbation_command import REQUIRED
 
-    An option is a keyword argument of the class. Its default says how the flag is read: a switch where it is False, a
-    number where it is one (or is annotated as one), a comma-separated list where it is a tuple, else text. The ``Args``
-    of the docstring are its help.
-    """
-    document = inspect.getdoc(perturbation) or ""
-    flags: list[tuple[str, dict[str, Any]]] = []
-    for option in options_of(perturbation):
-        default = option.default
-        flag: dict[str, Any] = {"help": about(perturbation, option.name)}
-        if default is False:
-            flag["action"] = "store_true"
-        else:
-            flag |= {"default": None, "required": default is option.empty, "type": type_of(option)}
-            flag["metavar"] = {int: "N", float: "X"}.get(flag["type"], "LIST" if isinstance(default, tuple) else "TEXT")
-            shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-            if shown not in ("", None, option.empty):
-                flag["help"] += f" (default: {shown})"
-        flags.append((f"--{option.name}", flag))
-    return document.partition("\n")[0], flags
+    default, text = parameter.default, _about(perturbation, parameter.name)
+    if default is False:
+        return Option(parameter.name, text)
+    kind = type_of(parameter)
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+    if shown not in ("", None, parameter.empty):
+        text += f" (default: {shown})"
+    metavar = {int: "N", float: "X"}.get(kind, "LIST" if isinstance(default, tuple) else "TEXT")
+    return Option(parameter.name, text, metavar, REQUIRED if default is parameter.empty else None, type=kind)
 
 
-def about(perturbation: type[Perturbation], option: str) -> str:
+def _about(perturbation: type[Perturbation], option: str) -> str:
     """What the docstring of a class says of an option, or that of a base class."""
     for cls in perturbation.__mro__:
         for text in re.findall(rf"^ +{option}: (.*(?:\n {{4,}}.*)*)", inspect.cleandoc(cls.__doc__ or ""), re.M)[:1]:
@@ -151,19 +148,53 @@ def options_of(perturbation: type[Perturbation]) -> list[inspect.Parameter]:
     ]
 
 
+def parser(name: str = "", program: str = "") -> Parser:
+    """The flags: those of every perturbation, and the options of one.
+
+    Args:
+      name: of the perturbation; empty: none.
+      program: how it is called, where that is not ``perturb NAME``.
+    """
+    command = command_of(name) if name else Command("", "Perturbs a corpus.", EXAMPLE)
+    result = Parser(program or f"perturb {name or 'PERTURBATION'}", command.description, command.examples)
+    add_sgd(result)
+    if command.has_split:
+        add_split(result, many=True)
+    for title, options in command.groups.items():
+        add = result.group(title)
+        for option in options:
+            add(f"--{option.name}", **option.flag())
+    if name in WIRED:
+        importlib.import_module(WIRED[name]).add_flags(result)
+    add_max_bad(result, command.records)
+    if command.has_dry_run:
+        add_dry_run(result)
+    if command.has_seed:
+        add_seed(result)
+    return result
+
+
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
     argv = sys.argv[1:] if argv is None else list(argv)
     if not argv or argv[0].startswith("-"):
         print(usage(), end="")
         return 0 if argv and canonical(argv[0]) in ("_h", "__help", "__help_all") else 2
+    name = spelling(argv[0], [*DECLARED, *plugins.names(plugins.PERTURBATIONS)]) or argv[0]
+    return run_named(name, argv[1:], f"perturb {name}")
+
+
+def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
+    """Runs the command of a perturbation, which is called ``parapet PROGRAM``. Returns the exit status."""
+    program = program or name
     try:
-        with starting(f"parapet perturb {argv[0]}", argv):  # a perturbation may import much
-            perturbation = class_of(argv[0])
+        with starting(f"parapet {program}", argv):  # a perturbation may import much
+            command, flags = command_of(name), parser(name, program)
     except InputError as error:
-        print(f"parapet perturb: {error}", file=sys.stderr)
+        print(f"parapet {program.partition(' ')[0]}: {error}", file=sys.stderr)
         return 2
-    return run_command(parser(perturbation), argv[1:], partial(check, perturbation), build, report, inputs)
+    large = command.large or workers.LARGE
+    return run_command(flags, argv, partial(check, name, program, command), build, report, inputs, lambda _: large)
 
 
 def usage() -> str:
@@ -176,52 +207,96 @@ def usage() -> str:
     return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"
 
 
-def check(which: type[Perturbation], args: argparse.Namespace) -> Config:
+def class_of(name: str, command: Command) -> type[Perturbation]:
+    """The class of a perturbation."""
+    from parapet.transforms.perturbations import Registry
+
+    module, _, attribute = command.target.partition(":")
+    if attribute:
+        perturbation: type[Perturbation] = getattr(importlib.import_module(module), attribute)
+        return perturbation
+    return Registry()[module]
+
+
+def check(name: str, program: str, command: Command, args: argparse.Namespace) -> Config:
     """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed, read_corpus
-    from parapet.transforms.perturbations import perturbation_of
+    from parapet.transforms.runs import RunInfo
     from parapet.transforms.users_code import calling
 
-    check_apart(args.output, sgd=args.sgd)
-    chosen = {option.name: getattr(args, option.name) for option in options_of(which)}
-    given: Mapping[str, object] = {option: value for option, value in chosen.items() if value not in (None, False)}
-    with calling():
-        perturbation = perturbation_of(which, {"seed": args.seed, **given}, as_flags=True)
+    places = {option.name: getattr(args, option.name) for option in command.options if option.apart}
+    check_apart(args.output, sgd=args.sgd, **places)
+    which = class_of(name, command)
     root = str(args.sgd or sample_root())
-    corpus = read_corpus(root, listed(args.split))
-    for line in corpus.problems:
-        logging.warning("%s", line)
+    with calling():
+        perturbation: Perturbation = (
+            importlib.import_module(WIRED[name]).from_flags(args)
+            if name in WIRED
+            else which.from_flags({**vars(args), "sgd": root})
+        )
+    splits = list(dict.fromkeys(listed(args.split))) if command.has_split else None
+    corpus = read_corpus(root, splits)
     perturbation.splits = tuple(corpus.folders)
-    whole = read_corpus(root, None) if perturbation.needs_corpus() or perturbation.analyzes_all_splits else corpus
+    needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
+    whole = read_corpus(root, None) if needs_whole else corpus
     with calling():
         perturbation.fit(whole)
-    analyzed = whole.files if perturbation.analyzes_all_splits else corpus.files
-    options = {"split": args.split, "seed": args.seed, "max_bad": float(args.max_bad), **given}
-    plugin = plugins.recorded(plugins.choose(plugins.PERTURBATIONS, which.name, ""))
-    return Config(args.output, perturbation, corpus, analyzed, root, args.max_bad, options, plugin)
+    analyzed = whole if perturbation.analyzes_all_splits else corpus
+    for level, line in [*((logging.WARNING, line) for line in analyzed.problems), *perturbation.remarks()]:
+        logging.log(level, "%s", line)
+    options = {
+        **({"split": args.split} if command.has_split else {}),
+        **({"seed": args.seed} if command.has_seed else {}),
+        "max_bad": float(args.max_bad),
+        **_recorded(command.options, vars(args)),
+        **perturbation.recorded_options(),
+    }
+    options = {option: value for option, value in options.items() if value not in ("", None, (), [])}
+    own = [] if name in DECLARED else [plugins.choose(plugins.PERTURBATIONS, which.name, "")]
+    header = plugins.recorded(*own, *perturbation.plugins_used())
+    info = RunInfo(program, args.output, options, args.max_bad, command.done + perturbation.kept, header)
+    return Config(command, info, perturbation, corpus, analyzed.files, root, getattr(args, "dry_run", False))
+
+
+def _recorded(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, object]:
+    """The flags for ``run.json``; of a file or folder the name alone: its place says nothing on another machine."""
+    return {
+        option.name: str(flags[option.name]).rpartition("/")[2]
+        if option.apart or (option.reads and not option.many)
+        else flags[option.name]
+        for option in options
+        if flags[option.name] is not None and flags[option.name] is not False
+    }
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
-    """What workers read: the dialogues."""
-    return [("--sgd", config.root)]
+    """What workers read: the dialogues, and what the perturbation reads besides."""
+    return [("--sgd", config.root), *config.perturbation.worker_inputs()]
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Dialogue files -> the sets of the perturbation, their rows, numbers, a card and a page."""
     from parapet.transforms import files
     from parapet.transforms.perturbed_files import PerturbCorpus
-    from parapet.transforms.runs import RunInfo
 
-    name = f"perturb {config.perturbation.name}"
-    files.prepare(config.output, name)
-    info = RunInfo(name, config.output, config.options, config.max_bad, "perturbed", config.plugin)
-    _ = pipeline | "Perturb" >> PerturbCorpus(config.perturbation, config.corpus, info, config.analyzed)
+    files.prepare(config.info.output, config.info.pipeline)
+    _ = pipeline | "Perturb" >> PerturbCorpus(config.perturbation, config.corpus, config.info, config.analyzed)
 
 
 def report(config: Config, counters: dict[str, int]) -> None:
-    """Prints the metrics of each set."""
-    say_summary(config.output, config.perturbation)
-    warn_dead_letters(config.output, config.perturbation.tallies)
+    """Prints the metrics of each set; of a dry run what it would cost."""
+    perturbation, output = config.perturbation, config.info.output
+    if config.dry_run:
+        for line in perturbation.plan_lines(config.corpus.files):
+            print(line)
+        return
+    statistics = say_summary(output, perturbation)
+    if perturbation.name in WIRED:
+        for line in importlib.import_module(WIRED[perturbation.name]).ended(perturbation, output, counters):
+            say(line)
+    for note in perturbation.notes(statistics):
+        logging.warning("%s", note)
+    warn_dead_letters(output, perturbation.tallies, config.command.unusable)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ Two drivers run perturbations: ``parapet.transforms.perturbed_corpus`` and ``par
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from random import Random
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.perturbation_command import Command
+    from parapet.transforms.plugins import Chosen
     from parapet.transforms.report import Example, Report
     from parapet.transforms.runs import Outputs
 
@@ -100,12 +103,16 @@ class Metric(NamedTuple):
     """A number of a set: how ``statistics.json``, the page and the card have it.
 
     Attributes:
-      name: the name of the count.
+      name: the name of the count; in :class:`Numbers`, the key of a number, dotted where it lies deeper.
       label: the heading of its column: ``turns changed``.
       of: the name of the count that it is a share of; the share is shown beside it.
       meaning: what it says, for the terms at the end of the page.
       by_value: whether it is counted by value and has a table of its own, a row for each value.
       values: words for values that are ids.
+      percent: whether it is a share, 1 for all; ``digits`` are the decimal places that are shown.
+      digits: see ``percent``.
+      interval: the keys of the ends of its interval.
+      shown_first: whether it is at the top of the page, and printed at the end of a run.
     """
 
     name: str
@@ -114,6 +121,37 @@ class Metric(NamedTuple):
     meaning: str = ""
     by_value: bool = False
     values: Mapping[str, str] = {}
+    percent: bool = False
+    digits: int = 1
+    interval: tuple[str, str] | None = None
+    shown_first: bool = False
+
+
+class Numbers(NamedTuple):
+    """A table of numbers that ``statistics.json`` has.
+
+    Attributes:
+      title: what it shows.
+      path: the keys that lead to the numbers of a row: ``sets/*/splits/*``. Each ``*`` stands for all keys there are.
+      labels: the heading of a column for each ``*``.
+      metrics: the numbers; one without a name is what the path leads to. A number that is not there is looked up
+        further out.
+      words: words for the keys of the last ``*``.
+      note: a sentence above the table.
+      chart: ``bars`` or ``dots`` of the first metric beside the table, or nothing.
+      by_set: whether the sets, the first ``*``, are columns and the values of the last one rows.
+      in_card: whether the card has it, too.
+    """
+
+    title: str
+    path: str
+    labels: Sequence[str]
+    metrics: Sequence[Metric]
+    words: Mapping[str, str] = {}
+    note: str = ""
+    chart: str = ""
+    by_set: bool = False
+    in_card: bool = True
 
 
 CHANGES = (
@@ -161,10 +199,14 @@ class Perturbation:
 
     Attributes:
       name: the name of the perturbation.
+      command: how it is run from the command line; None: its flags are made of its options.
       row_schema: the Arrow schema of the rows that record what was changed.
       rows_folder: the folder, below that of a set, to which the rows are written.
       metrics: what is counted, and how it reads on the page. ``CHANGES`` are counted of themselves.
+      tables: the tables of the page, of what ``statistics.json`` has; None: of ``metrics``.
+      title: the title of the card; empty: the name.
       terms: words that the page explains, with their meaning.
+      links: further files of a run, with what is in them.
       in_folders: whether each set has a folder of its own, or the only set is the output folder itself.
       shown: how many examples of a set the page shows.
       keeps_turns: whether dialogues keep their turns, speakers and services. Where a plug-in's class says so, dialogues
@@ -174,6 +216,7 @@ class Perturbation:
       analyzes_dialogues: whether :meth:`analyze` reads the dialogues that it gets. One that reads the corpus that
         :meth:`fit` got, and that all dialogues share, gets none.
       analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
+      kept: what of a run that fails is kept, for messages.
       splits: the folders of the splits that are perturbed, where :meth:`fit` gets others, too; none: all.
       max_bad: the share of the records of the analysis that may be bad, where no command's ``--max_bad`` says it.
       seed: the random seed, as text.
@@ -200,10 +243,14 @@ class Perturbation:
     """
 
     name: ClassVar[str]
+    command: ClassVar[Command | None] = None
     row_schema: ClassVar[pa.Schema] = CHANGED_TURNS
     rows_folder: ClassVar[str] = "turns"
     metrics: ClassVar[Sequence[Metric]] = CHANGES
+    tables: ClassVar[Sequence[Numbers] | None] = None
+    title: ClassVar[str] = ""
     terms: ClassVar[Mapping[str, str]] = {}
+    links: ClassVar[Mapping[str, str]] = {}
     in_folders: ClassVar[bool] = True
     shown: ClassVar[int] = 12
     keeps_turns: ClassVar[bool] = True
@@ -212,6 +259,7 @@ class Perturbation:
     analyzes_dialogues: ClassVar[bool] = True
     analyzes_all_splits: ClassVar[bool] = False
 
+    kept = ""
     splits: Sequence[str] = ()
     max_bad = Fraction(0)
 
@@ -368,15 +416,55 @@ class Perturbation:
         return report_of(self, statistics, examples, options)
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """What a run prints, line by line: by default the metrics of each set.
+        """What a run prints, line by line: by default the numbers of the first table that are to be shown first.
 
         Args:
           statistics: see :meth:`statistics`.
         """
         from parapet.transforms.perturbation_report import lines_of
 
-        own = type(self).statistics is Perturbation.statistics
+        own = type(self).statistics is Perturbation.statistics or self.tables is not None
         return lines_of(self, statistics) if own else iter(())
+
+    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """What must be known before the numbers are used: the page shows it first, the command warns of it."""
+        return iter(())
+
+    # What the command asks besides.
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any]) -> Perturbation:
+        """An object of the flags of a command: by default, each is the argument of its name.
+
+        Args:
+          flags: the values of all flags of the command, its output too.
+        """
+        from parapet.transforms.perturbations import perturbation_of
+
+        taken = inspect.signature(cls).parameters
+        given = {name: value for name, value in flags.items() if value is not None and value is not False}
+        options = {name: value for name, value in given.items() if name in taken}
+        return perturbation_of(cls, options, as_flags=True)
+
+    def remarks(self) -> Iterator[tuple[int, str]]:
+        """Messages about what :meth:`fit` has learned, with their levels (``logging.WARNING``)."""
+        return iter(())
+
+    def recorded_options(self) -> Mapping[str, object]:
+        """What ``run.json`` says of the options, beyond the flags as they were given or instead of them."""
+        return {}
+
+    def plugins_used(self) -> Sequence[Chosen | None]:
+        """The plug-ins that take part, besides the one that brings the class."""
+        return ()
+
+    def worker_inputs(self) -> Sequence[tuple[str, str]]:
+        """(flag, place) of the files besides the corpus that workers read."""
+        return ()
+
+    def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
+        """What ``--dry_run`` prints: what perturbing these files would cost."""
+        return iter(())
 
     def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
         """Further files that are made of the numbers, by path below the output; as :meth:`statistics` has them."""

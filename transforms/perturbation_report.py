@@ -1,4 +1,8 @@
-"""The statistics, the page and the card of a perturbation that brings none of its own: they are made of its metrics."""
+"""The page, the card and the printed summary of a perturbation, made of what its class declares.
+
+``Perturbation.tables`` says which numbers of ``statistics.json`` are shown and how; a perturbation without statistics
+of its own has a table of its metrics. Nothing here knows a particular perturbation.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,30 @@ import difflib
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parapet.transforms.report import Example, Examples, Line, Report, Section, Table, Tile, edited
-from parapet.transforms.text import counted, percent
+from parapet.transforms.report import (
+    Bars,
+    Dot,
+    Dots,
+    Example,
+    Examples,
+    Line,
+    Report,
+    Section,
+    Series,
+    Table,
+    Tile,
+    edited,
+)
+from parapet.transforms.text import percent
 
 if TYPE_CHECKING:
     from parapet.transforms.counts import Counts
-    from parapet.transforms.perturbation import Metric, Perturbation
+    from parapet.transforms.perturbation import Metric, Numbers, Perturbation
 
 _WORDS = re.compile(r"\w+|\W")
+_MOST_TILES = 4
 
 
 def statistics_of(perturbation: Perturbation, counts: Counts) -> dict[str, Any]:
@@ -57,76 +75,226 @@ def _numbers(metric: Metric, counts: Counts, **parts: str) -> dict[str, Any]:
     return {metric.name: n, f"{metric.name}_share": n / total if total else None}
 
 
+class _Row(NamedTuple):
+    """The keys of ``statistics.json`` that lead to some numbers, and everything on the way to them, outermost first."""
+
+    keys: tuple[str, ...]
+    levels: tuple[Any, ...]
+
+    def value(self, metric: Metric) -> Any:
+        """The number of a metric: the innermost one of its name, or what the keys lead to where it has no name."""
+        if not metric.name:
+            return self.levels[-1]
+        for level in reversed(self.levels):
+            value = level
+            for part in metric.name.split("."):
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if value is not None or (isinstance(level, Mapping) and metric.name in level):
+                return value
+        return None
+
+    def cell(self, metric: Metric) -> str:
+        """The number as the page shows it, with its interval or share as small print."""
+        text = _shown(self.value(metric), metric)
+        if metric.interval and self.value(metric) is not None:
+            ends = (_shown(self.value(metric._replace(name=end)), metric) for end in metric.interval)
+            return f"{text}\n{' to '.join(ends)}"
+        return text
+
+    def phrase(self, metric: Metric) -> str:
+        """The number in words, for the terminal: ``12 turns changed (4.0%)``."""
+        value, *small = self.cell(metric).split("\n")
+        share = self.value(metric._replace(name=f"{metric.name}_share")) if metric.of else None
+        small += [] if share is None else [percent(share)]
+        more = f" ({small[0]})" if small else ""
+        return f"{metric.label} {value}{more}" if metric.percent else f"{value} {metric.label}{more}"
+
+
+def _rows(statistics: Mapping[str, Any], path: str) -> list[_Row]:
+    """What a path such as ``sets/*/splits/*`` leads to, in the order of ``statistics.json``."""
+    rows = [_Row((), (statistics,))]
+    for part in filter(None, path.split("/")):
+        further = []
+        for keys, levels in rows:
+            here = levels[-1]
+            items = here if isinstance(here, Mapping) else dict(enumerate(here or ()))
+            chosen = items.items() if part == "*" else [(part, items[part])] if items.get(part) is not None else []
+            further += [_Row((*keys, str(key)) if part == "*" else keys, (*levels, value)) for key, value in chosen]
+        rows = further
+    return rows
+
+
+def _shown(value: Any, metric: Metric) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{metric.values.get(key, key)}: {_shown(n, metric)}" for key, n in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_shown(part, metric) for part in value)
+    if metric.percent:
+        return percent(value, metric.digits)
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def tables_of(perturbation: Perturbation) -> Sequence[Numbers]:
+    """The tables that a perturbation declares; of one that declares none those of its metrics."""
+    from parapet.transforms.perturbation import Metric, Numbers
+
+    if perturbation.tables is not None:
+        return perturbation.tables
+    simple = []
+    for metric in (metric for metric in perturbation.metrics if not metric.by_value):
+        simple.append(metric._replace(shown_first=True))
+        if metric.of:
+            simple.append(Metric(f"{metric.name}_share", "share", percent=True))
+    by_value = [
+        Numbers(
+            metric.label.capitalize(),
+            f"sets/*/{metric.name}/*",
+            ("set", metric.label),
+            (Metric("", metric.label),),
+            words=metric.values,
+            by_set=True,
+        )
+        for metric in perturbation.metrics
+        if metric.by_value
+    ]
+    return (Numbers("Sets", "sets/*", ("set",), simple), *by_value)
+
+
 def report_of(
     perturbation: Perturbation,
     statistics: Mapping[str, Any],
     examples: Mapping[str, Sequence[Example]],
     options: Mapping[str, object],
 ) -> Report:
-    """The page and the card: a table of the sets, one for each metric by value, examples and terms."""
-    title = perturbation.name.replace("_", " ").capitalize()
-    simple = [metric for metric in perturbation.metrics if not metric.by_value]
-    columns = [heading for metric in simple for heading in ([metric.label, "share"] if metric.of else [metric.label])]
-    rows = [[name, *_cells(simple, numbers)] for name, numbers in statistics["sets"].items()]
-    sections: list[Section] = [Table(title="Sets", columns=["set", *columns], rows=rows)]
-    for metric in perturbation.metrics:
-        if metric.by_value:
-            sections.append(_by_value(metric, statistics["sets"]))
+    """The page and the card: the tables that the class declares, the options, examples and terms."""
+    title = perturbation.title or perturbation.name.replace("_", " ").capitalize()
+    tables = tables_of(perturbation)
+    sections = [section for table in tables for section in _sections(table, statistics)]
     sections += [
         Examples(title=f"Examples of {name}" if len(examples) > 1 else "Examples", examples=of_set)
         for name, of_set in examples.items()
     ]
-    shares = [(metric, name) for name in statistics["sets"] for metric in simple if metric.of]
-    tiles = [Tile("dialogues", f"{statistics['dialogues']:,}")]
-    for metric, name in shares[:4]:
-        label = metric.label if len(statistics["sets"]) == 1 else f"{metric.label}, {name}"
-        tiles.append(Tile(label, percent(statistics["sets"][name][f"{metric.name}_share"])))
-    said = ", ".join(f"{option} {_listed(value)}" for option, value in options.items() if value not in ("", None))
-    meanings = {metric.label: metric.meaning for metric in perturbation.metrics if metric.meaning}
-    files = {"statistics.json": "all numbers", "dead_letters.jsonl": "records that could not be used"}
+    chosen = {**options, **(statistics.get("made_with") or {})}
+    rows = [[name, text] for name, value in chosen.items() if (text := _listed(value))]
+    sections.append(Table(title="Options", columns=["option", "value"], text_columns=2, rows=rows))
+    metrics = [metric for table in tables for metric in table.metrics]
+    meanings = {metric.label: metric.meaning for metric in metrics if metric.meaning}
+    counts = [f"{statistics[name]:,} {label}" for name, label in _WHOLE.items() if name in statistics]
     return Report(
         command=perturbation.name,
         title=title,
         headline=summary_of(type(perturbation)) or title,
-        lead=f"{counted(statistics['dialogues'], 'dialogue')}, {statistics['left_out']:,} left out. Options: {said}.",
-        tiles=tiles,
+        lead=f"{', '.join(counts)}." if counts else "",
+        tiles=list(_tiles(tables[0], statistics)) if tables else [],
         sections=sections,
         terms={**meanings, **perturbation.terms},
-        links=files,
+        notes=list(perturbation.notes(statistics)),
+        links={
+            "statistics.json": "all numbers",
+            **perturbation.links,
+            "dead_letters.jsonl": "records that could not be used",
+        },
     )
 
 
+_WHOLE = {"dialogues": "dialogues", "left_out": "left out"}
+
+
+def _tiles(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Tile]:
+    """The numbers that are shown first."""
+    rows = _rows(statistics, table.path)
+    tiles = []
+    for metric in (metric for metric in table.metrics if metric.shown_first):
+        for row in rows:
+            label = f"{metric.label}, {' '.join(row.keys)}" if len(rows) > 1 else metric.label
+            share = metric._replace(name=f"{metric.name}_share", percent=True)
+            tiles.append(Tile(label, _shown(row.value(share), share) if metric.of else row.cell(metric).split("\n")[0]))
+    yield from tiles[:_MOST_TILES]
+
+
+def _sections(table: Numbers, statistics: Mapping[str, Any]) -> Iterator[Section]:
+    """A table, and its chart."""
+    rows = _rows(statistics, table.path)
+    if not rows:
+        return
+    if table.by_set:
+        yield from _by_set(table, rows)
+        return
+    cells = [
+        [*row.keys[:-1], *(_word(table, key) for key in row.keys[-1:]), *(row.cell(metric) for metric in table.metrics)]
+        for row in rows
+    ]
+    columns = [*table.labels, *(metric.label for metric in table.metrics)]
+    yield Table(
+        title=table.title, columns=columns, rows=cells, text_columns=len(table.labels), note=table.note,
+        in_card=table.in_card,
+    )  # fmt: skip
+    if table.chart == "dots":
+        yield Dots(title=f"{table.title}: {table.metrics[0].label}", dots=[_dot(row, table.metrics[0]) for row in rows])
+    elif table.chart == "bars":
+        yield _bars(table, [row[len(table.labels) - 1] for row in cells], {"": dict(enumerate(rows))})
+
+
+def _by_set(table: Numbers, rows: Sequence[_Row]) -> Iterator[Section]:
+    """A row for each value, a column for each number of each set."""
+    sets: dict[str, dict[Any, _Row]] = {}
+    for row in rows:
+        sets.setdefault(row.keys[0], {})[row.keys[-1]] = row
+    values = list(dict.fromkeys(row.keys[-1] for row in rows))
+    if not all(value.isdigit() for value in values):
+        values = sorted(values)
+    many = len(table.metrics) > 1
+    columns = [f"{name}: {metric.label}" if many else name for name in sets for metric in table.metrics]
+    missing = "0" if table.metrics[0].name == "" else "–"
+    cells = [
+        [_word(table, value)]
+        + [of[value].cell(metric) if value in of else missing for of in sets.values() for metric in table.metrics]
+        for value in values
+    ]
+    yield Table(
+        title=table.title, columns=[table.labels[-1], *columns], rows=cells, note=table.note, in_card=table.in_card
+    )
+    if table.chart:
+        yield _bars(table, values, sets)
+
+
+def _bars(table: Numbers, values: Sequence[str], sets: Mapping[str, Mapping[Any, _Row]]) -> Bars:
+    metric = table.metrics[0]
+    series = [
+        Series(name, tuple(None if (n := row.value(metric)) is None else float(n) for row in of.values()))
+        for name, of in sets.items()
+    ]
+    words = [_word(table, value) for value in values]
+    title = f"{table.title}: {metric.label}" if metric.label else table.title
+    return Bars(title=title, categories=words, series=series, percent=metric.percent)
+
+
+def _dot(row: _Row, metric: Metric) -> Dot:
+    low, high = (row.value(metric._replace(name=end)) for end in metric.interval) if metric.interval else (None, None)
+    group = row.keys[0] if len(row.keys) > 1 else ""
+    return Dot(row.keys[-1], row.value(metric), low, high, group)
+
+
+def _word(table: Numbers, value: str) -> str:
+    return table.words.get(value, value)
+
+
 def lines_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each set: its metrics, for the terminal."""
-    simple = [metric for metric in perturbation.metrics if not metric.by_value]
-    for name, numbers in statistics["sets"].items():
-        parts = []
-        for metric in simple:
-            share = f" ({percent(numbers[f'{metric.name}_share'])})" if metric.of else ""
-            parts.append(f"{numbers[metric.name]:,} {metric.label}{share}")
-        yield f"{name}: {', '.join(parts)}"
+    """A line for each row of the first table, with the numbers that are shown first, for the terminal."""
+    for table in tables_of(perturbation)[:1]:
+        for row in _rows(statistics, table.path):
+            parts = [row.phrase(metric) for metric in table.metrics if metric.shown_first]
+            yield ": ".join(part for part in (" ".join(row.keys), ", ".join(parts)) if part)
 
 
 def _listed(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _cells(metrics: Sequence[Metric], numbers: Mapping[str, Any]) -> list[str]:
-    cells = []
-    for metric in metrics:
-        cells.append(f"{numbers[metric.name]:,}")
-        if metric.of:
-            cells.append(percent(numbers[f"{metric.name}_share"]))
-    return cells
-
-
-def _by_value(metric: Metric, sets: Mapping[str, Mapping[str, Any]]) -> Table:
-    values = sorted({value for numbers in sets.values() for value in numbers[metric.name]})
-    rows = [
-        [metric.values.get(value, value), *(f"{numbers[metric.name].get(value, 0):,}" for numbers in sets.values())]
-        for value in values
-    ]
-    return Table(title=metric.label.capitalize(), columns=[metric.label, *sets], rows=rows)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_listed(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_listed, value))
+    return "" if value is None else str(value)
 
 
 def summary_of(perturbation: type[Perturbation]) -> str:
@@ -134,14 +302,18 @@ def summary_of(perturbation: type[Perturbation]) -> str:
     return (inspect.getdoc(perturbation) or "").partition("\n")[0].rstrip(".")
 
 
+def place_of(row: Mapping[str, Any]) -> str:
+    """Where a row is: ``dialogue 1_00000, turn 3``."""
+    place = ", ".join(f"{name} {row[name]}" for name in ("dialogue_id", "turn") if name in row)
+    return place.replace("dialogue_id", "dialogue")
+
+
 def example_of(row: Mapping[str, Any]) -> Example:
     """An example of a row: the words that differ between ``original`` and ``utterance``, or else its columns."""
-    place = ", ".join(f"{name} {row[name]}" for name in ("dialogue_id", "turn") if name in row)
-    place = place.replace("dialogue_id", "dialogue")
     if isinstance(row.get("original"), str) and isinstance(row.get("utterance"), str):
         edits = edits_between(row["original"], row["utterance"])
-        return Example(place, [Line("USER", edited(row["original"], edits))])
-    return Example(place, [Line(str(name), edited(str(value), ())) for name, value in row.items()])
+        return Example(place_of(row), [Line("USER", edited(row["original"], edits))])
+    return Example(place_of(row), [Line(str(name), edited(str(value), ())) for name, value in row.items()])
 
 
 def edits_between(original: str, utterance: str) -> list[tuple[int, int, str, str]]:

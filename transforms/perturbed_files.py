@@ -148,24 +148,12 @@ def write_file(
     file, states = element
     sides = dict(zip(shared_names, shared, strict=True))
     refused = {place[1]: error for place, error in sides.pop(REFUSED, {}).items() if place[0] == file.relative}
-    while True:
-        of = _FileOfSets(file, opened.perturbation, output, refused, services.get(file.split))
-        try:
-            of.write(states, sides)
-        except _RowsRefused as error:  # what has rows that no table takes is left out, and the file written again
-            refused |= error.by_position
-        except Exception as error:
-            return of.result.failed(dead_file(file, bad_record(error, opened.perturbation)))
-        else:
-            return of.result
-
-
-class _RowsRefused(Exception):
-    """Rows that are not of the perturbation's ``row_schema``: the errors, by the positions of their dialogues."""
-
-    def __init__(self, by_position: dict[int, InputError]) -> None:
-        super().__init__(by_position)
-        self.by_position = by_position
+    of_sets = _FileOfSets(file, opened.perturbation, output, refused, services.get(file.split))
+    try:
+        of_sets.write(states, sides)
+    except Exception as error:
+        return of_sets.result.failed(dead_file(file, bad_record(error, opened.perturbation)))
+    return of_sets.result
 
 
 class _OfSet(NamedTuple):
@@ -197,7 +185,6 @@ class _FileOfSets:
         self.result = FileResult(file.relative)
         self.folders = {name: name if perturbation.in_folders else "" for name in perturbation.sets}
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in perturbation.row_sets()}
-        self.positions: dict[str, list[tuple[int, int]]] = {name: [] for name in self.rows}  # (position, rows)
         self.counts_changes = perturbation.metrics is CHANGES
 
     def write(self, states: Mapping[int, Any], shared: Mapping[str, Mapping[Any, Any]]) -> None:
@@ -218,7 +205,7 @@ class _FileOfSets:
                         self._leave_out(item, identity, of_set, name)
                     else:
                         files.add(self.folders[name], of_set.text, identity)
-                        self._take(item, of_set)
+                        self._take(of_set)
             files.close(self.perturbation.keeps_empty_files or not counts[CountKey("dialogues")])
         for name, folder in self.folders.items():
             counts.add("dialogues", files.dialogues[folder], set=name, split=self.file.split, id=files.ids[folder])
@@ -260,6 +247,8 @@ class _FileOfSets:
         rows, shown = perturbed.rows, perturbed.rows if perturbed.shown is None else perturbed.shown
         if not item.plain:
             rows, shown = [storable_row(row) for row in rows], [storable_row(row) for row in shown]
+        if name in self.rows and is_plugin(self.perturbation):
+            table_of_rows(self.perturbation, rows)  # raises where they are not of its schema
         counts, split = [], self.file.split
         if self.counts_changes:
             turns = [*zip(item.raw["turns"], perturbed.dialogue["turns"], strict=False)]
@@ -280,12 +269,11 @@ class _FileOfSets:
         others = {tag: [(name, split, value) for value in values] for tag, values in perturbed.others.items()}
         return _OfSet(name, text, rows, counts, letters, examples, written, others)
 
-    def _take(self, item: Item, of_set: _OfSet) -> None:
+    def _take(self, of_set: _OfSet) -> None:
         """Adds what a dialogue is in a set, whose file has it, to the results."""
         result, name = self.result, of_set.name
         if name in self.rows:
             self.rows[name] += of_set.rows
-            self.positions[name].append((item.position, len(of_set.rows)))
         for key, n in of_set.counts:
             result.counts[key] += n
         result.dead_letters += of_set.letters
@@ -308,24 +296,8 @@ class _FileOfSets:
         for name, rows in self.rows.items():
             parts = (self.folders[name], self.perturbation.rows_folder, self.file.relative.removesuffix(".json"))
             path = "/".join(part for part in parts if part) + ".parquet"
-            try:
-                table = table_of_rows(self.perturbation, rows)
-            except Exception as error:
-                refused = self._refused_rows(name)
-                raise _RowsRefused(refused) if refused else error from None
+            table = table_of_rows(self.perturbation, rows)
             self.result.written.append(write_staged(self.output, path, parquet_bytes(table)))
-
-    def _refused_rows(self, name: str) -> dict[int, InputError]:
-        """The dialogues whose rows no table takes, by position."""
-        refused: dict[int, InputError] = {}
-        start = 0
-        for position, n in self.positions[name]:
-            try:
-                table_of_rows(self.perturbation, self.rows[name][start : start + n])
-            except Exception as error:
-                refused[position] = bad_record(error, self.perturbation)
-            start += n
-        return refused
 
 
 def _storable(value: Value) -> Value:

@@ -32,7 +32,8 @@ def parser_of(step: Step) -> StrictParser:
     if pipeline not in known:
         raise InputError(unknown_key(pipeline, known, "pipeline"))
     if pipeline == "perturb":
-        return _parser_of_class(_perturbation(" ".join(action)))
+        name = " ".join(action)
+        return _parser_of_class(name, _perturbation(name))
     actions = dispatch.actions_of(pipeline)
     what = {"evaluate": "task", "train": "model", "predict": "model"}.get(pipeline, "action")
     if not actions and action:
@@ -50,10 +51,10 @@ def _parser(*command: str) -> StrictParser:
 
 
 @cache
-def _parser_of_class(perturbation: Any) -> StrictParser:
+def _parser_of_class(name: str, _: Any) -> StrictParser:  # another class may be installed under the name
     from parapet.pipelines.perturb import parser
 
-    return parser(perturbation)
+    return parser(name)
 
 
 def _perturbation(name: str) -> Any:

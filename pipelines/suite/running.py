@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import importlib
 import logging
 import multiprocessing
 import os
@@ -27,7 +26,7 @@ from typing import IO, Any
 
 import msgspec
 
-from parapet.pipelines import progress
+from parapet.pipelines import dispatch, progress
 from parapet.pipelines.progress import Display
 from parapet.pipelines.suite.options import command_line
 from parapet.pipelines.suite.state import FOLDER, State, write
@@ -307,7 +306,7 @@ def _run_step(
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        status = int(importlib.import_module(f"parapet.pipelines.{command[0]}").run(command[1:]))
+        status = int(dispatch.module_of(command[0]).run(command[1:]))
     except KeyboardInterrupt:
         print("error: stopped", file=sys.stderr)
     except BaseException:

@@ -267,7 +267,7 @@ FAULTS = {
     "typos": (["perturb", "typos", "--sgd", "{corpus}"], "parapet.transforms.variations.perturbations.user_turns"),
     "planned": (
         ["language_variations", "--kinds", "simple", "--env", "0.5", "--sgd", "{corpus}", "--split", "test"],
-        "parapet.transforms.variations.envs.user_turns",
+        "parapet.transforms.variations.perturbations.user_turns",
     ),
     "ood": (["ood", "--rates", "0.2", "--sgd", "{corpus}"], "parapet.transforms.ood.reading.places_of"),
     "unseen_entities": (["unseen_entities", "--sgd", "{corpus}"], "parapet.transforms.entities.perturbation.replaced"),

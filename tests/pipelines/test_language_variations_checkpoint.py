@@ -67,8 +67,9 @@ def test_paraphrases_of_a_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
     assert rows[fourth]["reason"] == "meaning"
     assert rows[fifth]["reason"] == "copy"
     page = (tmp_path / "out" / "README.md").read_text()
-    assert "By a model that paraphrases" in page
-    assert "engine `checkpoint t5@" in page
+    assert "| pivots | en-x-para |" in page
+    assert "| provider | checkpoint |" in page
+    assert "| model | t5@" in page
     # The memory has the answers: they are replayed without the model.
     before = [row["utterance"] for row in rows_of(tmp_path / "out", "paraphrase").values()]
     assert run(tmp_path / "out", *shared, "--pivots", "en-x-para") == 0

@@ -15,20 +15,20 @@ from libretranslate_server import LibreTranslateServer, Request
 from pseudo_translator import translate
 from two_workers import TWO_WORKERS
 
-from parapet.pipelines.language_variations import run as command
+from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, read_dialogues
 from parapet.schemas.layout import sample_root
 from parapet.schemas.perturbed_turns import PERTURBED_TURNS
 from parapet.transforms.perturb.edits import Edit, edited
 from parapet.transforms.user_turns import user_turns
-from parapet.transforms.variations.kinds import Config, vary
 from parapet.transforms.variations.paraphrase import hidden as hidden_form
+from parapet.transforms.variations.perturbations import Verbose
 
 Turn = tuple[str, int]
 
 
 def run(out: Path, *flags: str) -> int:
-    return command(["--output", str(out), *flags])
+    return main(["language_variations", "--output", str(out), *flags])
 
 
 def rows_of(out: Path, kind: str) -> dict[Turn, dict[str, Any]]:
@@ -100,12 +100,14 @@ def test_the_sample_by_its_memory(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert reasons == {"copy": 6, "value_lost": 2, "meaning": 2}
     numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["kinds"]["paraphrase"]
     assert (numbers["reasons"], numbers["sources"]) == (reasons, {"back_translation:de": 39})
-    assert "through de, engine `memory`" in (tmp_path / "out" / "README.md").read_text()
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "| pivots | de |" in card
+    assert "| provider | memory |" in card
 
 
 def lines_of() -> list[dict[str, Any]]:
     """The sample's turns made verbose by our rules, as somebody else would send them."""
-    turns = [(said, vary("verbose", said, Config())) for one in dialogues() for said in user_turns(one)]
+    turns = [(said, Verbose().vary(said)) for one in dialogues() for said in user_turns(one)]
     return [
         {"dialogue_id": said.dialogue_id, "turn": said.position, "kind": "verbose", "utterance": variation.utterance}
         for said, variation in turns

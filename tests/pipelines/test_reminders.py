@@ -10,8 +10,8 @@ import pytest
 from two_workers import TWO_WORKERS
 
 from parapet.pipelines.hits import run as run_hits
+from parapet.pipelines.main import main
 from parapet.pipelines.reminders import run
-from parapet.pipelines.unseen_entities import run as run_unseen_entities
 from parapet.schemas.dialogue import problems_of, read_dialogues
 from parapet.schemas.layout import read_root, services_by_name
 
@@ -70,7 +70,7 @@ def test_on_two_workers_and_in_other_files(output: Path, tmp_path: Path, capsys:
 
 def test_then_unseen_values_then_people(output: Path, tmp_path: Path) -> None:
     unseen, hits = tmp_path / "unseen", tmp_path / "hits"
-    assert run_unseen_entities(["--sgd", str(output), "--output", str(unseen), "--quiet"]) == 0
+    assert main(["unseen_entities", "--sgd", str(output), "--output", str(unseen), "--quiet"]) == 0
     numbers = json.loads((unseen / "statistics.json").read_bytes())
     assert (numbers["leaks"], numbers["changed"]) == (0, 12)
     assert {kind for kind, of in numbers["kinds"].items() if of["replaced"]} == {"task", "date", "time"}

@@ -12,7 +12,7 @@ import pytest
 from folders import files_of
 from two_workers import TWO_WORKERS
 
-from parapet.pipelines.language_variations import run as run_language_variations
+from parapet.pipelines.main import main
 from parapet.pipelines.restaurants import run as run_restaurants
 from parapet.schemas.dialogue import problems_of, read_dialogues
 from parapet.schemas.layout import read_root, services_by_name
@@ -232,7 +232,7 @@ def test_more_dialogues_another_seed_another_domain(output: Path, tmp_path: Path
 
 def test_other_pipelines_take_it(output: Path, tmp_path: Path) -> None:
     flags = ["--sgd", str(output / "sgd" / "task5-oov"), "--kinds", "typos", "--env", "none", "--quiet"]
-    assert run_language_variations([*flags, "--output", str(tmp_path / "out")]) == 0
+    assert main(["language_variations", *flags, "--output", str(tmp_path / "out")]) == 0
     before = json.loads((output / "sgd/task5-oov/test/dialogues_001.json").read_bytes())
     after = json.loads((tmp_path / "out/typos/test/dialogues_001.json").read_bytes())
     assert before != after

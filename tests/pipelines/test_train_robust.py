@@ -19,7 +19,7 @@ from tiny_gpt2 import save_gpt2
 from tiny_t5 import save_t5
 
 from parapet.evaluation.models.dst import tiny
-from parapet.pipelines.language_variations import run as vary
+from parapet.pipelines.main import main
 
 WORST = ("--perturb", "typos,verbose", "--perturb_share", "0.8", "--adversarial", "2")
 SHIFTED = ("--adversarial_weight", "0.5", "--adversarial_epsilon", "0.2")
@@ -99,7 +99,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
 def test_copies_of_a_mix_are_trained_on_too(toy: Path, tmp_path: Path) -> None:
     """Augmentation: dialogues of one id in several corpora are all used, and held out together."""
     sets = ["--sgd", str(toy / "corpus"), "--split", "train", "--kinds", "verbose", "--env", "none", "--quiet"]
-    assert vary([*sets, "--output", str(tmp_path / "varied")]) == 0
+    assert main(["language_variations", *sets, "--output", str(tmp_path / "varied")]) == 0
     corpora = [str(toy / "corpus"), str(tmp_path / "varied" / "verbose")]
     argv = flags(toy, "tiny_dst", tmp_path / "model")
     at = argv.index("--train")

@@ -14,22 +14,32 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.replacements import REPLACEMENTS
 from parapet.transforms.corpora import Corpus, Item, read_corpus
 from parapet.transforms.counts import Balance, Counted, Counts, Invariant, Zero
+from parapet.transforms.entities import CATEGORICAL, COMMAND
 from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.entities.sources import CORPUS, GENERATED
 from parapet.transforms.entities.study import Config, Inputs, Study, inputs_of
-from parapet.transforms.perturb.edits import Edit
-from parapet.transforms.perturbation import Analysis, Detailed, Perturbation, Perturbed, Place, Shared, share_of
-from parapet.transforms.text import counted
+from parapet.transforms.perturbation import (
+    Analysis,
+    Detailed,
+    Metric,
+    Numbers,
+    Perturbation,
+    Perturbed,
+    Place,
+    Shared,
+    share_of,
+)
+from parapet.transforms.perturbation_report import place_of
+from parapet.transforms.report import Example, Line, edited
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.schemas.dialogue_files import DialogueFile
-    from parapet.transforms.report import Example, Report
 
 _REPLACER, _STUDY = "replacer", "study"
 
-CATEGORICAL = ("keep", "replace")
+_REPLACED_AND_KEPT = (Metric("replaced", "replaced"), Metric("kept", "kept"))
 
 
 class UnseenEntities(Perturbation):
@@ -46,9 +56,33 @@ class UnseenEntities(Perturbation):
     """
 
     name = "unseen_entities"
+    command = COMMAND
     row_schema = REPLACEMENTS
     rows_folder = "replacements"
     metrics = ()
+    tables = (
+        Numbers(
+            "Dialogues and values",
+            "",
+            (),
+            (
+                Metric("changed", "dialogues changed", shown_first=True),
+                Metric("changed_rate", "share of the dialogues with open slots", percent=True, shown_first=True),
+                Metric("turns", "turns"),
+                Metric("turns_changed", "turns changed"),
+                Metric("values.replaced", "values replaced", shown_first=True),
+                Metric("values.kept", "values kept", shown_first=True),
+                Metric("leaks", "leaks", meaning="New values of one word that occurs in training, or two adjacent "
+                       "words of which are adjacent there (case and punctuation ignored).", shown_first=True),
+                Metric("training.texts", "different texts in training"),
+            ),
+        ),
+        Numbers("Values by kind", "kinds/*", ("kind",), _REPLACED_AND_KEPT),
+        Numbers("Places where values were replaced", "places/*", ("place",), (Metric("", "values"),), chart="bars",
+                note="Spans are among the utterances."),
+        Numbers("Unchanged values by reason", "kept/*", ("reason",), (Metric("", "values"),)),
+        Numbers("Values by slot", "slots/*", ("slot",), (Metric("kinds", "kinds"), *_REPLACED_AND_KEPT), in_card=False),
+    )  # fmt: skip
     in_folders = False
 
     analyzes_dialogues = False
@@ -74,14 +108,14 @@ class UnseenEntities(Perturbation):
         self.categorical, self.training = categorical, training
         self.least_changed = float(share_of(least_changed, "--least_changed"))
 
-    def options(self) -> dict[str, object]:
-        """The options; of a gazetteer not the place."""
+    def recorded_options(self) -> dict[str, object]:
+        """The options; of a gazetteer and of another training corpus not the place."""
         return {
             "values": self.config.values if self.config.values in (GENERATED, CORPUS) else "file",
             "categorical": self.categorical,
             "least_changed": self.least_changed,
             "seed": self.seed,
-            "training_elsewhere": self.training is not None,
+            "training": "elsewhere" if self.training else "",
         }
 
     def fit(self, corpus: Corpus) -> None:
@@ -144,31 +178,19 @@ class UnseenEntities(Perturbation):
             **numbers,
         }
 
+    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """What is missing, and what of the values is not unseen."""
+        if missing := statistics.get("missing"):
+            yield missing
+        if self.categorical == "replace":
+            yield (
+                "Categorical values were replaced, too, by others of their closed set: those are not unseen (`unseen` "
+                "is false in their rows)."
+            )
+
     def example(self, shown: Mapping[str, Any]) -> Example:
         """A turn with its replaced values marked."""
-        from parapet.transforms.entities.report import example_of
-
-        return example_of(shown)
-
-    def report(
-        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
-    ) -> Report:
-        """What was replaced, what was kept and why, and how turns read now."""
-        from parapet.transforms.entities.report import report_of
-
-        return report_of(statistics, examples.get(self.name, ()), self.options())
-
-    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """What was replaced and what was kept."""
-        from parapet.transforms.entities.report import REASONS
-
-        yield (
-            f"{statistics['changed']:,} of {counted(statistics['dialogues'], 'dialogue')} changed, "
-            f"{statistics['turns_changed']:,} of {counted(statistics['turns'], 'turn')}"
-        )
-        kept = ", ".join(f"{n:,} {REASONS[reason][0]}" for reason, n in statistics["kept"].items())
-        yield f"{counted(statistics['values']['replaced'], 'value')} replaced; kept: {kept or 'none'}"
-        yield f"leaks: {statistics['leaks']} (of {counted(statistics['training']['texts'], 'text')} in training)"
+        return Example(place_of(shown), [Line(shown["speaker"], edited(shown["utterance"], shown["edits"]))])
 
 
 class LeastChanged(msgspec.Struct, frozen=True):
@@ -244,24 +266,14 @@ def _without_replaced(outcomes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _shown(result: Replaced, raw: dict[str, Any], dialogue: Dialogue) -> list[dict[str, Any]]:
-    """The turns that have changed, in parts."""
+    """The turns that have changed, with their edits."""
     return [
         {
             "dialogue_id": dialogue.dialogue_id,
             "turn": position,
             "speaker": dialogue.turns[position].speaker,
-            "parts": parts_of(raw["turns"][position]["utterance"], edits),
+            "utterance": raw["turns"][position]["utterance"],
+            "edits": [[edit.start, edit.end, edit.text, ""] for edit in edits],
         }
         for position, edits in result.changed
     ]
-
-
-def parts_of(utterance: str, edits: Sequence[Edit]) -> list[list[str]]:
-    """An utterance in parts, [the text before, the text after]: the same where it is unchanged."""
-    parts, at = [], 0
-    for edit in edits:
-        kept = utterance[at : edit.start]
-        parts += [[kept, kept], [utterance[edit.start : edit.end], edit.text]]
-        at = edit.end
-    parts.append([utterance[at:], utterance[at:]])
-    return [part for part in parts if any(part)]

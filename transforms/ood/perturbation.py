@@ -17,38 +17,40 @@ from parapet.transforms import plugins
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import FAULTS, Balance, Counted, CountKey, Counts, Exact, Invariant, Zero
 from parapet.transforms.exact_rates import size_of
-from parapet.transforms.ood import OWN
+from parapet.transforms.ood import COMMAND, OWN, PLACES
 from parapet.transforms.ood.injecting import Row, check_unicode, injected
 from parapet.transforms.ood.language import Schemas, schemas_of
 from parapet.transforms.ood.plan import (
     MOST_USES,
-    PLACES,
     TURNS_A_USE,
     Config,
     Injection,
+    check_places_of,
     most_uses,
     parse_rates,
     set_name,
 )
-from parapet.transforms.ood.pool import pool_numbers
+from parapet.transforms.ood.pool import STATUSES, pool_numbers
 from parapet.transforms.ood.sources import kinds_of, list_sources, plugin_of
 from parapet.transforms.ood.texts import key_of
 from parapet.transforms.perturbation import (
     Analysis,
     Detailed,
+    Metric,
+    Numbers,
     Perturbation,
     Perturbed,
     Texts,
     comma_separated,
     share_of,
 )
-from parapet.transforms.text import counted
+from parapet.transforms.perturbation_report import place_of
+from parapet.transforms.report import Example, Line, Part
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.dead_letters import Tally
-    from parapet.transforms.report import Example, Report
     from parapet.transforms.runs import Outputs
 
 _USED = "used"  # the tag of the utterances that were injected
@@ -67,8 +69,29 @@ class OutOfDomain(Perturbation):
     """
 
     name = "ood"
+    command = COMMAND
     row_schema = OOD_TURNS
     metrics = ()
+    title = "Out-of-domain utterances"
+    tables = (
+        Numbers(
+            "The sets",
+            "sets/*/splits/*",
+            ("set", "split"),
+            (
+                Metric("rate", "rate", meaning="Injected turns per in-domain user turn, exact over the split. A set "
+                       "has all injections of the sets with lower rates.", percent=True),
+                Metric("in_domain_turns", "in-domain user turns", shown_first=True),
+                Metric("ood_turns", "injected turns", shown_first=True),
+                Metric("share", "share", meaning="Injected turns among all user turns of the set.", percent=True),
+                Metric("dialogues_with_ood", "dialogues with one"),
+                Metric("uses", "uses", meaning="How many utterances are used how often (times: utterances)."),
+            ),
+        ),
+        Numbers("The foreign utterances", "pool/*", ("status",), (Metric("", "utterances"),), STATUSES, chart="bars"),
+        Numbers("Injected turns by domain or file", "sets/*/sources/*", ("set", "source"), (Metric("", "turns"),),
+                by_set=True, in_card=False),
+    )  # fmt: skip
     keeps_turns = False
     analyzes_all_splits = True  # who says something in another split says it there, too
     other_outputs = (_USED,)
@@ -95,15 +118,15 @@ class OutOfDomain(Perturbation):
     @property
     def config(self) -> Config:
         """What the sets are made by."""
-        return Config(self.rates, self.place, self.seed, tuple(self.splits), self.own)
+        return Config(self.rates, self.place, self.seed, tuple(sorted(self.splits)), self.own)
 
     @property
     def sets(self) -> tuple[str, ...]:
         """``ood-10`` and so on, one for each rate."""
         return tuple(self.config.sets)
 
-    def options(self) -> dict[str, object]:
-        """The options, with what the source is, and how often an utterance may be used."""
+    def recorded_options(self) -> dict[str, object]:
+        """What the source is, and how often an utterance may be used."""
         own = {"at_most": MOST_USES, "user_turns_each": TURNS_A_USE}
         return {
             "source": self.source_description(),
@@ -113,15 +136,19 @@ class OutOfDomain(Perturbation):
             "uses": own if self.own else {"at_most": 1},
         }
 
-    def plugin(self) -> plugins.Chosen | None:
+    def plugins_used(self) -> Sequence[plugins.Chosen | None]:
         """The plug-in that is the source, if it is one."""
-        return None if self.own else plugin_of(self.source)
+        return [None if self.own else plugin_of(self.source)]
+
+    def worker_inputs(self) -> Sequence[tuple[str, str]]:
+        """The source, where it is a file or a folder."""
+        return [] if self.own or plugin_of(self.source) else [("--source", self.source)]
 
     def source_description(self) -> str:
         """What the card and the page say of the source."""
         if self.own:
             return "the corpus's own user turns, of dialogues that share no domain, foreign to those they are in"
-        plugin = self.plugin()
+        plugin = plugin_of(self.source)
         return f"{plugin.plugin.name if plugin else PurePath(self.source).name} ({', '.join(kinds_of(self.sources))})"
 
     def needs_corpus(self) -> bool:
@@ -132,6 +159,7 @@ class OutOfDomain(Perturbation):
         """Learns what the domains of the corpus speak of."""
         if self.own:
             self.schemas = schemas_of(service for of in corpus.folders.values() for service in of.services)
+        check_places_of((file for file in corpus.files if file.split in self.splits), self.config)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """The state of a dialogue: its injections."""
@@ -220,34 +248,25 @@ class OutOfDomain(Perturbation):
             "overlapping": counts.sum("overlapping"),
         }
 
-    def example(self, shown: Mapping[str, Any]) -> Example:
-        """An injected turn and its fallback, with the turns around them."""
-        from parapet.transforms.ood.report import example_of
-
-        return example_of(shown)
-
-    def report(
-        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
-    ) -> Report:
-        """What was injected, what became of the foreign utterances, and how injected turns look."""
-        from parapet.transforms.ood.report import report_of
-
-        return report_of(statistics, examples, self.config, self.source_description())
-
-    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """What became of the pool, and the injected turns of each set."""
+    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """A warning where the utterances of another source resemble in-domain turns."""
         pool = statistics["pool"]
-        more = f", {pool['answer']:,} answers, {pool['understood']:,} understood" if self.own else ""
-        yield (
-            f"{counted(pool['different'], 'different utterance')}: {pool['kept']:,} foreign, "
-            f"{pool['near_duplicate']:,} near-duplicates, {pool['generic']:,} generic{more}"
-        )
-        for name, numbers in statistics["sets"].items():
-            parts = [
-                f"{split} {of['ood_turns']:,} of {of['in_domain_turns'] + of['ood_turns']:,} user turns"
-                for split, of in numbers["splits"].items()
-            ]
-            yield f"{name}: {', '.join(parts)}"
+        if 3 * pool["familiar"] > pool["kept"]:
+            yield (
+                f"{pool['familiar']:,} of {pool['kept']:,} foreign utterances have only content words that in-domain "
+                "turns have, too: are they foreign?"
+            )
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """An injected turn and its fallback, with the turns around them, where there are any."""
+        around = [
+            Line("SYSTEM", [Part(shown["before"])]),
+            Line("USER", [Part(added=shown["utterance"])]),
+            Line("SYSTEM", [Part(added=shown["fallback"])]),
+            Line("USER", [Part(shown["after"])]),
+        ]
+        lines = [line for line in around if line.parts[0].text or line.parts[0].added]
+        return Example(f"{place_of(shown)}; from {shown['source']}", lines)
 
 
 class MostUses(msgspec.Struct, frozen=True):

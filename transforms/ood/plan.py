@@ -15,11 +15,10 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, listed
 from parapet.transforms.exact_rates import size_of
+from parapet.transforms.ood import PLACES
 from parapet.transforms.ood.matching import Matching
 from parapet.transforms.ood.pool import Utterance
 from parapet.transforms.seeding import stable_hash
-
-PLACES = ("append", "between")
 
 
 class Place(msgspec.Struct, frozen=True, order=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 import tempfile
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -19,12 +20,14 @@ from parapet.schemas.asr_turns import ASR_TURNS
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import Corpus, Item, inlined, listed, train_files
+from parapet.transforms.corpora import Corpus, Item, inlined, listed, selected, train_files
 from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Identities, Invariant, ids_of
 from parapet.transforms.dead_letters import DeadLetter, Tally
 from parapet.transforms.perturbation import (
     Analysis,
     Detailed,
+    Metric,
+    Numbers,
     Perturbation,
     Perturbed,
     Place,
@@ -33,15 +36,19 @@ from parapet.transforms.perturbation import (
     comma_separated,
     share_of,
 )
+from parapet.transforms.perturbation_report import place_of
 from parapet.transforms.refusals import Refused, Stopped
-from parapet.transforms.speech import LONGEST, RATIOS, SAMPLE
+from parapet.transforms.report import Example, Line, Part, edited_words
+from parapet.transforms.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
+from parapet.transforms.text import counted, percent
 from parapet.transforms.touching import services_in_turns
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.schemas.dialogue import Dialogue
-    from parapet.transforms.report import Example, Report
+    from parapet.transforms.plugins import Chosen
+    from parapet.transforms.report import Report
     from parapet.transforms.speech.calibrate import Calibration, Setting
     from parapet.transforms.speech.replacing import Form, Replaced
     from parapet.transforms.speech.setup import Setup
@@ -49,7 +56,20 @@ if TYPE_CHECKING:
     from parapet.transforms.speech.transcribing import Outcome, TurnOutcomes
     from parapet.transforms.speech.turns import SpokenTurn
 
-AUDIO = ("wav", "flac")
+CACHE = ".heard"  # below the output of a command: transcripts by content; it stays, for the next run
+_SEEN = (
+    "The recogniser has seen the text: its language model was trained on these turns, too. It makes fewer errors, of "
+    "fewer kinds, than one that has not."
+)
+WER = Metric(
+    "wer", "word error rate", percent=True,
+    meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are lower case "
+    "without punctuation, numbers spelled out. The interval is a 95% percentile bootstrap over dialogues.",
+)  # fmt: skip
+KEPT = Metric(
+    "slot_survival", "slot values kept", percent=True,
+    meaning="Values whose words were all recognised correctly and together. The others have no span.",
+)  # fmt: skip
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -89,10 +109,57 @@ class SpeechErrors(Perturbation):
     """
 
     name = "speech_errors"
+    command = COMMAND
     row_schema = ASR_TURNS
-    metrics = ()  # the statistics, the page and the card are its own
+    metrics = ()
+    tables = (
+        Numbers(
+            "Word error rate by set",
+            "sets/*",
+            ("set",),
+            (
+                WER._replace(digits=2, interval=("wer_low", "wer_high"), shown_first=True),
+                Metric("target", "target", percent=True),
+                Metric("words", "words", shown_first=True),
+                Metric("turns", "turns", shown_first=True),
+                Metric("substitutions", "substituted"),
+                Metric("deletions", "deleted"),
+                Metric("insertions", "inserted"),
+                KEPT._replace(shown_first=True),
+            ),
+            chart="dots",
+        ),
+        Numbers(
+            "Word error rate of single turns",
+            "sets/*",
+            ("set",),
+            (
+                Metric("turn_wer.perfect", "perfect", meaning="Turns without a recognition error.", percent=True),
+                Metric("turn_wer.garbled", "60% or more", percent=True,
+                       meaning="Turns with a word error rate of 60% or more."),
+                Metric("turn_wer.quartiles", "quartiles", percent=True, digits=0,
+                       meaning="Of the word error rates of turns; each turn counts once, however long."),
+                Metric("turn_snr", "SNR, dB", meaning="Signal-to-noise ratio: quartiles over the turns."),
+            ),
+        ),
+        Numbers("Turns by word error rate", "sets/*/turn_wer/tenths/*", ("set", "word error rate"),
+                (Metric("", ""),), {"0": "none", **{str(n): f"to {10 * n}%" for n in range(1, 11)}, "11": "more"},
+                chart="bars", by_set=True, in_card=False),
+        Numbers("Word error rate by noise", "curve/*", ("point",),
+                (WER, Metric("snr", "signal-to-noise ratio, dB"), Metric("words", "words")),
+                note="Of the sample by which the run was calibrated."),
+        Numbers("By domain", "sets/*/domains/*", ("set", "domain"), (WER, KEPT, Metric("turns", "turns")),
+                by_set=True, in_card=False),
+        Numbers("By voice", "sets/*/voices/*", ("set", "voice"), (WER, KEPT, Metric("turns", "turns")),
+                by_set=True, in_card=False),
+    )  # fmt: skip
+    links: ClassVar = {
+        "calibration.json": "ratios and levels, for `--calibration` of another run",
+        "SET/turns": "a row for every user turn",
+    }
 
     setup: Setup  # since fit()
+    try_engines = True  # once, before workers start
 
     def __init__(
         self,
@@ -154,21 +221,79 @@ class SpeechErrors(Perturbation):
         """``SR-10`` and so on, one for each rate."""
         return self.config.sets
 
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any]) -> Perturbation:
+        """An object of the flags; those of engines that are used are options of the engines.
+
+        Raises:
+          InputError: a flag belongs to an engine that is not used.
+        """
+        flags, engine_options = dict(flags), dict[str, str | int]()
+        for name, names in FLAGS_OF.items():
+            given = {flag: value for flag in names if (value := flags.pop(flag)) is not None}
+            if given and name not in (flags["speaker"] or flags["engine"], flags["listener"] or flags["engine"]):
+                raise InputError(f"is for --engine {name}, and this is {flags['engine']}", f"--{next(iter(given))}")
+            engine_options |= given
+        flags["cache"] = (flags["cache"] or f"{flags['output']}/{CACHE}").rstrip("/")
+        perturbation = super().from_flags({**flags, "engine_options": engine_options})
+        assert isinstance(perturbation, SpeechErrors)
+        perturbation.try_engines = not flags["dry_run"]
+        return perturbation
+
     def fit(self, corpus: Corpus) -> None:
         """Creates the engines, and the language model of the listener."""
+        from parapet.transforms.speech.setup import prepare
+
         cache = self.cache
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
-        self.set_up(inlined(corpus), train_files(corpus), cache)
+        files = inlined(selected(corpus, self.splits))
+        self.setup = prepare(self.config, files, train_files(corpus), cache, self.try_engines)
 
-    def set_up(
-        self, files: Sequence[DialogueFile], train: Sequence[DialogueFile], cache: str, try_engines: bool = True
-    ) -> None:
-        """The same, of the files that are perturbed and of those of the split train."""
-        from parapet.transforms.speech.setup import prepare
+    def remarks(self) -> Iterator[tuple[int, str]]:
+        """Warnings of the engines; and why ``--language_model auto`` took another model than that of train."""
+        from parapet.transforms.speech.language_model import limit_of
 
-        self.setup = prepare(self.config, files, train, cache, try_engines)
+        setup = self.setup
+        yield from ((logging.WARNING, line) for line in setup.warnings)
+        if setup.perplexity is not None and setup.made_with["language_model"] == "mixed":
+            lowest = min(setup.config.targets)
+            yield (
+                logging.INFO,
+                f"the split train alone gives a language model of perplexity {setup.perplexity:g} on these turns (a "
+                f"rate of {lowest:g} needs {limit_of(lowest):g} or less): it is trained on these turns, too "
+                "(--language_model train: on train alone)",
+            )
+
+    def plugins_used(self) -> Sequence[Chosen | None]:
+        """The engines."""
+        return [*self.config.engines.values()]
+
+    def worker_inputs(self) -> Sequence[tuple[str, str]]:
+        """The cache, and recordings of noise."""
+        from parapet.transforms.speech.noise import KINDS
+
+        noise = self.setup.config.noise
+        return [("--cache", self.setup.channel.cache), *([] if noise in KINDS else [("--noise", noise)])]
+
+    def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
+        """The amount of speech, and its price."""
+        from parapet.transforms.speech.turns import size_of
+
+        setup = self.setup
+        synthesiser, recogniser = setup.channel.synthesiser, setup.channel.recogniser
+        size = size_of(files, setup.speakers)
+        ratios = len(setup.config.ratios if setup.calibrated is None else setup.calibrated.ratios)
+        hours = size.seconds / 3600 * ratios
+        price = size.characters * synthesiser.dollars_per_million / 1e6
+        yield f"{counted(size.turns, 'user turn')} to speak, {counted(size.texts, 'distinct text')}"
+        yield f"text to speech: {counted(size.characters, 'character')} by {synthesiser.name}: ${price:,.2f}"
+        yield (
+            f"ASR: at most {counted(size.texts * ratios, 'recording')}, about {hours:.1f} hours, by {recogniser.name}: "
+            f"${hours * recogniser.dollars_per_hour:,.2f}"
+        )
+        yield "transcripts in the cache are not requested again; the prices are built in: check them"
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Transcribes all turns. Writes the language model for the workers."""
@@ -325,7 +450,7 @@ class SpeechErrors(Perturbation):
         content = {**msgspec.to_builtins(calibration), "made_with": self.setup.made_with}
         return {"calibration.json": (json.dumps(content, indent=2) + "\n").encode()}
 
-    def options(self) -> dict[str, object]:
+    def recorded_options(self) -> dict[str, object]:
         """The options that determine the content, and what the word error rates depend on."""
         config, perplexity = self.config, self.setup.perplexity
         return {
@@ -336,24 +461,31 @@ class SpeechErrors(Perturbation):
             "seed": config.seed,
             "snr": config.ratios,
             "sample": config.sample,
-            "calibrated_elsewhere": self.setup.calibrated is not None,
+            "calibration": "elsewhere" if self.setup.calibrated else "",
             **({} if perplexity is None else {"perplexity": perplexity}),
             **self.setup.made_with,
+            **dict.fromkeys(("cache", *FLAGS_OF["azure"]), ""),
         }
-
-    def example(self, shown: Mapping[str, Any]) -> Example:
-        """A turn with its recognition errors marked, and the slot values that are lost."""
-        from parapet.transforms.speech.report import example_of
-
-        return example_of(shown)
 
     def report(
         self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
     ) -> Report:
-        """The page and the card."""
-        from parapet.transforms.speech.report import report_of
+        """The page and the card, which say first that the recogniser has seen the texts where it has."""
+        from parapet.transforms.speech.language_model import SEEN
 
-        return report_of(statistics, examples, self.config, self.setup.calibrated is not None)
+        report = super().report(statistics, examples, options)
+        seen = statistics["made_with"]["language_model"] in SEEN
+        return msgspec.structs.replace(report, notes=[_SEEN]) if seen else report
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """A turn with its recognition errors marked, and the slot values that are lost."""
+        pairs = (word.partition(">") for word in shown["alignment"].split(" "))
+        words = edited_words((before, after if arrow else before) for before, arrow, after in pairs)
+        lines = [Line("original", [Part(shown["original"])]), Line("recognised", words)]
+        lost = [f"{slot['slot']}: {slot['value']}" for slot in shown["slots"] if slot["status"] == "lost"]
+        if lost:
+            lines.append(Line("lost slot values", [Part(", ".join(lost))]))
+        return Example(f"{place_of(shown)}: {percent(shown['wer'])} of the words wrong at {shown['snr']:g} dB", lines)
 
 
 def _rows(dialogue: Dialogue, replaced: Iterable[Replaced]) -> list[dict[str, Any]]:

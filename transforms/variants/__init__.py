@@ -1,1 +1,35 @@
 """Schema variants (SGD-X, Lee et al. 2022): their names matched with the original's, and dialogues renamed to them."""
+
+from parapet.transforms.perturbation_command import REQUIRED, Command, Option
+
+COMMAND = Command(
+    "parapet.transforms.variants.perturbation:ApplyVariants",
+    "Writes the dialogues of a corpus under the names of each schema variant, as SGD-X does: "
+    "OUT/v1/test/dialogues_001.json and so on.",
+    "  parapet rewrite --sgd sgd --variants sgd/sgd_x/data --output sgd_x_dialogues",
+    {
+        "input": (
+            Option(
+                "variants",
+                "schema variants: output of 'compose', or sgd_x/data",
+                "DIR",
+                default=REQUIRED,
+                reads=True,
+                apart=True,
+            ),
+            Option("variant", "variants to use, such as v1,v3 (default: all)", "LIST", default="", rare=True),
+            Option(
+                "mapping",
+                "how names are matched: by a mapping.json, or by position (default: "
+                "auto, DIR/mapping.json if it exists)",
+                "auto|position|FILE",
+                default="auto",
+                rare=True,
+            ),
+        ),
+    },
+    records="dialogues of a variant",
+    done="rewritten",
+    has_split=False,
+    has_seed=False,
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from parapet.schemas.dialogue_files import DialogueFile, read_each
 from parapet.schemas.errors import InputError
@@ -12,12 +13,12 @@ from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.transforms.corpora import Corpus, Item, read_file
 from parapet.transforms.counts import Counted, Counts
 from parapet.transforms.dead_letters import Tally, of_variants
-from parapet.transforms.perturbation import Detailed, Perturbation, Perturbed, Place, Shared
-from parapet.transforms.report import Example, Report, Table
-from parapet.transforms.text import counted, number
+from parapet.transforms.perturbation import Detailed, Metric, Numbers, Perturbation, Perturbed, Place, Shared
+from parapet.transforms.text import counted
+from parapet.transforms.variants import COMMAND
 from parapet.transforms.variants.dialogues import Places, places_of, rename
-from parapet.transforms.variants.folders import MAPPING, mapping_bytes
-from parapet.transforms.variants.matching import Plan, Split
+from parapet.transforms.variants.folders import MAPPING, find_mapping, find_variants, mapping_bytes
+from parapet.transforms.variants.matching import Plan, Split, check_matched, make_plan
 
 
 class ApplyVariants(Perturbation):
@@ -28,7 +29,18 @@ class ApplyVariants(Perturbation):
     """
 
     name = "rewrite"
+    command = COMMAND
     metrics = ()
+    title = "Dialogues under the names of schema variants"
+    tables = (
+        Numbers(
+            "Variants",
+            "sets/*",
+            ("variant",),
+            (Metric("dialogues", "rewritten", shown_first=True), Metric("left_out", "left out", shown_first=True)),
+        ),
+    )
+    links: ClassVar = {MAPPING: "the names of each variant"}
     keeps_empty_files = False
     shown = 0
 
@@ -36,6 +48,27 @@ class ApplyVariants(Perturbation):
         super().__init__()
         self.variants, self.splits_of = plan.variants, plan.splits
         self.schemas, self.mapping = plan.schemas, mapping_bytes(plan.mapped)
+        self.problems, self.plan_remarks, self.matched_by = plan.problems, plan.remarks, ""
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any]) -> ApplyVariants:
+        """Reads and matches the schemas. Raises InputError where none of a variant's services match."""
+        variants = find_variants(flags["variants"], [name for name in flags["variant"].split(",") if name])
+        mapping = find_mapping(flags["variants"], flags["mapping"])
+        plan = make_plan(flags["sgd"], variants, mapping)
+        check_matched([of for split in plan.splits.values() for of in split.variants], plan.problems, flags["max_bad"])
+        perturbation = cls(plan)
+        perturbation.matched_by = "position" if mapping is None else "mapping"
+        return perturbation
+
+    def remarks(self) -> Iterator[tuple[int, str]]:
+        """What does not match."""
+        yield from ((logging.WARNING, f"does not match: {line}") for line in self.problems)
+        yield from ((logging.WARNING, line) for line in self.plan_remarks)
+
+    def recorded_options(self) -> Mapping[str, object]:
+        """The variants, and how they were matched."""
+        return {"variants": [*self.sets], "variant": "", "mapping": "", "matched_by": self.matched_by}
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -92,34 +125,10 @@ class ApplyVariants(Perturbation):
             },
         }
 
-    def report(
-        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
-    ) -> Report:
-        """The page and the card."""
-        sets = statistics["sets"]
-        matched = "recorded names" if options["matched_by"] == "mapping" else "their positions in the schemas"
-        intents = counted(statistics["unknown_intents"], "intent")
-        return Report(
-            command=self.name,
-            title="Dialogues under the names of schema variants",
-            headline=f"{counted(statistics['dialogues'], 'dialogue')}, {counted(len(sets), 'variant')}",
-            lead="Each folder is the same corpus with the services, intents and slots of one variant of its schema "
-            "(SGD-X, Lee et al. 2022): in frames, states, actions, service calls and results. Utterances and values "
-            f"are unchanged. Intents and slots were matched by {matched}.",
-            notes=[f"{intents} that no schema has: unchanged."] if statistics["unknown_intents"] else [],
-            sections=[
-                Table(
-                    title="Variants",
-                    columns=["variant", "dialogues", "left out"],
-                    rows=[[name, number(of["dialogues"]), number(of["left_out"])] for name, of in sets.items()],
-                )
-            ],
-            links={
-                MAPPING: "the names of each variant",
-                "statistics.json": "all numbers",
-                "dead_letters.jsonl": "dialogues that were left out",
-            },
-        )
+    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """A warning of names that could not be changed."""
+        if statistics["unknown_intents"]:
+            yield f"unchanged: {counted(statistics['unknown_intents'], 'intent')} that no schema has"
 
     def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
         """The names of each variant."""

@@ -1,26 +1,30 @@
 """The language variations as perturbations: typos, verbose, simple and paraphrased user turns (RADDLE, section 4).
 
-One perturbation makes several kinds, so that the command reads each dialogue once; and there is one of each kind.
+Each kind is a class. :class:`LanguageVariations` makes several kinds in one run, so that each dialogue is read once.
+
+In a mix an exact share of all user turns is varied, and the turns of a smaller share are among those of a larger one.
+Every turn has a place in one drawn order of all turns of a split: a hash of seed, dialogue and turn, whatever the kind.
+Env-k has the first ``round(rate × user turns)``, halves up, of the turns that the kind can vary: all of them where
+there are fewer. One threshold says which, so that a worker need not know of other files.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.perturbed_turns import PERTURBED_TURNS
-from parapet.transforms.corpora import Item, domain_of, listed
-from parapet.transforms.counts import Balance, Counted, Counts, Exact, Invariant, Least
-from parapet.transforms.exact_rates import level_of, size_of, thresholds_of
+from parapet.transforms.corpora import Item, dialogues_of, listed
+from parapet.transforms.counts import Balance, Counts, Exact, Invariant, Least
+from parapet.transforms.exact_rates import Keys, level_of, size_of, thresholds_of
+from parapet.transforms.fence import bad_record
+from parapet.transforms.perturb.typos import typo_operations
 from parapet.transforms.perturbation import (
     REFUSED,
     Analysis,
@@ -32,49 +36,44 @@ from parapet.transforms.perturbation import (
     Texts,
     comma_separated,
 )
-from parapet.transforms.seeding import seed_text
+from parapet.transforms.perturbation_report import place_of
+from parapet.transforms.progress import ANALYSIS, tracked
+from parapet.transforms.report import Example, Line, edited
+from parapet.transforms.seeding import key_of, short_digest
 from parapet.transforms.text import counted
 from parapet.transforms.user_turns import UserTurn, user_turns
-from parapet.transforms.variations import plan
-from parapet.transforms.variations.envs import (
-    among_namesakes,
-    place_in_order,
-    places_of_file,
-)
-from parapet.transforms.variations.kinds import (
-    BAD_SPAN,
-    NOTHING,
-    TORN_SPAN,
-    Config,
-    Given,
-    Variation,
-    row_of,
-    vary,
-    write_into,
-)
-from parapet.transforms.variations.paraphrase import NOT_TRANSLATED, Answers
-from parapet.transforms.variations.rewritten import (
-    REWRITTEN,
-    Files,
-    Line,
-    ReadRewritten,
-    check_lines,
-    read_files,
-    read_lines,
-)
+from parapet.transforms.variations import COMMAND, numbers, plan
+from parapet.transforms.variations.kinds import BAD_SPAN, Variation, row_of, varied, write_into
+from parapet.transforms.variations.paraphrase import Answers, paraphrased, pivot_of
+from parapet.transforms.variations.paraphrase_rules import rephrased
+from parapet.transforms.variations.rewording import Made, reworded
+from parapet.transforms.variations.rewritten import REWRITTEN, Rewritten
+from parapet.transforms.variations.simple import simple_operations
+from parapet.transforms.variations.verbose import verbose_operations
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.dead_letters import Tally
-    from parapet.transforms.report import Example, Report
+    from parapet.transforms.plugins import Chosen
     from parapet.transforms.runs import Outputs
     from parapet.transforms.variations.translated import Translating
 
 Paths = str | Path | Sequence[str | Path]
 
 MATCHED = "matched"  # further output: the keys of rewritten lines that have a turn
-_SUMS = ("varied", "unchanged", "words", "characters_before", "characters_after", "characters_edited", "spans")
+_NONE: Answers = {}
+_SIZE, _DRAWN = 24, 16  # bytes of a place, and of what is drawn of it
+
+
+def place_in_order(seed: str, dialogue_id: str, turn: int, among: bytes) -> bytes:
+    """A turn's place. What :func:`among_namesakes` gives decides between two dialogues of one id, and only there."""
+    return short_digest(key_of(seed, "env", dialogue_id, str(turn))) + among
+
+
+def among_namesakes(file: str, position: int) -> bytes:
+    """The place of a dialogue among those of its id."""
+    return short_digest(key_of(file, str(position)))[: _SIZE - _DRAWN]
 
 
 class State(NamedTuple):
@@ -83,51 +82,83 @@ class State(NamedTuple):
     Attributes:
       thresholds: of the mixes, by kind.
       among: decides between two dialogues of one id.
-      given: the words of others.
+      answers: translations.
     """
 
     thresholds: Mapping[str, Sequence[bytes]]
     among: bytes
-    given: Given
+    answers: Answers
 
 
-class LanguageVariations(Perturbation):
-    """User turns in other words; values, states and everything of the system are unchanged.
+class LanguageVariation(Perturbation):
+    """User turns in other words, of one kind; values, states and everything of the system are unchanged.
 
     Args:
-      kinds: which kinds are made, each a set.
-      envs: rates of mixes with the original, as they were written: for each a set ``KIND-env1``, ``KIND-env2``, in
-        which exactly this share of all user turns is varied, or all that can be where these are fewer.
-      config: of the kinds.
-      given: the words of others, where they are at hand.
-      files: rewritten turns that workers read.
+      seed: of all random choices.
+      env: rates of mixes with the original, such as ``(0.1, 0.5, 0.8)``: for each a set ``NAME-env1``, ``NAME-env2``,
+        in which exactly this share of all user turns is varied, or all that can be where these are fewer.
+      rewritten: JSON Lines of turns that people or a model have rewritten; they take the place of the rules.
+
+    Attributes:
+      least: the share of its user turns that must change, or the run fails; None: any.
       translating: how texts are translated, where an engine or a memory paraphrases.
-      least: the share of its user turns that a kind must change.
+      answers: translations that are at hand.
     """
 
-    name = "language_variations"
     row_schema = PERTURBED_TURNS
     metrics = ()
+    tables = numbers.TABLES
     other_outputs = (MATCHED,)
+    usual_least: ClassVar[float] = 0.5
 
-    def __init__(
-        self,
-        kinds: Sequence[str],
-        envs: Sequence[str],
-        config: Config,
-        given: Given = NOTHING,
-        files: Files | None = None,
-        translating: Translating | None = None,
-        least: Mapping[str, float] | None = None,
-    ) -> None:
-        super().__init__(seed=config.seed)
-        self.kinds, self.envs, self.config, self.given = tuple(kinds), tuple(envs), config, given
-        self.files, self.translating, self.least = files, translating, dict(least or {})
+    perturb_values = False
+    least: float | None = None
+    translating: Translating | None = None
+    answers: Answers = _NONE
+
+    def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
+        super().__init__(seed=seed)
+        self.envs = plan.parse_envs(comma_separated(env)) if env else []
+        self.rewritten = rewritten if isinstance(rewritten, Rewritten) else None
+        if rewritten and self.rewritten is None:
+            self.rewritten = Rewritten(_paths(rewritten))
+            self.rewritten.check(Fraction(0))
+            plan.kinds_of(self.name, self.rewritten)
+
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+        """What the rules of the kind do to a turn.
+
+        Args:
+          user_turn: the turn.
+          key: of the draws.
+          answers: translations.
+        """
+        raise NotImplementedError
+
+    def vary(self, user_turn: UserTurn, answers: Answers = _NONE) -> Variation:
+        """A turn as the kind has it: varied, or as it was with the reason."""
+        if user_turn.wrong:
+            reason = f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance"
+            return Variation(user_turn.utterance, user_turn.ranges, reason=reason)
+        if self.rewritten is None:
+            key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
+            made = self.make(user_turn, key, answers)
+        elif line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name)):
+            in_words = self.name == Paraphrase.name
+            made = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
+        else:
+            made = Made(reason="not_rewritten")
+        return varied(user_turn, made, self.perturb_values)
+
+    @property
+    def parts(self) -> Sequence[LanguageVariation]:
+        """The kinds that are made."""
+        return (self,)
 
     @property
     def sets(self) -> tuple[str, ...]:
         """Of each kind the set itself, then its mixes: ``typos``, ``typos-env1`` and so on."""
-        return tuple(name for kind in self.kinds for name in (kind, *self.env_names(kind)))
+        return tuple(name for part in self.parts for name in (part.name, *self.env_names(part.name)))
 
     def env_names(self, kind: str) -> list[str]:
         """The mixes of a kind."""
@@ -135,82 +166,103 @@ class LanguageVariations(Perturbation):
 
     def row_sets(self) -> Sequence[str]:
         """The rows of a kind say for each turn which mixes have it varied."""
-        return self.kinds
+        return [part.name for part in self.parts]
 
     def needs_analysis(self) -> bool:
-        """Only mixes do, and words of others that workers read."""
-        return bool(self.envs or self.files or self.translating)
+        """Only mixes and translations do."""
+        return bool(self.envs or self.translating)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """The thresholds of the mixes by kind and split, rewritten turns, and translations."""
+        """The thresholds of the mixes by kind and split, and translations."""
         import apache_beam as beam
 
+        from parapet.transforms.variations.translated import TranslateTurns
+
+        analysis, refused = Analysis(shared={}), []
         shared: dict[str, beam.PCollection] = {}
-        analysis = Analysis(shared=shared)
-        if self.files is not None:
-            lines = files.pipeline | "Rewritten turns" >> ReadRewritten(self.files, self.kinds)
-            shared["rewritten"] = lines | "By turn" >> beam.MapTuple(lambda key, line: (key, line[-2:]))
-            analysis = analysis._replace(others={"lines": lines})
         if self.translating is not None:
-            shared["answers"], memory, refused = files | "Translate" >> self.translating.transform(self.config)
-            analysis = analysis._replace(files=memory, refused=refused)
+            shared["answers"], memory, untranslated = files | "Translate" >> TranslateTurns(self.translating)
+            analysis = analysis._replace(files=memory)
+            refused += [] if untranslated is None else [untranslated]
         if self.envs:
-            others = [(name, beam.pvalue.AsDict(pairs)) for name, pairs in shared.items()]
-            names = tuple(name for name, _ in others)
-            places = partial(places_of_file, kinds=self.kinds, config=self.config, given=self.given, names=names)
-            # A lambda has no types: those of *others Beam would take for those of each side input.
-            read = beam.FlatMap(lambda file, *sides: places(file, *sides), *(side for _, side in others))
+            # A lambda has no types: those of *answers Beam would take for those of each side input.
+            sides = map(beam.pvalue.AsDict, shared.values())
+            read = beam.FlatMap(lambda file, *answers: self._places_in(file, *answers), *sides)
             read.label = "Places"
-            found = files | "Spread files" >> beam.Reshuffle() | read.with_outputs(REFUSED, main="keys")
-            shared["thresholds"] = thresholds_of(found["keys"], self.envs)
-            refused = found[REFUSED]
-            if analysis.refused is not None:
-                refused = (refused, analysis.refused) | "Refused" >> beam.Flatten()
-            analysis = analysis._replace(refused=refused)
-        return analysis
+            places = files | "Spread files" >> beam.Reshuffle() | read.with_outputs(REFUSED, main="keys")
+            shared["thresholds"] = thresholds_of(places["keys"], self.envs)
+            refused.append(places[REFUSED])
+        if len(refused) > 1:
+            refused = [refused | "Refused" >> beam.Flatten()]
+        return analysis._replace(shared=shared, refused=refused[0] if refused else None)
+
+    def _places_in(self, file: DialogueFile, answers: Answers | None = None) -> Iterator[Any]:
+        """((kind, split), the places of the turns of a file that the kind can vary); and (place, error) of each
+        dialogue that raises (REFUSED). Nothing of a file that cannot be read: who writes the sets reports it.
+        """
+        from apache_beam.pvalue import TaggedOutput
+
+        answers = self.answers if answers is None else answers
+        places: dict[str, list[bytes]] = {part.name: [] for part in self.parts}
+        turns = 0
+        refused: dict[Place, InputError] = {}
+        try:
+            for position, _, _, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
+                if isinstance(dialogue, InputError):
+                    continue
+                try:
+                    of_dialogue = list(user_turns(dialogue))
+                    in_order = self._places(of_dialogue, among_namesakes(file.relative, position))
+                    can_be_varied = [
+                        (part.name, in_order[turn.position])
+                        for turn in of_dialogue
+                        for part in self.parts
+                        if part.vary(turn, answers).operations
+                    ]
+                except Exception as error:
+                    refused[file.relative, position] = bad_record(error)
+                    continue
+                turns += len(of_dialogue)
+                for kind, place in can_be_varied:
+                    places[kind].append(place)
+        except Exception as error:
+            bad_record(error)
+            return
+        yield from (TaggedOutput(REFUSED, pair) for pair in refused.items())
+        for kind, of_kind in places.items():
+            yield (kind, file.split), Keys(turns, _SIZE, b"".join(of_kind))
+
+    def _places(self, turns: Sequence[UserTurn], among: bytes) -> dict[int, bytes]:
+        """The place of each turn in the order of all turns, whatever the kind."""
+        return {turn.position: place_in_order(self.seed, turn.dialogue_id, turn.position, among) for turn in turns}
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> State:
-        """The thresholds of the dialogue's split, and the words of others."""
+        """The thresholds of the dialogue's split, and translations."""
         thresholds, split = shared.get("thresholds", {}), place[0].rpartition("/")[0]
-        return State(
-            {kind: thresholds.get((kind, split), ()) for kind in self.kinds},
-            among_namesakes(*place),
-            Given(shared.get("rewritten", self.given.rewritten), shared.get("answers", self.given.answers)),
-        )
+        of_split = {part.name: thresholds.get((part.name, split), ()) for part in self.parts}
+        return State(of_split, among_namesakes(*place), shared.get("answers", self.answers))
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
         """The dialogue in one set, and the rows of its kind."""
         kind = set_name.rpartition("-env")[0] or set_name
-        turns = list(user_turns(typed(dialogue)))
-        results = dict(self._versions(kind, dialogue, turns, state, self._places(turns, state)))
+        results = dict(self._versions(kind, dialogue, list(user_turns(typed(dialogue))), state))
         return Perturbed(results[set_name].dialogue, results[kind].rows)
 
     def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed | InputError]]:
         """The dialogue in every set."""
         assert item.dialogue is not None
         turns = list(user_turns(item.dialogue))
-        places = self._places(turns, state)
-        for kind in self.kinds:
-            yield from self._versions(kind, item.raw, turns, state, places)
-
-    def _places(self, turns: Sequence[UserTurn], state: State | None) -> dict[int, bytes]:
-        """The place of each turn in the order of all turns, whatever the kind; none where there are no mixes."""
-        if state is None or not any(state.thresholds.values()):
-            return {}
-        seed, among = self.config.seed, state.among
-        return {turn.position: place_in_order(seed, turn.dialogue_id, turn.position, among) for turn in turns}
+        for part in self.parts:
+            yield from self._versions(part.name, item.raw, turns, state)
 
     def _versions(
-        self,
-        kind: str,
-        raw: dict[str, Any],
-        turns: Sequence[UserTurn],
-        state: State | None,
-        places: Mapping[int, bytes],
+        self, kind: str, raw: dict[str, Any], turns: Sequence[UserTurn], state: State | None
     ) -> Iterator[tuple[str, Detailed]]:
         """A dialogue as one kind has it, then as its mixes have it."""
-        state = state or State({}, b"", self.given)
-        variations = [vary(kind, turn, self.config, state.given) for turn in turns]
+        state = state or State({}, b"", self.answers)
+        part = next(part for part in self.parts if part.name == kind)
+        variations = [part.vary(turn, state.answers) for turn in turns]
+        places = self._places(turns, state.among) if state.thresholds.get(kind) else {}
         new: dict[int, dict[str, Any]] = {}
         levels: dict[int, int] = {}
         problems, rows = [], []
@@ -220,17 +272,18 @@ class LanguageVariations(Perturbation):
                 new[turn.position] = write_into(raw["turns"][turn.position], variation)
                 if places:
                     level = levels[turn.position] = level_of(places[turn.position], state.thresholds[kind])
-            elif reported(variation.reason, first=kind == self.kinds[0]):
+            elif numbers.is_reported(variation.reason, first=kind == self.parts[0].name):
                 problems.append(InputError(variation.reason, "", f"turns[{turn.position}]"))
             rows.append(row_of(turn, variation, level))
-        lines = {(turn.dialogue_id, turn.position, kind) for turn in turns} & state.given.rewritten.keys()
+        keys = [(turn.dialogue_id, turn.position, kind) for turn in turns] if part.rewritten else []
+        lines = sorted({key for key in keys if part.rewritten and part.rewritten.get(key)})
         dialogues: dict[frozenset[int], dict[str, Any]] = {}
 
         def with_varied(chosen: frozenset[int]) -> dict[str, Any]:
             # Of a short dialogue several mixes have the same.
             if chosen not in dialogues:
-                made = [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]
-                dialogues[chosen] = {**raw, "turns": made}
+                new_turns = [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]
+                dialogues[chosen] = {**raw, "turns": new_turns}
             return dialogues[chosen]
 
         yield (
@@ -238,10 +291,10 @@ class LanguageVariations(Perturbation):
             Detailed(
                 with_varied(frozenset(new)),
                 rows,
-                counts={**counts_of(turns, variations), "rewritten_turns": len(lines)},
+                counts={**numbers.counts_of(turns, variations), "rewritten_turns": len(lines)},
                 problems=problems,
                 shown=[row for row in rows if row["status"] == "varied"],
-                others={MATCHED: sorted(lines)} if lines else {},
+                others={MATCHED: lines} if lines else {},
             ),
         )
         for i, name in enumerate(self.env_names(kind), 1):
@@ -252,150 +305,75 @@ class LanguageVariations(Perturbation):
         """Adds what became of the lines of rewritten turns."""
         import apache_beam as beam
 
-        from parapet.transforms.variations.rewritten import Fates
-
-        if self.files is None:
+        if self.rewritten is None:
             return outputs
-        matched = outputs.others[MATCHED] | "By line" >> beam.MapTuple(lambda _, __, line: (line, 1))
-        unused, fates = matched | "Fates of lines" >> Fates(self.files, analysis.others["lines"])
-        return outputs.with_more("Rewritten turns", dead_letters=unused, counts=fates)
+        kinds, rewritten = self.row_sets(), self.rewritten
+        matched = beam.pvalue.AsIter(outputs.others[MATCHED] | "By line" >> beam.MapTuple(lambda _, __, line: line))
+        once = outputs.written.pipeline | "Lines" >> beam.Create([None], reshuffle=False)
+        letters = once | "Unused lines" >> beam.FlatMap(lambda _, keys: rewritten.letters(kinds, set(keys)), matched)
+        counts = once | "Count lines" >> beam.FlatMap(lambda _, keys: rewritten.counts(kinds, set(keys)), matched)
+        return outputs.with_more("Rewritten turns", dead_letters=letters, counts=counts)
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """User turns, and lines of rewritten turns, besides files and dialogues."""
         from parapet.transforms.dead_letters import Tally
 
-        turns = counts.sum("turns", set=self.kinds[0])
-        bad = counts.sum("bad_lines")
-        lines = counts.sum("lines") + bad
+        kinds = self.row_sets()
+        turns, bad = counts.sum("turns", set=kinds[0]), counts.sum("bad_lines")
         return [
-            Tally("user turn", turns, counts.sum("bad_spans", set=self.kinds[0]), is_needed=False),
-            *(Tally("user turn", turns, counts.sum("bad_turns", set=kind), kind) for kind in self.kinds),
-            Tally("line", lines, counts.sum("lines_without_turn") + bad, "--rewritten"),
+            Tally("user turn", turns, counts.sum("bad_spans", set=kinds[0]), is_needed=False),
+            *(Tally("user turn", turns, counts.sum("bad_turns", set=kind), kind) for kind in kinds),
+            Tally("line", counts.sum("lines") + bad, counts.sum("lines_without_turn") + bad, "--rewritten"),
         ]
 
     def invariants(self) -> Sequence[Invariant]:
         """Besides: every user turn is varied or unchanged, mixes are exact, enough has changed."""
-        total = "rewritten_turns" if self.config.rewritten else "turns"
-        what = "user turns of --rewritten changed" if self.config.rewritten else "user turns changed"
+        is_rewritten, kinds = self.rewritten is not None, self.row_sets()
+        total = "rewritten_turns" if is_rewritten else "turns"
+        what = "user turns of --rewritten changed" if is_rewritten else "user turns changed"
         return (
             *super().invariants(),
-            Balance("turns", ("varied", "unchanged"), self.kinds, by_set=True),
-            Balance("lines", ("lines_with_turn", "lines_without_turn"), self.kinds, by_set=True),
+            Balance("turns", ("varied", "unchanged"), kinds, by_set=True),
+            Balance("lines", ("lines_with_turn", "lines_without_turn"), kinds, by_set=True),
             *(
                 Exact("replaced", "turns", name, partial(size_of, rate), total_set=kind, available="varied")
-                for kind in self.kinds
+                for kind in kinds
                 for name, rate in zip(self.env_names(kind), self.envs, strict=True)
             ),
             *(
-                Least("varied", total, least, kind, what, needed=self.config.rewritten)
-                for kind, least in self.least.items()
+                Least("varied", total, part.least, part.name, what, needed=is_rewritten)
+                for part in self.parts
+                if part.least is not None
             ),
         )
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """See ``parapet.transforms.variations.report``."""
-        from parapet.transforms.variations.report import statistics
+        """The turns of each kind: how many are varied, how, and why others are not."""
+        return numbers.statistics(self, counts)
 
-        return statistics(self, counts)
+    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """How much of each set is varied."""
+        return numbers.summary(statistics)
+
+    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """A warning of spans whose text is no value."""
+        if odd := statistics["odd_spans"]:
+            yield (
+                f"the text of {counted(odd, 'span')} is no value of the state or the actions: moved like the other "
+                "spans"
+            )
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """The turn with its operations marked."""
-        from parapet.transforms.variations.report import example_of
-
-        return example_of(shown)
-
-    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """How much of each set was varied."""
-        from parapet.transforms.variations.report import line_of_mix
-
-        for kind, numbers in statistics["kinds"].items():
-            changed = "" if numbers["changed"] is None else f" ({numbers['changed']:.1%})"
-            yield f"{kind}: {numbers['varied']:,} of {counted(numbers['turns'], 'user turn')} varied{changed}"
-            for name, env in numbers["envs"].items():
-                yield line_of_mix(name, env)
-
-    def report(
-        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
-    ) -> Report:
-        """See ``parapet.transforms.variations.report``."""
-        from parapet.transforms.variations.report import report_of
-
-        return report_of(self, statistics, examples, options)
+        edits = [
+            (one["start"], one["end"], one["after"], numbers.OPERATIONS.get(one["kind"], one["kind"]))
+            for one in shown["operations"]
+        ]
+        return Example(place_of(shown), [Line("USER", edited(shown["original"], edits))])
 
 
-def reported(reason: str, first: bool) -> bool:
-    """Whether a turn that is unchanged has a dead letter; one whose spans are wrong has one, whatever the kinds."""
-    return reason.startswith((TORN_SPAN, NOT_TRANSLATED)) or (first and reason.startswith(BAD_SPAN))
-
-
-def counts_of(turns: Sequence[UserTurn], variations: Sequence[Variation]) -> dict[Counted, int]:
-    """The counts of a dialogue in the set of one kind."""
-    sums = dict.fromkeys((*_SUMS, "spans_perturbed", "odd_spans", "bad_spans", "bad_turns"), 0)
-    values: Counter[Counted] = Counter()
-    for turn, variation in zip(turns, variations, strict=True):
-        sums["words"] += turn.utterance.count(" ") + 1
-        sums["characters_before"] += len(turn.utterance)
-        sums["characters_after"] += len(variation.utterance)
-        sums["spans"] += len(turn.spans)
-        sums["odd_spans"] += len(turn.odd)
-        sums["bad_spans"] += bool(turn.wrong)
-        domains = domains_of(turn.services)
-        values.update([("domain_turns", domain) for domain in domains])
-        if not variation.operations:
-            sums["unchanged"] += 1
-            sums["bad_turns"] += reported(variation.reason, first=False)
-            values["reason", variation.reason.partition(":")[0]] += 1
-            continue
-        sums["varied"] += 1
-        values["source", variation.source] += 1
-        values.update([("domain_varied", domain) for domain in domains])
-        for operation in variation.operations:
-            values["operation", operation.kind] += 1
-            sums["characters_edited"] += max(operation.end - operation.start, len(operation.text))
-        for span, place in zip(turn.spans, variation.places, strict=True):
-            before, after = turn.utterance[span.start : span.end], variation.utterance[slice(*place)]
-            sums["spans_perturbed"] += before != after
-    values.update(sums)
-    values["turns"] = len(turns)
-    return values
-
-
-@cache
-def domains_of(services: tuple[str, ...]) -> frozenset[str]:
-    """The domains that a turn speaks of."""
-    return frozenset(map(domain_of, services))
-
-
-class LanguageVariation(LanguageVariations):
-    """User turns in other words, of one kind; values, states and everything of the system are unchanged.
-
-    Args:
-      seed: of all random choices.
-      env: rates of mixes with the original, such as ``(0.1, 0.5, 0.8)``: for each a set ``NAME-env1``, ``NAME-env2``,
-        in which exactly this share of all user turns is varied, or all that can be where these are fewer.
-      rewritten: JSON Lines of turns that people or a model have rewritten; they take the place of the rules.
-    """
-
-    def __init__(
-        self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths = (), config: Config | None = None
-    ) -> None:
-        config = msgspec.structs.replace(config or Config(), seed=seed_text(seed), rewritten=bool(rewritten))
-        given = _lines(self.name, rewritten) if rewritten else NOTHING
-        envs = plan.parse_envs(comma_separated(env)) if env else ()
-        super().__init__((self.name,), envs, config, given)
-
-
-def _paths(paths: Paths) -> list[str]:
-    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]
-
-
-def _lines(kind: str, paths: Paths) -> Given:
-    """The rewritten turns of a kind. Raises InputError where a line is bad, or the files have none of the kind."""
-    files = read_files(_paths(paths))
-    check_lines(files, Fraction(0))
-    plan.kinds_of(kind, files)
-    lines = (line for path in files.paths for _, line in read_lines(path))
-    return Given({line.key: (line.utterance, line.source or REWRITTEN) for line in lines if isinstance(line, Line)})
+def _paths(paths: Paths | Rewritten) -> list[str]:
+    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]  # type: ignore[union-attr]
 
 
 class Typos(LanguageVariation):
@@ -424,8 +402,15 @@ class Typos(LanguageVariation):
     ) -> None:
         if not isinstance(at_least, int):
             raise InputError(f"{at_least!r} is no number", "at_least")
-        config = Config(rates=plan.parse_rates(comma_separated(rates), at_least), perturb_values=perturb_values)
-        super().__init__(seed=seed, env=env, rewritten=rewritten, config=config)
+        self.rates, self.perturb_values = plan.parse_rates(comma_separated(rates), at_least), perturb_values
+        super().__init__(seed=seed, env=env, rewritten=rewritten)
+
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+        """Typos in words that may have them."""
+        operations = typo_operations(
+            user_turn.utterance, user_turn.ranges, user_turn.values, self.rates, key, self.perturb_values
+        )
+        return Made(operations, "" if operations else "no_word" if self.rates.at_least else "not_drawn")
 
 
 class Verbose(LanguageVariation):
@@ -433,17 +418,20 @@ class Verbose(LanguageVariation):
 
     name = "verbose"
 
-    def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths = ()) -> None:
-        super().__init__(seed=seed, env=env, rewritten=rewritten)
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+        """Fillers, and full forms."""
+        return Made(*verbose_operations(user_turn, key))
 
 
 class Simple(LanguageVariation):
     """Shorter user turns: what is not needed is dropped."""
 
     name = "simple"
+    usual_least = 0.1  # a corpus of short turns has little to simplify
 
-    def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths = ()) -> None:
-        super().__init__(seed=seed, env=env, rewritten=rewritten)
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+        """What its acts say, or its sentences without what they need not have."""
+        return Made(*simple_operations(user_turn))
 
 
 class Paraphrase(LanguageVariation):
@@ -459,6 +447,7 @@ class Paraphrase(LanguageVariation):
     """
 
     name = "paraphrase"
+    usual_least = 0.3
 
     def __init__(
         self,
@@ -469,10 +458,17 @@ class Paraphrase(LanguageVariation):
         env: Texts = (),
         rewritten: Paths = (),
     ) -> None:
-        languages = () if rewritten or not memory else tuple(listed(comma_separated(pivots)))
-        super().__init__(seed=seed, env=env, rewritten=rewritten, config=Config(pivots=languages))
-        if languages:
-            self.given = Given(answers=_answers(_paths(memory), languages))
+        super().__init__(seed=seed, env=env, rewritten=rewritten)
+        self.pivots: Sequence[str] = ()
+        if memory and not rewritten:
+            self.pivots = listed(comma_separated(pivots))
+            self.answers = _answers(_paths(memory), self.pivots)
+
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+        """Clauses in another form and synonyms; or what came back from another language."""
+        if not self.pivots:
+            return rephrased(user_turn, key)
+        return paraphrased(user_turn, pivot_of(user_turn, self.pivots, self.seed), answers)
 
 
 def _answers(memories: Sequence[str], pivots: Sequence[str]) -> Answers:
@@ -481,8 +477,67 @@ def _answers(memories: Sequence[str], pivots: Sequence[str]) -> Answers:
     from parapet.transforms.translation.memory import by_languages, merge, read_memory
     from parapet.transforms.variations.translated import known_answers
 
-    known = Known(by_languages(merge(*(read_memory(path) for path in memories))))
-    answers = dict(known_answers(known, pivots))
+    answers = known_answers(Known(by_languages(merge(*(read_memory(path) for path in memories)))), pivots)
     if not answers:
         raise InputError(f"has nothing from or to {', '.join(pivots)}", memories[0])
     return answers
+
+
+KINDS: Mapping[str, type[LanguageVariation]] = {kind.name: kind for kind in (Typos, Verbose, Simple, Paraphrase)}
+
+
+class LanguageVariations(LanguageVariation):
+    """User turns with typos, longer, simpler or in other words: a set for each kind, and mixes with the original.
+
+    Args:
+      parts: the kinds.
+      env: rates of mixes, see :class:`LanguageVariation`.
+      translating: how texts are translated, where an engine or a memory paraphrases.
+    """
+
+    name = "language_variations"
+    command = COMMAND
+    title = "Language variations"
+
+    def __init__(
+        self, parts: Sequence[LanguageVariation], env: Texts = (), translating: Translating | None = None
+    ) -> None:
+        super().__init__(seed=parts[0].seed, env=env, rewritten=parts[0].rewritten or ())
+        self._parts, self.translating = tuple(parts), translating
+        self.plugin: Chosen | None = None
+        if translating and translating.engine:
+            self.kept = " (what was translated is kept: run the same command again for the rest)"
+
+    @property
+    def parts(self) -> Sequence[LanguageVariation]:
+        """The kinds that are made."""
+        return self._parts
+
+    def recorded_options(self) -> Mapping[str, object]:
+        """The kinds, the rewritten turns by name and digest, and what translates."""
+        how = self.translating
+        engine = how.engine if how else None
+        return {
+            "kinds": [part.name for part in self.parts],
+            "env": self.envs,
+            "least_changed": {part.name: part.least for part in self.parts},
+            "rewritten": self.rewritten.digests() if self.rewritten else "",
+            "pivots": [*how.pivots] if how else [],
+            "provider": engine.provider if engine else "memory" if how and how.pivots else "rules",
+            "model": engine.model if engine else "",
+        }
+
+    def plugins_used(self) -> Sequence[Chosen | None]:
+        """The plug-in that translates."""
+        return [self.plugin]
+
+    def worker_inputs(self) -> Sequence[tuple[str, str]]:
+        """The rewritten turns."""
+        return [("--rewritten", path) for path in self.rewritten.paths] if self.rewritten else []
+
+    def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
+        """What would be translated, and its price."""
+        from parapet.transforms.variations.translated import plan_lines
+
+        assert self.translating is not None  # the flag is refused where nothing is translated
+        return plan_lines(files, self.translating)

@@ -1,4 +1,4 @@
-"""What a run of ``language_variations`` is given: the corpus, and flags read."""
+"""The options of language variations: kinds, rates of mixes and of typos."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from decimal import Decimal, InvalidOperation
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import listed
 from parapet.transforms.perturb.typos import MIX, Rates
-from parapet.transforms.variations.kinds import KINDS
-from parapet.transforms.variations.rewritten import Files
+from parapet.transforms.variations.rewritten import Rewritten
+
+KINDS = ("typos", "verbose", "simple", "paraphrase")
 
 
 def parse_kinds(given: str) -> list[str]:
@@ -23,25 +24,21 @@ def parse_kinds(given: str) -> list[str]:
     return kinds
 
 
-def kinds_of(given: str | None, files: Files | None) -> list[str]:
-    """The kinds to be made: those named, else those of the files, else all.
-
-    Args:
-      given: ``--kinds``.
-      files: of rewritten turns.
+def kinds_of(given: str | None, rewritten: Rewritten | None) -> list[str]:
+    """The kinds to be made: those named, else those of the rewritten turns, else all.
 
     Raises:
-      InputError: no such kinds, or the files have none of one.
+      InputError: no such kinds, or the rewritten turns have none of one.
     """
-    if files is None:
+    if rewritten is None:
         return parse_kinds(given or ",".join(KINDS))
-    there = [kind for kind in KINDS if kind in files.lines]
-    kinds = parse_kinds(given) if given else there
+    present = [kind for kind in KINDS if kind in rewritten.kinds()]
+    kinds = parse_kinds(given) if given else present
     if not kinds:
-        raise InputError("has no line that can be used", files.paths[0], "--rewritten")
+        raise InputError("has no line that can be used", rewritten.paths[0], "--rewritten")
     for kind in kinds:
-        if kind not in there:
-            raise InputError(f"{kind}: --rewritten has no line of it; it has {', '.join(there)}", "--kinds")
+        if kind not in present:
+            raise InputError(f"{kind}: --rewritten has no line of it; it has {', '.join(present)}", "--kinds")
     return kinds
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Annotated, Any
+from functools import cached_property
+from typing import Annotated, NamedTuple
 
-import apache_beam as beam
 import msgspec
 from msgspec import Meta
 
@@ -20,7 +22,6 @@ from parapet.transforms.dead_letters import DeadLetter, Tally, check_bad, places
 REWRITTEN = "rewritten"  # the source of a line that names none
 
 Key = tuple[str, int, str]  # dialogue id, turn, kind
-Rewritten = tuple[str, str]  # text, source
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class Line(msgspec.Struct, frozen=True):
       dialogue_id: the dialogue.
       turn: the position of the user's turn in it, from 0; system turns count.
       kind: of :data:`KINDS`.
-      utterance: what is user_turn.
+      utterance: what is said instead.
       source: whose words they are.
     """
 
@@ -44,20 +45,6 @@ class Line(msgspec.Struct, frozen=True):
     def key(self) -> Key:
         """Of it there may be one line."""
         return self.dialogue_id, self.turn, self.kind
-
-
-class Files(msgspec.Struct, frozen=True):
-    """The files as a whole.
-
-    Attributes:
-      paths: in the order given.
-      lines: how many there are of each kind, without those that are bad.
-      bad: of each bad line the file and what is wrong with it.
-    """
-
-    paths: Sequence[str]
-    lines: Mapping[str, int]
-    bad: Sequence[DeadLetter]
 
 
 _decode = msgspec.json.Decoder(Line).decode
@@ -77,117 +64,99 @@ def read_lines(path: str) -> Iterator[tuple[int, Line | str]]:
 
 def _read(line: bytes) -> Line | str:
     try:
-        found = _decode(line)
+        result = _decode(line)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         return f"bad_line: {at}: {reason}" if at else f"bad_line: {reason}"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return f"not_json: {error}"
-    if found.kind not in KINDS:
-        return f"unknown_kind: {found.kind!r}: there are {', '.join(KINDS)}"
-    text = found.utterance.strip()
+    if result.kind not in KINDS:
+        return f"unknown_kind: {result.kind!r}: there are {', '.join(KINDS)}"
+    text = result.utterance.strip()
     if not text:
         return "no_text: the utterance is empty"
-    return msgspec.structs.replace(found, utterance=text)
+    return msgspec.structs.replace(result, utterance=text)
 
 
-def read_files(paths: Sequence[str]) -> Files:
-    """Reads all files once, to know their kinds and mistakes. Raises InputError where one cannot be read."""
-    lines: dict[str, int] = dict.fromkeys(KINDS, 0)
-    bad: list[DeadLetter] = []
-    first: dict[Key, str] = {}
-    for path in paths:
-        name = path.rpartition("/")[2]
-        for number, line in read_lines(path):
-            where = f"line {number}"
-            if isinstance(line, str):
-                bad.append(DeadLetter("", "", name, "", where, line))
-            elif line.key in first:
-                reason = f"duplicate: {first[line.key]} has the {line.kind} of turn {line.turn} too"
-                bad.append(DeadLetter("", "", name, line.dialogue_id, where, reason))
-            else:
-                first[line.key] = f"{name} {where}"
-                lines[line.kind] += 1
-    return Files(paths, {kind: n for kind, n in lines.items() if n}, bad)
+class _Content(NamedTuple):
+    """The lines of the files by key, with the place of each; and what is wrong with the bad ones."""
+
+    lines: dict[Key, tuple[Line, str, str]]
+    bad: list[DeadLetter]
 
 
-Found = tuple[int, int, str, str, str]  # place of the file in the order given, line, file's name, text, source
-
-
-def check_lines(files: Files, max_bad: Fraction) -> None:
-    """Raises InputError where more lines cannot be used than may be: how many, and the first of them."""
-    bad = len(files.bad)
-    tally = Tally("line", sum(files.lines.values()) + bad, bad, "--rewritten")
-    check_bad([tally], max_bad, "used", reasons_of(files.bad), places_of(files.bad))
-
-
-class ReadRewritten(beam.PTransform):
-    """Reads the files where workers are.
+class Rewritten:
+    """Files of rewritten turns. They are read once in each process: an object that is sent to a worker has no lines.
 
     Args:
-      given: the files; none where there are none.
-      kinds: which of them are made; lines of others are passed over.
+      paths: of the files; of several lines of one turn and kind the first counts.
     """
 
-    def __init__(self, given: Files | None, kinds: Sequence[str]) -> None:
-        super().__init__()
-        self.paths, self.kinds = list(enumerate(given.paths if given else ())), tuple(kinds)
+    def __init__(self, paths: Iterable[object]) -> None:
+        self.paths = tuple(map(str, paths))
 
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        """Pipeline to PCollection of (Key, Found); of several lines of one key the first."""
-        return (
-            pipeline
-            | "Files" >> beam.Create(self.paths)
-            | "Lines" >> beam.FlatMap(_keyed, self.kinds)
-            | "First of each turn" >> beam.CombinePerKey(min)
+    def __reduce__(self) -> tuple[type[Rewritten], tuple[Sequence[str]]]:
+        return Rewritten, (self.paths,)
+
+    @cached_property
+    def _content(self) -> _Content:
+        content = _Content({}, [])
+        for path in self.paths:
+            name = path.rpartition("/")[2]
+            for number, line in read_lines(path):
+                where = f"line {number}"
+                if isinstance(line, str):
+                    content.bad.append(DeadLetter("", "", name, "", where, line))
+                elif line.key in content.lines:
+                    _, *first = content.lines[line.key]
+                    reason = f"duplicate: {' '.join(first)} has the {line.kind} of turn {line.turn} too"
+                    content.bad.append(DeadLetter("", "", name, line.dialogue_id, where, reason))
+                else:
+                    content.lines[line.key] = line, name, where
+        return content
+
+    def get(self, key: Key) -> Line | None:
+        """The line of a turn and kind, if there is one. Raises InputError where a file cannot be read."""
+        entry = self._content.lines.get(key)
+        return entry and entry[0]
+
+    def kinds(self) -> set[str]:
+        """The kinds that have lines."""
+        return {kind for _, _, kind in self._content.lines}
+
+    def check(self, max_bad: Fraction) -> None:
+        """Raises InputError where more lines cannot be used than may be: how many, and the first of them."""
+        bad = self._content.bad
+        tally = Tally("line", len(self._content.lines) + len(bad), len(bad), "--rewritten")
+        check_bad([tally], max_bad, "used", reasons_of(bad), places_of(bad))
+
+    def digests(self) -> list[dict[str, str]]:
+        """The name and digest of each file: its place on this machine says nothing elsewhere."""
+        return [
+            {
+                "file": path.rpartition("/")[2],
+                "sha256": hashlib.sha256(read_input(path, MAX_DIALOGUE_FILE, "--rewritten")).hexdigest(),
+            }
+            for path in self.paths
+        ]
+
+    def counts(self, kinds: Collection[str], matched: Collection[Key]) -> list[tuple[CountKey, int]]:
+        """How many lines there are of each kind; of the kinds that are made, how many have a turn."""
+        lines = Counter(CountKey("lines", kind) for _, _, kind in self._content.lines)
+        lines.update(
+            CountKey("lines_with_turn" if key in matched else "lines_without_turn", key[2])
+            for key in self._content.lines
+            if key[2] in kinds
         )
+        return [*lines.items(), (CountKey("bad_lines"), len(self._content.bad))]
 
-
-def _keyed(given: tuple[int, str], kinds: Sequence[str]) -> Iterator[tuple[Key, Found]]:
-    place, path = given
-    for number, line in read_lines(path):
-        if isinstance(line, Line) and line.kind in kinds:
-            yield line.key, (place, number, path.rpartition("/")[2], line.utterance, line.source or REWRITTEN)
-
-
-class Fates(beam.PTransform):
-    """What becomes of the lines: how many have and have not a turn, and letters for those that are of no use.
-
-    Args:
-      given: the files; none where there are none.
-      lines: PCollection of (Key, Found).
-    """
-
-    def __init__(self, given: Files | None, lines: beam.PCollection) -> None:
-        super().__init__()
-        self.given, self.lines = given or Files((), {}, ()), lines
-
-    def expand(self, matched: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """(Key, anything) of lines that a turn has asked for, to (where it sorts, letters) and (name, n)."""
-        pipeline, given = matched.pipeline, self.given
-        bad = [(f"\0{i:09}", [letter]) for i, letter in enumerate(given.bad)]
-        counts = [(CountKey("lines", kind), n) for kind, n in given.lines.items()]
-        checked = {"lines": self.lines, "turns": matched} | "By line" >> beam.CoGroupByKey()
-        letters = (
-            pipeline | "Bad lines" >> beam.Create(bad),
-            checked | "Lines without a turn" >> beam.FlatMap(_without_turn),
-        )
-        fates = (
-            pipeline | "Lines read" >> beam.Create([*counts, (CountKey("bad_lines"), len(bad))] if given.paths else []),
-            checked | "Fates" >> beam.Map(_fate),
-        )
-        return letters | "Letters" >> beam.Flatten(), fates | "Counts" >> beam.Flatten()
-
-
-def _without_turn(pair: tuple[Key, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[str, list[DeadLetter]]]:
-    (dialogue_id, turn, _), of = pair
-    if not any(of["turns"]):
-        for place, number, name, _, _ in of["lines"]:
-            reason = f"no_user_turn: the dialogues have no user turn {turn} of that id; --split says whose are read"
-            letter = DeadLetter("", "", name, dialogue_id, f"line {number}", reason)
-            yield f"\0{place:06}:{number:09}", [letter]
-
-
-def _fate(pair: tuple[Key, Mapping[str, Iterable[Any]]]) -> tuple[CountKey, int]:
-    (_, _, kind), of = pair
-    return CountKey("lines_with_turn" if any(of["turns"]) else "lines_without_turn", kind), 1
+    def letters(self, kinds: Collection[str], matched: Collection[Key]) -> Iterator[tuple[str, list[DeadLetter]]]:
+        """(where it sorts, letter) of each bad line, and of those of which the dialogues have no turn."""
+        for i, letter in enumerate(self._content.bad):
+            yield f"\0{i:09}", [letter]
+        for i, (key, (line, name, where)) in enumerate(self._content.lines.items()):
+            if line.kind in kinds and key not in matched:
+                reason = (
+                    f"no_user_turn: the dialogues have no user turn {line.turn} of that id; --split says whose are read"
+                )
+                yield f"\0~{i:09}", [DeadLetter("", "", name, line.dialogue_id, where, reason)]

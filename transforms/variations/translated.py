@@ -5,7 +5,9 @@ And what that costs, before anything is sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
 import apache_beam as beam
 import msgspec
@@ -23,8 +25,16 @@ from parapet.transforms.translation.engine import Engine
 from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated
 from parapet.transforms.user_turns import UserTurn, user_turns
-from parapet.transforms.variations.kinds import Config
-from parapet.transforms.variations.paraphrase import Answer, Answers, Leg, hidden, hidden_text, pivot_of, plain_text
+from parapet.transforms.variations.paraphrase import (
+    Answer,
+    Answers,
+    Leg,
+    back_of,
+    hidden,
+    hidden_text,
+    pivot_of,
+    plain_text,
+)
 
 TextOf = Callable[[UserTurn, str], str]
 
@@ -37,56 +47,59 @@ class Translating(msgspec.Struct, frozen=True):
       engine: the engine; None where only the memory is used.
       paid: the folder in which every answer is kept at once.
       memory: the rows that the published memory has besides.
+      pivots: the languages that turns go through; none: nothing is translated, and the memory is kept.
+      seed: of the choice of one of them.
     """
 
     known: Known
     engine: Engine | None
     paid: str
     memory: Sequence[Translation]
-
-    def transform(self, config: Config) -> TranslateTurns:
-        """As a transform."""
-        return TranslateTurns(config, self)
+    pivots: Sequence[str] = ()
+    seed: str = "0"
 
 
 class TranslateTurns(beam.PTransform):
-    """Translates the user turns of dialogue files; without pivots nothing.
+    """Translates the user turns of dialogue files."""
 
-    Args:
-      config: seed and pivots.
-      translating: how.
-    """
-
-    def __init__(self, config: Config, translating: Translating) -> None:
+    def __init__(self, translating: Translating) -> None:
         super().__init__()
-        self.config, self.translating = config, translating
+        self.translating = translating
 
     def expand(self, files: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection | None]:
         """DialogueFile to PCollections of (Leg, Answer), each once, and of (path, bytes) of the memory.
 
         And, where texts are translated, of ((file, position), error) of the dialogues that raised.
         """
-        answers, translations, refused = self._answers(files)
-        memory = MakeMemory(self.translating.memory, bool(self.config.pivots))
-        return answers, translations | "Memory" >> memory, refused
-
-    def _answers(self, files: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection | None]:
-        known, engine, paid = self.translating.known, self.translating.engine, self.translating.paid
-        if engine is None:
-            answers = known_answers(known, self.config.pivots)
-            pipeline = files.pipeline
-            return pipeline | "Known" >> beam.Create(answers), pipeline | "Nothing new" >> beam.Create([]), None
-        read = beam.FlatMap(plain_texts, self.config).with_outputs(REFUSED, main="texts")
+        how = self.translating
+        if how.engine is None:
+            known = known_answers(how.known, how.pivots).items()
+            answers = files.pipeline | "Known" >> beam.Create(known)
+            return answers, self._memory(files.pipeline | "Nothing new" >> beam.Create([])), None
+        read = beam.FlatMap(plain_texts, how).with_outputs(REFUSED, main="texts")
         texts = files | "Texts" >> read
-        plain, lost = texts["texts"] | "As they are" >> BackTranslate(known, engine, paid)
+        plain, lost = texts["texts"] | "As they are" >> BackTranslate(how.known, how.engine, how.paid)
         first = (plain, lost) | "First answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
-        read_again = beam.FlatMap(hidden_texts, self.config, beam.pvalue.AsDict(_once(first, "First")))
+        read_again = beam.FlatMap(hidden_texts, how, beam.pvalue.AsDict(_once(first, "First")))
         without = files | "Texts without values" >> read_again.with_outputs(REFUSED, main="texts")
-        hidden, lost_too = without["texts"] | "Without values" >> BackTranslate(known, engine, paid)
+        hidden, lost_too = without["texts"] | "Without values" >> BackTranslate(how.known, how.engine, how.paid)
         second = (hidden, lost_too) | "Second answers" >> beam.Flatten() | "As answers too" >> beam.Map(answer_of)
         answers = _once((first, second) | "All answers" >> beam.Flatten(), "All")
         refused = (texts[REFUSED], without[REFUSED]) | "Refused" >> beam.Flatten()
-        return answers, (plain, hidden) | "Translations" >> beam.Flatten(), refused
+        return answers, self._memory((plain, hidden) | "Translations" >> beam.Flatten()), refused
+
+    def _memory(self, translations: beam.PCollection) -> beam.PCollection:
+        """(path below the output, bytes) of the memory to be published: what was asked for now, and known before."""
+        before = self.translating.memory
+        return (
+            translations.pipeline
+            | "Once" >> beam.Create([MEMORY_FILE] if before or self.translating.pivots else [], reshuffle=False)
+            | "Memory" >> beam.Map(_memory_file, beam.pvalue.AsList(translations), before)
+        )
+
+
+def _memory_file(name: str, translations: Iterable[Translation], memory: Sequence[Translation]) -> tuple[str, bytes]:
+    return name, memory_bytes(merge((row for row in translations if row.provider), memory))
 
 
 def _once(answers: beam.PCollection, name: str) -> beam.PCollection:
@@ -100,26 +113,26 @@ def answer_of(row: Translation | Untranslated) -> tuple[Leg, Answer]:
     return (row.source, row.target, row.text), answer
 
 
-def known_answers(known: Known, pivots: Sequence[str]) -> list[tuple[Leg, Answer]]:
+def known_answers(known: Known, pivots: Sequence[str]) -> dict[Leg, Answer]:
     """What a memory has of some pivots, where nobody is asked."""
     legs = [leg for pivot in pivots for leg in ((ENGLISH, pivot), (pivot, ENGLISH))]
-    return [((*leg, text), (answer, "")) for leg in legs for text, answer in known.of(*leg).items()]
+    return {(*leg, text): (answer, "") for leg in legs for text, answer in known.of(*leg).items()}
 
 
-def plain_texts(file: DialogueFile, config: Config) -> Iterator[tuple[str, str] | TaggedOutput]:
+def plain_texts(file: DialogueFile, how: Translating) -> Iterator[tuple[str, str] | TaggedOutput]:
     """(pivot, text) of the turns of a file, as they are; of one that cannot be read nothing.
 
     And (place, error) of each dialogue that raises (REFUSED).
     """
-    return _texts(file, config, lambda user_turn, _: plain_text(user_turn))
+    return _texts(file, how, lambda user_turn, _: plain_text(user_turn))
 
 
-def hidden_texts(file: DialogueFile, config: Config, answers: Answers) -> Iterator[tuple[str, str] | TaggedOutput]:
+def hidden_texts(file: DialogueFile, how: Translating, answers: Answers) -> Iterator[tuple[str, str] | TaggedOutput]:
     """(pivot, text) of the turns that have lost a value on the way; and what raises, as of :func:`plain_texts`."""
-    return _texts(file, config, lambda user_turn, pivot: hidden_text(user_turn, pivot, answers))
+    return _texts(file, how, lambda user_turn, pivot: hidden_text(user_turn, pivot, answers))
 
 
-def _texts(file: DialogueFile, config: Config, text_of: TextOf) -> Iterator[tuple[str, str] | TaggedOutput]:
+def _texts(file: DialogueFile, how: Translating, text_of: TextOf) -> Iterator[tuple[str, str] | TaggedOutput]:
     try:
         for position, _, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
@@ -127,7 +140,7 @@ def _texts(file: DialogueFile, config: Config, text_of: TextOf) -> Iterator[tupl
             texts = []
             try:
                 for user_turn in user_turns(dialogue):
-                    pivot = pivot_of(user_turn, config.pivots, config.seed)
+                    pivot = pivot_of(user_turn, how.pivots, how.seed)
                     if text := text_of(user_turn, pivot):
                         texts.append((pivot, text))
             except Exception as error:
@@ -139,78 +152,47 @@ def _texts(file: DialogueFile, config: Config, text_of: TextOf) -> Iterator[tupl
         return  # who writes the sets says so
 
 
-class MakeMemory(beam.PTransform):
-    """The memory to be published: what was asked for now, and what was known before.
+def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]:
+    """What would be asked for, pivot by pivot, a line each. Files that cannot be read are passed over.
 
-    Args:
-      memory: what was known.
-      needed: whether there is to be one even without a row.
+    The way back is taken to be as long as the way there. Of a text that loses values on the way another is asked for.
     """
-
-    def __init__(self, memory: Sequence[Translation], needed: bool) -> None:
-        super().__init__()
-        self.memory, self.needed = memory, needed
-
-    def expand(self, translations: beam.PCollection) -> beam.PCollection:
-        """PCollection of Translation to (path below the output, bytes)."""
-        names = [MEMORY_FILE] if self.memory or self.needed else []
-        return (
-            translations.pipeline
-            | "Once" >> beam.Create(names, reshuffle=False)
-            | "File" >> beam.Map(_memory_file, beam.pvalue.AsList(translations), self.memory)
-        )
-
-
-def _memory_file(name: str, translations: Iterable[Translation], memory: Sequence[Translation]) -> tuple[str, bytes]:
-    return name, memory_bytes(merge((row for row in translations if row.provider), memory))
-
-
-class Estimate(msgspec.Struct, frozen=True):
-    """Of one pivot.
-
-    Attributes:
-      texts: user turns as they are, each text once.
-      asked: texts to ask for, both ways.
-      characters: of these; the way back is taken to be as long as the way there.
-      more: texts to ask for at most besides, without their values, where those are lost on the way.
-      more_characters: of these.
-    """
-
-    texts: int
-    asked: int
-    characters: int
-    more: int
-    more_characters: int
-
-
-def estimate(files: Iterable[DialogueFile], config: Config, known: Known) -> dict[str, Estimate]:
-    """Pivot to what it asks for. Files that cannot be read are passed over, the run says so."""
-    plain: dict[str, set[str]] = {pivot: set() for pivot in config.pivots}
-    certain: dict[str, set[str]] = {pivot: set() for pivot in config.pivots}
-    perhaps: dict[str, set[str]] = {pivot: set() for pivot in config.pivots}
-    answers = dict(known_answers(known, config.pivots))
+    texts: dict[str, _Texts] = {pivot: _Texts(set(), set(), set()) for pivot in how.pivots}
+    answers = known_answers(how.known, how.pivots)
     for file in files:
-        try:
+        with suppress(InputError):
             for _, _, _, dialogue in dialogues_of(file):
                 for user_turn in () if isinstance(dialogue, InputError) else user_turns(dialogue):
-                    pivot = pivot_of(user_turn, config.pivots, config.seed)
+                    pivot = pivot_of(user_turn, how.pivots, how.seed)
                     if not (text := plain_text(user_turn)):
                         continue
-                    plain[pivot].add(text)
-                    if _is_known(text, pivot, known):
+                    texts[pivot].plain.add(text)
+                    if back_of(text, pivot, answers)[0]:
                         if again := hidden_text(user_turn, pivot, answers):
-                            certain[pivot].add(again)
+                            texts[pivot].certain.add(again)
                     elif (form := hidden(user_turn)).values:
-                        perhaps[pivot].add(form.text)
-        except InputError:
-            continue
-    return {pivot: _of(pivot, plain[pivot], certain[pivot], perhaps[pivot], known) for pivot in config.pivots}
+                        texts[pivot].perhaps.add(form.text)
+    total = most = 0
+    for pivot, (plain, certain, perhaps) in texts.items():
+        asked, characters = _missing(plain | certain, pivot, how.known)
+        more, more_characters = _missing(perhaps - plain - certain, pivot, how.known)
+        yield (
+            f"{pivot}: {len(plain):,} user turns, each text once; {asked:,} texts to ask for there and back, about "
+            f"{characters:,} characters, and up to {more:,} without their values, {more_characters:,}"
+        )
+        total += characters
+        most += characters + more_characters
+    dollars_per_million = how.engine.dollars_per_million if how.engine else 0
+    cost, most_cost = (f"${size * dollars_per_million / 1e6:,.2f}" for size in (total, most))
+    yield f"{total:,} to {most:,} characters, {cost} to {most_cost}; nothing was asked or written"
 
 
-def _of(pivot: str, plain: set[str], certain: set[str], perhaps: set[str], known: Known) -> Estimate:
-    asked, characters = _missing(plain | certain, pivot, known)
-    more, more_characters = _missing(perhaps - plain - certain, pivot, known)
-    return Estimate(len(plain), asked, characters, more, more_characters)
+class _Texts(NamedTuple):
+    """Texts of one pivot: turns as they are; without their values, where those are lost; where they may be lost."""
+
+    plain: set[str]
+    certain: set[str]
+    perhaps: set[str]
 
 
 def _missing(texts: set[str], pivot: str, known: Known) -> tuple[int, int]:
@@ -219,22 +201,3 @@ def _missing(texts: set[str], pivot: str, known: Known) -> tuple[int, int]:
     translated = {known.of(ENGLISH, pivot)[text] for text in texts - there}
     back = translated - known.of(pivot, ENGLISH).keys()
     return 2 * len(there) + len(back), 2 * sum(map(len, there)) + sum(map(len, back))
-
-
-def _is_known(text: str, pivot: str, known: Known) -> bool:
-    there = known.of(ENGLISH, pivot).get(text)
-    return there is not None and there in known.of(pivot, ENGLISH)
-
-
-def plan_lines(found: Mapping[str, Estimate], dollars_per_million: float) -> list[str]:
-    """The estimate in words, a line each."""
-    lines, total, most = [], 0, 0
-    for pivot, of in found.items():
-        lines.append(
-            f"{pivot}: {of.texts:,} user turns, each text once; {of.asked:,} texts to ask for there and back, about "
-            f"{of.characters:,} characters, and up to {of.more:,} without their values, {of.more_characters:,}"
-        )
-        total += of.characters
-        most += of.characters + of.more_characters
-    cost, most_cost = (f"${size * dollars_per_million / 1e6:,.2f}" for size in (total, most))
-    return [*lines, f"{total:,} to {most:,} characters, {cost} to {most_cost}; nothing was asked or written"]

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.counts import Counts, check_invariants
-from parapet.transforms.variations.envs import among_namesakes, place_in_order
-from parapet.transforms.variations.kinds import Config
-from parapet.transforms.variations.perturbations import LanguageVariations
+from parapet.transforms.variations.perturbations import Typos, among_namesakes, place_in_order
 from parapet.transforms.variations.plan import parse_envs, parse_kinds, parse_rates
 
 
@@ -37,7 +35,8 @@ RIGHT = {
 
 
 def check(least: float, **changed: int) -> None:
-    variations = LanguageVariations(["typos"], ["0.5"], Config(), least={"typos": least})
+    variations = Typos(env=["0.5"])
+    variations.least = least
     counts = Counts()
     for (name, set_name), n in RIGHT.items():
         split = "test" if set_name else ""

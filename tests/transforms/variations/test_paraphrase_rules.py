@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from parapet.transforms.perturb.edits import edited
 from parapet.transforms.user_turns import Span, UserTurn
 from parapet.transforms.variations import english
-from parapet.transforms.variations.kinds import Config, vary
 from parapet.transforms.variations.paraphrase_rules import rephrased
+from parapet.transforms.variations.perturbations import Paraphrase
 
 FILE = resources.files("parapet.transforms.variations").joinpath("paraphrases.toml")
 TABLE = tomllib.loads(FILE.read_text(encoding="utf-8"))
@@ -117,12 +117,12 @@ def test_a_second_verb_keeps_its_subject() -> None:
 def test_a_paraphrase_differs_by_turn_and_seed_and_not_by_acts() -> None:
     text = "Can you find me a bus to Fresno?"
     turns = [said(text, "Fresno", turn=n) for n in range(40)]
-    found = [vary("paraphrase", turn, Config()).utterance for turn in turns]
+    found = [Paraphrase().vary(turn).utterance for turn in turns]
     assert len(set(found)) > 3
-    assert found != [vary("paraphrase", turn, Config(seed="1")).utterance for turn in turns]
+    assert found != [Paraphrase(seed="1").vary(turn).utterance for turn in turns]
     for acts in ("INFORM", "REQUEST AFFIRM", "NEGATE GOODBYE"):
         others = [said(text, "Fresno", acts=acts, turn=n) for n in range(40)]
-        assert [vary("paraphrase", turn, Config()).utterance for turn in others] == found
+        assert [Paraphrase().vary(turn).utterance for turn in others] == found
 
 
 def forms() -> list[str]:
@@ -159,8 +159,8 @@ def test_values_and_what_is_denied_are_kept(words: list[str], valued: set[int], 
         at += len(word) + 1
     spans = tuple(Span("S_1", f"slot{i}", *place) for i, place in enumerate(places))
     turn = UserTurn("1", 0, text, spans, (), frozenset(), ("S_1",), (), ())
-    made = vary("paraphrase", turn, Config(seed=str(seed)))
-    assert made == vary("paraphrase", turn, Config(seed=str(seed)))
+    made = Paraphrase(seed=seed).vary(turn)
+    assert made == Paraphrase(seed=seed).vary(turn)
     assert [made.utterance[slice(*place)] for place in made.places] == [text[slice(*place)] for place in places]
     assert edited(text, made.operations) == made.utterance
     assert bool(NO.search(made.utterance)) == bool(NO.search(text))
@@ -170,11 +170,11 @@ def test_values_and_what_is_denied_are_kept(words: list[str], valued: set[int], 
 
 def test_a_turn_without_end() -> None:
     text = "Yes, I want to find a bus to Fresno, and what is the price? " * 400
-    new = vary("paraphrase", said(text), Config()).utterance
+    new = Paraphrase().vary(said(text)).utterance
     assert new.count("Fresno") == 400
     assert new.count("to find a bus") < 300
     for part in ("can you " * 9_000, "a" * 60_000, "." * 60_000, "no, " * 9_000, " " * 60_000, "7 " * 9_000):
-        assert vary("paraphrase", said(part), Config()).utterance.split() is not None
+        assert Paraphrase().vary(said(part)).utterance.split() is not None
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
 from parapet.transforms.perturb.edits import edited, moved
 from parapet.transforms.user_turns import Span as Place
 from parapet.transforms.user_turns import UserTurn
-from parapet.transforms.variations.kinds import Config, Given, vary
 from parapet.transforms.variations.paraphrase import Answers, hidden, hidden_text, paraphrased, plain_text, revealed
+from parapet.transforms.variations.perturbations import KINDS, Simple, Verbose
 from parapet.transforms.variations.places import in_order
 from parapet.transforms.variations.rewording import reworded
-from parapet.transforms.variations.rewritten import Line, read_files, read_lines
+from parapet.transforms.variations.rewritten import Line, Rewritten, read_lines
 
 WORDS = [
     "a",
@@ -37,6 +37,19 @@ WORDS = [
     ".",
     "no",
 ]
+
+
+class Lines(Rewritten):
+    """Rewritten turns that are in no file."""
+
+    def __init__(self, *lines: Line) -> None:
+        super().__init__(())
+        self.lines = {line.key: line for line in lines}
+
+    def get(self, key: Any) -> Line | None:
+        return self.lines.get(key)
+
+
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
 
 
@@ -79,11 +92,11 @@ def test_values_are_found_again(before: str, values: tuple[str, ...], after: str
 
 
 def test_a_copy_has_the_same_words_and_a_typo_may() -> None:
-    lines = Given({("1", 0, kind): ("Thats right", "x") for kind in ("typos", "paraphrase")})
-    turn, config = said("That's right."), Config(rewritten=True)
-    assert vary("paraphrase", turn, config, lines).reason == "copy"
-    assert vary("typos", turn, config, lines).utterance == "Thats right"
-    assert vary("simple", turn, config, lines).reason == "not_rewritten"
+    lines = Lines(*(Line("1", 0, kind, "Thats right", "x") for kind in ("typos", "paraphrase")))
+    turn = said("That's right.")
+    assert KINDS["paraphrase"](rewritten=lines).vary(turn).reason == "copy"
+    assert KINDS["typos"](rewritten=lines).vary(turn).utterance == "Thats right"
+    assert Simple(rewritten=lines).vary(turn).reason == "not_rewritten"
 
 
 def test_each_of_two_that_are_the_same_has_its_own_place() -> None:
@@ -107,7 +120,7 @@ def test_any_texts(before: str, after: str, data: st.DataObject) -> None:
     ends = sorted(data.draw(st.sets(st.integers(0, len(before)), max_size=6)))
     places = tuple(data.draw(st.permutations(list(combinations(ends, 2))))[:3])
     turn = said(before, at=places)
-    row = vary("verbose", turn, Config(rewritten=True), Given({("1", 0, "verbose"): (after, "x")}))
+    row = Verbose(rewritten=Lines(Line("1", 0, "verbose", after, "x"))).vary(turn)
     if not row.operations:
         assert (row.utterance, row.reason != "") == (before, True)
         return
@@ -203,9 +216,11 @@ def test_lines(tmp_path: Path) -> None:
         '{"dialogue_id": "\\ud83d"': "not_json: ",
     }
     path.write_text("\ufeff" + "\n\n".join([good, *bad]) + "\n", encoding="utf-8")
-    found = read_files([str(path)])
-    assert found.lines == {"typos": 1}
+    rewritten = Rewritten([path])
+    assert rewritten.kinds() == {"typos"}
+    found = [letter for _, (letter,) in rewritten.letters((), ())]
+    assert dict(rewritten.counts((), ())) == {("lines", "typos", "", ""): 1, ("bad_lines", "", "", ""): len(bad)}
     assert next(iter(read_lines(str(path)))) == (1, Line("1", 2, "typos", "helo", "w"))
-    assert [one.where for one in found.bad] == [f"line {2 * i + 1}" for i in range(1, len(bad) + 1)]
-    for one, reason in zip(found.bad, bad.values(), strict=True):
+    assert [one.where for one in found] == [f"line {2 * i + 1}" for i in range(1, len(bad) + 1)]
+    for one, reason in zip(found, bad.values(), strict=True):
         assert one.reason.startswith(reason)

@@ -21,7 +21,7 @@ from parapet.transforms.ood.texts import stopwords
 from parapet.transforms.perturb.protected import DECISIVE
 from parapet.transforms.text import words
 from parapet.transforms.user_turns import UserTurn, user_turns
-from parapet.transforms.variations.kinds import Config, vary
+from parapet.transforms.variations.perturbations import Verbose
 from parapet.transforms.variations.verbose import grammar
 
 # What states a wish, asks, answers, greets, thanks or judges, or names what a task is about.
@@ -57,7 +57,7 @@ def turns_of(root: Path, splits: Iterable[str]) -> Iterator[UserTurn]:
 
 def fillers_of(turn: UserTurn, seed: str = "0") -> list[str]:
     """Each with its side."""
-    made = vary("verbose", turn, Config(seed=seed))
+    made = Verbose(seed=seed).vary(turn)
     sides = [(one.kind, one.text) for one in made.operations if one.kind != "full_form"]
     # An opener behind a greeting brings the first letter of the next sentence along.
     return [f"{kind}: {text[text.index(text.lstrip('.? ')) : text.rindex('.') + 1]}" for kind, text in sides]

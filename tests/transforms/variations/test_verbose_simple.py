@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from parapet.transforms.perturb.edits import edited, moved
 from parapet.transforms.perturb.protected import value_ranges
 from parapet.transforms.user_turns import Span, UserTurn
-from parapet.transforms.variations.kinds import KINDS, Config, vary, write_into
+from parapet.transforms.variations.kinds import write_into
+from parapet.transforms.variations.perturbations import KINDS, Typos
 from parapet.transforms.variations.simple import simple_operations
 from parapet.transforms.variations.verbose import verbose_operations
 
@@ -171,7 +172,8 @@ def test_any_turn_keeps_its_spans(
     text = " ".join(words)
     spans = tuple(Span("S_1", "s", start, start + n) for start, n in drawn if start + n <= len(text))
     turn = UserTurn("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), (), ())
-    made = vary(kind, turn, Config(perturb_values=perturb_values))
+    part = Typos(perturb_values=perturb_values) if kind == "typos" else KINDS[kind]()
+    made = part.vary(turn)
     raw: dict[str, Any] = {
         "speaker": "USER",
         "utterance": text,
@@ -194,6 +196,6 @@ def test_any_turn_keeps_its_spans(
 
 
 def test_a_span_outside_the_utterance() -> None:
-    made = vary("typos", said("something nice", wrong=("city",)), Config())
+    made = Typos().vary(said("something nice", wrong=("city",)))
     assert made.utterance == "something nice"
     assert made.reason == "bad_span: city: not inside the utterance"
