@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -245,9 +245,8 @@ def _check_rewrites(args: argparse.Namespace) -> Config:
 
 
 def _check_ratings(args: argparse.Namespace) -> Config:
-    from parapet.evaluation.ratings.sample import STRATA, draw_sample, read_scores
+    from parapet.evaluation.ratings.sample import draw_sample, read_scores
     from parapet.schemas.layout import sample_root
-    from parapet.transforms.hits.records import Settings
 
     if args.scores is None:
         raise InputError(
@@ -256,22 +255,15 @@ def _check_ratings(args: argparse.Namespace) -> Config:
     if args.dialogues and len(args.dialogues) > 1:
         raise InputError("ratings are of one corpus, that of --scores", "--dialogues")
     numbers = _numbers(args, {**_SIZES, "items": _ITEMS, "checks": _CHECKS})
-    terms = _terms(args, _ASSIGNMENTS)
-    seed = args.seed or 0
     root = args.dialogues[0] if args.dialogues else str(sample_root())
-    sample = draw_sample(root, read_scores(args.scores), {name: numbers[name] for name in STRATA}, seed)
-    drawn: dict[str, dict[str, int]] = {
-        name: {"drawn": sample.drawn(name), "turns": sample.turns[name]} for name in STRATA
-    }
-    settings = Settings(terms, sandbox=args.sandbox, tasks=(RATINGS,), seed=seed, naturalness=not args.no_naturalness)
-    return Config(args.output, settings, args.dry_run, _groups(sample.items, numbers, seed), drawn=drawn)
+    items, drawn = draw_sample(root, read_scores(args.scores), numbers, args.seed or 0)
+    return _judged(args, RATINGS, items, numbers, drawn)
 
 
 def _check_validity(args: argparse.Namespace) -> Config:
     from parapet.evaluation.sets import Sources, parse_sets
     from parapet.evaluation.validity.turns import draw_sample, read_pairs
     from parapet.schemas.layout import sample_root, split_of_folder
-    from parapet.transforms.hits.records import Settings
 
     if args.dialogues and len(args.dialogues) > 1:
         raise InputError("pairs are of one corpus, and of its sets", "--dialogues")
@@ -279,12 +271,28 @@ def _check_validity(args: argparse.Namespace) -> Config:
     for root in sets.values():
         check_apart(args.output, sets=root)
     numbers = _numbers(args, {"pairs": _PAIRS, "items": _ITEMS, "checks": _CHECKS})
-    terms, seed = _terms(args, _ASSIGNMENTS), args.seed or 0
     reference = args.dialogues[0] if args.dialogues else str(sample_root())
     split = split_of_folder(reference) or args.split or TEST
-    items, drawn = draw_sample(read_pairs(Sources(reference, split, others=sets)), numbers["pairs"], seed)
-    settings = Settings(terms, sandbox=args.sandbox, tasks=(VALIDITY,), seed=seed, naturalness=not args.no_naturalness)
-    groups = _groups(items, numbers, seed)
+    pairs = read_pairs(Sources(reference, split, others=sets))
+    items, drawn = draw_sample(pairs, numbers["pairs"], args.seed or 0)
+    return _judged(args, VALIDITY, items, numbers, drawn, split)
+
+
+def _judged(
+    args: argparse.Namespace,
+    task: Literal["ratings", "validity"],
+    items: Sequence[Item],
+    numbers: Mapping[str, int],
+    drawn: dict[str, dict[str, int]],
+    split: str | None = None,
+) -> Config:
+    """The pages on which utterances are judged, with their checks."""
+    from parapet.transforms.hits.judged import group_items
+    from parapet.transforms.hits.records import Settings
+
+    terms, seed = _terms(args, _ASSIGNMENTS), args.seed or 0
+    settings = Settings(terms, sandbox=args.sandbox, tasks=(task,), seed=seed, naturalness=not args.no_naturalness)
+    groups = tuple(map(tuple, group_items(items, numbers["items"], numbers["checks"], seed)))
     return Config(args.output, settings, args.dry_run, groups, split, drawn)
 
 
@@ -296,13 +304,6 @@ def _numbers(args: argparse.Namespace, defaults: Mapping[str, int]) -> dict[str,
         if n < least:
             raise InputError(f"a number, {least} or more", f"--{name}")
     return numbers
-
-
-def _groups(items: Sequence[Item], numbers: Mapping[str, int], seed: int) -> tuple[tuple[Item, ...], ...]:
-    """The utterances of each page, with its checks."""
-    from parapet.transforms.hits.judged import group_items
-
-    return tuple(map(tuple, group_items(items, numbers["items"], numbers["checks"], seed)))
 
 
 def _terms(args: argparse.Namespace, assignments: int) -> Terms:

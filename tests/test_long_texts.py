@@ -23,8 +23,8 @@ from parapet.schemas.decisions import neutralise
 from parapet.transforms import distance, markdown, naming, text
 from parapet.transforms.anonymise import names, numbers, second_look
 from parapet.transforms.crowd import answers, lexicon, vet, worker_ids
-from parapet.transforms.crowd.ingest import api_assignments, fields
-from parapet.transforms.crowd_variations import wording
+from parapet.transforms.crowd.ingest import fields, files
+from parapet.transforms.crowd_variations import vet as wording
 from parapet.transforms.perturb.protected import Ranges
 from parapet.transforms.speech import spoken
 from parapet.transforms.variations import english
@@ -68,7 +68,7 @@ def vetted(task: Any) -> Callable[[str], object]:
 def xml(written: str) -> object:
     answer = f"<Q><Answer><QuestionIdentifier>a</QuestionIdentifier><FreeText>{written}</FreeText></Answer></Q>"
     try:
-        return api_assignments.parse_answer_xml(answer)
+        return files.parse_answer_xml(answer)
     except fields.Unusable as reason:
         return worker_ids.redact(str(reason))
 

@@ -75,17 +75,6 @@ class Scores(msgspec.Struct, frozen=True):
     verdicts: dict[Place, Verdict]
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """The turns to be judged, and by stratum how many there were to draw from."""
-
-    items: list[RatedItem]
-    turns: dict[Stratum, int]
-
-    def drawn(self, stratum: Stratum) -> int:
-        """How many turns of a stratum are in the sample."""
-        return sum(item.stratum == stratum for item in self.items)
-
-
 def read_scores(folder: str) -> Scores:
     """Reads what ``parapet evaluate --task generation`` wrote; of several sets the original.
 
@@ -146,7 +135,9 @@ def _verdict(turn: Mapping[str, Any], acts: Sequence[Mapping[str, Any]]) -> Verd
     )
 
 
-def draw_sample(root: str, scores: Scores, sizes: Mapping[Stratum, int], seed: int) -> Sample:
+def draw_sample(
+    root: str, scores: Scores, sizes: Mapping[str, int], seed: int
+) -> tuple[list[RatedItem], dict[str, dict[str, int]]]:
     """Draws turns of each stratum at random, without replacement.
 
     A turn is drawn by a hash of seed, dialogue and turn: a larger sample contains the smaller one.
@@ -157,6 +148,9 @@ def draw_sample(root: str, scores: Scores, sizes: Mapping[Stratum, int], seed: i
       sizes: how many turns of each stratum; fewer are drawn where there are fewer.
       seed: of the draw.
 
+    Returns:
+      The turns, and by stratum how many were ``drawn`` of how many ``turns``.
+
     Raises:
       InputError: the corpus is not the one that was scored, or nothing can be drawn.
     """
@@ -165,16 +159,17 @@ def draw_sample(root: str, scores: Scores, sizes: Mapping[Stratum, int], seed: i
     for place, verdict in scores.verdicts.items():
         _check_same(place, turns.get(place), verdict, root)
     items: list[RatedItem] = []
-    counts: dict[Stratum, int] = {}
+    drawn: dict[str, dict[str, int]] = {}
     for stratum in STRATA:
         places = [place for place, verdict in scores.verdicts.items() if verdict.stratum == stratum]
-        counts[stratum] = len(places)
         places.sort(key=lambda place: stable_digest(str(seed), "rating", place[0], str(place[1])))
         words = corpus.words[ORIGINAL]
-        items += (_item(turns[place], scores.verdicts[place], words) for place in places[: sizes[stratum]])
+        taken = places[: sizes[stratum]]
+        items += (_item(turns[place], scores.verdicts[place], words) for place in taken)
+        drawn[stratum] = {"drawn": len(taken), "turns": len(places)}
     if not items:
         raise InputError("no turn can be drawn from these scores", "--scores")
-    return Sample(items, counts)
+    return items, drawn
 
 
 def _check_same(place: Place, turn: SystemTurn | None, verdict: Verdict, root: str) -> None:

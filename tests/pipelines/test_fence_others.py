@@ -155,7 +155,7 @@ def test_a_call_that_raises(
     assert (counts["calls//train"], counts["dialogues//train"], counts["left_out//train"]) == (2, 1, 1)
 
 
-@pytest.mark.parametrize("target", some(("rewriting.rewriting_of", "render_dialogues._page"), "render_dialogues._page"))
+@pytest.mark.parametrize("target", some(("rewrite_pages.rewriting_of", "rewrite_pages._page"), "rewrite_pages._page"))
 def test_a_turn_without_a_page(
     target: str, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

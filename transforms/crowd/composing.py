@@ -1,13 +1,13 @@
 """The outline of ``compose`` and ``compose_variations``: answers are read, merged, settled, and written with an audit.
 
-All answers are in memory: a million of them take some 2 GB. Each kind of task is a :class:`CrowdTask`.
+All answers are in memory: a million of them take about 1.5 GB. Each kind of task is a :class:`CrowdTask`.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple
 
 import msgspec
@@ -17,7 +17,7 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.responses import DISPOSITIONS, Assignment, DeadLetter
 from parapet.transforms.crowd.agreement import adjudicate_csv, merge_reviewers
 from parapet.transforms.crowd.ingest.files import Sources, distinct, read_responses, read_sheet
-from parapet.transforms.crowd.merge import Decisions, answer_ids, merge
+from parapet.transforms.crowd.merge import Decisions, Merged, answer_ids, merge
 from parapet.transforms.crowd.review import ReviewItem, review_order, review_pages, review_sheet
 from parapet.transforms.crowd.settle import Outcome, OutcomeT
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
@@ -155,39 +155,44 @@ def settle_all(task: CrowdTask[OutcomeT], answers: Answers) -> Composed[OutcomeT
     """
     merged = merge(answers.assignments, answers.decisions)
     outcomes: list[OutcomeT] = []
+    ended: Counter[str] = Counter()
+    settled: set[str] = set()
     for outcome in task.settle(merged.assignments, merged.decisions):
+        ended.update(row["response_id"] for row in outcome.audit if row["text"].strip())
+        ended.update(outcome.dead_answers)
+        keys = {*(row["response_id"] for row in outcome.audit), *(letter.key for letter in outcome.dead)}
+        settled |= keys | {key.rpartition(":")[0] for key in keys}
         outcome.table = pa.Table.from_pylist(outcome.audit, task.audit_schema)
+        outcome.audit, outcome.dead_answers = [], []
         outcomes.append(outcome)
-    _check_nothing_is_lost(answers.assignments, merged.assignments, merged.dead, outcomes)
+    _check_nothing_is_lost(answers.assignments, merged, ended, settled)
     dead = [*task.dead(), *answers.dead, *merged.dead, *(letter for outcome in outcomes for letter in outcome.dead)]
     dead = sorted(map(without_ids, dead), key=msgspec.json.encode)
     n_answers = sum(len(answer_ids(assignment)) for assignment in merged.assignments)
-    for outcome in outcomes:
-        outcome.audit, outcome.dead, outcome.dead_answers = [], [], []
     known = [outcome for outcome in outcomes if outcome.known]
     return Composed(known, dead, len(merged.assignments), n_answers, answers.agreement, answers.adjudicate)
 
 
 def _check_nothing_is_lost(
-    read: Iterable[Assignment],
-    merged: Sequence[Assignment],
-    dead: Iterable[DeadLetter],
-    outcomes: Iterable[Outcome],
+    read: Iterable[Assignment], merged: Merged, ended: Counter[str], settled: Collection[str]
 ) -> None:
-    """Raises RuntimeError unless each assignment was merged or is a dead letter, and each answer ends in one place."""
-    left_out = {letter.key.partition(":")[0] for letter in dead}
-    if {assignment.assignment_id for assignment in read} - left_out - {one.assignment_id for one in merged}:
+    """Checks that each assignment was merged or is a dead letter, and that each answer ends in one place.
+
+    Args:
+      read: as the exports have them.
+      merged: each once.
+      ended: the ids of answers in the audit and among dead letters.
+      settled: the ids of these, and of their assignments.
+
+    Raises:
+      RuntimeError: one was lost, or is there twice.
+    """
+    kept = {assignment.assignment_id for assignment in merged.assignments}
+    if {one.assignment_id for one in read} - kept - {letter.key.partition(":")[0] for letter in merged.dead}:
         raise RuntimeError("the counts do not balance for assignments_read")
-    given = Counter(answer for assignment in merged for answer in answer_ids(assignment))
-    ended: Counter[str] = Counter()
-    settled: set[str] = set()
-    for outcome in outcomes:
-        ended.update(row["response_id"] for row in outcome.audit if row["text"].strip())
-        ended.update(outcome.dead_answers)
-        settled.update(row["response_id"].rpartition(":")[0] for row in outcome.audit)
-        settled.update(key for letter in outcome.dead for key in (letter.key, letter.key.rpartition(":")[0]))
-    if {assignment.assignment_id for assignment in merged} - settled:
+    if kept - set(settled):
         raise RuntimeError("the counts do not balance for assignments")
+    given = Counter(answer for assignment in merged.assignments for answer in answer_ids(assignment))
     if given != ended:
         as_many = " (as many, but not the same)" if given.total() == ended.total() else ""
         raise RuntimeError(f"the counts do not balance for answers_given{as_many}")
