@@ -729,6 +729,23 @@ def test_only_and_skip(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert not (folder / "out").exists()
 
 
+def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
+    assert run(folder, "--dry_run") == 0
+    told = capsys.readouterr()
+    assert {" ".join(line.split()) for line in told.out.splitlines()} == {
+        "sets/typos runs",
+        "sets/wordy runs",
+        "scores/keywords/dst runs after sets/typos, sets/wordy",
+        "comparison runs after scores/keywords/dst",
+        "4 steps would run, 0 unchanged",
+    }
+    assert "will be written, and the disk has 0.0 GB left" in told.err
+    assert not (folder / "out").exists()
+
+
 def test_a_set_that_needs_a_step_which_is_left_out(folder: Path) -> None:
     """Systems are scored on the other sets, and a release has these."""
     append_to(folder, '[[sets]]\nperturbation = "unseen_entities"\nknowledge_base = "@more/kb.json"\n')
