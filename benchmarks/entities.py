@@ -25,7 +25,7 @@ from benchmarks.measuring import measure
 from parapet.schemas import layout
 from parapet.transforms.corpora import read_corpus
 from parapet.transforms.entities.perturbation import UnseenEntities
-from parapet.transforms.perturbed_corpus import perturbed_sets
+from parapet.transforms.perturbation.corpus import perturbed_sets
 
 DIALOGUES_A_FILE = 64
 SPLITS = ("train", "test")

@@ -35,7 +35,7 @@ from parapet.transforms.entities.perturbation import UnseenEntities
 from parapet.transforms.entities.replacing import edits_of
 from parapet.transforms.perturb.edits import move_spans
 from parapet.transforms.perturb.typos import Rates, with_typos
-from parapet.transforms.perturbed_corpus import fitted
+from parapet.transforms.perturbation.corpus import fitted
 from parapet.transforms.seeding import key_of
 from parapet.transforms.user_turns import UserTurn, user_turns
 from parapet.transforms.variations.paraphrase_rules import rephrased

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from parapet.schemas.layout import sample_root
     from parapet.scoring import Scores, schema_sensitivity, schema_sensitivity_interval, score_states, to_pandas
     from parapet.transforms.corpora import Corpus, corpus_of
-    from parapet.transforms.perturbation import Perturbation, Perturbed, changed_turn
-    from parapet.transforms.perturbation_checks import check_perturbation
-    from parapet.transforms.perturbed_corpus import PerturbedCorpus
+    from parapet.transforms.perturbation.base import Perturbation, Perturbed, changed_turn
+    from parapet.transforms.perturbation.checks import check_perturbation
+    from parapet.transforms.perturbation.corpus import PerturbedCorpus
     from parapet.transforms.user_turns import edit_user_turns
 
 # Where each public name is.
@@ -26,14 +26,14 @@ _PLACES = {
     "Composition": "parapet.crowd",
     "Corpus": "parapet.transforms.corpora",
     "InputError": "parapet.schemas.errors",
-    "Perturbation": "parapet.transforms.perturbation",
-    "Perturbed": "parapet.transforms.perturbation",
-    "PerturbedCorpus": "parapet.transforms.perturbed_corpus",
+    "Perturbation": "parapet.transforms.perturbation.base",
+    "Perturbed": "parapet.transforms.perturbation.base",
+    "PerturbedCorpus": "parapet.transforms.perturbation.corpus",
     "Scores": "parapet.scoring",
     "apply_variants": "parapet.api",
-    "check_perturbation": "parapet.transforms.perturbation_checks",
+    "check_perturbation": "parapet.transforms.perturbation.checks",
     "compose": "parapet.crowd",
-    "changed_turn": "parapet.transforms.perturbation",
+    "changed_turn": "parapet.transforms.perturbation.base",
     "corpus_of": "parapet.transforms.corpora",
     "edit_user_turns": "parapet.transforms.user_turns",
     "load_corpus": "parapet.api",

@@ -12,8 +12,8 @@ from parapet.schemas.published import check_published
 from parapet.transforms.corpora import Corpus, read_corpus
 
 if TYPE_CHECKING:
-    from parapet.transforms.perturbation import Perturbation
-    from parapet.transforms.perturbed_corpus import PerturbedCorpus
+    from parapet.transforms.perturbation.base import Perturbation
+    from parapet.transforms.perturbation.corpus import PerturbedCorpus
     from parapet.transforms.variants.corpus import RenamedCorpus, Variants
 
 
@@ -74,7 +74,7 @@ def perturbations() -> Mapping[str, type[Perturbation]]:
       >>> parapet.perturbations()["typos"].name
       'typos'
     """
-    from parapet.transforms.perturbations import Registry
+    from parapet.transforms.perturbation.registry import Registry
 
     return Registry()
 
@@ -108,9 +108,9 @@ def perturb(
       ['dialogue_id', 'turn', 'status', 'reason', 'original', 'utterance']
       >>> typos.save("my_typos")  # doctest: +SKIP
     """
-    from parapet.transforms.perturbation import set_of
-    from parapet.transforms.perturbations import perturbation_of
-    from parapet.transforms.perturbed_corpus import perturbed_sets
+    from parapet.transforms.perturbation.base import set_of
+    from parapet.transforms.perturbation.corpus import perturbed_sets
+    from parapet.transforms.perturbation.registry import perturbation_of
 
     made = perturbation_of(perturbation, options)
     name = set_of(made, set_name)
@@ -127,8 +127,8 @@ def perturb_sets(
       >>> sorted(parapet.perturb_sets(parapet.load_corpus(), "typos", env=(0.1, 0.5)))
       ['typos', 'typos-env1', 'typos-env2']
     """
-    from parapet.transforms.perturbations import perturbation_of
-    from parapet.transforms.perturbed_corpus import perturbed_sets
+    from parapet.transforms.perturbation.corpus import perturbed_sets
+    from parapet.transforms.perturbation.registry import perturbation_of
 
     return perturbed_sets(corpus_from(corpus), perturbation_of(perturbation, options))
 

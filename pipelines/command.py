@@ -24,15 +24,15 @@ from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCode
 from parapet.schemas.layout import SplitSchemas, as_path, is_below, read_root, same_place
 from parapet.schemas.published import check_output, find_output
 from parapet.transforms.locks import reading, writing
+from parapet.transforms.perturbation.fence import calling, commanding
 from parapet.transforms.text import counted as counted
-from parapet.transforms.users_code import calling, commanding
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.counts import Counts
     from parapet.transforms.dead_letters import Tally
-    from parapet.transforms.perturbation import Perturbation
+    from parapet.transforms.perturbation.base import Perturbation
 
 Config = TypeVar("Config")  # of a command: what its check makes of the flags, typed
 
@@ -184,7 +184,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 def _failed(error: Exception) -> int:
     """The one place that turns a failure that is nobody's input into an exit status."""
-    from parapet.transforms.fence import is_of_network
+    from parapet.transforms.perturbation.fence import is_of_network
 
     reason = _reason(error)
     if reason.endswith(_SHOW) and is_of_network(error) and not type(error).__module__.startswith("apache_beam"):
@@ -305,8 +305,8 @@ def report_faults(output: str) -> int:
     """Logs, ``--quiet`` or not, what a published run has lost to faults of Parapet or a plug-in; how many faults."""
     from parapet.transforms.compressed import open_input
     from parapet.transforms.dead_letters import DEAD_LETTERS, FaultCounts
-    from parapet.transforms.fence import INTERNAL, PLUGIN
     from parapet.transforms.files import MANIFEST, join, read_written
+    from parapet.transforms.perturbation.fence import INTERNAL, PLUGIN
 
     faults = FaultCounts()
     with open_input(join(output, DEAD_LETTERS)) as lines:

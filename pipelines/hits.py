@@ -351,7 +351,7 @@ def _info(config: Config) -> RunInfo:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the plan, and where to begin."""
-    from parapet.transforms.fence import INTERNAL, REPORT
+    from parapet.transforms.perturbation.fence import INTERNAL, REPORT
 
     say_plan = print if config.dry_run else say
     plan = _plan_of_dry_run(config) if config.dry_run else _published_plan(config)

@@ -21,14 +21,14 @@ from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_seed, 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
-from parapet.transforms.perturbation_command import Command, Option
+from parapet.transforms.perturbation.command import Command, Option
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.schemas.dialogue_files import DialogueFile
     from parapet.transforms.corpora import Corpus
-    from parapet.transforms.perturbation import Perturbation
+    from parapet.transforms.perturbation.base import Perturbation
     from parapet.transforms.runs import RunInfo
 
 EXAMPLE = """\
@@ -90,7 +90,7 @@ def command_of(name: str) -> Command:
     if name in DECLARED:
         command: Command = importlib.import_module(DECLARED[name]).COMMAND
         return command
-    from parapet.transforms.perturbations import Registry, unknown
+    from parapet.transforms.perturbation.registry import Registry, unknown
 
     registry = Registry()
     if name not in registry:
@@ -108,7 +108,7 @@ def command_of(name: str) -> Command:
 
 
 def _option(perturbation: type[Perturbation], parameter: inspect.Parameter) -> Option:
-    from parapet.transforms.perturbation_command import REQUIRED
+    from parapet.transforms.perturbation.command import REQUIRED
 
     default, text = parameter.default, _about(perturbation, parameter.name)
     if default is False:
@@ -209,7 +209,7 @@ def usage() -> str:
 
 def class_of(name: str, command: Command) -> type[Perturbation]:
     """The class of a perturbation."""
-    from parapet.transforms.perturbations import Registry
+    from parapet.transforms.perturbation.registry import Registry
 
     module, _, attribute = command.target.partition(":")
     if attribute:
@@ -221,8 +221,8 @@ def class_of(name: str, command: Command) -> type[Perturbation]:
 def check(name: str, program: str, command: Command, args: argparse.Namespace) -> Config:
     """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed, read_corpus
+    from parapet.transforms.perturbation.fence import calling
     from parapet.transforms.runs import RunInfo
-    from parapet.transforms.users_code import calling
 
     places = {option.name: getattr(args, option.name) for option in command.options if option.apart}
     check_apart(args.output, sgd=args.sgd, **places)
@@ -277,7 +277,7 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Dialogue files -> the sets of the perturbation, their rows, numbers, a card and a page."""
     from parapet.transforms import files
-    from parapet.transforms.perturbed_files import PerturbCorpus
+    from parapet.transforms.perturbation.files import PerturbCorpus
 
     files.prepare(config.info.output, config.info.pipeline)
     _ = pipeline | "Perturb" >> PerturbCorpus(config.perturbation, config.corpus, config.info, config.analyzed)

@@ -21,7 +21,7 @@ Value = str | tuple[str, ...]
 Counted = str | tuple[str, Value]  # the name of a count, or its name and value
 
 
-FAULTS = "faults"  # records that were lost to a fault of Parapet, or of a plug-in, see parapet.transforms.fence
+FAULTS = "faults"  # records that were lost to a fault of Parapet or a plug-in, see transforms.perturbation.fence
 
 _OTHERS = "as many, but not the same"
 _IDS = ":ids"  # ends the name of the sum of identities beside a count

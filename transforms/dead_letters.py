@@ -19,7 +19,7 @@ import msgspec
 from parapet.schemas.errors import InputError, UserCodeError, storable
 from parapet.schemas.published import DEAD_LETTERS as DEAD_LETTERS
 from parapet.transforms.counts import Counts
-from parapet.transforms.fence import INTERNAL, PLUGIN, REPORT, Fault, trace_of
+from parapet.transforms.perturbation.fence import INTERNAL, PLUGIN, REPORT, Fault, trace_of
 from parapet.transforms.text import counted
 
 SHOWN = 3  # places in a message
@@ -35,7 +35,7 @@ class DeadLetter(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
       dialogue_id: the dialogue; nothing where the whole file is meant.
       where: the place inside: ``turns[2].frames[0]``, or line and column.
       reason: an id (``unknown_slot``) and a sentence. Where the record is not to blame the id is ``internal_error`` or
-        ``plugin_error``, see :mod:`parapet.transforms.fence`.
+        ``plugin_error``, see :mod:`parapet.transforms.perturbation.fence`.
       trace: the traceback of such an error.
     """
 

@@ -19,7 +19,7 @@ import msgspec
 
 from parapet.schemas.distribution import DISTRIBUTION, install_line
 from parapet.schemas.errors import InputError
-from parapet.transforms.users_code import calling
+from parapet.transforms.perturbation.fence import calling
 
 TRANSLATION_ENGINES = "parapet.translation_engines"
 SPEECH_ENGINES = "parapet.speech_engines"

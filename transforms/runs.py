@@ -21,9 +21,8 @@ from parapet.schemas.errors import UserCodeError
 from parapet.transforms.counts import Counts, Invariant, check_invariants
 from parapet.transforms.dead_letters import DEAD_LETTERS as DEAD_LETTERS_FILE
 from parapet.transforms.dead_letters import DeadLetter, Tally, check_letters, dead_file, in_order
-from parapet.transforms.fence import bad_record, fatal
 from parapet.transforms.files import PublishStaged, Written, manifest_of, write_staged
-from parapet.transforms.users_code import calling
+from parapet.transforms.perturbation.fence import bad_record, calling, fatal
 
 WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
 

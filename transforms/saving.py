@@ -13,8 +13,8 @@ from parapet.transforms import files
 from parapet.transforms.corpora import Corpus, checked_items, item_text
 from parapet.transforms.locks import writing
 from parapet.transforms.parquet import parquet_bytes
-from parapet.transforms.perturbed_corpus import PerturbedCorpus, table_of_rows
-from parapet.transforms.set_files import SetFiles
+from parapet.transforms.perturbation.corpus import PerturbedCorpus, table_of_rows
+from parapet.transforms.perturbation.files import SetFiles
 
 PIPELINE = "save"  # what run.json says has made the folder
 

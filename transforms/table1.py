@@ -47,7 +47,7 @@ from parapet.schemas.layout import (
 from parapet.schemas.published import check_variants
 from parapet.schemas.service import Service
 from parapet.transforms.distance import levenshtein_ratio
-from parapet.transforms.fence import needed
+from parapet.transforms.perturbation.fence import needed
 
 MAX_ORDER = 4  # n-grams of BLEU: one to four words
 TOKENIZER = "intl"  # of sacrebleu's, the one that comes closest to the BLEU and self-BLEU that SGD-X published

@@ -11,7 +11,7 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
 from parapet.transforms.perturb.edits import Edit, move_spans
 from parapet.transforms.perturb.protected import Range, protected_ranges, sayable
-from parapet.transforms.perturbation import Perturbed, changed_turn
+from parapet.transforms.perturbation.base import Perturbed, changed_turn
 from parapet.transforms.touching import services_in_turns
 
 Edits = Iterable[tuple[int, int, str]]

@@ -70,7 +70,7 @@ def main() -> None:
     import apache_beam.runners.portability.fn_api_runner
     import pyarrow.parquet
 
-    import parapet.transforms.perturbed_files
+    import parapet.transforms.perturbation.files
 
     assert all((apache_beam, pyarrow, parapet))
     for module in sys.argv[1:]:

@@ -144,7 +144,7 @@ def test_a_planted_fault_is_found_and_traced_to_its_record(
 ) -> None:
     bad = json.dumps({**cases.good_dialogues("test")[0], "dialogue_id": "bad", "fuzz": [1, 2]})
     good = [json.dumps({**one, "dialogue_id": f"1_{i}"}) for i, one in enumerate(cases.good_dialogues("test") * 3)]
-    from parapet.transforms import perturbed_files
+    from parapet.transforms.perturbation import files as perturbed_files
 
     monkeypatch.setattr(workshop, "patience", 2.0)
     real_text = perturbed_files.dialogue_text
@@ -160,7 +160,7 @@ def test_a_planted_fault_is_found_and_traced_to_its_record(
 
 
 def test_a_dialogue_that_is_lost_is_found(workshop: running.Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parapet.transforms.set_files import SetFiles
+    from parapet.transforms.perturbation.files import SetFiles
 
     real = SetFiles.add
     monkeypatch.setattr(

@@ -22,7 +22,7 @@ from two_workers import TWO_PROCESSES, TWO_THREADS
 
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import ISSUES
-from parapet.transforms import perturbed_files
+from parapet.transforms.perturbation import files as perturbed_files
 from parapet.transforms.splits import few_shot
 
 VICTIM, TRAINED = "1_victim", "1_trained"  # a dialogue of test, and one of train
@@ -397,7 +397,7 @@ def test_one_lost_and_another_twice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     argv, place = LOSSES[name]
-    calls = doubled(monkeypatch, "parapet.transforms.set_files.SetFiles.add")
+    calls = doubled(monkeypatch, "parapet.transforms.perturbation.files.SetFiles.add")
     assert run(argv, corpora / "whole", tmp_path / "out") == 1
     assert len(calls) > 2
     message = capsys.readouterr().err

@@ -20,8 +20,8 @@ from parapet.transforms.anonymise.second_look import Suspect, suspects_in
 from parapet.transforms.babi_format import SILENCE, Exchange, Line, Unanswered, dialogue_text
 from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Identities, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally, of_files
-from parapet.transforms.fence import Fault, bad_record, trace_of
 from parapet.transforms.files import HashingWriter, staged
+from parapet.transforms.perturbation.fence import Fault, bad_record, trace_of
 from parapet.transforms.progress import expect, tracked
 from parapet.transforms.report import Report, Table, Text, Tile, report_files
 from parapet.transforms.runs import FileResult

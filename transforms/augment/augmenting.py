@@ -26,12 +26,12 @@ from parapet.transforms.compressed import open_plain
 from parapet.transforms.corpora import read_file
 from parapet.transforms.counts import Balance, CountKey, Counts, Identities, Invariant
 from parapet.transforms.dead_letters import Tally, dead_dialogue, id_of, of_variants
-from parapet.transforms.fence import bad_record
 from parapet.transforms.files import STAGING, HashingWriter, join, staged
+from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import Report, Table, Tile, report_files
 from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
-from parapet.transforms.set_files import SetFiles
 from parapet.transforms.text import counted, number, percent
 from parapet.transforms.variants.dialogues import Places, places_of, rename
 from parapet.transforms.variants.folders import MAPPING, mapping_bytes

@@ -19,9 +19,9 @@ from parapet.transforms import table1
 from parapet.transforms.back_translate.composing import ENGLISH, Legs, back_translated, texts_of
 from parapet.transforms.back_translate.report import back_translate_report
 from parapet.transforms.dead_letters import DEAD_LETTERS, Tally, check_bad
-from parapet.transforms.fence import needed
 from parapet.transforms.naming import Conventions
 from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.perturbation.fence import needed
 from parapet.transforms.report import page
 from parapet.transforms.translation.memory import MEMORY_FILE, by_languages, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated

@@ -12,7 +12,7 @@ from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.fence import bad_record
+from parapet.transforms.perturbation.fence import bad_record
 
 Decisions = dict[str, dict[str, Decision]]  # assignment id to form field to decision
 

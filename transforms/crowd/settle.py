@@ -20,7 +20,7 @@ from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import Decisions, answer_ids, answers_text, lost, unusable_decision
 from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order
 from parapet.transforms.crowd.vet import PASS, Verdict
-from parapet.transforms.fence import Fault, bad_record
+from parapet.transforms.perturbation.fence import Fault, bad_record
 
 _TRIED_SINGLY = 200  # assignments among which those are sought with which all of them cannot be settled
 _RANK = {"": 0, "review": 1, "reject": 2}

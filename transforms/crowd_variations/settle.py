@@ -64,7 +64,7 @@ from parapet.transforms.crowd_variations.vet import (
 )
 from parapet.transforms.dead_letters import id_of
 from parapet.transforms.distance import levenshtein
-from parapet.transforms.fence import Fault, bad_record
+from parapet.transforms.perturbation.fence import Fault, bad_record
 from parapet.transforms.progress import expect_dialogues, tracked
 from parapet.transforms.seeding import stable_hash
 

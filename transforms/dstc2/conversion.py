@@ -22,11 +22,11 @@ from parapet.transforms.dstc2.calls import ASR, Batch, Call, Logs, Ontology, rea
 from parapet.transforms.dstc2.knowledge import Knowledge, Statement, facts_about, gathered, statements_of
 from parapet.transforms.dstc2.sgd import dialogue_of, schema_of, slots_of
 from parapet.transforms.dstc2.task6 import NO_RESULT, Round, Words, lines_of, offers_of, rounds
-from parapet.transforms.fence import bad_record, trace_of
+from parapet.transforms.perturbation.fence import bad_record, trace_of
+from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import expect, tracked
 from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
-from parapet.transforms.set_files import SetFiles
 from parapet.transforms.simulators import nested_table
 from parapet.transforms.text import counted
 

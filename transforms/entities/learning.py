@@ -25,8 +25,8 @@ from parapet.transforms.entities.study import (
     study_of,
     with_names,
 )
-from parapet.transforms.fence import Fault
-from parapet.transforms.perturbation import REFUSED
+from parapet.transforms.perturbation.base import REFUSED
+from parapet.transforms.perturbation.fence import Fault
 from parapet.transforms.progress import ANALYSIS, expect_dialogues
 
 

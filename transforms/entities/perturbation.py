@@ -18,7 +18,7 @@ from parapet.transforms.entities import CATEGORICAL, COMMAND
 from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.entities.sources import CORPUS, GENERATED
 from parapet.transforms.entities.study import Config, Inputs, Study, inputs_of
-from parapet.transforms.perturbation import (
+from parapet.transforms.perturbation.base import (
     Analysis,
     Detailed,
     Metric,
@@ -29,7 +29,7 @@ from parapet.transforms.perturbation import (
     Shared,
     share_of,
 )
-from parapet.transforms.perturbation_report import place_of
+from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.report import Example, Line, edited
 
 if TYPE_CHECKING:

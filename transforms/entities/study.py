@@ -34,7 +34,7 @@ from parapet.transforms.entities.sources import (
     read_gazetteer,
 )
 from parapet.transforms.entities.vocabulary import Hashes, Training, grams_in, hashes_of, strings_of
-from parapet.transforms.fence import Fault, bad_record, fatal, needed
+from parapet.transforms.perturbation.fence import Fault, bad_record, fatal, needed
 from parapet.transforms.progress import ANALYSIS, tracked
 
 Values = dict[Slot, tuple[set[str], set[str]]]  # of slots: as they are said, and those known to be canonical

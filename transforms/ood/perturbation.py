@@ -33,7 +33,7 @@ from parapet.transforms.ood.plan import (
 from parapet.transforms.ood.pool import STATUSES, pool_numbers
 from parapet.transforms.ood.sources import kinds_of, list_sources, plugin_of
 from parapet.transforms.ood.texts import key_of
-from parapet.transforms.perturbation import (
+from parapet.transforms.perturbation.base import (
     Analysis,
     Detailed,
     Metric,
@@ -44,7 +44,7 @@ from parapet.transforms.perturbation import (
     comma_separated,
     share_of,
 )
-from parapet.transforms.perturbation_report import place_of
+from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.report import Example, Line, Part
 
 if TYPE_CHECKING:

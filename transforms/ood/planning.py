@@ -31,7 +31,7 @@ from parapet.transforms.ood.reading import (
 )
 from parapet.transforms.ood.sources import SourceFile
 from parapet.transforms.ood.texts import Domains, Vocabulary, WordCounts
-from parapet.transforms.perturbation import REFUSED, Analysis
+from parapet.transforms.perturbation.base import REFUSED, Analysis
 
 Sums = Iterable[tuple[tuple[str, str, str, str], int]]
 

@@ -22,14 +22,14 @@ from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.corpora import read_file as file_bytes
 from parapet.transforms.counts import CountKey, Counts
 from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of
-from parapet.transforms.fence import Fault, bad_record
 from parapet.transforms.ood.injecting import check_unicode
 from parapet.transforms.ood.language import TurnContent, content_of_turn
 from parapet.transforms.ood.plan import Config, Place, places_of, user_turns_of
 from parapet.transforms.ood.pool import Utterance, merged
 from parapet.transforms.ood.sources import SourceFile, read_source, source_id
 from parapet.transforms.ood.texts import Domains, key_of
-from parapet.transforms.perturbation import REFUSED
+from parapet.transforms.perturbation.base import REFUSED
+from parapet.transforms.perturbation.fence import Fault, bad_record
 from parapet.transforms.progress import ANALYSIS, tracked
 from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns

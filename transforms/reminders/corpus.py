@@ -15,7 +15,8 @@ from parapet.schemas.layout import schema_bytes
 from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.digests import SIZE
 from parapet.transforms.digests import digest_of as text_digest
-from parapet.transforms.fence import needed
+from parapet.transforms.perturbation.fence import needed
+from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
 from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
 from parapet.transforms.reminders.service import SCHEMA, SERVICE
@@ -23,7 +24,6 @@ from parapet.transforms.reminders.user import Goal
 from parapet.transforms.reminders.wording import TODAY, templates
 from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
-from parapet.transforms.set_files import SetFiles
 from parapet.transforms.simulators import count_distinct, nested_table
 from parapet.transforms.text import counted
 

@@ -21,8 +21,9 @@ from parapet.transforms.babi_format import (
     parse_dialogues,
 )
 from parapet.transforms.counts import Counts
-from parapet.transforms.fence import needed
 from parapet.transforms.files import HashingWriter, staged
+from parapet.transforms.perturbation.fence import needed
+from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import report_files
 from parapet.transforms.restaurants.bot import Rules, solve
@@ -35,7 +36,6 @@ from parapet.transforms.restaurants.simulating import Dialogue, World, candidate
 from parapet.transforms.restaurants.statistics import Seen, count, intersections, note, repeats, solved, statistics
 from parapet.transforms.runs import FileResult
 from parapet.transforms.seeding import stable_hash
-from parapet.transforms.set_files import SetFiles
 
 SEEN, SIGNATURES = "seen", "signatures"  # further outputs of a shard
 SHOWN = 2  # dialogues of a task on the page

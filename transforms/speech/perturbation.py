@@ -23,7 +23,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, inlined, listed, selected, train_files
 from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Identities, Invariant, ids_of
 from parapet.transforms.dead_letters import DeadLetter, Tally
-from parapet.transforms.perturbation import (
+from parapet.transforms.perturbation.base import (
     Analysis,
     Detailed,
     Metric,
@@ -36,7 +36,7 @@ from parapet.transforms.perturbation import (
     comma_separated,
     share_of,
 )
-from parapet.transforms.perturbation_report import place_of
+from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.report import Example, Line, Part, edited_words
 from parapet.transforms.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE

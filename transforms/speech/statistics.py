@@ -12,7 +12,7 @@ import numpy as np
 
 from parapet.transforms.corpora import domain_of
 from parapet.transforms.counts import Counts
-from parapet.transforms.perturbation import Place
+from parapet.transforms.perturbation.base import Place
 from parapet.transforms.speech.calibrate import LEVELS, Setting
 
 Point = tuple[float, tuple[int, int]]  # signal-to-noise ratio to (errors, words)

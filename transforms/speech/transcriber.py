@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 
-from parapet.transforms.fence import bad_record
 from parapet.transforms.files import join, read_written, whole
+from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech import noise as noises

@@ -13,8 +13,8 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.fence import Fault, bad_record
-from parapet.transforms.perturbation import REFUSED
+from parapet.transforms.perturbation.base import REFUSED
+from parapet.transforms.perturbation.fence import Fault, bad_record
 from parapet.transforms.progress import advance, expect, tracked
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech.alignment import align

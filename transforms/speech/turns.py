@@ -11,7 +11,7 @@ from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError, storable
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.fence import bad_record
+from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech.spoken import Normalisation, Word, spoken_words, unspeakable
 

@@ -20,8 +20,8 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, domain_of
 from parapet.transforms.counts import Balance, Counts, Identities, Invariant, Zero
 from parapet.transforms.dead_letters import check_letters, in_order, of_dialogues
-from parapet.transforms.fence import needed
 from parapet.transforms.files import WriteFiles
+from parapet.transforms.perturbation.fence import needed
 from parapet.transforms.report import Report, Table, Text, Tile
 from parapet.transforms.runs import FileResult, Letters, Outputs, RunInfo, WriteEach
 from parapet.transforms.seeding import key_of, short_digest, stable_hash

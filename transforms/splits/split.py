@@ -18,7 +18,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.counts import Counts, Identities, Invariant
 from parapet.transforms.dead_letters import dead_dialogue, id_of, of_dialogues
-from parapet.transforms.fence import bad_record
+from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import Report, card, page
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo

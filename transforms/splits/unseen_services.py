@@ -16,9 +16,9 @@ from parapet.schemas.layout import SPLITS
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import domain_of
 from parapet.transforms.counts import Balance, Counts, Invariant
+from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.runs import FileResult, Outputs, RunInfo, WriteEach
-from parapet.transforms.set_files import SetFiles
 from parapet.transforms.splits.split import SetOfDialogues, Split, SplitDialogue, take_each
 from parapet.transforms.table1 import names_seen, rounded
 from parapet.transforms.text import number, percent

@@ -16,8 +16,8 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.translation import Translation
-from parapet.transforms.fence import bad_record
 from parapet.transforms.files import join, read_written, whole
+from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.translation.engine import Batch, Engine

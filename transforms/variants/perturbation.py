@@ -13,7 +13,7 @@ from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.transforms.corpora import Corpus, Item, read_file
 from parapet.transforms.counts import Counted, Counts
 from parapet.transforms.dead_letters import Tally, of_variants
-from parapet.transforms.perturbation import Detailed, Metric, Numbers, Perturbation, Perturbed, Place, Shared
+from parapet.transforms.perturbation.base import Detailed, Metric, Numbers, Perturbation, Perturbed, Place, Shared
 from parapet.transforms.text import counted
 from parapet.transforms.variants import COMMAND
 from parapet.transforms.variants.dialogues import Places, places_of, rename

@@ -1,6 +1,6 @@
 """User turns in other words: typos, longer, simpler, paraphrased, at stated rates (RADDLE, section 4)."""
 
-from parapet.transforms.perturbation_command import Command, Option
+from parapet.transforms.perturbation.command import Command, Option
 
 _VARIATION = "variation"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from parapet.transforms.corpora import domain_of
 from parapet.transforms.counts import Counted, Counts
 from parapet.transforms.exact_rates import size_of
-from parapet.transforms.perturbation import Metric, Numbers
+from parapet.transforms.perturbation.base import Metric, Numbers
 from parapet.transforms.text import counted
 from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Variation

@@ -23,9 +23,8 @@ from parapet.schemas.perturbed_turns import PERTURBED_TURNS
 from parapet.transforms.corpora import Item, dialogues_of, listed
 from parapet.transforms.counts import Balance, Counts, Exact, Invariant, Least
 from parapet.transforms.exact_rates import Keys, level_of, size_of, thresholds_of
-from parapet.transforms.fence import bad_record
 from parapet.transforms.perturb.typos import typo_operations
-from parapet.transforms.perturbation import (
+from parapet.transforms.perturbation.base import (
     REFUSED,
     Analysis,
     Detailed,
@@ -36,7 +35,8 @@ from parapet.transforms.perturbation import (
     Texts,
     comma_separated,
 )
-from parapet.transforms.perturbation_report import place_of
+from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.progress import ANALYSIS, tracked
 from parapet.transforms.report import Example, Line, edited
 from parapet.transforms.seeding import key_of, short_digest

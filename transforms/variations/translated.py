@@ -19,8 +19,8 @@ from parapet.schemas.translation import Translation
 from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.back_translate.legs import BackTranslate, Known
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.fence import bad_record
-from parapet.transforms.perturbation import REFUSED
+from parapet.transforms.perturbation.base import REFUSED
+from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.translation.engine import Engine
 from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated

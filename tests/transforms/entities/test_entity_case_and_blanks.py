@@ -20,7 +20,7 @@ from parapet.transforms.entities.groups import find_values
 from parapet.transforms.entities.mentions import keep_unclear
 from parapet.transforms.entities.perturbation import UnseenEntities
 from parapet.transforms.entities.replacing import check_replaced, replaced
-from parapet.transforms.perturbed_corpus import fitted
+from parapet.transforms.perturbation.corpus import fitted
 
 
 @pytest.mark.parametrize("said", ["port alder", "PORT ALDER", "Port  Alder", "pORT aLDER"])

@@ -30,7 +30,7 @@ from parapet.transforms.entities.perturbation import UnseenEntities
 from parapet.transforms.entities.replacing import replaced
 from parapet.transforms.entities.study import kinds_of
 from parapet.transforms.entities.vocabulary import words_of
-from parapet.transforms.perturbed_corpus import fitted
+from parapet.transforms.perturbation.corpus import fitted
 
 MUTATED = 12_000 if THOROUGH else 300
 CHANGES: list[Callable[[str], str]] = [

@@ -28,7 +28,7 @@ from parapet.transforms.crowd.ingest.fields import (
 )
 from parapet.transforms.crowd.ingest.records import Line, Record, read_lines, read_records
 from parapet.transforms.crowd.worker_ids import redact, withheld
-from parapet.transforms.fence import bad_record
+from parapet.transforms.perturbation.fence import bad_record
 
 REQUIRED = ("AssignmentId", "WorkerId")
 

@@ -4,8 +4,8 @@ A subclass has a name and a method that perturbs a dialogue; all else has defaul
 reads on the page, what must hold. Random choices are drawn by ``hash(seed, dialogue, turn, operation)``, so that a
 dialogue comes out the same on any machine, alone or in a corpus.
 
-Two drivers run perturbations: ``parapet.transforms.perturbed_corpus`` and ``parapet.beam`` give dialogues to dialogues,
-``parapet.transforms.perturbed_files`` reads and writes whole files.
+Two drivers run perturbations: ``parapet.transforms.perturbation.corpus`` and ``parapet.beam`` give dialogues to
+dialogues, ``parapet.transforms.perturbation.files`` reads and writes whole files.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, items_of
 from parapet.transforms.counts import Balance, Counted, Counts, Invariant
+from parapet.transforms.perturbation.fence import calling
 from parapet.transforms.seeding import key_of, seed_text
-from parapet.transforms.users_code import calling
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.dead_letters import Tally
-    from parapet.transforms.perturbation_command import Command
+    from parapet.transforms.perturbation.command import Command
     from parapet.transforms.plugins import Chosen
     from parapet.transforms.report import Example, Report
     from parapet.transforms.runs import Outputs
@@ -391,13 +391,13 @@ class Perturbation:
           counts: summed over all dialogues.
           reported: what the analysis reports, by name.
         """
-        from parapet.transforms.perturbation_report import statistics_of
+        from parapet.transforms.perturbation.report import statistics_of
 
         return statistics_of(self, counts)
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """An example for the page, of what ``Detailed.shown`` has, or of a row."""
-        from parapet.transforms.perturbation_report import example_of
+        from parapet.transforms.perturbation.report import example_of
 
         return example_of(shown)
 
@@ -411,7 +411,7 @@ class Perturbation:
           examples: by set.
           options: the options that shape the content.
         """
-        from parapet.transforms.perturbation_report import report_of
+        from parapet.transforms.perturbation.report import report_of
 
         return report_of(self, statistics, examples, options)
 
@@ -421,7 +421,7 @@ class Perturbation:
         Args:
           statistics: see :meth:`statistics`.
         """
-        from parapet.transforms.perturbation_report import lines_of
+        from parapet.transforms.perturbation.report import lines_of
 
         own = type(self).statistics is Perturbation.statistics or self.tables is not None
         return lines_of(self, statistics) if own else iter(())
@@ -439,7 +439,7 @@ class Perturbation:
         Args:
           flags: the values of all flags of the command, its output too.
         """
-        from parapet.transforms.perturbations import perturbation_of
+        from parapet.transforms.perturbation.registry import perturbation_of
 
         taken = inspect.signature(cls).parameters
         given = {name: value for name, value in flags.items() if value is not None and value is not False}

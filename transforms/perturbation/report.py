@@ -30,7 +30,7 @@ from parapet.transforms.text import percent
 
 if TYPE_CHECKING:
     from parapet.transforms.counts import Counts
-    from parapet.transforms.perturbation import Metric, Numbers, Perturbation
+    from parapet.transforms.perturbation.base import Metric, Numbers, Perturbation
 
 _WORDS = re.compile(r"\w+|\W")
 _MOST_TILES = 4
@@ -138,7 +138,7 @@ def _shown(value: Any, metric: Metric) -> str:
 
 def tables_of(perturbation: Perturbation) -> Sequence[Numbers]:
     """The tables that a perturbation declares; of one that declares none those of its metrics."""
-    from parapet.transforms.perturbation import Metric, Numbers
+    from parapet.transforms.perturbation.base import Metric, Numbers
 
     if perturbation.tables is not None:
         return perturbation.tables

@@ -14,9 +14,8 @@ from parapet.schemas.errors import InputError, UserCodeError, storable_row
 from parapet.schemas.json_text import compact_json
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.fence import PLUGIN, Fault, is_plugin
-from parapet.transforms.perturbation import Perturbation, Perturbed
-from parapet.transforms.users_code import calling
+from parapet.transforms.perturbation.base import Perturbation, Perturbed
+from parapet.transforms.perturbation.fence import PLUGIN, Fault, calling, is_plugin
 
 Services = Mapping[str, Service]
 

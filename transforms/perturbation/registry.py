@@ -12,7 +12,7 @@ from typing import Any
 
 from parapet.schemas.errors import InputError
 from parapet.transforms import plugins
-from parapet.transforms.perturbation import Perturbation
+from parapet.transforms.perturbation.base import Perturbation
 
 _FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
 

@@ -15,22 +15,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
 
-from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
+from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import FAULTS, CountKey, Counts, Identities, Value
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from parapet.transforms.fence import Fault, bad_record, is_plugin
-from parapet.transforms.files import WriteFiles, Written, write_staged
+from parapet.transforms.files import HashingWriter, WriteFiles, Written, staged, write_staged
 from parapet.transforms.parquet import parquet_bytes
-from parapet.transforms.perturbation import CHANGES, REFUSED, Analysis, Detailed, Perturbation, analysis_of
-from parapet.transforms.perturbation_results import Services, checked, guard_for, services_by_folder
-from parapet.transforms.perturbed_corpus import table_of_rows
+from parapet.transforms.perturbation.base import CHANGES, REFUSED, Analysis, Detailed, Perturbation, analysis_of
+from parapet.transforms.perturbation.corpus import table_of_rows
+from parapet.transforms.perturbation.fence import Fault, bad_record, calling, is_plugin
+from parapet.transforms.perturbation.results import Services, checked, guard_for, services_by_folder
 from parapet.transforms.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.report import report_files
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
-from parapet.transforms.set_files import SetFiles
-from parapet.transforms.users_code import calling
 
 if TYPE_CHECKING:
     from parapet.transforms.report import Example
@@ -325,3 +323,52 @@ def metadata_files(
         **perturbation.metadata_files(statistics, by_name),
         **report_files(statistics, report),
     }
+
+
+class SetFiles:
+    """The files of a run's sets that are made of one dialogue file. A file is opened with its first dialogue.
+
+    Args:
+      output: the output folder.
+      sets: the folder of each set below it; empty where the set is the output itself.
+      relative: the path of the dialogue file below each set.
+      stack: closes the files; where it ends by an exception none of them is there.
+
+    Attributes:
+      dialogues: how many each set has.
+      ids: the sum of their identities.
+    """
+
+    def __init__(self, output: str, sets: Iterable[str], relative: str, stack: ExitStack) -> None:
+        self.dialogues = dict.fromkeys(sets, 0)
+        self.ids = dict.fromkeys(self.dialogues, 0)
+        self._output, self._relative, self._stack = output, relative, stack
+        self._writers: dict[str, HashingWriter] = {}
+
+    def add(self, name: str, text: bytes, identity: int = 0) -> None:
+        """Adds a dialogue to one set, as ``dialogue_text`` has it, with its identity."""
+        writer = self._writers.get(name) or self._open(name)
+        writer.write(BETWEEN if self.dialogues[name] else OPENING)
+        writer.write(text)
+        self.dialogues[name] += 1
+        self.ids[name] += identity
+
+    def close(self, keep_empty: bool = True) -> None:
+        """Ends the files. A set without a dialogue has an empty list, or no file unless ``keep_empty``."""
+        for name, n in self.dialogues.items():
+            if n:
+                self._writers[name].write(CLOSING)
+            elif keep_empty:
+                self._open(name).write(EMPTY)
+
+    def written(self) -> list[Written]:
+        """The files that were written, once the stack is closed."""
+        return [self._writers[name].written(self._path(name)) for name in self.dialogues if name in self._writers]
+
+    def _open(self, name: str) -> HashingWriter:
+        handle = self._stack.enter_context(staged(self._output, self._path(name)))
+        self._writers[name] = HashingWriter(handle)
+        return self._writers[name]
+
+    def _path(self, name: str) -> str:
+        return f"{name}/{self._relative}" if name else self._relative

@@ -12,10 +12,10 @@ from parapet.schemas.dialogue import typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.service import parse_service
 from parapet.transforms.corpora import Corpus, Item, checked_items
-from parapet.transforms.perturbation import CHANGED_TURNS, Perturbation, Perturbed, changed_turn
-from parapet.transforms.perturbation_results import Guard, Services, checked
-from parapet.transforms.perturbations import perturbation_of
-from parapet.transforms.perturbed_corpus import fitted
+from parapet.transforms.perturbation.base import CHANGED_TURNS, Perturbation, Perturbed, changed_turn
+from parapet.transforms.perturbation.corpus import fitted
+from parapet.transforms.perturbation.registry import perturbation_of
+from parapet.transforms.perturbation.results import Guard, Services, checked
 
 Frame = Mapping[str, Any]
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, checked_items, inlined
-from parapet.transforms.perturbation import REFUSED, Perturbation, Place, Shared, States, checked_analysis
-from parapet.transforms.perturbation_results import apply, services_by_folder
-from parapet.transforms.perturbations import options_named
+from parapet.transforms.perturbation.base import REFUSED, Perturbation, Place, Shared, States, checked_analysis
+from parapet.transforms.perturbation.registry import options_named
+from parapet.transforms.perturbation.results import apply, services_by_folder
 
 
 class Analyzed:
