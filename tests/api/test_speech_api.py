@@ -128,7 +128,7 @@ def test_dialogues_of_a_pipeline(heard: Path, some: Some) -> None:
 
 def impatient(init: Callable[..., None]) -> Callable[..., None]:
     """What a service answers in a test is all that it will answer."""
-    return lambda self, *args, **more: init(self, *args, **{**more, "patience": 0, "seconds": 5, "first_wait": 0})
+    return lambda self, *args, **more: init(self, *args, **{**more, "patience": 0, "seconds": 5})
 
 
 def test_turns_that_a_service_refuses(some: Some, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,8 @@ def test_turns_that_a_service_refuses(some: Some, tmp_path: Path, monkeypatch: p
         return word if zlib.crc32(word.encode()) % 100 >= 100 - 4 * snr else "what"
 
     options = {"engine": "azure", "noise": "white", "snr": (24, 12), "wer": 0.2, "sample": 4, "cache": tmp_path}
-    faults = iter([*[""] * 16, "1007", *[""] * 5, "1007"])
+    # The server draws one at each handshake, and one at each request.
+    faults = iter([*[""] * 33, "1007", *[""] * 11, "1007"])
     with AzureSpeechServer(mishears=mishears, faults=lambda: next(faults, "")) as server:
         options["engine_options"] = {"azure_endpoint": server.url, "parallel_calls": 1}
         with pytest.raises(parapet.InputError, match=r"\d of 9 user turns could not be used, over max_bad 1%"):
