@@ -1,14 +1,9 @@
-"""The counts of a run: what was counted, in which set and split, of which value. And what must hold of them.
-
-Records are counted with their identities (:class:`Identities`), whose sums stand beside the numbers: a record that is
-lost and another that is there twice leave the number as it was, but not the sum.
-"""
+"""The counts of a run: what was counted, in which set and split, of which value. And what must hold of them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from itertools import product
 from typing import Literal, NamedTuple
 
@@ -22,31 +17,6 @@ Counted = str | tuple[str, Value]  # the name of a count, or its name and value
 
 
 FAULTS = "faults"  # records that were lost to a fault of Parapet or a plug-in, see transforms.perturbation.fence
-
-_OTHERS = "as many, but not the same"
-_IDS = ":ids"  # ends the name of the sum of identities beside a count
-
-
-class Identities:
-    """Numbers of 64 bits by which the records of one source are known: where records end, their sums are compared.
-
-    Args:
-      source: what the records are of: the path of a file.
-    """
-
-    def __init__(self, source: str) -> None:
-        self._hash = blake2b(source.encode("utf-8", "surrogatepass") + b"\0", digest_size=8)
-
-    def of(self, key: int | str) -> int:
-        """The identity of a record: of its position in the source, or of its name there."""
-        found = self._hash.copy()
-        found.update(b"%d" % key if isinstance(key, int) else key.encode("utf-8", "surrogatepass"))
-        return int.from_bytes(found.digest())
-
-
-def ids_of(name: str) -> str:
-    """The name under which the sum of the identities stands beside a count, see :meth:`Counts.add`."""
-    return name + _IDS
 
 
 class CountKey(NamedTuple):
@@ -80,9 +50,7 @@ class Counts(Counter[CountKey]):
       (5, {'dev': 3, 'test': 2})
     """
 
-    def add(
-        self, name: str, n: int = 1, *, set: str = "", split: str = "", value: str = "", id: int | None = None
-    ) -> None:
+    def add(self, name: str, n: int = 1, *, set: str = "", split: str = "", value: str = "") -> None:
         """Adds to one count; adding 0 makes sure that the key is there.
 
         Args:
@@ -91,19 +59,8 @@ class Counts(Counter[CountKey]):
           set: in which they are counted.
           split: in which they are counted.
           value: of which category they are.
-          id: the identity of the record, or the sum of those of all ``n``.
         """
         self[CountKey(name, set, split, value)] += n
-        if id is not None:
-            self[CountKey(name + _IDS, set, split, value)] += id
-
-    def ids(self, name: str, **parts: str) -> int:
-        """The sum of the identities of what :meth:`sum` counts."""
-        return self.sum(name + _IDS, **parts)
-
-    def has_ids(self, name: str) -> bool:
-        """Whether what is counted under a name has identities."""
-        return any(key.name == name + _IDS for key in self)
 
     def sum(self, name: str, **parts: str) -> int:
         """The sum of all counts of a name, of those with the given set, split or value where they are given."""
@@ -123,11 +80,7 @@ class Counts(Counter[CountKey]):
 
     def as_json(self, names: Sequence[str] | None = None) -> dict[str, int]:
         """The counts that have no value, by ``name/set/split``: what ``run.json`` records. Of ``names``, if given."""
-        keys = sorted(
-            key
-            for key, n in self.items()
-            if n and not key.value and not key.name.endswith(_IDS) and (names is None or key.name in names)
-        )
+        keys = sorted(key for key, n in self.items() if n and not key.value and (names is None or key.name in names))
         return {str(key): self[key] for key in keys}
 
     @classmethod
@@ -156,8 +109,6 @@ Invariant = Callable[[Counts], Iterable[str]]
 class Balance(msgspec.Struct, frozen=True):
     """Every record that was read ends in exactly one place: ``total`` is the sum of ``parts``.
 
-    Where the total is counted with identities their sums are compared, too: it is these records that end there.
-
     Attributes:
       total: the name of the count of all records.
       parts: the names of the counts in which they end.
@@ -180,22 +131,18 @@ class Balance(msgspec.Struct, frozen=True):
         """``dialogues of typos in test``, where they do not balance."""
         if self.is_early and counts.sum(FAULTS):
             return
-        with_ids = counts.has_ids(self.total)
         for name, split in product(self.sets or [""], self.splits or [""]):
-            place = _place(self.total, name, split)
-            if not self._holds(counts.sum, name, split):
-                yield place
-            elif with_ids and not self._holds(counts.ids, name, split):
-                yield f"{place} ({_OTHERS})"
+            if not self._holds(counts, name, split):
+                yield _place(self.total, name, split)
 
-    def _holds(self, summed: Callable[..., int], set_name: str, split: str) -> bool:
+    def _holds(self, counts: Counts, set_name: str, split: str) -> bool:
         in_split = {"split": split} if split else {}
         in_set = {"set": set_name, **in_split} if set_name else in_split
         of_all = {"set": "", **in_split} if set_name else in_split
-        ends = sum(summed(part, **in_set) for part in (*self.parts, *self.shared))
+        ends = sum(counts.sum(part, **in_set) for part in (*self.parts, *self.shared))
         if set_name:
-            ends += sum(summed(part, **of_all) for part in self.shared)
-        return summed(self.total, **(in_set if self.by_set else of_all)) == ends
+            ends += sum(counts.sum(part, **of_all) for part in self.shared)
+        return counts.sum(self.total, **(in_set if self.by_set else of_all)) == ends
 
 
 class Equal(msgspec.Struct, frozen=True):
@@ -203,20 +150,15 @@ class Equal(msgspec.Struct, frozen=True):
 
     Attributes:
       expected: key to the number that it must be.
-      ids: key to the sum of the identities, where they are known, too.
     """
 
     expected: Mapping[CountKey, int]
-    ids: Mapping[CountKey, int] = {}
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """``dialogues of typos in test``, where it is another number, or other records are counted."""
+        """``dialogues of typos in test``, where it is another number."""
         for key, n in self.expected.items():
-            place = _place(key.name, key.set, key.split)
             if counts[key] != n:
-                yield place
-            elif key in self.ids and counts[key._replace(name=key.name + _IDS)] != self.ids[key]:
-                yield f"{place} ({_OTHERS})"
+                yield _place(key.name, key.set, key.split)
 
 
 class Equals(msgspec.Struct, frozen=True):

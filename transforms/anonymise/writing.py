@@ -18,7 +18,7 @@ from parapet.transforms.anonymise.mentions import KINDS
 from parapet.transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
 from parapet.transforms.anonymise.second_look import Suspect, suspects_in
 from parapet.transforms.babi_format import SILENCE, Exchange, Line, Unanswered, dialogue_text
-from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Identities, Invariant
+from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally, of_files
 from parapet.transforms.files import HashingWriter, staged
 from parapet.transforms.perturbation.fence import Fault, bad_record, trace_of
@@ -145,10 +145,9 @@ def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResu
 def _write_chats(
     file: ChatFile, names: frozenset[str], config: Config, result: FileResult, writers: Sequence[HashingWriter]
 ) -> None:
-    anonymiser, ids = Anonymiser(config.rules), Identities(file.name)
+    anonymiser = Anonymiser(config.rules)
     for number, (where, chat) in enumerate(tracked(read_chats(file, config.bots), "chats"), 1):
-        identity = ids.of(number)
-        result.counts.add("chats", id=identity)
+        result.counts.add("chats")
         try:
             if isinstance(chat, InputError):
                 raise chat
@@ -165,11 +164,11 @@ def _write_chats(
             bad = bad_record(error, is_private=True)
             place = ": ".join(part for part in (where, bad.where) if part)
             result.dead_letters.append(_dead_letter(file, place, bad.reason, trace_of(bad)))
-            result.counts.add("left_out", id=identity)
+            result.counts.add("left_out")
             continue
         for writer, line in zip(writers, lines, strict=True):
             writer.write(line)
-        result.counts.add("written", id=identity)
+        result.counts.add("written")
         _count(result.counts, chat, replaced, suspects)
         if of_set:
             result.others.setdefault(SET, []).append(SetDialogue(file.number, number, of_set))

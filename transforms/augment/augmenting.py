@@ -24,7 +24,7 @@ from parapet.transforms.augment.corrupting import counts_of
 from parapet.transforms.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet
 from parapet.transforms.compressed import open_plain
 from parapet.transforms.corpora import read_file
-from parapet.transforms.counts import Balance, CountKey, Counts, Identities, Invariant
+from parapet.transforms.counts import Balance, CountKey, Counts, Invariant
 from parapet.transforms.dead_letters import Tally, dead_dialogue, id_of, of_variants
 from parapet.transforms.files import STAGING, HashingWriter, join, staged
 from parapet.transforms.perturbation.fence import bad_record
@@ -52,8 +52,6 @@ _COUNTS = "counts"
 
 ShardKey = tuple[str, int, int]  # set, shard, shards
 Part = tuple[str, int]  # a file of the staging folder, and which of its batches
-
-_LABELS = Identities("versions")  # what is added to the identity of a dialogue in a set of several versions
 
 
 class Augment(beam.PTransform):
@@ -116,9 +114,6 @@ class _Complete(msgspec.Struct, frozen=True):
         for name in ("dialogues", "rows"):
             if counts.sum(name, set=self.set) != sum(numbers.values()):
                 yield f"{name} of {self.set}"
-        ids = sum(counts.ids("versions", set=label) + n * _LABELS.of(label) for label, n in numbers.items())
-        if counts.has_ids("versions") and counts.ids("dialogues", set=self.set) != ids:
-            yield f"dialogues of {self.set} (not those that were made)"
 
 
 def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) -> FileResult:
@@ -135,28 +130,27 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
     relative = f"{augmentation.split}/{file.name}"
     files = SetFiles(output, [of.name for of in augmentation.sets], relative, stack)
     sets_of = {label: [of.name for of in augmentation.sets if label in of.versions] for label in augmentation.labels}
-    batches, ids, identities = [], [], Identities(file.relative)
+    batches, ids = [], []
     counts.add("dialogues", 0)
     for i, (dialogue, plain) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues")):
-        identity = identities.of(i)
-        counts.add("dialogues", id=identity)
+        counts.add("dialogues")
         name = id_of(dialogue, i)  # before the dialogue is given those of its versions
         versions, refused = make_versions(dialogue, plain, file.name, augmentation)
         for label, error in refused.items():
             result.dead_letters.append(dead_dialogue(file, name, error, label))
-            counts.add("left_out", set=label, id=identity)
+            counts.add("left_out", set=label)
         if not versions:
             continue
         ids.append(versions.source)
         counts.add("unknown_intents", versions.unknown_intents)
         batches.append(versions.batch)
         for label, text in versions.texts.items():
-            counts.add("versions", set=label, id=identity)
+            counts.add("versions", set=label)
             for set_name in sets_of[label]:
-                files.add(set_name, text, identity + _LABELS.of(label))
+                files.add(set_name, text)
     files.close(keep_empty=not counts.sum("dialogues"))
     for set_name, n in files.dialogues.items():
-        counts.add("dialogues", n, set=set_name, id=files.ids[set_name])
+        counts.add("dialogues", n, set=set_name)
     result.written = files.written()
     result.others["rows"] = write_parts(batches, augmentation.sets, output, file.relative) if batches else []
     result.others["ids"] = [(file.relative, ids)]

@@ -18,7 +18,7 @@ import apache_beam as beam
 from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.counts import FAULTS, CountKey, Counts, Identities, Value
+from parapet.transforms.counts import FAULTS, CountKey, Counts, Value
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import HashingWriter, WriteFiles, Written, staged, write_staged
 from parapet.transforms.parquet import parquet_bytes
@@ -186,27 +186,26 @@ class _FileOfSets:
         self.counts_changes = perturbation.metrics is CHANGES
 
     def write(self, states: Mapping[int, Any], shared: Mapping[str, Mapping[Any, Any]]) -> None:
-        counts, ids = self.result.counts, Identities(self.file.relative)
+        counts = self.result.counts
         counts.add("files")
         with ExitStack() as stack:
             files = SetFiles(self.output, self.folders.values(), self.file.relative, stack)
             for item in tracked(self.perturbation.items(self.file), "dialogues"):
-                identity = ids.of(item.position)
-                counts.add("dialogues", id=identity)
+                counts.add("dialogues")
                 try:
                     of_sets = self._perturbed(item, states.get(item.position), shared)
                 except Exception as error:
-                    self._leave_out(item, identity, bad_record(error, self.perturbation))
+                    self._leave_out(item, bad_record(error, self.perturbation))
                     continue
                 for name, of_set in of_sets:
                     if isinstance(of_set, InputError):
-                        self._leave_out(item, identity, of_set, name)
+                        self._leave_out(item, of_set, name)
                     else:
-                        files.add(self.folders[name], of_set.text, identity)
+                        files.add(self.folders[name], of_set.text)
                         self._take(of_set)
             files.close(self.perturbation.keeps_empty_files or not counts[CountKey("dialogues")])
         for name, folder in self.folders.items():
-            counts.add("dialogues", files.dialogues[folder], set=name, split=self.file.split, id=files.ids[folder])
+            counts.add("dialogues", files.dialogues[folder], set=name, split=self.file.split)
         self.result.written += files.written()
         self._write_rows()
 
@@ -281,9 +280,9 @@ class _FileOfSets:
         for tag, values in of_set.others.items():
             result.others.setdefault(tag, []).extend(values)
 
-    def _leave_out(self, item: Item, identity: int, error: InputError, name: str = "") -> None:
+    def _leave_out(self, item: Item, error: InputError, name: str = "") -> None:
         self.result.dead_letters.append(self._letter(item, error, name))
-        self.result.counts.add("left_out", set=name, id=identity)
+        self.result.counts.add("left_out", set=name)
         if isinstance(error, Fault):
             self.result.counts.add(FAULTS)
 
@@ -336,22 +335,19 @@ class SetFiles:
 
     Attributes:
       dialogues: how many each set has.
-      ids: the sum of their identities.
     """
 
     def __init__(self, output: str, sets: Iterable[str], relative: str, stack: ExitStack) -> None:
         self.dialogues = dict.fromkeys(sets, 0)
-        self.ids = dict.fromkeys(self.dialogues, 0)
         self._output, self._relative, self._stack = output, relative, stack
         self._writers: dict[str, HashingWriter] = {}
 
-    def add(self, name: str, text: bytes, identity: int = 0) -> None:
-        """Adds a dialogue to one set, as ``dialogue_text`` has it, with its identity."""
+    def add(self, name: str, text: bytes) -> None:
+        """Adds a dialogue to one set, as ``dialogue_text`` has it."""
         writer = self._writers.get(name) or self._open(name)
         writer.write(BETWEEN if self.dialogues[name] else OPENING)
         writer.write(text)
         self.dialogues[name] += 1
-        self.ids[name] += identity
 
     def close(self, keep_empty: bool = True) -> None:
         """Ends the files. A set without a dialogue has an empty list, or no file unless ``keep_empty``."""

@@ -13,12 +13,10 @@ from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
-from parapet.transforms.digests import SIZE
-from parapet.transforms.digests import digest_of as text_digest
 from parapet.transforms.perturbation.fence import needed
 from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
-from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
+from parapet.transforms.reminders.dialogue import DIGEST_SIZE, check_dialogue, digest_of, simulate, text_digest
 from parapet.transforms.reminders.service import SCHEMA, SERVICE
 from parapet.transforms.reminders.user import Goal
 from parapet.transforms.reminders.wording import TODAY, templates
@@ -106,7 +104,7 @@ def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dic
       InputError: one of them never does: there are not as many different dialogues.
     """
     shards = sorted(digests)
-    split_digests = [[data[i : i + SIZE] for i in range(0, len(data), SIZE)] for _, _, data in shards]
+    split_digests = [[data[i : i + DIGEST_SIZE] for i in range(0, len(data), DIGEST_SIZE)] for _, _, data in shards]
     taken = {digest for shard_digests in split_digests for digest in shard_digests}
     seen: set[bytes] = set()
     attempts = {}

@@ -21,7 +21,7 @@ from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, inlined, listed, selected, train_files
-from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Identities, Invariant, ids_of
+from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally
 from parapet.transforms.perturbation.base import (
     Analysis,
@@ -347,7 +347,6 @@ class SpeechErrors(Perturbation):
             for row in rows:
                 for key, n in turn_counts(row, services[row["turn"]]):
                     counts[key] += n
-                counts[ids_of(row["status"])] += _identity(*state.place, row["turn"])
             counts.update(dict(dialogue_counts(state.place, rows)))
             files, problems = self._sounds(setting, state.place, rows) if self.audio else ([], [])
             if self.audio:
@@ -492,14 +491,8 @@ def _rows(dialogue: Dialogue, replaced: Iterable[Replaced]) -> list[dict[str, An
     return [{"dialogue_id": dialogue.dialogue_id, **turn.row} for turn in replaced]
 
 
-def _identity(file: str, dialogue: int, turn: int) -> int:
-    return Identities(file).of(f"{dialogue}:{turn}")
-
-
 def _counts(turn: TurnOutcomes) -> Iterator[tuple[Any, int]]:
-    use = turn.use
     yield tuple(CountKey("spoken_turns")), 1
-    yield tuple(CountKey(ids_of("spoken_turns"))), _identity(use.file, use.dialogue, use.turn)
     yield tuple(CountKey("failed_turns")), sum(1 for _ in _dead_letters(turn))
 
 

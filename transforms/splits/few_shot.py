@@ -18,7 +18,7 @@ from parapet.schemas.dialogue import Dialogue, Frame, is_marker
 from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, domain_of
-from parapet.transforms.counts import Balance, Counts, Identities, Invariant, Zero
+from parapet.transforms.counts import Balance, Counts, Invariant, Zero
 from parapet.transforms.dead_letters import check_letters, in_order, of_dialogues
 from parapet.transforms.files import WriteFiles
 from parapet.transforms.perturbation.fence import needed
@@ -245,7 +245,7 @@ def read_candidates(file: DialogueFile, split: FewShot) -> FileResult:
 
     def take(item: SplitDialogue) -> None:
         candidates = candidates_of(item.dialogue, item.used, rule, relative, item.position)
-        result.counts.add(_kind_of(candidates, rule), id=item.identity)
+        result.counts.add(_kind_of(candidates, rule))
         for domain, candidate in candidates.items():
             of_file.by_domain.setdefault((domain, file.split), []).append(candidate)
 
@@ -416,8 +416,8 @@ def uses_of(result: Result, rule: Rule) -> Iterator[tuple[str, tuple[int, str, i
                 yield candidate.file, (candidate.position, f"{folder}/{FILE}", rank)
 
 
-def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str, tuple[int, bytes, int]]]:
-    """(path of a set's file, (position there, text, identity in the set)) of every chosen dialogue of a file.
+def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str, tuple[int, bytes]]]:
+    """(path of a set's file, (position there, text)) of every chosen dialogue of a file.
 
     Raises:
       InputError: one cannot be written, which was chosen among all: no other can take its place now.
@@ -434,24 +434,19 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
             with needed(file.path, f"[{position}]"):
                 text = dialogue_text(raw, plain)
             for path, rank in uses[position]:
-                yield path, (rank, text, identity_in(path, file.relative, position))
+                yield path, (rank, text)
 
 
-def identity_in(path: str, file: str, position: int) -> int:
-    """The identity of a dialogue in a set's file."""
-    return Identities(path).of(f"{file}\0{position}")
-
-
-def counts_of_file(texts: tuple[str, Iterable[tuple[int, bytes, int]]]) -> Iterator[tuple[tuple[object, ...], int]]:
-    """How many dialogues a set's file has, and which."""
-    counts, ids = Counts(), [identity for _, _, identity in texts[1]]
-    counts.add("written", len(ids), id=sum(ids))
+def counts_of_file(texts: tuple[str, Iterable[tuple[int, bytes]]]) -> Iterator[tuple[tuple[object, ...], int]]:
+    """How many dialogues a set's file has."""
+    counts = Counts()
+    counts.add("written", len(list(texts[1])))
     yield from ((tuple(key), n) for key, n in counts.items())
 
 
-def file_of(path: str, texts: Iterable[tuple[int, bytes, int]]) -> tuple[str, bytes]:
+def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
     """(path, bytes) of a set's dialogue file."""
-    in_order = [text for _, text, _ in sorted(texts)]
+    in_order = [text for _, text in sorted(texts)]
     return path, OPENING + BETWEEN.join(in_order) + CLOSING if in_order else EMPTY
 
 
@@ -459,9 +454,8 @@ def counts_of(result: Result, rule: Rule) -> Iterator[tuple[tuple[object, ...], 
     """Counts of the chosen dialogues, to be compared with those written; and of what training and test share."""
     counts = Counts()
     for domain, chosen in result.items():
-        for folder, dialogues in sets_of(domain, chosen, rule):
-            for candidate in dialogues:
-                counts.add("chosen", id=identity_in(f"{folder}/{FILE}", candidate.file, candidate.position))
+        for _, dialogues in sets_of(domain, chosen, rule):
+            counts.add("chosen", len(dialogues))
         counts.add("shared_ids", _shared(chosen, lambda candidate: candidate.dialogue_id))
         counts.add("shared_texts", _shared(chosen, lambda candidate: candidate.digest))
     yield from ((tuple(key), n) for key, n in counts.items())

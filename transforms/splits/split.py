@@ -16,7 +16,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, as_path, read_root, schema_bytes
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.counts import Counts, Identities, Invariant
+from parapet.transforms.counts import Counts, Invariant
 from parapet.transforms.dead_letters import dead_dialogue, id_of, of_dialogues
 from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.progress import tracked
@@ -173,16 +173,13 @@ def _metadata_files(counts: Counts, _: object, result: Any, split: Split) -> dic
 
 
 class SplitDialogue(NamedTuple):
-    """A dialogue of a file: its position there, as the file has it, whether that is plain JSON, typed; its services;
-    and its identity, see :class:`parapet.transforms.counts.Identities`.
-    """
+    """A dialogue of a file: its position there, as the file has it, whether that is plain JSON, typed; its services."""
 
     position: int
     raw: dict[str, Any]
     plain: bool
     dialogue: Dialogue
     used: Used
-    identity: int
 
 
 def take_each(
@@ -199,15 +196,13 @@ def take_each(
     Raises:
       InputError: the file cannot be read to its end; possibly after some dialogues.
     """
-    ids = Identities(file.relative)
     result.counts.add("files")
     for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
-        identity = ids.of(position)
-        result.counts.add("dialogues", id=identity)
+        result.counts.add("dialogues")
         try:
             if isinstance(dialogue, InputError):
                 raise dialogue
-            take(SplitDialogue(position, raw, plain, dialogue, used_by(dialogue, services), identity))
+            take(SplitDialogue(position, raw, plain, dialogue, used_by(dialogue, services)))
         except Exception as error:
             result.dead_letters.append(dead_dialogue(file, id_of(raw, position), bad_record(error)))
-            result.counts.add("left_out", id=identity)
+            result.counts.add("left_out")

@@ -287,9 +287,9 @@ def write_file(file: DialogueFile, split: UnseenServices, run: RunInfo) -> FileR
         combinations[*combination, "turns"] += user_turns
         for group, (destination, shown) in texts.items():
             if destination in SETS:
-                files.add(f"{group}/{destination}", shown, item.identity)
+                files.add(f"{group}/{destination}", shown)
             else:
-                result.counts.add(destination, set=group, id=item.identity)
+                result.counts.add(destination, set=group)
 
     with ExitStack() as stack:
         files = SetFiles(run.output, names, file.name, stack)
@@ -298,7 +298,7 @@ def write_file(file: DialogueFile, split: UnseenServices, run: RunInfo) -> FileR
     for name, n in files.dialogues.items():
         group, _, destination = name.rpartition("/")
         if n:
-            result.counts.add(destination, n, set=group, id=files.ids[name])
+            result.counts.add(destination, n, set=group)
     result.written = files.written()
     result.others["combinations"] = list(combinations.items())
     return result

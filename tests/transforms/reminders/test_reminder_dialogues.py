@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.counts import Counts, check_invariants
-from parapet.transforms.digests import SIZE
-from parapet.transforms.digests import digest_of as text_digest
 from parapet.transforms.entities.forms import minutes_of
 from parapet.transforms.reminders import corpus
-from parapet.transforms.reminders.dialogue import System, check_dialogue, digest_of, simulate
+from parapet.transforms.reminders.dialogue import DIGEST_SIZE as SIZE
+from parapet.transforms.reminders.dialogue import System, check_dialogue, digest_of, simulate, text_digest
 from parapet.transforms.reminders.service import (
     CANCEL,
     CLASH,
