@@ -366,7 +366,7 @@ def test_a_dialogue_that_was_planned_and_then_lost(
         assert rows == [row for row in clean_rows if row["dialogue_id"] != VICTIM]
 
 
-# Each: a command line, and what does not balance where a dialogue is lost and another one there twice.
+# Each: a command line, and what does not balance where a dialogue is lost on the way to its file.
 LOSSES = {
     "typos": (["perturb", "typos", "--sgd", "{corpus}"], "dialogues of typos"),
     "rewrite": (["rewrite", "--sgd", "{corpus}", "--variants", "{corpus}/../variants"], "dialogues of v1"),
@@ -389,7 +389,7 @@ def doubled(patch: pytest.MonkeyPatch, target: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", some(LOSSES, "typos"))
-def test_one_lost_and_another_twice(
+def test_one_lost(
     name: str,
     corpora: Path,
     tmp_path: Path,
@@ -397,24 +397,31 @@ def test_one_lost_and_another_twice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     argv, place = LOSSES[name]
-    calls = doubled(monkeypatch, "parapet.transforms.perturbation.files.SetFiles.add")
+    original, calls = perturbed_files.SetFiles.add, list[Any]()
+
+    def add(*given: Any) -> None:
+        calls.append(given)
+        if len(calls) != 2:
+            original(*given)
+
+    monkeypatch.setattr(perturbed_files.SetFiles, "add", add)
     assert run(argv, corpora / "whole", tmp_path / "out") == 1
     assert len(calls) > 2
     message = capsys.readouterr().err
-    assert re.search(rf"counts do not balance for {place}.*\((as many, but not the same|not those that)", message)
+    assert f"counts do not balance for {place}" in message
     assert not (tmp_path / "out/run.json").exists()
 
 
-def test_a_chosen_dialogue_lost_and_another_twice(
+def test_a_chosen_dialogue_lost(
     corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     original = few_shot.texts_of
 
     def texts_of(joined: Any) -> Any:
-        first, _, *others = original(joined)
-        return [first, first, *others] if joined[0].startswith("train/") else [first, _, *others]
+        first, *others = original(joined)
+        return others if joined[0].startswith("train/") else [first, *others]
 
     monkeypatch.setattr(few_shot, "texts_of", texts_of)
     argv = ["few_shot", "--sizes", "2", "--test", "2", "--sgd", "{corpus}"]
     assert run(argv, corpora / "whole", tmp_path / "out") == 1
-    assert "the counts do not balance for chosen (as many, but not the same)" in capsys.readouterr().err
+    assert "the counts do not balance for chosen" in capsys.readouterr().err
