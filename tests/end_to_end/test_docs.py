@@ -27,7 +27,6 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from tiny_nli import save_roberta
 from tiny_t5 import save_t5
-from two_workers import TWO_PROCESSES, TWO_WORKERS
 
 from parapet.local_mturk.practice import greeting
 from parapet.local_mturk.server import LocalMTurk
@@ -91,7 +90,7 @@ _VOLATILE = (
     (re.compile(r"\b3[A-Z0-9]{29}\b"), "ID"),
     (re.compile(r"workers: [\d,]+ count"), "workers: N count"),  # practice workers choose at random
 )
-_MAKES_DEAD_LETTERS = ("ingest/*.py", "merge.py", "settle.py", "answers.py", "composition.py")
+_MAKES_DEAD_LETTERS = ("ingest/*.py", "merge.py", "settle.py", "answers.py", "services.py")
 
 
 class Step(msgspec.Struct):
@@ -264,7 +263,7 @@ def test_examples_run_and_say_what_is_shown(
         if step.argv[1:3] == ["mturk", "sandbox-server"]:
             print(practice.serve(step.argv[3:]))
         else:
-            argv = [dict(zip(TWO_PROCESSES, TWO_WORKERS, strict=True)).get(flag, flag) for flag in step.argv[1:]]
+            argv = step.argv[1:]
             assert main(argv) == step.status, step.line
         captured = capsys.readouterr()
         said = settled(captured.out + captured.err)

@@ -114,7 +114,7 @@ def test_a_flag_has_the_same_words_everywhere() -> None:
             texts[flag.dest].add(f"{flag.metavar}: {flag.help}")
     assert {dest: texts[dest] for dest in SAME_EVERYWHERE if len(texts[dest]) != 1} == {}
     assert len(texts["split"]) == 4, texts["split"]  # one, several, and two whose default depends on the corpus
-    assert len(texts["output"]) == 4, texts["output"]  # a folder; of the suite a local one; of two commands a file
+    assert len(texts["output"]) == 3, texts["output"]  # a folder; of the suite a local one; of one command a file
     seed = re.compile(r"(TEXT|N): random seed( of [\w -]+)?( \(default: 0\))?")
     assert all(seed.fullmatch(text) for text in texts["seed"]), texts["seed"]
     max_bad = re.compile(r"SHARE: share of .* that may be unusable \(default: 1%%\)")

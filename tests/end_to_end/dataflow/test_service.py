@@ -140,14 +140,14 @@ def test_the_request(job: Job) -> None:
 
 
 STEPS = {
-    "hits": ["MakeHits/Services", "MakeHits/Make HITs/Write file", "MakeHits/Finish/Publish"],
-    "compose": ["ComposeAnswers/Answers/Read responses", "ComposeAnswers/Answers/Merge"],
-    "statistics": ["Count service", "Make files", "Publish/Publish"],
-    "rewrite": ["Rewrite/Sets/Write file", "Rewrite/Finish/Publish"],
+    "hits": ["MakeHits/Make HITs/Write file", "MakeHits/Finish/Publish"],
+    "compose": ["Compose"],
+    "statistics": ["Measure", "Write/Write file", "Publish/Publish"],
+    "rewrite": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
     "back_translate": ["Translations/Map(decode)", "Make files", "Publish/Publish"],
-    "augment": ["Sets/Augment/Write file", "Sets/Parquet/Write shard", "Sets/Finish/Publish"],
-    "compose_variations": ["ComposeAnswers/Answers/Read responses", "ComposeAnswers/Answers/Merge"],
-    "language_variations": ["Language variations/Sets/Write file", "Language variations/Finish/Publish"],
+    "augment": ["Sets/Augment/Write file", "Sets/Group by shard", "Sets/Finish/Publish"],
+    "compose_variations": ["Compose"],
+    "language_variations": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
     "unseen_entities": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
     "ood": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
     "few_shot": ["Split/Read/Write file", "Split/Write sets/Write file", "Split/Finish/Publish"],
@@ -155,7 +155,7 @@ STEPS = {
     "reminders": ["Attempts", "Dialogues/Write file", "Finish/Publish"],
     "restaurants": ["Dialogues/Write file", "Finish/Publish"],
     "anonymise": ["Names", "Chats/Write file", "Finish/Publish"],
-    "speech_errors": ["Speech errors/Sets/Write file", "Speech errors/Finish/Publish"],
+    "speech_errors": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
 }
 
 
