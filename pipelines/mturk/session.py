@@ -165,21 +165,22 @@ def read_session(args: argparse.Namespace) -> Session:
     Raises:
       InputError: a flag cannot be used.
     """
-    flags: dict[str, Any] = dict.fromkeys(("production", "confirm", "dry_run", "block_list")) | {"parallel_calls": 1} | vars(args)
+    flags: dict[str, Any] = {"parallel_calls": 1, "confirm": None, **vars(args)}
     if not 1 <= flags["parallel_calls"] <= _MAX_PARALLEL:
         raise InputError(f"1 to {_MAX_PARALLEL}", "--parallel_calls")
+    dry_run = flags.get("dry_run", False)
     amount = None if flags["confirm"] is None else dollars(flags["confirm"])
     if amount is None and flags["confirm"] is not None:
         raise InputError(f"{flags['confirm']!r} is no amount in dollars", "--confirm")
     return Session(
         folder=args.batch,
         key=load_worker_key(),
-        parallel_calls=1 if flags["dry_run"] else flags["parallel_calls"],  # a dry run prints the calls in their order
-        production=bool(flags["production"]),
+        parallel_calls=1 if dry_run else flags["parallel_calls"],  # a dry run prints the calls in their order
+        production=flags.get("production", False),
         confirm=amount,
-        dry_run=bool(flags["dry_run"]),
+        dry_run=dry_run,
         quiet=args.quiet,
-        blocked=read_block_list(flags["block_list"]) if flags["block_list"] else [],
+        blocked=read_block_list(flags["block_list"]) if flags.get("block_list") else [],
     )
 
 

@@ -133,7 +133,10 @@ def test_rejections_by_hand(done):
         ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} is there twice"),
         ("assignment_id,feedback\n{0},a,b\n", "row 2: more or fewer cells"),
         ("assignment_id,feedback\n{0}\n", "row 2: more or fewer cells"),
-        ("assignment_id,feedback\n{0}," + "x" * 1_025 + "\n", "row 2: a rejection needs feedback for the worker, up to 1,024 characters"),
+        (
+            "assignment_id,feedback\n{0}," + "x" * 1_025 + "\n",
+            "row 2: a rejection needs feedback for the worker, up to 1,024",
+        ),
         ("assignment_id,feedback\n{0},a\n3NOBODY,b\n", "row 3: the audit has no assignment 3NOBODY"),
     ],
 )
