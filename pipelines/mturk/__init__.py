@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import cleandoc
 from typing import Any, NamedTuple
 
 from parapet.pipelines.command import run_checked
@@ -239,7 +240,7 @@ example:
 def parser(name: str) -> StrictParser:
     """The command line of an action."""
     action = _ACTIONS[name]
-    parser = StrictParser(f"mturk {name}", action.description, action.example)
+    parser = StrictParser(f"mturk {name}", cleandoc(action.description), action.example)
     for flag in action.flags.split():
         if add := _ADD.get(f"{name} {flag}") or _ADD.get(flag):
             add(parser)

@@ -277,8 +277,9 @@ class Settings(msgspec.Struct, frozen=True):
             if number < 0:
                 raise InputError("a number of assignments, 0 for any", flag)
         for flag, ids in (("--require_qualification", self.required), ("--exclude_qualification", self.excluded)):
-            if bad := next((each for each in ids if not _QUALIFICATION_ID.fullmatch(each)), ""):
-                raise InputError(f"{bad!r} is no qualification id: capital letters and digits", flag)
+            for each in ids:
+                if not _QUALIFICATION_ID.fullmatch(each):
+                    raise InputError(f"{each!r} is no qualification id: capital letters and digits", flag)
         # Two are ours: not on the block list, not on the sibling task; a top-up adds a third.
         own = bool(self.countries) + bool(self.min_approval) + bool(self.min_approved) + self.masters + 3
         if own + len(self.required) + len(self.excluded) > MAX_QUALIFICATIONS:
