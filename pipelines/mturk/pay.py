@@ -19,7 +19,7 @@ from parapet.transforms.hits.terms import up_to_cent
 from parapet.transforms.mturk import pay as paying
 from parapet.transforms.mturk.batch import Batch, write_whole
 from parapet.transforms.mturk.collect import FILE, Line, load
-from parapet.transforms.mturk.pay import Bonus, Judged, Payment, Reviewed
+from parapet.transforms.mturk.pay import Bonus, Judged, Payment, Reviewed, Settled
 from parapet.transforms.mturk.status import bonus_fee, ledger_rows, status_of
 
 Act = Callable[[], int]
@@ -78,12 +78,13 @@ def _pay(session: Session, lines: dict[str, Line], payments: dict[str, Payment],
         for_bonuses = up_to_cent(sum(fees, Decimal(0)))
         amount = for_bonuses + _announce(session, batch, lines, waiting, len(bonuses), for_bonuses)
         _warn_late(batch, lines, payments)
+        paid, sent = Settled(), Settled()
         if waiting or bonuses:
             session.agree(batch, amount, held=for_bonuses)
-        with session.progress("paying") as show:
-            paid = paying.settle(batch, waiting, lines, show)
-        with session.progress("sending bonuses") as show:
-            sent = paying.settle(batch, bonuses, lines, show)
+            with session.progress("paying") as show:
+                paid = paying.settle(batch, waiting, lines, show)
+            with session.progress("sending bonuses") as show:
+                sent = paying.settle(batch, bonuses, lines, show)
         report_failures(paid.failures, "paying")
         report_failures(sent.failures, "sending bonuses")
         report_left(paid.left, "assignment")

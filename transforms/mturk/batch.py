@@ -514,7 +514,11 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def perform(
-    batch: Batch, calls: Sequence[Call], do: Callable[[Call], dict[str, Any]], told: Told | None = None
+    batch: Batch,
+    calls: Sequence[Call],
+    told: Told | None = None,
+    is_done: Callable[[Call, str], bool] = lambda *_: False,
+    do: Callable[[Call], dict[str, Any]] | None = None,
 ) -> list[Failure]:
     """Makes the calls; gives those that were refused. Any call may be cut off, and then stays open in the journal.
 
@@ -522,9 +526,11 @@ def perform(
       batch: whose journal it is. Eight times as many calls as are under way at a time are open at most when the run is
         cut off.
       calls: in order.
-      do: makes one call and gives the facts of its success. A botocore ClientError is a refusal; an answer that cannot
-        be used leaves it open whether the call was done, and ends the run.
       told: called with the number done.
+      is_done: of a call that MTurk refused, and the code of the refusal: whether MTurk shows it as done, because an
+        earlier attempt had gone through and its answer was lost.
+      do: makes one call and gives further facts of its success, where that takes more. A botocore ClientError is a
+        refusal; an answer that cannot be used leaves it open whether the call was done, and ends the run.
 
     Raises:
       InputError: a refusal after which no further call can go well, or no answer; what was done is in the journal.
@@ -533,11 +539,19 @@ def perform(
 
     hopeless: list[tuple[Call, Exception]] = []
 
+    def make(call: Call) -> dict[str, Any]:
+        try:
+            getattr(batch.client, call.operation)(**call.arguments)
+        except ClientError as error:
+            if not is_done(call, code_of(error)):
+                raise
+        return {}
+
     def attempt(call: Call) -> dict[str, Any] | Exception:
         if hopeless:
             return NotTried("an earlier call showed that none can go well")
         try:
-            return do(call)
+            return (do or make)(call)
         except (ClientError, BotoCoreError, UnusableAnswer) as error:
             if not isinstance(error, ClientError) or code_of(error) in HOPELESS:
                 hopeless.append((call, error))

@@ -22,7 +22,7 @@ from parapet.transforms.crowd.ingest.fields import parse_time, worker_hash
 from parapet.transforms.crowd.ingest.records import read_lines, read_records
 from parapet.transforms.hits.terms import CENT, REWARD
 from parapet.transforms.mturk.batch import Batch, Call, Failure, Told, perform
-from parapet.transforms.mturk.client import chunks, code_of, in_parallel, pages
+from parapet.transforms.mturk.client import chunks, in_parallel, pages
 from parapet.transforms.mturk.collect import Line, Listing, is_final, list_assignments, same_work
 
 # Reasons that show careless work for certain. What only a later answer can tell (a duplicate, one not drawn), what
@@ -320,7 +320,7 @@ def settle(
             else:
                 batch.journal.write([("done", item.key, "", step)])
                 result.before += 1
-        failures = perform(batch, calls, lambda call: _make(batch.client, call))
+        failures = perform(batch, calls, is_done=lambda call, code: _is_done(batch.client, call, code))
         failed = {failure.key for failure in failures}
         result.failures += failures
         result.done.update(call.operation for call in calls if call.key not in failed)
@@ -362,7 +362,7 @@ def _next_step(
             return {**facts, "verdict": _VERDICTS[status], "by": by}
         feedback = {"RequesterFeedback": item.feedback} if item.verdict == "reject" else {}
         arguments = {"AssignmentId": item.assignment_id, **feedback}
-        return Call(item.key, f"{item.verdict}_assignment", arguments, {**facts, "verdict": item.verdict})
+        return Call(item.key, f"{item.verdict}_assignment", arguments, {**facts, "verdict": item.verdict, "by": "us"})
     facts["amount"] = f"{item.amount:f}"
     sent = _bonuses_on(batch.client, item.assignment_id)
     if (line["WorkerId"], item.amount) in sent:
@@ -377,7 +377,7 @@ def _next_step(
         "Reason": item.reason,
         "UniqueRequestToken": batch.token(f"{item.key}:{facts['worker_hash']}"),
     }
-    return Call(item.key, "send_bonus", arguments, facts)
+    return Call(item.key, "send_bonus", arguments, {**facts, "by": "us"})
 
 
 def _bonuses_on(client: Any, assignment_id: str) -> list[tuple[str, Decimal]]:
@@ -386,20 +386,10 @@ def _bonuses_on(client: Any, assignment_id: str) -> list[tuple[str, Decimal]]:
     return [(item["WorkerId"], Decimal(item["BonusAmount"])) for item in listed]
 
 
-def _make(client: Any, call: Call) -> dict[str, Any]:
-    from botocore.exceptions import ClientError
-
-    try:
-        getattr(client, call.operation)(**call.arguments)
-    except ClientError as error:
-        # An earlier attempt of this very call may have gone through and its answer been lost.
-        if code_of(error) not in _DONE_BEFORE or not _is_done(client, call):
-            raise
-    return {"by": "us"}
-
-
-def _is_done(client: Any, call: Call) -> bool:
+def _is_done(client: Any, call: Call, code: str) -> bool:
     assignment_id = call.arguments["AssignmentId"]
+    if code not in _DONE_BEFORE:
+        return False
     if call.operation == "send_bonus":
         bonus = (call.arguments["WorkerId"], Decimal(call.facts["amount"]))
         return bonus in _bonuses_on(client, assignment_id)

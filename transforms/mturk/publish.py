@@ -215,7 +215,7 @@ def publish(
         return _facts(hit)
 
     calls = [_call(batch, hit, hit_type, round_) for hit, hit_type in zip(hits, hit_types, strict=True)]
-    return perform(batch, calls, create, told)
+    return perform(batch, calls, told, do=create)
 
 
 def type_names(hits: Iterable[Hit], round_: int) -> list[str]:
@@ -340,13 +340,11 @@ class Addition(msgspec.Struct, frozen=True):
 
     Attributes:
       workers: how many more are asked for.
-      to: the HIT's assignments after that.
       reopen: whether its time on offer has to be prolonged.
     """
 
     hit: OutHit
     workers: int
-    to: int
     reopen: bool
 
     @property
@@ -411,7 +409,7 @@ def plan_top_up(
             full.add(hit.task_id)
         reopen = hit.expiration < now + _SOON and more + still_out > 0
         if more or reopen:
-            additions.append(Addition(hit, more, hit.wanted + more, reopen))
+            additions.append(Addition(hit, more, reopen))
     asked = {task_id for task_id, _ in lacks.keys() & asking.keys()}
     return additions, sorted(full), sorted({task_id for task_id, _ in lacks} - asked)
 
@@ -424,27 +422,15 @@ def top_up(
     Raises:
       InputError: no further call can go well; run it again when that is mended.
     """
-    from botocore.exceptions import ClientError
-
     client = batch.client
 
-    def prolong(call: Call) -> dict[str, Any]:
-        hit_id, end = call.arguments["HITId"], call.arguments["ExpireAt"]
-        try:
-            client.update_expiration_for_hit(**call.arguments)
-        except ClientError:
-            # An earlier attempt may have gone through: MTurk refuses the same end twice.
-            if abs(client.get_hit(HITId=hit_id)["HIT"]["Expiration"] - end) > timedelta(seconds=2):
-                raise
-        return {"hit_id": hit_id, "expiration": end.isoformat()}
+    def is_prolonged(call: Call, _: str) -> bool:
+        # MTurk refuses the same end twice.
+        hit = client.get_hit(HITId=call.arguments["HITId"])["HIT"]
+        return bool(abs(hit["Expiration"] - call.arguments["ExpireAt"]) <= timedelta(seconds=2))
 
-    def add(call: Call) -> dict[str, Any]:
-        try:
-            client.create_additional_assignments_for_hit(**call.arguments)
-        except ClientError as error:
-            if code_of(error) not in _DUPLICATE or _size(client, call.arguments["HITId"]) < call.facts["to"]:
-                raise
-        return {}
+    def is_added(call: Call, code: str) -> bool:
+        return code in _DUPLICATE and _size(client, call.arguments["HITId"]) >= call.facts["to"]
 
     prolongings, adding = [], []
     for addition in additions:
@@ -452,7 +438,7 @@ def top_up(
         key = f"prolong:{digest}:{hit_id}"
         if addition.reopen and key not in batch.journal.done:
             end = now + timedelta(seconds=addition.hit.lifetime_seconds)
-            prolongings.append(Call(key, "update_expiration_for_hit", {"HITId": hit_id, "ExpireAt": end}))
+            prolongings.append(_expire(key, hit_id, end, end))
         key = f"add:{digest}:{hit_id}"
         if addition.workers:
             arguments = {
@@ -460,9 +446,15 @@ def top_up(
                 "NumberOfAdditionalAssignments": addition.workers,
                 "UniqueRequestToken": batch.token(key),
             }
-            facts = {"hit_id": hit_id, "to": addition.to, "workers": addition.workers}
+            facts = {"hit_id": hit_id, "to": addition.hit.wanted + addition.workers, "workers": addition.workers}
             adding.append(Call(key, "create_additional_assignments_for_hit", arguments, facts))
-    return perform(batch, prolongings, prolong) + perform(batch, adding, add, told)
+    return perform(batch, prolongings, is_done=is_prolonged) + perform(batch, adding, told, is_added)
+
+
+def _expire(key: str, hit_id: str, at: datetime, ends: datetime) -> Call:
+    """A call after which a HIT is on offer until ``ends``."""
+    facts = {"hit_id": hit_id, "expiration": ends.isoformat()}
+    return Call(key, "update_expiration_for_hit", {"HITId": hit_id, "ExpireAt": at}, facts)
 
 
 def look_up(batch: Batch) -> None:
@@ -513,14 +505,6 @@ def stop(batch: Batch, hit_ids: list[str], now: datetime, told: Told | None = No
     Raises:
       InputError: no further call can go well.
     """
-
-    def expire(call: Call) -> dict[str, Any]:
-        # Doing it twice changes nothing.
-        batch.client.update_expiration_for_hit(**call.arguments)
-        return {"hit_id": call.arguments["HITId"], "expiration": now.isoformat()}
-
-    calls = [
-        Call(f"prolong:stop:{each}", "update_expiration_for_hit", {"HITId": each, "ExpireAt": _LONG_AGO})
-        for each in hit_ids
-    ]
-    return perform(batch, calls, expire, told)
+    # Doing it twice changes nothing.
+    calls = [_expire(f"prolong:stop:{hit_id}", hit_id, _LONG_AGO, now) for hit_id in hit_ids]
+    return perform(batch, calls, told)

@@ -72,7 +72,7 @@ def make_types(batch: Batch, names: Iterable[str]) -> dict[str, str]:
             "QualificationTypeStatus": "Active",
         }
         calls.append(Call(f"type:{name}", "create_qualification_type", arguments))
-    failures = perform(batch, calls, make)
+    failures = perform(batch, calls, do=make)
     if failures:
         # An earlier attempt may have made it before its answer was lost.
         there = find_types(batch, [failure.key.removeprefix("type:") for failure in failures])
@@ -182,14 +182,9 @@ def grant(
         if name in types and key not in calls and key not in batch.journal.done:
             arguments = {"QualificationTypeId": types[name], "WorkerId": worker, "SendNotification": False}
             calls[key] = Call(key, "associate_qualification_with_worker", arguments, {"why": why})
-
-    def associate(call: Call) -> dict[str, Any]:
-        # Granting again changes nothing, so a call that was cut off is simply made again.
-        batch.client.associate_qualification_with_worker(**call.arguments)
-        return {}
-
     counts = Counter(call.facts["why"] for call in calls.values())
-    return counts, perform(batch, list(calls.values()), associate, told)
+    # Granting again changes nothing, so a call that was cut off is simply made again.
+    return counts, perform(batch, list(calls.values()), told)
 
 
 def _by_rule(batch: Batch, lines: Sequence[Line], upcoming: list[tuple[str, int]]) -> Iterator[tuple[str, str, str]]:
