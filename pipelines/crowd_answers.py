@@ -76,7 +76,7 @@ def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
 
 def _files_of(responses: Sequence[str]) -> list[str]:
     """The files of ``--responses``: of a folder that ``parapet mturk`` wrote, the answers that it has collected."""
-    from parapet.transforms.mturk.collected import FILE
+    from parapet.transforms.mturk.collect import FILE
 
     folders = [path for path in responses if layout.is_there(path) and layout.as_path(path).is_dir()]
     return [str(layout.as_path(path) / FILE) if path in folders else path for path in responses]

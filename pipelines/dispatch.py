@@ -94,6 +94,8 @@ def hand_over(program: str, what: str, names: Iterable[str], package: str, usage
         return 2
     if package == "parapet.pipelines":
         return int(module_of(spelled).run(rest))
+    if hasattr(parent := importlib.import_module(package), "run_action"):
+        return int(parent.run_action(spelled, rest))
     return int(importlib.import_module(f"{package}.{canonical(spelled)}").run(rest))
 
 

@@ -25,9 +25,9 @@ from parapet.transforms.anonymise.chats import _of_line as chat_of
 from parapet.transforms.checkpoints import read_json
 from parapet.transforms.corpora import typed
 from parapet.transforms.crowd_variations.tasks import read_tasks
-from parapet.transforms.mturk import collected
-from parapet.transforms.mturk.hits_folder import read_hits
-from parapet.transforms.mturk.journal import Journal
+from parapet.transforms.mturk import collect as collected
+from parapet.transforms.mturk.batch import Journal
+from parapet.transforms.mturk.publish import read_hits
 from parapet.transforms.ood.sources import _of_line as utterance_of
 from parapet.transforms.release.opening import latest_version
 from parapet.transforms.variants.folders import read_mapping

@@ -1,194 +1,183 @@
-"""``parapet mturk pay``."""
+"""``parapet mturk pay``, ``site-csv`` and ``status``."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
 
-from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
-from parapet.pipelines.flags import INPUT, StrictParser
-from parapet.pipelines.mturk import session
+import msgspec
 
-if TYPE_CHECKING:
-    from parapet.transforms.mturk import collected
-    from parapet.transforms.mturk.bonus import Bonus
-    from parapet.transforms.mturk.decide import Payment
+from parapet.pipelines.command import EXIT_FAILURE, counted, say
+from parapet.pipelines.mturk.session import Session, many, read_session, report_failures, report_left
+from parapet.schemas.errors import InputError
+from parapet.transforms.hits.terms import up_to_cent
+from parapet.transforms.mturk import pay as paying
+from parapet.transforms.mturk.batch import Batch, write_whole
+from parapet.transforms.mturk.collect import FILE, Line, load
+from parapet.transforms.mturk.pay import Bonus, Judged, Payment, Reviewed, Settled
+from parapet.transforms.mturk.status import bonus_fee, ledger_rows, status_of
 
-DESCRIPTION = """\
-Approves and pays the assignments that 'parapet compose' has audited, also those whose answers are not used. It rejects,
-with feedback, only where asked to: a rejection harms a worker's standing. Assignments that were settled elsewhere stay
-as they are. Every payment is recorded in DIR/ledger.csv."""
-
-EXAMPLE = """\
-  parapet mturk pay --batch my_batch --audit my_variants --dry_run
-  parapet mturk pay --batch my_batch --audit my_variants
-  parapet mturk pay --batch my_batch --audit my_variants --reject --dry_run    # who would be rejected, and why
-  parapet mturk pay --batch my_batch --bonuses bonuses.csv"""
+Act = Callable[[], int]
 
 _SHOWN = 20
 
 
-class Config(session.Config, frozen=True, kw_only=True):
-    """What is paid.
-
-    Attributes:
-      audit: whether assignments were judged.
-      lines: assignment id to the assignment, of the batch's HITs.
-      payments: assignment id to what becomes of it.
-      unknown: assignments that the audit does not have.
-      bonuses: those that no run has sent.
-    """
-
-    audit: bool
-    lines: dict[str, collected.Line]
-    payments: dict[str, Payment]
-    unknown: list[str]
-    bonuses: list[Bonus]
-
-
-def parser() -> StrictParser:
-    """The command line."""
-    parser = StrictParser("mturk pay", DESCRIPTION, EXAMPLE)
-    session.add_batch(parser)
-    add = parser.group(INPUT)
-    add("--audit", metavar="DIR", reads=True, help="output of 'parapet compose' for this batch")
-    text = "CSV with assignment_id, amount and reason: one bonus each"
-    add("--bonuses", metavar="FILE", reads=True, help=text)
-    add("--all", action="store_true", help="also approve what was collected and is not in the audit")
-    session.add_rejections(parser)
-    session.add_spending(parser)
-    session.add_network(parser)
-    return parser
-
-
-def check(args: argparse.Namespace) -> Config:
+def pay(args: argparse.Namespace) -> Act:
     """Reads everything that is needed. Raises InputError where it cannot be used."""
-    from parapet.schemas.errors import InputError
-    from parapet.transforms.mturk import collected
-    from parapet.transforms.mturk.bonus import read_bonuses, unsent
-    from parapet.transforms.mturk.decide import Payment
-
-    shared = session.shared(args)
+    session = read_session(args)
     if not (args.audit or args.all or args.bonuses):
         raise InputError("say what is to be paid: --audit DIR, --all or --bonuses FILE")
     if (args.reject or args.rejections) and not args.audit:
         raise InputError("rejections need the audit that they follow from: add --audit DIR")
-    with session.open_batch(args.batch, writable=False) as batch:
-        session.check_place(batch, args.production)
-        hits = batch.hits()
-        every = collected.load(batch.folder)
-        lines = {line["AssignmentId"]: line for line in every if line["HITId"] in hits}
-        if len(lines) < len(every):
-            strange = counted(len(every) - len(lines), "assignment")
-            logging.warning("%s in %s of no HIT of this batch: left alone", strange, collected.FILE)
-        payments = _payments(args, lines, shared["key"]) if args.audit else {}
-        unknown = [each for each in lines if each not in payments]
-        if args.all:
-            payments |= {each: Payment(each, "approve") for each in unknown}
-        bonuses = unsent(batch, read_bonuses(args.bonuses, lines), args.bonuses) if args.bonuses else []
-    return Config(**shared, audit=bool(args.audit), lines=lines, payments=payments, unknown=unknown, bonuses=bonuses)
-
-
-def _payments(args: argparse.Namespace, lines: Mapping[str, collected.Line], key: bytes) -> dict[str, Payment]:
-    """What becomes of each assignment that the audit judged, if it is still the same worker's work."""
-    from parapet.transforms.mturk.decide import check_named, decide, is_of, read_audit, read_rejections
-
-    audit = read_audit(args.audit)
-    named = read_rejections(args.rejections) if args.rejections else {}
-    if named:
-        check_named(args.rejections, audit)
-    payments = decide(audit, args.reject, named)
-    return {each: payments[each] for each, line in lines.items() if each in payments and is_of(audit, line, key)}
-
-
-def act(config: Config) -> int:
-    """Pays."""
-    from parapet.transforms.mturk.bonus import Sent, send
-    from parapet.transforms.mturk.pay import Paid, pay, unsettled
-
-    with session.open_batch(config.batch, config.dry_run) as batch:
-        waiting = unsettled(batch, config.payments, config.lines)
-        amount = _announce(config, batch, waiting)
-        client = session.client_for(batch, config, list(config.lines.values()))
-        paid, sent = Paid(), Sent()
-        if waiting or config.bonuses:
-            if not config.dry_run:
-                session.check_funds(client, _of_bonuses(config.bonuses))
-                session.agree(config, amount, batch.environment)
-            with session.progress("paying", config) as show:
-                paid = pay(client, batch, waiting, config.lines, config.key, config.parallel_calls, show)
-            with session.progress("sending bonuses", config) as show:
-                sent = send(client, batch, config.bonuses, config.lines, config.key, config.parallel_calls, show)
-        return _report(config, batch, paid, sent)
-
-
-def _announce(config: Config, batch: Any, waiting: Sequence[Any]) -> Decimal:
-    """Says what will be paid to whom; gives the amount in dollars, fees included."""
-    from parapet.transforms.hits.terms import up_to_cent
-
-    hits = batch.hits()
-    approved = [hits[config.lines[each.assignment_id]["HITId"]] for each in waiting if each.verdict == "approve"]
-    rejected = [each for each in waiting if each.verdict == "reject"]
-    rewards = up_to_cent(sum((hit.reward + hit.fee for hit in approved), Decimal(0)))
-    amount = rewards + _of_bonuses(config.bonuses)
-    session.announce(
-        config,
-        f"{counted(len(approved), 'assignment')} to approve (${rewards:,.2f} with fees), {len(rejected):,} to reject, "
-        f"{session.many(len(config.bonuses), 'bonus')} to send (${_of_bonuses(config.bonuses):,.2f})",
-    )
-    for each in rejected[:_SHOWN]:
-        session.announce(config, f"  reject {each.assignment_id}: {each.feedback}")
-    if len(rejected) > _SHOWN:
-        session.announce(config, f"  … and {len(rejected) - _SHOWN:,} more")
-    late = [
-        each.assignment_id
-        for each in config.payments.values()
-        if each.verdict == "reject"
-        and (
-            config.lines[each.assignment_id].get("AssignmentStatus") == "Approved"
-            or batch.journal.done.get(f"pay:{each.assignment_id}", {}).get("verdict") == "approve"
-        )
-    ]
-    if late:
-        logging.warning("too late to reject, approved already: %s", ", ".join(late[:_SHOWN]))
-    unknown = [each for each in config.unknown if each not in config.payments]
-    if unknown and config.audit:
+    batch = session.look()
+    hits, every = batch.hits(), load(batch.folder)
+    lines = {line["AssignmentId"]: line for line in every if line["HITId"] in hits}
+    if len(lines) < len(every):
+        strange = counted(len(every) - len(lines), "assignment")
+        logging.warning("%s in %s of no HIT of this batch: left alone", strange, FILE)
+    payments: dict[str, Payment] = {}
+    if args.audit:
+        audit, decided = _decide(args)
+        # If it is still the same worker's work.
+        payments = {each: decided[each] for each, line in lines.items() if _is_of(audit, line, session.key)}
+    unknown = [each for each in lines if each not in payments]
+    if args.all:
+        payments |= {each: Payment(each, "approve") for each in unknown}
+    elif unknown and args.audit:
         logging.warning(
             "%s not in the audit and left alone: compose again from %s, or add --all",
             counted(len(unknown), "assignment"),
-            batch.folder / "assignments.jsonl",
+            batch.folder / FILE,
         )
-    return amount
+    bonuses: list[Bonus] = []
+    if args.bonuses:
+        bonuses = paying.unsent(batch, paying.read_bonuses(args.bonuses, lines), args.bonuses)
+    return partial(_pay, session, lines, payments, bonuses)
 
 
-def _of_bonuses(bonuses: Sequence[Any]) -> Decimal:
-    from parapet.transforms.hits.terms import up_to_cent
-    from parapet.transforms.mturk.ledger import bonus_fee
+def _decide(args: argparse.Namespace) -> tuple[dict[str, Judged], dict[str, Payment]]:
+    audit = paying.read_audit(args.audit)
+    named = paying.read_rejections(args.rejections, audit) if args.rejections else {}
+    return audit, paying.decide(audit, args.reject, named)
 
-    return up_to_cent(sum((bonus.amount + bonus_fee(bonus.amount) for bonus in bonuses), Decimal(0)))
+
+def _is_of(audit: Mapping[str, Judged], line: Line, key: bytes) -> bool:
+    judged = audit.get(line["AssignmentId"])
+    return judged is not None and judged.is_of(line, key)
 
 
-def _report(config: Config, batch: Any, paid: Any, sent: Any) -> int:
-    session.report_failures(paid.failures, "paying")
-    session.report_failures(sent.failures, "sending bonuses")
-    session.report_left(paid.left, "assignment")
-    session.report_left(sent.left, "bonus")
-    if config.dry_run:
-        print("dry run: nothing was sent, nothing is kept")
+def _pay(session: Session, lines: dict[str, Line], payments: dict[str, Payment], bonuses: list[Bonus]) -> int:
+    with session.open() as batch:
+        waiting = paying.unsettled(batch, payments, lines)
+        fees = (bonus.amount + bonus_fee(bonus.amount) for bonus in bonuses)
+        for_bonuses = up_to_cent(sum(fees, Decimal(0)))
+        amount = for_bonuses + _announce(session, batch, lines, waiting, len(bonuses), for_bonuses)
+        _warn_late(batch, lines, payments)
+        paid, sent = Settled(), Settled()
+        if waiting or bonuses:
+            session.agree(batch, amount, held=for_bonuses)
+            with session.progress("paying") as show:
+                paid = paying.settle(batch, waiting, lines, show)
+            with session.progress("sending bonuses") as show:
+                sent = paying.settle(batch, bonuses, lines, show)
+        report_failures(paid.failures, "paying")
+        report_failures(sent.failures, "sending bonuses")
+        report_left(paid.left, "assignment")
+        report_left(sent.left, "bonus")
+        session.finish(
+            batch,
+            list(lines.values()),
+            f"{paid.done['approve_assignment']:,} approved, {paid.done['reject_assignment']:,} rejected, "
+            f"{paid.before:,} were settled already; {sent.done['send_bonus']:,} bonuses sent, "
+            f"{sent.before:,} were there already\n",
+        )
+        bad = [*paid.failures, *sent.failures, *paid.left, *sent.left]
+        return EXIT_FAILURE if bad and not session.dry_run else 0
+
+
+def _announce(
+    session: Session,
+    batch: Batch,
+    lines: Mapping[str, Line],
+    waiting: Sequence[Payment],
+    bonuses: int,
+    for_bonuses: Decimal,
+) -> Decimal:
+    """Says what will be paid to whom; gives the dollars for approvals, fees included."""
+    hits = batch.hits()
+    approved = [hits[lines[each.assignment_id]["HITId"]] for each in waiting if each.verdict == "approve"]
+    rejected = [each for each in waiting if each.verdict == "reject"]
+    rewards = up_to_cent(sum((hit.reward + hit.fee for hit in approved), Decimal(0)))
+    session.announce(
+        f"{counted(len(approved), 'assignment')} to approve (${rewards:,.2f} with fees), {len(rejected):,} to reject, "
+        f"{many(bonuses, 'bonus')} to send (${for_bonuses:,.2f})"
+    )
+    for each in rejected[:_SHOWN]:
+        session.announce(f"  reject {each.assignment_id}: {each.feedback}")
+    if len(rejected) > _SHOWN:
+        session.announce(f"  … and {len(rejected) - _SHOWN:,} more")
+    return rewards
+
+
+def _warn_late(batch: Batch, lines: Mapping[str, Line], payments: Mapping[str, Payment]) -> None:
+    paid = {each for each, facts in batch.journal.with_prefix("pay").items() if facts.get("verdict") == "approve"}
+    paid |= {each for each, line in lines.items() if line.get("AssignmentStatus") == "Approved"}
+    late = [each for each, payment in payments.items() if payment.verdict == "reject" and each in paid]
+    if late:
+        logging.warning("too late to reject, approved already: %s", ", ".join(late[:_SHOWN]))
+
+
+def site_csv(args: argparse.Namespace) -> Act:
+    """Reads everything that is needed. Raises InputError where it cannot be used."""
+    _, payments = _decide(args)
+    if Path(args.output).exists() and Path(args.output).samefile(args.results):
+        raise InputError("the results themselves are not replaced: choose another file", "--output")
+    try:
+        with open(args.results, "rb") as handle:
+            return partial(_site_csv, args, paying.fill_in(handle, args.results, payments))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", args.results) from None
+
+
+def _site_csv(args: argparse.Namespace, filled: Reviewed) -> int:
+    write_whole(Path(args.output), filled.data, private=True)
+    for row, reason in filled.broken:
+        logging.error("%s: row %d: left out: %s", args.results, row, reason)
+    if filled.unknown:
+        row, assignment_id = filled.unknown[0]
+        logging.warning(
+            "%s not in the audit and left open, the first in row %d (%s): compose again with this file",
+            counted(len(filled.unknown), "assignment"),
+            row,
+            assignment_id[:64],
+        )
+    say(
+        f"{args.output}: {filled.approved:,} to approve, {filled.rejected:,} to reject, "
+        f"{filled.settled:,} settled already, {len(filled.unknown):,} open"
+    )
+    return EXIT_FAILURE if filled.broken else 0
+
+
+def status(args: argparse.Namespace) -> Act:
+    """Raises InputError where there is no batch."""
+    session = msgspec.structs.replace(read_session(args), quiet=False)
+    Batch(args.batch, writable=False)
+    return partial(_status, session, args.json)
+
+
+def _status(session: Session, as_json: bool) -> int:
+    batch = Batch(session.folder, writable=False)
+    batch.key = session.key
+    lines = load(batch.folder)
+    if as_json:
+        now = status_of(batch, lines, ledger_rows(batch, lines))
+        print(json.dumps(msgspec.to_builtins(now), indent=2))
         return 0
-    table = session.finish(batch, list(config.lines.values()), config.key)
-    if not config.quiet:
-        print(
-            f"{paid.approved:,} approved, {paid.rejected:,} rejected, {paid.before:,} were settled already; "
-            f"{sent.sent:,} bonuses sent, {sent.before:,} were there already"
-        )
-        print(table())
-    return EXIT_FAILURE if paid.failures or sent.failures or paid.left or sent.left else 0
-
-
-def run(argv: Sequence[str] | None = None) -> int:
-    """Runs ``parapet mturk pay``. Returns the exit status."""
-    return run_checked(parser(), argv, check, act, session.STOPPED)
+    collected_at = batch.journal.done.get("collected", {}).get("at", "never")
+    session.finish(batch, lines, f"{batch.environment}, collected {collected_at}\n")
+    return 0

@@ -1,4 +1,4 @@
-"""What the actions share: flags, the open batch with its client, the agreement to a cost, progress."""
+"""What the actions on a batch share: the open batch with its client, the agreement to a cost, progress, results."""
 
 from __future__ import annotations
 
@@ -9,221 +9,188 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import msgspec
 
 from parapet.pipelines.command import counted
-from parapet.pipelines.flags import INPUT, PARALLEL_CALLS, RUNNING, StrictParser, add_dry_run
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
-from parapet.transforms.mturk import client as mturk_client
-from parapet.transforms.mturk import collected
-from parapet.transforms.mturk.batch import Batch, write_whole
-from parapet.transforms.mturk.calls import Failure, Told
+from parapet.transforms.crowd.worker_ids import load_worker_key
+from parapet.transforms.mturk import status
+from parapet.transforms.mturk.batch import Batch, Failure, Told, check_endpoint, write_whole
+from parapet.transforms.mturk.client import PRODUCTION, SANDBOX, connect, explaining, rehearsing_client
+from parapet.transforms.mturk.collect import FILE, Line, load
+from parapet.transforms.mturk.qualifications import grant, read_block_list
+from parapet.transforms.report import page
 
 _SHOWN = 10  # of a list on the terminal
 _MAX_PARALLEL = 32
 
-STOPPED = "run the same command again: it goes on where it was"
 
-
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """What the flags of every action come to.
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """What the flags of all actions on a batch come to.
 
     Attributes:
-      batch: the folder of the batch.
+      folder: of the batch.
       key: by which worker ids are hashed.
       parallel_calls: calls under way at a time.
-      dry_run: whether calls are only printed.
+      production: whether real money may be spent.
       confirm: the amount in dollars, if it was given.
-      quiet: whether progress is not shown.
+      dry_run: whether calls are only printed.
+      quiet: whether results and progress are not shown.
+      blocked: worker ids of the block list.
     """
 
-    batch: str
-    key: bytes
-    parallel_calls: int = 1
-    dry_run: bool = False
-    confirm: Decimal | None = None
-    quiet: bool = False
-
-
-class Shared(TypedDict):
-    """The attributes of :class:`Config`."""
-
-    batch: str
+    folder: str
     key: bytes
     parallel_calls: int
-    dry_run: bool
+    production: bool
     confirm: Decimal | None
+    dry_run: bool
     quiet: bool
+    blocked: list[str]
+
+    def look(self) -> Batch:
+        """The batch, to be looked at only. Raises InputError unless it lives where ``--production`` says."""
+        batch = Batch(self.folder, writable=False)
+        elsewhere = SANDBOX if batch.endpoint == PRODUCTION else batch.endpoint
+        check_endpoint(batch.endpoint, PRODUCTION if self.production else elsewhere, batch.folder)
+        return batch
+
+    @contextmanager
+    def open(self, begin: Callable[[str], object] = str) -> Iterator[Batch]:
+        """The batch with its client; for a dry run a copy that is thrown away, and a client that sends nothing.
+
+        Args:
+          begin: is given the folder before the batch is opened.
+        """
+        with ExitStack() as stack:
+            folder = self.folder
+            if self.dry_run:
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                for path in (Path(self.folder) / name for name in ("journal.jsonl", "batch.json", FILE)):
+                    if path.exists():
+                        shutil.copy(path, folder)
+            begin(folder)
+            batch = stack.enter_context(Batch(folder))
+            batch.key, batch.parallel = self.key, self.parallel_calls
+            if self.dry_run:
+                batch.client = rehearsing_client(batch.endpoint, load(batch.folder), self.key, print)
+            else:
+                batch.client = connect(batch.endpoint, self.parallel_calls)
+            yield batch
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Told | None]:
+        """Shows how many calls are done; yields None for a dry run, which prints its calls instead."""
+        if self.dry_run:
+            yield None
+            return
+        with running(what) as run:
+            yield lambda done, total: run.count(done, "calls", total)
+
+    def announce(self, text: str) -> None:
+        """Prints what is about to be done: a dry run even with ``--quiet``."""
+        if self.dry_run or not self.quiet:
+            print(text)
+
+    def agree(self, batch: Batch, amount: Decimal, held: Decimal | None = None) -> None:
+        """Checks that the account can pay; in production, has the amount typed (or given by ``--confirm``).
+
+        The first call, so it finds bad credentials.
+
+        Args:
+          batch: with the client.
+          amount: dollars that are spent.
+          held: of these what is taken from the balance now, if not all; the rest was when the HITs were published.
+
+        Raises:
+          InputError: the balance is too low, or another amount was typed.
+        """
+        if self.dry_run:
+            return
+        needed = amount if held is None else held
+        with explaining():
+            balance = Decimal(batch.client.get_account_balance()["AvailableBalance"])
+        if balance < needed:
+            raise InputError(
+                f"the account has ${balance:,.2f} and this needs ${needed:,.2f}: prepay HITs at requester.mturk.com; "
+                "nothing was spent"
+            )
+        if needed:
+            logging.info("balance $%s, this needs $%s", f"{balance:,.2f}", f"{needed:,.2f}")
+        if batch.environment != "production":
+            return
+        typed = self.confirm
+        if typed is None:
+            prompt = f"This spends ${amount:,.2f} of real money. Type the amount to go on: "
+            print(prompt, end="", file=sys.stderr, flush=True)
+            typed = dollars(sys.stdin.readline())
+        if typed != amount:
+            raise InputError(f"the amount is {amount:.2f}: nothing was spent", "--confirm" if self.confirm else "")
+
+    def keep_out(
+        self, batch: Batch, lines: Sequence[Line], upcoming: Sequence[tuple[str, int]] = ()
+    ) -> tuple[Counter[str], list[Failure]]:
+        """Grants the qualifications that keep workers out; says what was refused. See :func:`grant`."""
+        with self.progress("keeping workers out") as show:
+            counts, failures = grant(batch, lines, self.blocked, upcoming, show)
+        report_failures(failures, "keeping workers out")
+        return counts, failures
+
+    def finish(self, batch: Batch, lines: Sequence[Line], summary: str, warn: bool = True) -> None:
+        """Writes ledger and status page, warns of what is urgent, and prints the summary and the status table."""
+        if self.dry_run:
+            print("dry run: nothing was sent, nothing is kept")
+            return
+        rows = status.ledger_rows(batch, lines)
+        now = status.status_of(batch, lines, rows)
+        urgent = status.warnings(now, datetime.now(UTC)) if warn else []
+        status.write_ledger(batch, rows)
+        write_whole(batch.folder / status.PAGE, page(status.status_report(now, urgent)).encode())
+        for text in urgent:
+            logging.warning("%s", text)
+        if not self.quiet:
+            print(summary + status.table(now))
 
 
-def shared(args: argparse.Namespace) -> Shared:
-    """The part of an action's configuration that all actions have.
+def read_session(args: argparse.Namespace) -> Session:
+    """The session of parsed flags.
 
     Raises:
-      InputError: a flag of :func:`add_network` or :func:`add_spending` cannot be used.
+      InputError: a flag cannot be used.
     """
-    from parapet.transforms.crowd.worker_ids import load_worker_key
-
-    parallel_calls = getattr(args, "parallel_calls", 1)
-    if not 1 <= parallel_calls <= _MAX_PARALLEL:
+    flags: dict[str, Any] = {"parallel_calls": 1, "confirm": None, **vars(args)}
+    if not 1 <= flags["parallel_calls"] <= _MAX_PARALLEL:
         raise InputError(f"1 to {_MAX_PARALLEL}", "--parallel_calls")
-    dry_run = getattr(args, "dry_run", False)
-    confirm = getattr(args, "confirm", None)
-    amount = None
-    if confirm is not None:
-        try:
-            amount = Decimal(confirm.removeprefix("$").replace(",", ""))
-        except InvalidOperation:
-            raise InputError(f"{confirm!r} is no amount in dollars", "--confirm") from None
-    return {
-        "batch": args.batch,
-        "key": load_worker_key(),
-        "parallel_calls": 1 if dry_run else parallel_calls,  # a dry run prints the calls in their order
-        "dry_run": dry_run,
-        "confirm": amount,
-        "quiet": args.quiet,
-    }
-
-
-def add_batch(parser: StrictParser) -> None:
-    """Adds ``--batch``."""
-    parser.group(INPUT)("--batch", required=True, metavar="DIR", help="folder of the batch")
-
-
-def add_network(parser: StrictParser) -> None:
-    """Adds ``--parallel_calls``."""
-    parser.group(RUNNING)("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)
-
-
-def add_spending(parser: StrictParser) -> None:
-    """Adds the flags of actions that spend money."""
-    add_dry_run(parser)
-    add = parser.group(RUNNING)
-    add("--production", action="store_true", help="real money, real workers; asks for the amount")
-    text = "amount in dollars, for scripts, instead of typing it"
-    add("--confirm", rare=True, metavar="AMOUNT", help=text)
-
-
-def add_block_list(parser: StrictParser) -> None:
-    """Adds ``--block_list``."""
-    text = "worker ids, one a line, who see no further HIT of this batch"
-    parser.group(INPUT)("--block_list", metavar="FILE", reads=True, help=text)
-
-
-def add_rejections(parser: StrictParser) -> None:
-    """Adds ``--reject`` and ``--rejections``."""
-    add = parser.group("rejections")
-    text = "reject assignments of which every answer is certainly careless"
-    add("--reject", action="store_true", help=text)
-    text = "CSV with assignment_id and feedback: reject these in any case"
-    add("--rejections", metavar="FILE", reads=True, help=text)
-
-
-def check_place(batch: Batch, production: bool) -> None:
-    """Raises InputError unless ``--production`` says where the batch lives."""
-    if (batch.endpoint == mturk_client.PRODUCTION) == production:
-        return
-    raise InputError(
-        f"--production is given, but this batch lives {where(batch.environment)}"
-        if production
-        else "this batch lives in production, where this costs money: add --production",
-        batch.folder,
+    dry_run = flags.get("dry_run", False)
+    amount = None if flags["confirm"] is None else dollars(flags["confirm"])
+    if amount is None and flags["confirm"] is not None:
+        raise InputError(f"{flags['confirm']!r} is no amount in dollars", "--confirm")
+    return Session(
+        folder=args.batch,
+        key=load_worker_key(),
+        parallel_calls=1 if dry_run else flags["parallel_calls"],  # a dry run prints the calls in their order
+        production=flags.get("production", False),
+        confirm=amount,
+        dry_run=dry_run,
+        quiet=args.quiet,
+        blocked=read_block_list(flags["block_list"]) if flags.get("block_list") else [],
     )
 
 
-def where(environment: str) -> str:
-    """``in production``, ``in the sandbox`` or ``at http://…``."""
-    return {"production": "in production", "sandbox": "in the sandbox"}.get(environment, f"at {environment}")
-
-
-def copy_batch(folder: str, copy: str) -> None:
-    """Copies what a dry run works on."""
-    for name in ("journal.jsonl", "batch.json", collected.FILE):
-        if (Path(folder) / name).exists():
-            shutil.copyfile(Path(folder) / name, Path(copy) / name)
-
-
-@contextmanager
-def open_batch(folder: str, dry_run: bool = False, writable: bool = True) -> Iterator[Batch]:
-    """The batch, or for a dry run a copy of it that is thrown away."""
-    if not dry_run:
-        with Batch(folder, writable) as batch:
-            yield batch
-        return
-    with tempfile.TemporaryDirectory() as copy:
-        copy_batch(folder, copy)
-        with Batch(copy) as batch:
-            yield batch
-
-
-def client_for(batch: Batch, config: Config, lines: Sequence[collected.Line] = ()) -> Any:
-    """The boto3 client of a batch; for a dry run one that prints its calls and sends nothing."""
-    if config.dry_run:
-        from parapet.transforms.mturk.rehearsal import rehearsing_client
-
-        return rehearsing_client(batch.endpoint, lines, config.key, print)
-    return mturk_client.connect(batch.endpoint, config.parallel_calls)
-
-
-def agree(config: Config, amount: Decimal, environment: str) -> None:
-    """In production, has the amount typed (or given by ``--confirm``).
-
-    Raises:
-      InputError: it is another one.
-    """
-    if config.dry_run or environment != "production":
-        return
-    typed = config.confirm
-    if typed is None:
-        print(
-            f"This spends ${amount:,.2f} of real money. Type the amount to go on: ", end="", file=sys.stderr, flush=True
-        )
-        try:
-            typed = Decimal(sys.stdin.readline().strip().removeprefix("$").replace(",", ""))
-        except InvalidOperation:
-            typed = None
-    if typed is None or not typed.is_finite() or typed != amount:
-        raise InputError(f"the amount is {amount:.2f}: nothing was spent", "--confirm" if config.confirm else "")
-
-
-def check_funds(client: Any, amount: Decimal) -> None:
-    """Raises InputError unless the account can pay ``amount`` dollars. The first call, so it finds bad credentials."""
-    with mturk_client.explaining():
-        balance = Decimal(client.get_account_balance()["AvailableBalance"])
-    if balance < amount:
-        raise InputError(
-            f"the account has ${balance:,.2f} and this needs ${amount:,.2f}: prepay HITs at requester.mturk.com; "
-            "nothing was spent"
-        )
-    if amount:
-        logging.info("balance $%s, this needs $%s", f"{balance:,.2f}", f"{amount:,.2f}")
-
-
-@contextmanager
-def progress(what: str, config: Config) -> Iterator[Told | None]:
-    """Shows how many calls are done; yields None for a dry run, which prints its calls instead."""
-    if config.dry_run:
-        yield None
-        return
-    with running(what) as run:
-        yield lambda done, total: run.count(done, "calls", total)
-
-
-def announce(config: Config, text: str) -> None:
-    """Prints what is about to be done: a dry run even with ``--quiet``."""
-    if config.dry_run or not config.quiet:
-        print(text)
-
-
-def many(n: int, what: str) -> str:
-    """``1 bonus``, ``2 bonuses``, ``2 assignments``."""
-    return counted(n, what).replace("bonuss", "bonuses")
+def dollars(text: str) -> Decimal | None:
+    """An amount such as ``$1,200.50``; None where the text is none."""
+    try:
+        amount = Decimal(text.strip().removeprefix("$").replace(",", ""))
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() else None
 
 
 def report_failures(failures: Sequence[Failure], what: str) -> None:
@@ -242,17 +209,6 @@ def report_left(left: Sequence[tuple[str, str]], what: str) -> None:
         logging.warning("%s left alone: %s: %s", many(n, what), why, shown)
 
 
-def finish(batch: Batch, lines: Sequence[collected.Line], key: bytes, warn: bool = True) -> Callable[[], str]:
-    """Writes ledger and status page, warns of what is urgent; gives the status table to whoever prints it."""
-    from datetime import UTC, datetime
-
-    from parapet.transforms.mturk import ledger, status, status_page
-    from parapet.transforms.report import page
-
-    now = status.status_of(batch, lines, key)
-    ledger.write(batch, ledger.rows_of(batch, lines, key))
-    urgent = status.warnings(now, datetime.now(UTC)) if warn else []
-    write_whole(batch.folder / status_page.FILE, page(status_page.status_report(now, urgent)).encode())
-    for text in urgent:
-        logging.warning("%s", text)
-    return lambda: status.table(now)
+def many(n: int, what: str) -> str:
+    """``1 bonus``, ``2 bonuses``, ``2 assignments``."""
+    return counted(n, what).replace("bonuss", "bonuses")

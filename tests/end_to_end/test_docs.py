@@ -33,7 +33,8 @@ from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import beam_flags
 from parapet.pipelines.main import main
-from parapet.pipelines.mturk import sandbox_server
+from parapet.pipelines.mturk import parser as mturk_parser
+from parapet.pipelines.mturk import sandbox
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
 from parapet.schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
@@ -41,10 +42,10 @@ from parapet.transforms.crowd.agreement import ADJUDICATE_COLUMNS
 from parapet.transforms.crowd.review import SHEET_COLUMNS
 from parapet.transforms.crowd.services import SHORTFALL_COLUMNS
 from parapet.transforms.crowd.vet import EXPLANATIONS
-from parapet.transforms.mturk import collected, decide
-from parapet.transforms.mturk.journal import Entry, Event
-from parapet.transforms.mturk.ledger import Row
-from parapet.transforms.mturk.status import Status, TaskStatus
+from parapet.transforms.mturk import collect as collected
+from parapet.transforms.mturk import pay as decide
+from parapet.transforms.mturk.batch import Entry, Event
+from parapet.transforms.mturk.status import Row, Status, TaskStatus
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -175,9 +176,9 @@ class Practice:
 
     def serve(self, flags: list[str]) -> str:
         """Starts it as the line says, sets what it tells clients to set; gives what it prints."""
-        args, _ = sandbox_server.parser().parse(flags)
-        config = sandbox_server.check(args)
-        server = LocalMTurk(config.state, 0, config.faults, config.seed, config.balance).start()
+        args, _ = mturk_parser("sandbox-server").parse(flags)
+        state, _, seed, faults, balance = sandbox.sandbox_server(args).args
+        server = LocalMTurk(state, 0, faults, seed, balance).start()
         self.servers.append(server)
         told = greeting(server)
         exports = dict(re.findall(r"^export (\w+)=(\S+)$", told, re.M))

@@ -55,7 +55,7 @@ from parapet.transforms.crowd_variations import tasks
 from parapet.transforms.dstc2 import calls, knowledge, rules
 from parapet.transforms.entities import sources as entity_sources
 from parapet.transforms.hits import plan, schema_pages
-from parapet.transforms.mturk import bonus, collected, decide, grants, hits_folder, top_up
+from parapet.transforms.mturk import collect, pay, publish, qualifications
 from parapet.transforms.ood import sources as ood_sources
 from parapet.transforms.release import opening
 from parapet.transforms.restaurants import ontology
@@ -151,7 +151,7 @@ def _beside(path: Path, *names: str) -> Path:
 
 def _hits(path: Path) -> None:
     folder = _beside(path, "hits/manifest.jsonl", "hits/run.json", "hits/plan.json")
-    _all(hits_folder.read_hits(str(folder), hits_folder.PRODUCTION))
+    _all(publish.read_hits(str(folder), publish.PRODUCTION))
 
 
 def _validity(shared: Path) -> bytes:
@@ -433,47 +433,47 @@ READERS: list[Reader] = [
         lambda p: ontology.read_ontology(p.read_bytes(), p),
     ),
     Reader(
-        "transforms.mturk.decide.read_audit",
+        "transforms.mturk.pay.read_audit",
         "responses.parquet",
         _of("composed", COMPOSED, "responses.parquet"),
         lambda p: (
             (p.parent / "run.json").write_text("{}"),
             (p.parent / "dead_letters.jsonl").touch(),
-            decide.read_audit(str(p.parent)),
+            pay.read_audit(str(p.parent)),
         ),
     ),
     Reader(
-        "transforms.mturk.decide.read_rejections",
+        "transforms.mturk.pay.read_rejections",
         "r.csv",
         _text(CSVS["rejections"]),
-        lambda p: decide.read_rejections(str(p)),
+        lambda p: pay.read_rejections(str(p), ["3A", "3B"]),
     ),
     Reader(
-        "transforms.mturk.grants.read_block_list",
+        "transforms.mturk.qualifications.read_block_list",
         "b.txt",
         _text("A1B2C3D4E5F6G7\n# no\n"),
-        lambda p: grants.read_block_list(str(p)),
+        lambda p: qualifications.read_block_list(str(p)),
     ),
     Reader(
-        "transforms.mturk.collected.load",
-        collected.FILE,
+        "transforms.mturk.collect.load",
+        collect.FILE,
         _sample("crowd/assignments.jsonl"),
-        lambda p: collected.load(p.parent),
+        lambda p: collect.load(p.parent),
     ),
     Reader(
-        "transforms.mturk.bonus.read_bonuses",
+        "transforms.mturk.pay.read_bonuses",
         "b.csv",
         _text(CSVS["bonus"]),
-        lambda p: bonus.read_bonuses(str(p), {"3A": {}, "3B": {}}),
+        lambda p: pay.read_bonuses(str(p), {"3A": {}, "3B": {}}),
     ),
     Reader(
-        "transforms.mturk.top_up.read_lacks",
+        "transforms.mturk.publish.read_lacks",
         "shortfall.csv",
         _text(CSVS["shortfall"]),
-        lambda p: top_up.read_lacks(str(p)),
+        lambda p: publish.read_lacks(str(p)),
     ),
     *(
-        Reader(f"transforms.mturk.hits_folder.read_hits {file}", file, _of("hits", SCHEMAS, file), _hits)
+        Reader(f"transforms.mturk.publish.read_hits {file}", file, _of("hits", SCHEMAS, file), _hits)
         for file in ("manifest.jsonl", "run.json")
     ),
     Reader(
@@ -701,7 +701,7 @@ ELSEWHERE = {
     "transforms.compressed.open_plain": "by open_input",
     "transforms.compressed.read_input": "by read_bytes and open_input",
     "transforms.corpora.read_": "the cases of dialogues",
-    "transforms.mturk.decide.read_rows": "by read_rejections and read_bonuses",
+    "transforms.mturk.pay.read_rows": "by read_rejections and read_bonuses",
     "transforms.ood.": "the cases of ood",
     "transforms.release.": "of a release that open_release has opened",
     "transforms.restaurants.": "by read_ontology, and flags",

@@ -1,7 +1,6 @@
 """``parapet mturk``: its command lines, their exit statuses, and what they never tell."""
 
 import contextlib
-import importlib
 import io
 import json
 import logging
@@ -15,7 +14,7 @@ from parapet.local_mturk import marketplace
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, play
 from parapet.pipelines.main import main
-from parapet.pipelines.mturk import ACTIONS
+from parapet.pipelines.mturk import ACTIONS, parser
 
 BATCH_ACTIONS = ("collect", "status", "topup", "pay", "stop")
 
@@ -179,12 +178,12 @@ def test_every_action_shows_its_flags_and_an_example_of_its_own(action):
     examples = told.out.partition("example:")[2]
     assert f"parapet mturk {action}" in examples
     # Examples have no flag that the action does not take.
-    parser = importlib.import_module(f"parapet.pipelines.mturk.{action.replace('-', '_')}").parser()
-    known = {flag for each in parser._actions for flag in each.option_strings}
+    actions = parser(action)._actions
+    known = {flag for each in actions for flag in each.option_strings}
     for line in examples.splitlines():
         if line.startswith(f"  parapet mturk {action}"):
             assert {word for word in line.split() if word.startswith("--")} <= known
-    assert all(each.help for each in parser._actions)
+    assert all(each.help for each in actions)
 
 
 def test_the_module_runs_by_itself():

@@ -1,4 +1,9 @@
-"""The folder of a batch: its journal, what was collected, and the settings that every later call keeps to.
+"""The folder of a batch: its journal, and the settings that every later call keeps to.
+
+The journal is JSON lines, appended and fsynced, from which every later run knows what was done. A call that changes
+something at MTurk is written down before it is made (``begun``) and after (``done`` or ``failed``). What is begun and
+not done when a run starts may or may not have happened, even where MTurk refused it in the end (an earlier attempt may
+have succeeded and its answer been lost): it is looked up at MTurk, never guessed.
 
 ``journal.jsonl`` and ``assignments.jsonl`` are the raw files: only their owner can read them, and they belong in no
 release. Everything else that is written here knows workers by keyed hashes.
@@ -6,13 +11,17 @@ release. Everything else that is written here knows workers by keyed hashes.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import logging
+import os
 import re
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
@@ -20,14 +29,219 @@ import msgspec
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
 from parapet.transforms import durable
-from parapet.transforms.mturk.client import environment_of
-from parapet.transforms.mturk.journal import BATCH, FILE, FORMAT, Journal, refuse_lost
+from parapet.transforms.mturk.client import (
+    HOPELESS,
+    UnusableAnswer,
+    chunks,
+    code_of,
+    environment_of,
+    explained,
+    message_of,
+)
+
+FILE = "journal.jsonl"
+
+# Raised whenever an older program would misread what a newer one writes.
+FORMAT = 1
+
+# What a batch was begun with: the first line of its journal, from which a lost journal can be begun again.
+BATCH = "batch.json"
+
+# What stands beside the journal of a batch that was begun: without the journal nobody knows what is out and paid.
+TRACES = (BATCH, "assignments.jsonl", "replaced.jsonl", "ledger.csv", "status.html")
+
+Event = Literal["batch", "begun", "done", "failed", "noted"]
 
 # Locale, share of assignments approved, number approved: MTurk's own qualifications.
 MAX_QUALIFICATIONS = 10
 
 _QUALIFICATION_ID = re.compile(r"[A-Z0-9]{1,64}")
 _COUNTRY = re.compile(r"[A-Z]{2}(-[A-Z0-9]{1,3})?")
+
+# Calls that are written down together, for each that is under way: one that is throttled does not hold all others up.
+_AT_A_TIME = 8
+
+Told = Callable[[int, int], None]  # how many are done, of how many
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of the journal.
+
+    Attributes:
+      at: when, ISO 8601, UTC.
+      event: ``batch`` opens the journal; ``begun``, ``done`` and ``failed`` belong to a call; ``noted`` keeps a fact.
+      key: what the call does, the same on every run: ``hit:Banks_1:names:1:4f0c…``, ``approve:3XYZ``.
+      operation: boto3's name of the call.
+      facts: what later runs need. No worker ids: workers are known by keyed hashes.
+    """
+
+    at: str
+    event: Event
+    key: str
+    operation: str = ""
+    facts: dict[str, Any] = {}
+
+
+class Journal:
+    """The open journal of one batch. One process at a time.
+
+    Args:
+      folder: the batch.
+      writable: False only reads: nothing is made, mended or locked, and writing is an error.
+      recover: begins a journal that is lost again; what there is of it is kept as ``journal.jsonl.lost``.
+
+    Attributes:
+      done: key to facts of what is done, those of ``begun`` and ``done`` together, and when (``at``). ``noted`` facts
+        are here too.
+      open: key to facts of what was begun and is not done; those that MTurk refused have its ``message``.
+
+    Raises:
+      InputError: another process works on the batch, a line cannot be read, or the journal of a batch is lost.
+    """
+
+    def __init__(self, folder: Path, writable: bool = True, recover: bool = False) -> None:
+        self.path = folder / FILE
+        self.done: dict[str, dict[str, Any]] = {}
+        self.open: dict[str, dict[str, Any]] = {}
+        self.batch: dict[str, Any] = {}
+        if not (self.path.exists() or recover):
+            refuse_lost(folder, "is not there")
+        self._handle = _locked(self.path) if writable else None
+        try:
+            if recover:
+                self._begin_again()
+            elif self.path.exists():
+                self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin_again(self) -> None:
+        """Puts what there is aside: a second lost journal replaces the first, which it holds."""
+        assert self._handle is not None
+        data = self.path.read_bytes()
+        if data:
+            with open(self.path.with_name(f"{FILE}.lost"), "ab", opener=_private) as lost:
+                lost.write(data)
+                lost.flush()
+                os.fsync(lost.fileno())
+            durable.sync(self.path.parent)
+        os.truncate(self.path, 0)
+
+    def _read(self) -> None:
+        data = self.path.read_bytes()
+        whole, _, torn = data.rpartition(b"\n")
+        if data and not data.strip(b"\0 \t\r\n"):
+            nothing = f"holds {len(data):,} bytes of nothing, as after a loss of power"
+            refuse_lost(self.path.parent, nothing, always=True)
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                self._take(msgspec.json.decode(line, type=Entry))
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                raise InputError(f"not a line of the journal: {error}", self.path, f"row {number}") from None
+        if not self.batch:
+            refuse_lost(self.path.parent, "lacks its first line" if data else "is empty")
+        if torn and self._handle is not None:
+            # A killed run's last line: what it was about to say is not known, so its call counts as open (or unmade).
+            logging.info("%s: the last line is torn, the run before was cut off; it is dropped", self.path)
+            os.truncate(self.path, len(whole) + 1 if whole else 0)
+
+    def _take(self, entry: Entry) -> None:
+        if entry.event == "batch":
+            self.batch = entry.facts
+            if self.batch.get("format") != FORMAT:
+                raise InputError(
+                    f"this batch was made by Parapet {self.batch.get('parapet', '(unknown)')}, whose journal has "
+                    "another format: go on with that version",
+                    self.path,
+                )
+        elif entry.event == "begun":
+            self.open[entry.key] = {"operation": entry.operation, **entry.facts}
+        elif entry.event == "done":
+            # Popped first: what is done again comes last.
+            before = {**self.done.pop(entry.key, {}), **self.open.pop(entry.key, {})}
+            self.done[entry.key] = {**before, **entry.facts, "at": entry.at}
+        elif entry.event == "noted":
+            self.done[entry.key] = {**self.done.get(entry.key, {}), **entry.facts, "at": entry.at}
+        else:
+            self.open[entry.key] = {**self.open.get(entry.key, {}), **entry.facts}
+
+    def write(self, entries: Iterable[tuple[Event, str, str, Mapping[str, Any]]]) -> None:
+        """Appends (event, key, operation, facts), all with one fsync; returns when they are on the disk."""
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        lines = [Entry(at, event, key, operation, dict(facts)) for event, key, operation, facts in entries]
+        if not lines:
+            return
+        if self._handle is None:
+            raise AssertionError("a journal opened for reading is not written")
+        data = b"".join(msgspec.json.encode(entry) + b"\n" for entry in lines)
+        try:
+            while data:
+                data = data[os.write(self._handle, data) :]
+            os.fsync(self._handle)
+        except OSError as error:
+            reason = f"cannot be written: {error.strerror}; make room, then run the same command again"
+            raise InputError(reason, self.path) from None
+        for entry in lines:
+            self._take(entry)
+
+    def with_prefix(self, prefix: str) -> dict[str, dict[str, Any]]:
+        """What is done under keys that begin with ``prefix:``, without the prefix, in the journal's order."""
+        return {
+            key.removeprefix(f"{prefix}:"): facts for key, facts in self.done.items() if key.startswith(f"{prefix}:")
+        }
+
+    def close(self) -> None:
+        """Lets other processes in."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def refuse_lost(folder: Path, what: str, always: bool = False) -> None:
+    """Raises InputError where a folder shows that there was a journal.
+
+    Args:
+      folder: of the batch.
+      what: what is the matter with the journal.
+      always: whether the journal itself shows it.
+    """
+    traces = [name for name in TRACES if (folder / name).exists()]
+    if not (traces or always):
+        return
+    beside = f", and beside it is {traces[0]} of a batch" if traces else ""
+    recover = "run 'parapet mturk publish --recover', which looks at MTurk for what is out, or "
+    raise InputError(
+        f"the journal {what}{beside}: what is out and paid is not known, and publishing would ask and pay for it "
+        f"again; {recover if BATCH in traces else ''}bring the journal back from a backup. To begin another batch, "
+        "take another folder; HITs of this one that are still out are listed at MTurk",
+        folder / FILE,
+    )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _locked(path: Path) -> int:
+    try:
+        durable.make_folder(path.parent)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        durable.sync(path.parent)  # without its name in the folder, the lines of a journal are lost
+    except OSError as error:
+        raise InputError(f"cannot write the journal: {error.strerror}", path) from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise InputError("another 'parapet mturk' works on this batch; wait until it ends", path.parent) from None
+    return handle
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -59,10 +273,9 @@ class Settings(msgspec.Struct, frozen=True):
                 raise InputError(f"{country!r} is no country such as US, or US-CA", "--countries")
         if not 0 <= self.min_approval <= 100:
             raise InputError("per cent, from 0 to 100", "--min_approval")
-        if self.min_approved < 0:
-            raise InputError("a number of assignments, 0 or more", "--min_approved")
-        if self.max_per_worker < 0:
-            raise InputError("a number of assignments, 0 for no limit", "--max_per_worker")
+        for flag, number in (("--min_approved", self.min_approved), ("--max_per_worker", self.max_per_worker)):
+            if number < 0:
+                raise InputError("a number of assignments, 0 for any", flag)
         for flag, ids in (("--require_qualification", self.required), ("--exclude_qualification", self.excluded)):
             for each in ids:
                 if not _QUALIFICATION_ID.fullmatch(each):
@@ -109,10 +322,16 @@ class Batch:
     Attributes:
       id: made at random once; part of every request token, so that two batches never share a HIT.
       endpoint: the address that the batch lives at.
+      client: boto3's, through which all calls go. ``parallel``: how many are under way at a time.
+      key: for the workers' hashes, by which journal and ledger know them.
 
     Raises:
       InputError: there is no batch here, or it cannot be opened.
     """
+
+    client: Any = None
+    parallel = 1
+    key = b""
 
     def __init__(self, folder: str | Path, writable: bool = True) -> None:
         self.folder = Path(folder)
@@ -137,29 +356,27 @@ class Batch:
 
     def hits(self) -> dict[str, OutHit]:
         """The HITs that are out, by id, in the order of publishing, top-ups counted in."""
-        found = {}
+        hits = {}
         for facts in self.journal.with_prefix("hit").values():
             hit = msgspec.convert({**facts, "wanted": facts["assignments"]}, OutHit, strict=False)
-            found[hit.hit_id] = hit
-        for facts in self.journal.with_prefix("add").values():
-            hit = found[facts["hit_id"]]
-            found[hit.hit_id] = msgspec.structs.replace(hit, wanted=max(hit.wanted, facts["to"]))
-        for facts in self.journal.with_prefix("prolong").values():
-            end = datetime.fromisoformat(facts["expiration"])
-            found[facts["hit_id"]] = msgspec.structs.replace(found[facts["hit_id"]], expiration=end)
-        for hit_id in self.journal.with_prefix("gone"):
-            found[hit_id] = msgspec.structs.replace(found[hit_id], gone=True)
-        return found
+            hits[hit.hit_id] = hit
 
-    def close(self) -> None:
-        """Lets other processes in."""
-        self.journal.close()
+        def change(hit_id: str, **values: Any) -> None:
+            hits[hit_id] = msgspec.structs.replace(hits[hit_id], **values)
+
+        for facts in self.journal.with_prefix("add").values():
+            change(facts["hit_id"], wanted=max(hits[facts["hit_id"]].wanted, facts["to"]))
+        for facts in self.journal.with_prefix("prolong").values():
+            change(facts["hit_id"], expiration=datetime.fromisoformat(facts["expiration"]))
+        for hit_id in self.journal.with_prefix("gone"):
+            change(hit_id, gone=True)
+        return hits
 
     def __enter__(self) -> Batch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.journal.close()
 
 
 def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any], recover: bool = False) -> bool:
@@ -230,17 +447,25 @@ def _recover(folder: Path) -> None:
         journal.write([("batch", "batch", "", facts), ("noted", "recovered", "", {})])
 
 
-def check_endpoint(kept: str, asked: str, folder: str | Path) -> None:
+def check_endpoint(kept: str, wanted: str, folder: str | Path) -> None:
     """Raises InputError unless the batch lives where the command is to talk to."""
-    if kept == asked:
+    if kept == wanted:
         return
-    flags = {"production": "add --production", "sandbox": "leave --production and --endpoint_url out"}
     lives = environment_of(kept)
-    advice = flags.get(lives, f"add --endpoint_url {kept}")
-    raise InputError(
-        f"this batch lives in MTurk's {lives}: {advice}" if lives in flags else f"this batch lives at {kept}: {advice}",
-        folder,
-    )
+    if lives == "production":
+        advice = "in production, where this costs money: add --production"
+    elif environment_of(wanted) == "production":
+        advice = f"{where(lives)}: leave --production out"
+    else:
+        advice = f"{where(lives)}: " + (
+            "leave --endpoint_url out" if lives == "sandbox" else f"add --endpoint_url {kept}"
+        )
+    raise InputError(f"this batch lives {advice}", folder)
+
+
+def where(environment: str) -> str:
+    """``in production``, ``in the sandbox`` or ``at http://…``."""
+    return {"production": "in production", "sandbox": "in the sandbox"}.get(environment, f"at {environment}")
 
 
 def write_whole(path: Path, data: bytes, private: bool = False) -> None:
@@ -258,3 +483,102 @@ def write_whole(path: Path, data: bytes, private: bool = False) -> None:
         durable.write(path, data, private)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", path) from None
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call.
+
+    Attributes:
+      key: what it does, the same on every run; the journal knows it by this.
+      operation: boto3's name.
+      arguments: boto3's; may hold a worker id.
+      facts: what the journal keeps; may not.
+    """
+
+    key: str
+    operation: str
+    arguments: dict[str, Any]
+    facts: dict[str, Any] = {}
+
+
+class NotTried(Exception):
+    """Why a call that was written down was not made."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A call that MTurk refused."""
+
+    key: str
+    code: str
+    message: str
+
+
+def perform(
+    batch: Batch,
+    calls: Sequence[Call],
+    told: Told | None = None,
+    is_done: Callable[[Call, str], bool] = lambda *_: False,
+    do: Callable[[Call], dict[str, Any]] | None = None,
+) -> list[Failure]:
+    """Makes the calls; gives those that were refused. Any call may be cut off, and then stays open in the journal.
+
+    Args:
+      batch: whose journal it is. Eight times as many calls as are under way at a time are open at most when the run is
+        cut off.
+      calls: in order.
+      told: called with the number done.
+      is_done: of a call that MTurk refused, and the code of the refusal: whether MTurk shows it as done, because an
+        earlier attempt had gone through and its answer was lost.
+      do: makes one call and gives further facts of its success, where that takes more. A botocore ClientError is a
+        refusal; an answer that cannot be used leaves it open whether the call was done, and ends the run.
+
+    Raises:
+      InputError: a refusal after which no further call can go well, or no answer; what was done is in the journal.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    hopeless: list[tuple[Call, Exception]] = []
+
+    def make(call: Call) -> dict[str, Any]:
+        try:
+            getattr(batch.client, call.operation)(**call.arguments)
+        except ClientError as error:
+            if not is_done(call, code_of(error)):
+                raise
+        return {}
+
+    def attempt(call: Call) -> dict[str, Any] | Exception:
+        if hopeless:
+            return NotTried("an earlier call showed that none can go well")
+        try:
+            return (do or make)(call)
+        except (ClientError, BotoCoreError, UnusableAnswer) as error:
+            if not isinstance(error, ClientError) or code_of(error) in HOPELESS:
+                hopeless.append((call, error))
+            return error
+
+    failures: list[Failure] = []
+    done = 0
+    with ThreadPoolExecutor(batch.parallel) as pool:
+        for chunk in chunks(calls, batch.parallel * _AT_A_TIME):
+            batch.journal.write([("begun", call.key, call.operation, call.facts) for call in chunk])
+            outcomes = list(zip(chunk, pool.map(attempt, chunk), strict=True))
+            batch.journal.write([_ended(*each) for each in outcomes])
+            if hopeless:
+                call, error = hopeless[0]
+                raise explained(error, call.operation)
+            failures += [
+                Failure(call.key, code_of(error), message_of(error))
+                for call, error in outcomes
+                if isinstance(error, Exception)
+            ]
+            done += len(chunk)
+            if told is not None:
+                told(done, len(calls))
+    return failures
+
+
+def _ended(call: Call, outcome: dict[str, Any] | Exception) -> tuple[Event, str, str, dict[str, Any]]:
+    if isinstance(outcome, Exception):
+        return "failed", call.key, call.operation, {"code": code_of(outcome), "message": message_of(outcome)}
+    return "done", call.key, call.operation, outcome

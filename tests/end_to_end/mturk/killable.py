@@ -39,7 +39,7 @@ def patch(points: Points) -> None:
     import botocore.httpsession
 
     from parapet.transforms import durable
-    from parapet.transforms.mturk import journal
+    from parapet.transforms.mturk import batch
 
     botocore.endpoint.time.sleep = lambda _: None  # type: ignore[attr-defined]
     send, write, replace = botocore.httpsession.URLLib3Session.send, os.write, os.replace
@@ -76,7 +76,7 @@ def patch(points: Points) -> None:
             points.point()
 
     botocore.httpsession.URLLib3Session.send = killable_send
-    journal.os = durable.os = Os()  # type: ignore[assignment]
+    batch.os = durable.os = Os()  # type: ignore[assignment]
 
 
 def child(argv: list[str], kill_at: int, shared: mmap.mmap, told: str) -> int:
@@ -96,12 +96,12 @@ def main() -> None:
     import boto3
     import pyarrow.parquet
 
-    from parapet.pipelines.mturk import collect, pay, publish, topup
+    from parapet.pipelines.mturk import ask, pay
     from parapet.transforms import pages
-    from parapet.transforms.mturk import bonus, client, hits_folder, status_page, top_up
+    from parapet.transforms.mturk import client
 
     # Loaded once here, not in every child. A session reads megabytes of service descriptions, and keeps them.
-    assert all((pyarrow.parquet, collect, pay, publish, topup, bonus, hits_folder, status_page, top_up))
+    assert all((pyarrow.parquet, ask, pay))
     pages.environment().get_template("report.html.jinja")
     session = boto3.session.Session(region_name=client.REGION)
     boto3.session.Session = lambda **_: session

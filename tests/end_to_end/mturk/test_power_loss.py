@@ -43,7 +43,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Iterator[t
             found = _undisturbed(folder, world, runner, sample)
         finally:
             runner.close()
-    with Machine(place, folder / "machine", ENVIRONMENT, ["boto3", "parapet.pipelines.mturk.publish"]) as machine:
+    with Machine(place, folder / "machine", ENVIRONMENT, ["boto3", "parapet.pipelines.mturk.ask"]) as machine:
         yield found, world, machine
 
 

@@ -10,7 +10,7 @@ import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, worker
 
 from parapet.local_mturk import marketplace
-from parapet.transforms.mturk import answers
+from parapet.transforms.mturk import client, collect
 
 HTML = b"<!DOCTYPE html><html><title>Log in to the network</title></html>"
 BODIES = [b"", HTML, b"null", b"[]", b"7", b'"x"', b"{", b"[" * 9_000, b'{"\xff": 1}', b"NaN"]
@@ -228,7 +228,7 @@ TOKENS = {
 @pytest.mark.parametrize("token", TOKENS)
 @pytest.mark.parametrize("items", ["the same", "none", "new"])
 def test_a_listing_without_an_end_is_ended(bench, token, items, monkeypatch):
-    monkeypatch.setattr(answers, "MAX_ASSIGNMENTS", 500)
+    monkeypatch.setattr(collect, "MAX_ASSIGNMENTS", 500)
     bench.ok("publish")
     made = bench.work(NAMES, [1, 2])
     calls = []
@@ -366,7 +366,7 @@ def test_a_balance_that_is_no_amount_is_none(bench, balance):
 def test_an_answer_that_is_too_large_is_not_taken(bench, monkeypatch):
     bench.ok("publish")
     bench.work(DESCRIPTIONS, [1])
-    monkeypatch.setattr(answers, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(client, "MAX_BYTES", 10_000)
     lying(bench, "ListAssignmentsForHIT", lambda body: body + b" " * 10_000)
     check_told(bench, "ListAssignmentsForHIT", bench.do("collect"))
     assert "is too large" in bench.err
@@ -385,14 +385,14 @@ def test_half_a_surrogate_pair_in_an_answer_is_collected_and_read(bench):
 
 FIRST_ANSWERS = """
 import sys, threading
-from parapet.transforms.mturk import answers
+from parapet.transforms.mturk import client, collect
 
 sys.setswitchinterval(1e-6)
 start = threading.Barrier(8)
 
 def check():
     start.wait()
-    answers.check("ListAssignmentsForHIT", b'{"NumResults": 0, "Assignments": []}')
+    client.check("ListAssignmentsForHIT", b'{"NumResults": 0, "Assignments": []}')
 
 threads = [threading.Thread(target=check) for _ in range(8)]
 [thread.start() for thread in threads]

@@ -1,6 +1,7 @@
 """Paying: everyone once, nobody blindly, to the cent."""
 
 import json
+from collections import Counter
 from decimal import Decimal
 
 import pytest
@@ -11,8 +12,16 @@ from parapet.local_mturk.calls import Drop
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.transforms.mturk.batch import Batch
-from parapet.transforms.mturk.decide import CARELESS, decide, feedback_of, read_audit, read_rejections, read_rows
-from parapet.transforms.mturk.ledger import rows_of
+from parapet.transforms.mturk.pay import (
+    CARELESS,
+    Judged,
+    decide,
+    feedback_of,
+    read_audit,
+    read_rejections,
+    read_rows,
+)
+from parapet.transforms.mturk.status import ledger_rows
 
 APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"
 
@@ -32,10 +41,9 @@ def calls(bench):
 
 def exact(bench):
     """Dollars that the ledger knows of, not rounded: as exact as the server's."""
-    from mturk_bench import KEY
 
     with Batch(bench.batch, writable=False) as batch:
-        return sum((row.amount + row.fee for row in rows_of(batch, bench.lines(), KEY)), Decimal(0))
+        return sum((row.amount + row.fee for row in ledger_rows(batch, bench.lines())), Decimal(0))
 
 
 def ledger_sum(bench):
@@ -125,7 +133,10 @@ def test_rejections_by_hand(done):
         ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} is there twice"),
         ("assignment_id,feedback\n{0},a,b\n", "row 2: more or fewer cells"),
         ("assignment_id,feedback\n{0}\n", "row 2: more or fewer cells"),
-        ("assignment_id,feedback\n{0}," + "x" * 1_025 + "\n", "row 2: feedback over 1,024 characters"),
+        (
+            "assignment_id,feedback\n{0}," + "x" * 1_025 + "\n",
+            "row 2: a rejection needs feedback for the worker, up to 1,024",
+        ),
         ("assignment_id,feedback\n{0},a\n3NOBODY,b\n", "row 3: the audit has no assignment 3NOBODY"),
     ],
 )
@@ -324,8 +335,9 @@ def test_a_dry_run_calls_nothing_and_keeps_nothing(done):
 
 
 def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypatch):
-    for module in ("client", "hits_folder", "qualifications"):
+    for module in ("client", "publish", "qualifications"):
         monkeypatch.setattr(f"parapet.transforms.mturk.{module}.PRODUCTION", done.server.url)
+    monkeypatch.setattr("parapet.pipelines.mturk.session.PRODUCTION", done.server.url)
     audit = done.audit()
     assert done.pay(audit) == 2
     assert done.pay(audit, "--production", "--confirm", "6.82") == 1
@@ -384,22 +396,17 @@ def test_workers_stand_in_the_raw_file_only(done):
 # The rule by itself.
 
 
-class Made:
+def audit_of(answers, dead=()):
     """What ``read_audit`` gives."""
-
-    def __init__(self, answers, dead=()):
-        from collections import Counter
-
-        self.answers = {key: Counter(reasons) for key, reasons in answers.items()}
-        self.dead = frozenset(dead)
+    return {each: Judged(Counter(answers.get(each, [])), dead=each in dead) for each in answers.keys() | set(dead)}
 
 
 @pytest.mark.parametrize("reason", sorted(CARELESS))
 def test_every_careless_reason_rejects_where_all_answers_have_it(reason):
-    found = decide(Made({"3A": [reason, reason], "3B": [reason, ""]}), True, {})
+    found = decide(audit_of({"3A": [reason, reason], "3B": [reason, ""]}), True, {})
     assert found["3A"].verdict == "reject"
     assert found["3B"].verdict == "approve"
-    assert decide(Made({"3A": [reason]}), False, {})["3A"].verdict == "approve"
+    assert decide(audit_of({"3A": [reason]}), False, {})["3A"].verdict == "approve"
     assert 0 < len(found["3A"].feedback) <= 1_024
 
 
@@ -416,14 +423,14 @@ def test_feedback_is_never_too_long_and_says_how_many():
 
 
 def test_every_assignment_gets_one_verdict():
-    found = decide(Made({"3A": [""], "3B": ["blank"]}, dead={"3B", "3C"}), True, {"3A": "no"})
+    found = decide(audit_of({"3A": [""], "3B": ["blank"]}, dead={"3B", "3C"}), True, {"3A": "no"})
     assert {i: payment.verdict for i, payment in found.items()} == {"3A": "reject", "3B": "approve", "3C": "approve"}
 
 
 def test_rows_of_a_table_with_quotes_bom_and_crlf(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b'\xef\xbb\xbfassignment_id,feedback\r\n 3A ,"two\r\nlines, ""really"""\r\n')
-    assert read_rejections(str(path)) == {"3A": 'two\nlines, "really"'}
+    assert read_rejections(str(path), ["3A"]) == {"3A": 'two\nlines, "really"'}
     for data in (b"\xff", b'a,b\n"open\n', b"a\x00,b\n"):
         path.write_bytes(data)
         with pytest.raises(InputError, match=r"a\.csv"):
@@ -438,8 +445,8 @@ def test_the_bench_s_audits_are_like_those_of_compose(done, reviewed):
     real, ours = pq.read_schema(reviewed / "responses.parquet"), pq.read_schema(done.audit() / "responses.parquet")
     assert {field.name: field.type for field in ours}.items() <= {field.name: field.type for field in real}.items()
     audit = read_audit(str(reviewed))
-    assert len(audit.answers) > 100
-    assert "3BROKEN" in audit.dead
+    assert len(audit) > 100
+    assert audit["3BROKEN"].dead
     decided = decide(audit, True, {})
     rejected = [payment for payment in decided.values() if payment.verdict == "reject"]
     assert 0 < len(rejected) < len(decided) / 4

@@ -270,9 +270,10 @@ def test_ten_workers_are_meant_only_where_that_is_said(bench, hits, tmp_path):
 
 def production(monkeypatch, url):
     """The server stands where MTurk's production is; nothing of ours talks to the real one."""
-    from parapet.transforms.mturk import client, hits_folder, qualifications
+    from parapet.pipelines.mturk import session
+    from parapet.transforms.mturk import client, publish, qualifications
 
-    for module in (client, hits_folder, qualifications):
+    for module in (client, publish, qualifications, session):
         monkeypatch.setattr(module, "PRODUCTION", url)
 
 
@@ -352,9 +353,9 @@ def test_pages_for_the_sandbox_are_not_published_in_production(real):
 
 
 def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monkeypatch):
-    from parapet.transforms.mturk import client, hits_folder
+    from parapet.transforms.mturk import client, publish
 
-    for module in (client, hits_folder):
+    for module in (client, publish):
         monkeypatch.setattr(module, "SANDBOX", bench.server.url)
     options = json.loads((copy / "run.json").read_text())["options"]
     in_run(copy, options={**options, "sandbox": False})

@@ -7,8 +7,7 @@ import pytest
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.mturk.decide import Payment
-from parapet.transforms.mturk.site_csv import fill_in
+from parapet.transforms.mturk.pay import Payment, fill_in
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 from parapet.local_mturk import marketplace
 from parapet.local_mturk.calls import Drop
 from parapet.transforms.hits.terms import up_to_cent
-from parapet.transforms.mturk.ledger import in_cents
-from parapet.transforms.mturk.status import cells, status_of, table, warnings
+from parapet.transforms.mturk.status import cells, in_cents, ledger_rows, status_of, table, warnings
 
 
 def seen(bench):
     with bench.open() as batch:
-        return status_of(batch, bench.lines(), KEY)
+        batch.key = KEY
+        return status_of(batch, bench.lines(), ledger_rows(batch, bench.lines()))
 
 
 def test_the_figures_of_every_task_and_of_all(bench):
@@ -60,12 +60,12 @@ def test_status_asks_mturk_nothing_and_needs_no_credentials(bench, monkeypatch):
 
 
 def test_status_writes_what_it_says_it_writes(bench):
-    from parapet.pipelines.mturk.status import DESCRIPTION
+    from parapet.pipelines.mturk import parser
 
     bench.ok("publish")
     bench.ok("status")
     for name in ("status.html", "ledger.csv"):
-        assert (name not in DESCRIPTION) or (bench.batch / name).exists()
+        assert (name not in parser("status").description) or (bench.batch / name).exists()
 
 
 def test_json_writes_nothing(bench):
@@ -207,7 +207,7 @@ def test_a_dry_run_of_stopping_stops_nothing(bench):
 
 def test_stopping_does_not_depend_on_this_machine_s_clock(bench, monkeypatch):
     """Ours is five minutes ahead: a HIT that is to end now would stay on offer for so long."""
-    from parapet.pipelines.mturk import stop
+    from parapet.pipelines.mturk import ask
 
     class Ahead(datetime):
         @classmethod
@@ -215,14 +215,14 @@ def test_stopping_does_not_depend_on_this_machine_s_clock(bench, monkeypatch):
             return datetime.now(tz) + timedelta(minutes=5)
 
     bench.ok("publish")
-    monkeypatch.setattr(stop, "datetime", Ahead)
+    monkeypatch.setattr(ask, "datetime", Ahead)
     bench.ok("stop")
     assert bench.refused(NAMES, worker(1)) == "expired"
 
 
 @pytest.mark.parametrize("action", ["collect", "pay", "topup", "stop"])
 def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, action):
-    from parapet.transforms.mturk.journal import Journal
+    from parapet.transforms.mturk.batch import Journal
 
     flags = {"pay": ["--all"], "topup": ["--hits", bench.hits]}.get(action, [])
     bench.ok("publish")
