@@ -38,7 +38,7 @@ from parapet.schemas.limits import read_whole
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.babi.data import Card
-    from parapet.evaluation.models.learner import Learner
+    from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
 PREDICTIONS, ATTENTION = "predictions", "attention"
@@ -140,7 +140,7 @@ class TfIdf(Babi):
         """Reads the files. Raises InputError for those that cannot work."""
         from parapet.evaluation.models.babi import data
         from parapet.evaluation.models.babi.data import Card
-        from parapet.evaluation.models.devices import check_installed
+        from parapet.evaluation.models.saving import check_installed
 
         config = read_config(TfIdfConfig, args)
         if config.dev and config.input:
@@ -183,7 +183,7 @@ class Nearest(Babi):
         """Reads the dialogues. Raises InputError for files that cannot work."""
         from parapet.evaluation.models.babi import data
         from parapet.evaluation.models.babi.data import Card
-        from parapet.evaluation.models.devices import check_installed
+        from parapet.evaluation.models.saving import check_installed
 
         config = read_config(NearestConfig, args)
         check_installed("torch")  # which the module of the baselines needs
@@ -221,8 +221,8 @@ For task 6, rules from a file, with patterns from the training set, in the order
         inputs = input_paths(config)
         if config.rules is not None:
             return self._scripted(args, config, inputs)
+        from parapet.evaluation.models.babi.baselines import files_of_rules, learned_card
         from parapet.evaluation.models.babi.data import Card
-        from parapet.evaluation.models.babi.rules import files_of_rules, learned_card
 
         if config.train and config.match:
             card = learned_card(config.train, config.match)
@@ -233,7 +233,7 @@ For task 6, rules from a file, with patterns from the training set, in the order
 
     def _scripted(self, args: argparse.Namespace, config: RulesConfig, inputs: Inputs) -> Training:
         """With rules from a file."""
-        from parapet.evaluation.models.babi.rules import built_in_rules, files_of_script, scripted_card
+        from parapet.evaluation.models.babi.baselines import built_in_rules, files_of_script, scripted_card
 
         assert config.rules is not None
         is_built_in = config.rules == BUILT_IN
@@ -271,7 +271,7 @@ class Net(Babi):
     """
 
     config: type[BabiConfig]
-    learner_class = "babi.learning:BabiLearner"
+    learner_class = "babi.nets:BabiLearner"
     table: tuple[tuple[str, ...], dict[str, tuple[str | int | float, ...]]]
 
     def preset_row(self, args: argparse.Namespace) -> Preset:

@@ -35,8 +35,8 @@ from parapet.schemas.layout import as_path, is_there
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from parapet.evaluation.models.generation.inference import Job, Reranker
-    from parapet.evaluation.models.learner import Learner
+    from parapet.evaluation.models.generation.net import Job, Reranker
+    from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
 # SGSAcc (Chen, Lin and Byrne 2023), Appendix E. Dev chooses no epoch, and stops none.
@@ -105,8 +105,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
         check_device(config.device, "transformers")
         from parapet.evaluation.models.generation import data
         from parapet.evaluation.models.generation.data import read_templates
-        from parapet.evaluation.models.generation.inference import Job, Search, relative_of
-        from parapet.evaluation.models.generation.net import check
+        from parapet.evaluation.models.generation.net import Job, Search, check, relative_of
 
         card = check(config.model, self.model, config.checkpoint)
         templates, files = read_templates(config.templates) if config.templates else (card.templates, [])
@@ -151,7 +150,7 @@ Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system tur
 
 
 def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | None:
-    from parapet.evaluation.models.generation.inference import Reranker, scorer_of
+    from parapet.evaluation.models.generation.net import Reranker, scorer_of
 
     if (config.rerank == "nli") != (config.nli_model is not None):
         reason = "a folder with a model is needed" if config.rerank == "nli" else "goes with --rerank nli: add it"
@@ -174,7 +173,7 @@ def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | 
 
 def _header(job: Job, templates: Sequence[Path]) -> dict[str, object]:
     """What ``run.json`` says besides files and counts."""
-    from parapet.evaluation.models.generation.inference import relative_of, scorer_of
+    from parapet.evaluation.models.generation.net import relative_of, scorer_of
     from parapet.evaluation.writing import sha256_of
 
     reranker = job.reranker

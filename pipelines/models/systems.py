@@ -23,8 +23,8 @@ from parapet.pipelines.models.family import (
 )
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.learner import Learner
-    from parapet.evaluation.models.systems.inference import Job
+    from parapet.evaluation.models.systems.data import Job
+    from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
 WARNINGS = {
@@ -104,7 +104,7 @@ class Soloist(System):
     """The language model."""
 
     config = SoloistConfig
-    learner_class = "soloist.net:SoloistLearner"
+    learner_class = "systems.soloist:SoloistLearner"
     prediction_config = SoloistPrediction
     description = """\
 Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's result, the delexicalised response
@@ -123,9 +123,8 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
 
     def job(self, config: SoloistPrediction) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
         """See the base class."""
-        from parapet.evaluation.models.soloist.inference import Job as SoloistJob
-        from parapet.evaluation.models.soloist.inference import Sampling
-        from parapet.evaluation.models.soloist.net import check
+        from parapet.evaluation.models.systems.soloist import Job as SoloistJob
+        from parapet.evaluation.models.systems.soloist import Sampling, check
 
         check(config.model)
         options: dict[str, Option] = {"top_p": config.top_p, "seed": config.seed} if config.top_p else {}
@@ -151,7 +150,7 @@ class Damd(System):
     """GRUs, from scratch."""
 
     config = DamdConfig
-    learner_class = "damd.net:DamdLearner"
+    learner_class = "systems.damd:DamdLearner"
     description = """\
 Trains DAMD (Zhang, Ou and Yu 2020) from scratch: GRUs that write belief states, acts and delexicalised responses, and
 can copy unknown words."""
@@ -163,8 +162,8 @@ can copy unknown words."""
 
     def job(self, config: SystemPrediction) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
         """See the base class."""
-        from parapet.evaluation.models.damd.inference import Job as DamdJob
-        from parapet.evaluation.models.damd.net import check
+        from parapet.evaluation.models.systems.damd import Job as DamdJob
+        from parapet.evaluation.models.systems.damd import check
 
         check(config.model)
         return DamdJob, {}, {}

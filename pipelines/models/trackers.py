@@ -23,7 +23,7 @@ from parapet.pipelines.models.family import (
 )
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.learner import Learner
+    from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
 
@@ -56,7 +56,7 @@ OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
         """Looks at the model and the sets. Raises InputError for what cannot work."""
         config = read_config(PredictionConfig, args)
         check_device(config.device)
-        from parapet.evaluation.models.dst.inference import Job, check
+        from parapet.evaluation.models.dst.data import Job, check
 
         check(config.model, self.model)
         plan = plan_sets(args)
@@ -121,7 +121,7 @@ class SgpDst(Tracker):
     """Four BERT encoders and the rules that combine them."""
 
     config = SgpDstConfig
-    learner_class = "dst.sgp.learning:SgpLearner"
+    learner_class = "dst.sgp_learning:SgpLearner"
     description = "Fine-tunes four BERT encoders, which rules combine (Ruan et al. 2020)."
     example = """\
   hf download google-bert/bert-base-cased --local-dir bert

@@ -15,7 +15,7 @@ from tiny_dialogues import texts, write_corpus
 
 from parapet.evaluation.models.dst.data import read_labels
 from parapet.evaluation.models.dst.sgp import learning, tracking
-from parapet.evaluation.models.dst.sgp.rules import KINDS
+from parapet.evaluation.models.dst.sgp_rules import KINDS
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 

@@ -12,12 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models.batching import bucketed
 from parapet.evaluation.models.configs import SgpDstConfig
-from parapet.evaluation.models.devices import device_of
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
-from parapet.evaluation.models.dst.sgp.net import Modules, Questions, Texts
-from parapet.evaluation.models.dst.sgp.rules import (
+from parapet.evaluation.models.dst.sgp_rules import (
     KINDS,
     NOTHING,
     Kind,
@@ -29,9 +26,12 @@ from parapet.evaluation.models.dst.sgp.rules import (
     needed,
     slot_label,
 )
-from parapet.evaluation.models.dst.sgp.tracking import (
+from parapet.evaluation.models.dst.sgp_tracking import (
     Card,
+    Modules,
+    Questions,
     SgpTracker,
+    Texts,
     ask_combine,
     ask_copy,
     ask_cross,
@@ -39,9 +39,9 @@ from parapet.evaluation.models.dst.sgp.tracking import (
     files_of,
     load_encoder,
 )
-from parapet.evaluation.models.examples import Versions
-from parapet.evaluation.models.learner import Learner
-from parapet.evaluation.models.pretrained import longest
+from parapet.evaluation.models.examples import Versions, bucketed
+from parapet.evaluation.models.saving import device_of, longest
+from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import Checkpoint
 
