@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models.configs import DamdConfig, SoloistConfig, SoloistPrediction, SystemPrediction
 from parapet.pipelines.config_flags import Option, read_config
-from parapet.pipelines.models.family import (
-    Family,
-    Inputs,
-    Output,
-    Prediction,
-    check_device,
-    load_class,
-    make_job,
-    plan_sets,
-    read_sets,
-    read_versions,
-)
+from parapet.pipelines.models import family
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.systems.data import Job
@@ -33,7 +22,7 @@ WARNINGS = {
 }
 
 
-class System(Family):
+class System(family.Family):
     """A model that writes belief states and responses."""
 
     prediction_config: type[SystemPrediction] = SystemPrediction
@@ -51,40 +40,40 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
   parapet evaluate --task response --reference my_corpus --sets typos=my_variations/typos \\
     --predictions said/responses --output my_responses"""
 
-    def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], Inputs]:
+    def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
         """Reads the user turns of the corpora."""
         from parapet.evaluation.models.systems.data import read_steps, reader_of
 
         read = partial(read_steps, knowledge_base=config.knowledge_base)
-        train, dev, inputs = read_sets(config, read, lambda step: step.dialogue_id)
+        train, dev, inputs = family.read_sets(config, read, lambda step: step.dialogue_id)
         again = partial(reader_of, knowledge_base=config.knowledge_base)
-        versions = read_versions(config, again, lambda step: step.dialogue_id)
-        return partial(load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
+        versions = family.read_versions(config, again, lambda step: step.dialogue_id)
+        return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
 
     def job(self, config: Any) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
         """The model's job, its own fields, and the options for ``run.json``. Raises InputError for a damaged model."""
         raise NotImplementedError
 
-    def prediction(self, args: argparse.Namespace) -> Prediction:
+    def prediction(self, args: argparse.Namespace) -> family.Prediction:
         """Looks at the model and the sets. Raises InputError for what cannot work."""
         config = read_config(self.prediction_config, args)
-        check_device(config.device, *self.packages)
+        family.check_device(config.device, *self.packages)
         kind, own, options = self.job(config)
         from parapet.evaluation.models.systems.data import read_source
         from parapet.evaluation.sets import open_reference
 
-        plan = plan_sets(args)
+        plan = family.plan_sets(args)
         corpus = str(open_reference(plan.reference)[0])
         read_source(corpus, plan.split, config.knowledge_base)
         own |= {"reference": corpus, "split": plan.split, "sets": plan.sets, "inputs": plan.files}
         files = [("--sets", file.path) for file in plan.files]
-        return Prediction(
-            job=make_job(kind, config, self.model, knowledge_base=config.knowledge_base, **own),
+        return family.Prediction(
+            job=family.make_job(kind, config, self.model, knowledge_base=config.knowledge_base, **own),
             header=plan.header(self.model, config.model, **options),
             inputs=[("--model", config.model), ("--reference", plan.reference), *files],
             asked="asked",
             answered="answered",
-            outputs=tuple(Output(f"predictions/{name}", f"frames/{name}", "frame") for name in plan.sets),
+            outputs=tuple(family.Output(f"predictions/{name}", f"frames/{name}", "frame") for name in plan.sets),
             warnings=WARNINGS,
         )
 

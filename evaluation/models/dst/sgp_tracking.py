@@ -15,30 +15,7 @@ from torch import Tensor, nn
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
-from parapet.evaluation.models.dst.sgp_rules import (
-    CONFIDENT,
-    FEATURES,
-    KINDS,
-    NULL,
-    START,
-    Decision,
-    Exchange,
-    Kind,
-    Memory,
-    Schema,
-    Source,
-    Turn,
-    copy_of,
-    cross_of,
-    follow,
-    intent_name,
-    intents_of,
-    longest_of,
-    next_state,
-    role_of,
-    slot_of,
-    value_of,
-)
+from parapet.evaluation.models.dst import sgp_rules as rules
 from parapet.evaluation.models.examples import Pairs, Stretch, Tokens
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, check_installed, device_of, enough_memory
 from parapet.schemas.errors import InputError
@@ -121,7 +98,7 @@ class _Written(msgspec.Struct, frozen=True):
       segment: its token that ends the first segment, relative to them.
     """
 
-    schema: Schema
+    schema: rules.Schema
     stretch: Stretch
     options: list[tuple[int, int]]
     segment: int
@@ -136,16 +113,16 @@ class Questions:
       limit: tokens of a row at most.
     """
 
-    def __init__(self, texts: Texts, kind: Kind, limit: int) -> None:
+    def __init__(self, texts: Texts, kind: rules.Kind, limit: int) -> None:
         self.texts, self.kind, self.limit = texts, kind, limit
         self._tokens = Tokens()
-        self._contexts: dict[tuple[Exchange, str], Stretch] = {}
+        self._contexts: dict[tuple[rules.Exchange, str], Stretch] = {}
         self._schemas: dict[Hashable, _Written] = {}
         self._rows: list[tuple[Stretch, Stretch]] = []
         self._options: list[list[tuple[int, int]]] = []
         self._features, self._spoken, self._segments = array("i"), array("i"), array("i")
 
-    def ask(self, exchange: Exchange, key: Hashable, schema: Callable[[], Schema], feature: int) -> int:
+    def ask(self, exchange: rules.Exchange, key: Hashable, schema: Callable[[], rules.Schema], feature: int) -> int:
         """Adds a question; gives its number.
 
         Args:
@@ -167,7 +144,7 @@ class Questions:
         self._segments.append(written.segment)
         return len(self._rows) - 1
 
-    def _context(self, exchange: Exchange, schema: Schema) -> Stretch:
+    def _context(self, exchange: rules.Exchange, schema: rules.Schema) -> Stretch:
         key = (exchange, schema.context)
         if key not in self._contexts:
             ids, (system, user) = self.texts.ids, exchange
@@ -176,7 +153,7 @@ class Questions:
             self._contexts[key] = self._tokens.add([*lead, *said, *ids(schema.mark)])
         return self._contexts[key]
 
-    def _write(self, schema: Schema) -> _Written:
+    def _write(self, schema: rules.Schema) -> _Written:
         end = self.texts.tokenizer.sep_token_id
         written, places = [end], []
         for text in (*schema.head, *schema.options):
@@ -301,12 +278,12 @@ class Modules(nn.Module):
 
     def __init__(self, encoders: Sequence[Any]) -> None:
         super().__init__()
-        self.encoders = nn.ModuleDict(dict(zip(KINDS, encoders, strict=True)))
-        self.heads = nn.ModuleDict({kind: Heads(FEATURES[kind], self.encoders[kind]) for kind in KINDS})
+        self.encoders = nn.ModuleDict(dict(zip(rules.KINDS, encoders, strict=True)))
+        self.heads = nn.ModuleDict({kind: Heads(rules.FEATURES[kind], self.encoders[kind]) for kind in rules.KINDS})
         # RoBERTa has one type of token, DistilBERT none.
         self.typed = getattr(encoders[0].config, "type_vocab_size", 0) > 1
 
-    def forward(self, kind: Kind, batch: Batch) -> Scores:
+    def forward(self, kind: rules.Kind, batch: Batch) -> Scores:
         """What a module says of a batch."""
         encoder, heads = self.encoders[kind], self.heads[kind]
         types = {"token_type_ids": batch.types} if self.typed else {}
@@ -333,7 +310,7 @@ def best_spans(scores: Scores, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Te
     return places // width, places % width, best.values[:, 0], best.values[:, 0] - best.values[:, -1]
 
 
-def ask_intents(questions: Questions, memory: Memory, turn: Turn, service: Service) -> int:
+def ask_intents(questions: Questions, memory: rules.Memory, turn: rules.Turn, service: Service) -> int:
     """Asks for the active intent; gives the number of the question."""
     same = memory.goes_on(turn.services)
     previous = 0
@@ -341,28 +318,34 @@ def ask_intents(questions: Questions, memory: Memory, turn: Turn, service: Servi
         active = memory.states[service.service_name].active_intent
         names = [intent.name for intent in service.intents]
         previous = 1 + (names.index(active) if active in names else len(names))
-    return questions.ask(turn.exchange, (id(service), same), lambda: intents_of(service, same), previous)
+    return questions.ask(turn.exchange, (id(service), same), lambda: rules.intents_of(service, same), previous)
 
 
-def ask_combine(questions: Questions, memory: Memory, turn: Turn, service: Service, slot: Slot) -> int:
+def ask_combine(questions: Questions, memory: rules.Memory, turn: rules.Turn, service: Service, slot: Slot) -> int:
     """Asks what the user says of a slot."""
     feature = memory.combine_feature(service, slot)
-    return questions.ask(turn.exchange, (id(service), slot.name), lambda: slot_of(slot), feature)
+    return questions.ask(turn.exchange, (id(service), slot.name), lambda: rules.slot_of(slot), feature)
 
 
-def ask_copy(questions: Questions, turn: Turn, service: Service, slot: Slot, intent: str) -> int:
+def ask_copy(questions: Questions, turn: rules.Turn, service: Service, slot: Slot, intent: str) -> int:
     """Asks whether the user accepts the value that the system gave a slot."""
-    key, feature = (id(service), slot.name), role_of(slot.name, intent, service)
-    return questions.ask(turn.exchange, key, lambda: copy_of(service, slot), feature)
+    key, feature = (id(service), slot.name), rules.role_of(slot.name, intent, service)
+    return questions.ask(turn.exchange, key, lambda: rules.copy_of(service, slot), feature)
 
 
 def ask_cross(
-    questions: Questions, memory: Memory, turn: Turn, service: Service, slot: Slot, intent: str, source: Source
+    questions: Questions,
+    memory: rules.Memory,
+    turn: rules.Turn,
+    service: Service,
+    slot: Slot,
+    intent: str,
+    source: rules.Source,
 ) -> int:
     """Asks whether a slot takes the value of another service's slot."""
     key = (id(service), slot.name, id(source.slot))
     feature = memory.cross_feature(service, slot, intent, source)
-    return questions.ask(turn.exchange, key, lambda: cross_of(slot, source.slot), feature)
+    return questions.ask(turn.exchange, key, lambda: rules.cross_of(slot, source.slot), feature)
 
 
 class SgpTracker:
@@ -397,7 +380,7 @@ class _Prediction:
 
     def __init__(self, tracker: SgpTracker, examples: Sequence[Example]) -> None:
         self.tracker, self.examples = tracker, examples
-        self.dialogues, self.numbers = longest_of(examples)
+        self.dialogues, self.numbers = rules.longest_of(examples)
         self.texts = Texts(tracker.tokenizer, ["", *(text for one in self.dialogues for _, text in one.history)])
         self.device = next(tracker.modules.parameters()).device
         self.cut = 0
@@ -408,8 +391,8 @@ class _Prediction:
     def states(self) -> tuple[list[State], int]:
         """The state of each example; and how many questions were cut off."""
         states: list[dict[tuple[int, str], State]] = [{} for _ in self.dialogues]
-        memories = [Memory() for _ in self.dialogues]
-        following = [follow(one, memory) for one, memory in zip(self.dialogues, memories, strict=True)]
+        memories = [rules.Memory() for _ in self.dialogues]
+        following = [rules.follow(one, memory) for one, memory in zip(self.dialogues, memories, strict=True)]
         while turns := {i: turn for i, one in enumerate(following) if (turn := next(one, None))}:
             found = self._step(turns, memories)
             for i, turn in turns.items():
@@ -424,32 +407,32 @@ class _Prediction:
         return Questions(self.texts, kind, self.tracker.length)
 
     def _ask_combine(self, dialogue: Example) -> dict[tuple[int, str], list[int]]:
-        asked, memory = {}, Memory()
-        for turn in follow(dialogue, memory):
+        asked, memory = {}, rules.Memory()
+        for turn in rules.follow(dialogue, memory):
             for service in turn.services:
                 numbers = [ask_combine(self._combine, memory, turn, service, slot) for slot in service.slots]
                 asked[turn.position, service.service_name] = numbers
-            memory.conclude({service.service_name: START for service in turn.services}, turn.services)
+            memory.conclude({service.service_name: rules.START for service in turn.services}, turn.services)
         return asked
 
-    def _decide(self, questions: Questions) -> list[Decision]:
+    def _decide(self, questions: Questions) -> list[rules.Decision]:
         if not len(questions):
             return []
 
-        def decide(numbers: Sequence[int]) -> list[tuple[Decision, float]]:
+        def decide(numbers: Sequence[int]) -> list[tuple[rules.Decision, float]]:
             return decided(self.tracker.modules, questions, numbers, self.device)
 
         self.cut += questions.pairs.cut
         return questions.pairs.decisions(self.tracker.batch, decide)
 
-    def _step(self, turns: Mapping[int, Turn], memories: Sequence[Memory]) -> dict[int, dict[str, State]]:
+    def _step(self, turns: Mapping[int, rules.Turn], memories: Sequence[rules.Memory]) -> dict[int, dict[str, State]]:
         """The states after a user turn of each dialogue, by service."""
         frames = [(i, turn, service) for i, turn in turns.items() for service in turn.services]
         intents, copies, crosses = (self._questions(kind) for kind in ("intents", "copy_slot", "cross_copy"))
         for i, turn, service in frames:
             ask_intents(intents, memories[i], turn, service)
         active = [
-            intent_name(service, decision.option)
+            rules.intent_name(service, decision.option)
             for (_, _, service), decision in zip(frames, self._decide(intents), strict=True)
         ]
         said = [self._values(self._said[i], turn, service) for i, turn, service in frames]
@@ -471,26 +454,26 @@ class _Prediction:
         states: dict[int, dict[str, State]] = {i: {} for i in turns}
         for number, ((i, _, service), intent, (values, requested)) in enumerate(zip(frames, active, said, strict=True)):
             others = likeliest(crossed[number], of_crosses), likeliest(copied[number], of_copies)
-            state = next_state(memories[i].state(service), service, intent, requested, values, *others)
+            state = rules.next_state(memories[i].state(service), service, intent, requested, values, *others)
             states[i][service.service_name] = state
         return states
 
     def _values(
-        self, asked: Mapping[tuple[int, str], Sequence[int]], turn: Turn, service: Service
+        self, asked: Mapping[tuple[int, str], Sequence[int]], turn: rules.Turn, service: Service
     ) -> tuple[dict[str, str], list[str]]:
         """What the user says: values of slots; and the requested slots."""
         values, requested = {}, []
         for slot, number in zip(service.slots, asked[turn.position, service.service_name], strict=True):
             decision = self._decisions[number]
             text = self.texts.text_of(turn.exchange[1], *decision.span) if decision.span else ""
-            if value := value_of(slot, decision, text):
+            if value := rules.value_of(slot, decision, text):
                 values[slot.name] = value
             if decision.yes:
                 requested.append(slot.name)
         return values, requested
 
 
-def likeliest(asked: Sequence[tuple[str, str]], decisions: Iterator[Decision]) -> dict[str, str]:
+def likeliest(asked: Sequence[tuple[str, str]], decisions: Iterator[rules.Decision]) -> dict[str, str]:
     """Of each slot the value that is most likely to be copied, of those that are at all.
 
     Args:
@@ -506,7 +489,7 @@ def likeliest(asked: Sequence[tuple[str, str]], decisions: Iterator[Decision]) -
 
 def decided(
     modules: Modules, questions: Questions, numbers: Sequence[int], device: torch.device
-) -> list[tuple[Decision, float]]:
+) -> list[tuple[rules.Decision, float]]:
     """What a module says of some questions, and by how much the closest choice was won.
 
     Args:
@@ -521,26 +504,26 @@ def decided(
     if kind == "intents":
         best = scores.options.topk(min(2, scores.options.shape[1]))
         leads = best.values[:, 0] - best.values[:, -1]
-        chosen = [Decision(option) for option in best.indices[:, 0].tolist()]
+        chosen = [rules.Decision(option) for option in best.indices[:, 0].tolist()]
         return list(zip(chosen, leads.tolist(), strict=True))
-    margins = scores.yes - _logit(CONFIDENT["requested" if kind == "combine" else kind])
+    margins = scores.yes - _logit(rules.CONFIDENT["requested" if kind == "combine" else kind])
     yes, score = (margins > 0).tolist(), scores.yes.tolist()
     if kind != "combine":
         # Of several sources the likeliest is taken: their scores must not depend on the batch.
         leads = margins.abs() if kind == "copy_slot" else margins.abs().masked_fill(margins > 0, 0.0)
-        chosen = [Decision(NULL, None, flag, number) for flag, number in zip(yes, score, strict=True)]
+        chosen = [rules.Decision(rules.NULL, None, flag, number) for flag, number in zip(yes, score, strict=True)]
         return list(zip(chosen, leads.tolist(), strict=True))
     options, confidence = _confident(scores.options)
     begins, ends, sums, leads = best_spans(scores, batch)
     nothing = begins == batch.null
-    certain = sums - CONFIDENT["span"]
+    certain = sums - rules.CONFIDENT["span"]
     leads = torch.where(nothing, leads, torch.minimum(leads, certain))
     leads = torch.where(certain > 0, leads, -certain)  # where no span is likely, it does not matter which is the best
     leads = torch.minimum(torch.minimum(leads, confidence.abs()), margins.abs())
     spans = torch.stack([begins, ends], 1).cpu() - questions.first(ids)[:, None]
     found = (~nothing & (certain > 0)).tolist()
     chosen = [
-        Decision(option, (span[0], span[1]) if there else None, flag, number)
+        rules.Decision(option, (span[0], span[1]) if there else None, flag, number)
         for option, span, there, flag, number in zip(options.tolist(), spans.tolist(), found, yes, score, strict=True)
     ]
     return list(zip(chosen, leads.tolist(), strict=True))
@@ -554,8 +537,8 @@ def _confident(options: Tensor) -> tuple[Tensor, Tensor]:
     """The number of the best option, ``NULL`` where it is not likely enough; and by how much it is, in logits."""
     best, numbers = options.max(1)
     others = options.scatter(1, numbers[:, None], -math.inf).logsumexp(1)
-    lead = best - others - _logit(CONFIDENT["option"])
-    return torch.where(lead > 0, numbers, NULL), lead
+    lead = best - others - _logit(rules.CONFIDENT["option"])
+    return torch.where(lead > 0, numbers, rules.NULL), lead
 
 
 NAME = "sgp_dst"
@@ -575,13 +558,13 @@ class Card(saving.Card, frozen=True, kw_only=True):
     length: int
 
 
-FOLDERS = tuple(f"{saving.FOLDER}/{kind}" for kind in KINDS)
+FOLDERS = tuple(f"{saving.FOLDER}/{kind}" for kind in rules.KINDS)
 
 
 def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
     """The files of a model's folder: path to content."""
     found = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
-    for folder, kind in zip(FOLDERS, KINDS, strict=True):
+    for folder, kind in zip(FOLDERS, rules.KINDS, strict=True):
         for path, data in saving.saved(tokenizer, modules.encoders[kind]).items():
             found[folder + path.removeprefix(saving.FOLDER)] = data
     return found

@@ -16,19 +16,6 @@ from parapet.evaluation.models.configs import SoloistConfig
 from parapet.evaluation.models.examples import Rows, Versions, bucketed, by_length, laid_out
 from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import data
-from parapet.evaluation.models.systems.data import (
-    BELIEF,
-    DATABASE,
-    END,
-    MARKS,
-    RESPONSE,
-    Database,
-    Part,
-    Reply,
-    Step,
-    belief_of,
-    database_parts,
-)
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
@@ -69,9 +56,9 @@ class Tokens:
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        tokenizer.add_special_tokens({"additional_special_tokens": list(MARKS)})
+        tokenizer.add_special_tokens({"additional_special_tokens": list(data.MARKS)})
         self.tokenizer = tokenizer
-        self.marks: dict[str, int] = {mark: int(tokenizer.convert_tokens_to_ids(mark)) for mark in MARKS}
+        self.marks: dict[str, int] = {mark: int(tokenizer.convert_tokens_to_ids(mark)) for mark in data.MARKS}
         self._names = {number: mark for mark, number in self.marks.items()}
         self._known: dict[str, list[int]] = {}
 
@@ -86,26 +73,26 @@ class Tokens:
             rows = self.tokenizer([_clean(text) for text in new], add_special_tokens=False, verbose=False)["input_ids"]
             self._known.update(zip(new, map(list, rows), strict=True))
 
-    def ids(self, parts: Sequence[Part]) -> list[int]:
+    def ids(self, parts: Sequence[data.Part]) -> list[int]:
         """The ids of parts whose texts were learned."""
         return [one for mark, text in parts for one in (self.marks[mark], *self._known[text])]
 
-    def sequences(self, steps: Sequence[Step]) -> list[Sequenced]:
+    def sequences(self, steps: Sequence[data.Step]) -> list[Sequenced]:
         """Each step."""
         of_all = (part for step in steps for parts in (step.history, step.belief, step.database) for part in parts)
         self.learn(text for _, text in of_all)
         self.learn(step.response for step in steps if step.response is not None)
         return [
             Sequenced(
-                [*self.ids(step.history), self.marks[BELIEF]],
-                [*self.ids(step.belief), self.marks[DATABASE]],
-                [*self.ids(step.database), self.marks[RESPONSE]],
-                [] if step.response is None else [*self._known[step.response], self.marks[END]],
+                [*self.ids(step.history), self.marks[data.BELIEF]],
+                [*self.ids(step.belief), self.marks[data.DATABASE]],
+                [*self.ids(step.database), self.marks[data.RESPONSE]],
+                [] if step.response is None else [*self._known[step.response], self.marks[data.END]],
             )
             for step in steps
         ]
 
-    def parts(self, ids: Sequence[int]) -> list[Part]:
+    def parts(self, ids: Sequence[int]) -> list[data.Part]:
         """Ids as parts; what stands before the first mark is left out."""
         found: list[tuple[str, list[int]]] = []
         for one in ids:
@@ -245,9 +232,9 @@ class SoloistLearner(Learner):
         self,
         config: SoloistConfig,
         checkpoint: Checkpoint,
-        train: Sequence[Step],
-        dev: Sequence[Step],
-        versions: Versions[Step] | None = None,
+        train: Sequence[data.Step],
+        dev: Sequence[data.Step],
+        versions: Versions[data.Step] | None = None,
     ) -> None:
         self.config, self.device = config, torch.device(config.device)
         tokenizer, model = saving.load(checkpoint, MODEL_CLASS)
@@ -484,7 +471,7 @@ class Soloist:
         card: Card,
         model: Any,
         tokens: Tokens,
-        database: Database,
+        database: data.Database,
         device: torch.device,
         batch: int,
         sampling: Sampling = GREEDY,
@@ -492,36 +479,36 @@ class Soloist:
         self.card, self.model, self.tokens = card, model.double().to(device).eval(), tokens
         self.database, self.batch, self.sampling = database, batch, sampling
 
-    def answers(self, steps: Sequence[Step]) -> list[Reply]:
+    def answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:
         """The reply to each turn, from its history alone."""
         with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
             return self._answers(steps)
 
-    def _answers(self, steps: Sequence[Step]) -> list[Reply]:
+    def _answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:
         marks, card = self.tokens.marks, self.card
         self.tokens.learn(text for step in steps for _, text in step.history)
-        histories = [[*self.tokens.ids(step.history), marks[BELIEF]] for step in steps]
+        histories = [[*self.tokens.ids(step.history), marks[data.BELIEF]] for step in steps]
         prompts = [history[-card.length :] for history in histories]
-        written = go_on(self.model, prompts, marks[DATABASE], card.belief, self.batch)
-        beliefs = [belief_of(self.tokens.parts(ids)) for ids in written]
-        matches = [database_parts(belief, self.database) for belief in beliefs]
+        written = go_on(self.model, prompts, marks[data.DATABASE], card.belief, self.batch)
+        beliefs = [data.belief_of(self.tokens.parts(ids)) for ids in written]
+        matches = [data.database_parts(belief, self.database) for belief in beliefs]
         self.tokens.learn(text for parts in matches for _, text in parts)
         # A belief state of many services may leave less room than training had.
         room = int(self.model.config.max_position_embeddings) - card.response
         known = [
-            [*prompt, *ids, marks[DATABASE], *self.tokens.ids(parts), marks[RESPONSE]]
+            [*prompt, *ids, marks[data.DATABASE], *self.tokens.ids(parts), marks[data.RESPONSE]]
             for prompt, ids, parts in zip(prompts, written, matches, strict=True)
         ]
         keys = [f"{step.dialogue_id}\0{step.turn}" for step in steps]
         prompts = [tokens[-room:] for tokens in known]
-        responses = go_on(self.model, prompts, marks[END], card.response, self.batch, self.sampling, keys)
+        responses = go_on(self.model, prompts, marks[data.END], card.response, self.batch, self.sampling, keys)
         return [
-            Reply(belief, self.tokens.text(ids), len(history) > card.length or len(tokens) > room)
+            data.Reply(belief, self.tokens.text(ids), len(history) > card.length or len(tokens) > room)
             for belief, ids, history, tokens in zip(beliefs, responses, histories, known, strict=True)
         ]
 
 
-def load(folder: str, database: Database, device: str, batch: int, sampling: Sampling) -> Soloist:
+def load(folder: str, database: data.Database, device: str, batch: int, sampling: Sampling) -> Soloist:
     """The model in a folder, ready to answer.
 
     Args:
@@ -536,7 +523,7 @@ def load(folder: str, database: Database, device: str, batch: int, sampling: Sam
     """
     card, checkpoint = check(folder)
     tokenizer, model = saving.load(checkpoint, MODEL_CLASS)
-    lacking = [mark for mark in MARKS if mark not in tokenizer.get_vocab()]
+    lacking = [mark for mark in data.MARKS if mark not in tokenizer.get_vocab()]
     if lacking or len(tokenizer) > model.config.vocab_size:
         problem = f"lacks {lacking[0]}" if lacking else "has too many tokens"
         raise checkpoint.refused(f"its tokenizer is of another model: it {problem}")

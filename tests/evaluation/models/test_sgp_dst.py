@@ -466,5 +466,10 @@ def test_steps_of_the_papers_preset(more: list[str], combine: int) -> None:
     sizes: Any = {"intents": 3200, "combine": 32000, "copy_slot": 321, "cross_copy": 31}
     assert steps_of(config, sizes) == {"intents": 100, "combine": combine * 1000, "copy_slot": 11, "cross_copy": 1}
     assert (config.learning_rate, config.warmup, config.by_module("warmup")["copy_slot"]) == (2e-5, 0.1, 0.7)
-    assert (config.epochs, config.schedule, config.tensor_clip, config.clip) == (combine, "linear", 1.0, 0.0)
-    assert (config.negatives, config.module_negatives) == (0.3, {"copy_slot": 0.1, "cross_copy": 0.01})
+    assert (config.by_module("epochs")["combine"], config.schedule, config.clip, config.clipped_norm) == (
+        combine,
+        "linear",
+        1,
+        0,
+    )
+    assert [config.by_module("negatives")[kind] for kind in ("combine", "copy_slot", "cross_copy")] == [0.3, 0.1, 0.01]
