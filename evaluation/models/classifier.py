@@ -442,19 +442,6 @@ class Card(saving.Card, frozen=True, kw_only=True):
     threshold: float | None
 
 
-def files_of(card: Card, module: nn.Module, encoder: Any) -> dict[str, bytes]:
-    """The files of a classifier's folder.
-
-    Args:
-      card: what is known of it.
-      module: with the weights; a :class:`Headed` where it began with a checkpoint.
-      encoder: of the texts, which then has the tokenizer.
-    """
-    if card.checkpoint:
-        return {MODEL: saving.card_bytes(card), **saving.saved(encoder.tokenizer, module.model)}
-    return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(module.state_dict())}
-
-
 def read_card(folder: str) -> Card:
     """What is in a folder. Raises InputError: no model is there, or another one, or the file is damaged."""
     card = saving.read_card(folder, NAME, Card, FORMAT)
@@ -582,7 +569,9 @@ class ClassifierLearner(Learner):
             score=self.config.score,
             threshold=self.threshold,
         )
-        return files_of(card, self.module, self.encoder)
+        if isinstance(self.module, Headed) and isinstance(self.encoder, Pieces):
+            return {MODEL: saving.card_bytes(card), **saving.saved(self.encoder.tokenizer, self.module.model)}
+        return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(self.module.state_dict())}
 
     def result(self) -> dict[str, float | None]:
         """The threshold, where one was tuned."""

@@ -468,10 +468,6 @@ class T5Learner(Learner):
         for batch in bucketed(self.inputs.lengths[numbers], self.config.batch_size, generator):
             yield numbers[batch]
 
-    def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss of the answers' tokens."""
-        return self.outcome(batch)[0]
-
     def embeddings(self) -> list[nn.Module]:
         """Those of the tokens that it reads."""
         return [self.module.get_encoder().get_input_embeddings()]

@@ -362,10 +362,6 @@ class TinyLearner(Learner):
         lengths = torch.tensor([len(frames) for frames in self.dialogues[:count]])
         return bucketed(lengths, self.config.batch_size, generator)
 
-    def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss of the frames."""
-        return self.outcome(batch)[0]
-
     def embeddings(self) -> list[nn.Module]:
         """Those of words."""
         return [self.module.words]

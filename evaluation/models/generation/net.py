@@ -221,16 +221,6 @@ class Loaded(msgspec.Struct, frozen=True):
     t5: Any
 
 
-def tuned_files(card: Card, tokenizer: Any, t5: Any) -> dict[str, bytes]:
-    """The files of a fine-tuned model."""
-    return {MODEL: saving.card_bytes(card), **saving.saved(tokenizer, t5)}
-
-
-def prefix_files(card: Card, prefixes: dict[str, Tensor]) -> dict[str, bytes]:
-    """The files of a prefix-tuned model: the keys and values, without the MLPs that compute them."""
-    return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(prefixes)}
-
-
 def check(folder: str, model: str, checkpoint: str | None) -> Card:
     """Looks at a model's folder, without its weights.
 
@@ -405,9 +395,9 @@ class GenerationLearner(Learner):
             templates=self.templates,
         )
         if self.prefixes is None:
-            return tuned_files(card, self.tokenizer, self.t5)
-        with torch.inference_mode():
-            return prefix_files(card, self.prefixes())
+            return {MODEL: saving.card_bytes(card), **saving.saved(self.tokenizer, self.t5)}
+        with torch.inference_mode():  # the keys and values, without the MLPs that compute them
+            return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(self.prefixes())}
 
 
 DIGITS = 6  # of a score, so that rounding errors make no difference among candidates

@@ -275,10 +275,6 @@ class SoloistLearner(Learner):
             lengths if self.versions is None else lengths[: len(self.versions)], self.config.batch_size, generator
         )
 
-    def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss over the tokens of belief states and responses, and that of the third task."""
-        return self.outcome(batch)[0]
-
     def embeddings(self) -> list[nn.Module]:
         """Those of tokens."""
         return [self.net.model.get_input_embeddings()]
