@@ -19,8 +19,7 @@ import torch
 
 from benchmarks import train_babi, train_classifier, train_dst, train_generation, train_soloist
 from benchmarks.training import ALL, BARE, EPOCHS, TRACKED, rates_of
-from parapet.evaluation.models.devices import DEVICES, device_of
-from parapet.evaluation.models.pretrained import BY_MODEL
+from parapet.evaluation.models.saving import BY_MODEL, DEVICES, device_of
 from parapet.schemas.layout import sample_root
 
 AIM = 0.9

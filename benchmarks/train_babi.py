@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks.training import Case, flags_of
 from parapet.evaluation.models.babi.data import Corpus, types_of
-from parapet.evaluation.models.babi.learning import BabiLearner
+from parapet.evaluation.models.babi.nets import BabiLearner
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.pipelines.config_flags import read_config
 from parapet.transforms.babi_format import BabiDialogue, Exchange

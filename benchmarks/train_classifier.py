@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
-from parapet.evaluation.models.classifier.data import INTENT, Corpus, read_labelled
-from parapet.evaluation.models.classifier.net import ClassifierLearner
+from parapet.evaluation.models.classifier import INTENT, ClassifierLearner, Corpus, read_labelled
 from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models.classifier import FINE_TUNED, FROM_SCRATCH

@@ -10,8 +10,8 @@ from benchmarks.training import Case, checkpoint_of, flags_of, split
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models.configs import T5DstConfig, TinyConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.sgp.learning import SgpLearner
-from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
+from parapet.evaluation.models.dst.sgp_learning import SgpLearner
+from parapet.evaluation.models.dst.sgp_tracking import SgpTracker
 from parapet.evaluation.models.dst.t5 import Card, T5Learner, T5Tracker
 from parapet.evaluation.models.dst.tiny import TinyLearner, Tracker
 from parapet.pipelines.config_flags import read_config

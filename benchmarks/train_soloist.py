@@ -12,8 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
 from parapet.evaluation.models.configs import SoloistConfig
-from parapet.evaluation.models.soloist.net import SoloistLearner
 from parapet.evaluation.models.systems.data import read_steps
+from parapet.evaluation.models.systems.soloist import SoloistLearner
 from parapet.pipelines.config_flags import read_config
 
 NOT_LEARNED = -100  # what transformers leaves out of the loss

@@ -29,10 +29,8 @@ from transformers.utils import logging as transformers_logging
 
 from parapet.evaluation.dst.model import Example, Model
 from parapet.evaluation.models.configs import TrainingConfig
-from parapet.evaluation.models.devices import seed_all
-from parapet.evaluation.models.learner import Learner
-from parapet.evaluation.models.pretrained import BY_MODEL
-from parapet.evaluation.models.training import Position, Stretch, fit, train_batches
+from parapet.evaluation.models.saving import BY_MODEL, seed_all
+from parapet.evaluation.models.training import Learner, Position, Stretch, fit, train_batches
 from parapet.pipelines.models import family_of
 from parapet.transforms.checkpoints import Checkpoint, inspect
 

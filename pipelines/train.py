@@ -59,8 +59,7 @@ def act(training: Training) -> None:
         publish(output, training.files, header)
         say(f"{model}: the model is in {output}")
         return
-    from parapet.evaluation.models.report import page_of
-    from parapet.evaluation.models.training import clear_state, log_bytes, train
+    from parapet.evaluation.models.training import clear_state, log_bytes, page_of, train
     from parapet.pipelines.progress import running
 
     with running(f"parapet train {model}"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parapet.evaluation.models.classifier.data import Turn
+from parapet.evaluation.models.classifier import Turn
 
 WAYS = ["please {}", "{}", "I want to {} now", "could you {} for me?", "{}, thanks", "we need to {} today"]
 SAID = {

@@ -1,20 +1,30 @@
-"""A model in a folder: ``model.json`` says the kind, settings and vocabulary, ``weights.safetensors`` has the weights.
+"""A model in a folder, and what it needs of the machine: packages, a device, memory.
 
-Neither can run code of its own, and both are checked when they are read, as folders come from strangers.
+``model.json`` says the kind, settings and vocabulary, ``weights.safetensors`` or a checkpoint of transformers has the
+weights. None can run code of its own, and all are checked when they are read, as folders come from strangers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms import files
+from parapet.transforms.checkpoints import Checkpoint, inspect
+from parapet.transforms.seeding import stable_hash
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
+
 
 MODEL, WEIGHTS = "model.json", "weights.safetensors"
 
@@ -90,3 +100,150 @@ def load_weights(net: nn.Module, folder: str) -> None:
         raise InputError(f"does not fit {MODEL} beside it: {message}", place) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error}", place) from None
+
+
+FOLDER = "checkpoint"  # below the folder of a model of ours
+
+# The architectures that a model's checkpoint may have, by the ``model_type`` in its ``config.json``.
+BY_MODEL = {
+    "t5dst": ("t5", "mt5", "umt5", "longt5"),  # whose positions are relative, so that any length will do
+    "sgp_dst": ("bert", "distilbert", "electra", "roberta"),
+    "ft_t5": ("t5", "mt5"),
+    "pt_t5": ("t5", "mt5"),
+    "classifier": ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert"),
+    "soloist": ("gpt2", "gpt_neo"),
+}
+
+
+def models_of(architecture: str) -> list[str]:
+    """The models that begin with checkpoints of an architecture; none of one that no model takes."""
+    return [model for model, taken in BY_MODEL.items() if architecture in taken]
+
+
+def inside(folder: str, kinds: Sequence[str]) -> Checkpoint:
+    """The checkpoint in the folder of a model of ours, as :func:`parapet.transforms.checkpoints.inspect` gives it."""
+    return inspect(f"{folder}/{FOLDER}", kinds)
+
+
+def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **options: Any) -> tuple[Any, Any]:
+    """The tokenizer and the model of a checkpoint; in single precision, on the CPU, not training.
+
+    Args:
+      checkpoint: as :func:`parapet.transforms.checkpoints.inspect` gave it.
+      model_class: of transformers, such as ``AutoModelForSeq2SeqLM``.
+      new: beginnings of the names of weights that may be missing in the file: those that a task adds.
+      options: for the configuration, such as ``num_labels``.
+
+    Raises:
+      InputError: it cannot be loaded, or its file lacks weights.
+    """
+    # Read when huggingface_hub is imported first. The calls here ask for no network either.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    import transformers
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()  # missing weights are reported here
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint.path, local_files_only=True)
+        model, info = getattr(transformers, model_class).from_pretrained(
+            checkpoint.path, local_files_only=True, output_loading_info=True, **options
+        )
+    except Exception as error:  # theirs are of a dozen kinds
+        message = " ".join(str(error).split())[:300]
+        raise checkpoint.refused(f"the model cannot be loaded ({type(error).__name__}): {message}") from None
+    missing = sorted(name for name in info["missing_keys"] if not name.startswith(new or ("\0",)))
+    if missing:  # which would be filled with noise
+        raise checkpoint.refused(f"its file lacks weights, {missing[0]} for one")
+    return tokenizer, model.float().eval()
+
+
+def saved(tokenizer: Any, model: Any) -> dict[str, bytes]:
+    """The files of a checkpoint, below ``FOLDER``: path to content."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        paths = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+        return {f"{FOLDER}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in paths}
+
+
+def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
+    """How many tokens an input may have: what is requested, where the checkpoint has as many positions.
+
+    Args:
+      tokenizer, model: of the checkpoint.
+      wanted: what is requested.
+      flag: the flag that names it, for messages.
+
+    Raises:
+      InputError: it has fewer positions.
+    """
+    config = model.config
+    positions = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    if positions is None or config.model_type == "t5":  # whose positions are relative
+        return wanted
+    # RoBERTa counts positions from behind its padding token on.
+    most = positions - 2 if config.model_type in ("roberta", "camembert", "xlm-roberta") else positions
+    if wanted > most:
+        raise InputError(f"the checkpoint has {most} positions: use {most} or fewer", flag, str(wanted))
+    return wanted
+
+
+DEVICES = ("auto", "cpu", "cuda")
+_OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")  # packages of the extra "local"; others are of "models"
+
+
+def check_installed(*names: str) -> None:
+    """Raises InputError where a package is missing, with how to install it."""
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError as error:
+            reason = "is not installed" if error.name == name else f"cannot be imported ({error})"
+            extra = "local" if name in _OF_LOCAL else "models"
+            raise MissingExtra(name, extra, reason=reason) from None
+
+
+def check_device(name: str) -> None:
+    """Raises InputError for ``cuda`` without a GPU."""
+    import torch
+
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("torch finds no GPU here: give cpu, or install a torch for CUDA", "--device")
+
+
+def device_of(name: str) -> torch.device:
+    """``auto`` is the GPU where there is one. Raises InputError for ``cuda`` without a GPU."""
+    import torch
+
+    check_device(name)
+    return torch.device("cuda" if torch.cuda.is_available() and name != "cpu" else "cpu")
+
+
+def seed_all(*parts: str) -> None:
+    """Seeds every generator of torch, on every device, from a key."""
+    import torch
+
+    torch.manual_seed(stable_hash(*parts) % 2**63)
+
+
+@contextmanager
+def enough_memory(lower: str) -> Iterator[None]:
+    """Turns the many errors of torch for used up memory into one.
+
+    Args:
+      lower: what to do about it, such as ``lower --batch_size``.
+
+    Raises:
+      InputError: memory is used up.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
+        if not isinstance(error, MemoryError) and not _is_of_memory(str(error)):
+            raise
+        raise InputError(f"out of memory: {lower}") from None
+
+
+def _is_of_memory(message: str) -> bool:
+    return any(sign in message for sign in ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED"))

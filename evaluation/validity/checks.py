@@ -15,7 +15,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.hits.kept_values import find_word, speakable
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.classifier.net import Classifier
+    from parapet.evaluation.models.classifier import Classifier
 
 FUZZY = 85  # of 100: how similar a piece of the turn has to be to a value
 
@@ -71,7 +71,7 @@ class LabelModel(msgspec.Struct, frozen=True):
 
 def load_classifier(folder: str) -> LabelModel:
     """Loads a classifier. Raises InputError: there is none in the folder, or it knows out-of-domain turns only."""
-    from parapet.evaluation.models.classifier.net import load
+    from parapet.evaluation.models.classifier import load
 
     card, classifier = load(folder, "cpu", 256)
     if card.task not in ("intent", "acts"):

@@ -8,29 +8,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from parapet.evaluation.models.configs import (
-    BabiConfig,
-    BabiPrediction,
-    EmbeddingsConfig,
-    MemN2NConfig,
-    MemN2NPrediction,
-    NearestConfig,
-    RulesConfig,
-    TfIdfConfig,
-)
+from parapet.evaluation.models import configs
 from parapet.pipelines.command import check_apart
 from parapet.pipelines.config_flags import Option, input_paths, read_config
-from parapet.pipelines.models.family import (
-    Family,
-    Inputs,
-    Output,
-    Prediction,
-    Training,
-    check_device,
-    load_class,
-    make_job,
-    named_digest,
-)
+from parapet.pipelines.models import family
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
@@ -38,7 +19,7 @@ from parapet.schemas.limits import read_whole
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.babi.data import Card
-    from parapet.evaluation.models.learner import Learner
+    from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
 PREDICTIONS, ATTENTION = "predictions", "attention"
@@ -53,10 +34,10 @@ WARNINGS = {
 _FILES = "babi/task1-trn.txt --dev babi/task1-dev.txt --candidates babi/candidates.txt"
 
 
-class Babi(Family):
+class Babi(family.Family):
     """A model of the bAbI dialog tasks."""
 
-    prediction_config: type[BabiPrediction] = BabiPrediction
+    prediction_config: type[configs.BabiPrediction] = configs.BabiPrediction
     sets = None
     predict_description = """\
 Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl for
@@ -71,25 +52,25 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
     def without_epochs(
         self,
         args: argparse.Namespace,
-        inputs: Inputs,
+        inputs: family.Inputs,
         card: Card,
         options: Mapping[str, Option],
         more: Mapping[str, bytes] = MappingProxyType({}),
-    ) -> Training:
+    ) -> family.Training:
         """The training of a model that learns nothing by epochs: its card, and maybe further files."""
         from parapet.evaluation.models.babi.data import files_of
 
         files = {**files_of(card), **more}
-        return Training(model=self.model, output=args.output, options=dict(options), inputs=inputs, files=files)
+        return family.Training(model=self.model, output=args.output, options=dict(options), inputs=inputs, files=files)
 
-    def prediction(self, args: argparse.Namespace) -> Prediction:
+    def prediction(self, args: argparse.Namespace) -> family.Prediction:
         """Looks at the model and the files. Raises InputError for what cannot work."""
         from parapet.evaluation.ranking import list_tests, stem_of
         from parapet.evaluation.sets import parse_sets
 
         config = read_config(self.prediction_config, args)
         tests = list_tests(config.reference, parse_sets(config.sets))
-        check_device(config.device)
+        family.check_device(config.device)
         from parapet.evaluation.models.babi.data import task_of
         from parapet.evaluation.models.babi.inference import BabiFile, Job, load
         from parapet.evaluation.models.saving import MODEL, WEIGHTS
@@ -111,17 +92,17 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
         header = {
             "pipeline": f"predict_{self.model}",
             "version": parapet_version(),
-            "model": {path.name: named_digest(str(path))["sha256"] for path in model if path.is_file()},
-            "inputs": [named_digest(file.path) for file in files],
+            "model": {path.name: family.named_digest(str(path))["sha256"] for path in model if path.is_file()},
+            "inputs": [family.named_digest(file.path) for file in files],
             **({"options": options} if options else {}),
         }
-        return Prediction(
-            job=make_job(Job, config, self.model, memory=card.settings.get("memory"), inputs=files, **options),
+        return family.Prediction(
+            job=family.make_job(Job, config, self.model, memory=card.settings.get("memory"), inputs=files, **options),
             header=header,
             inputs=[("--model", config.model), *(("--reference", file.path) for file in files)],
             asked="turns",
             answered="answers",
-            outputs=tuple(Output(file.answers, f"answers/{file.answers}", "answer") for file in files),
+            outputs=tuple(family.Output(file.answers, f"answers/{file.answers}", "answer") for file in files),
             warnings=WARNINGS,
             notes=(f"{args.output}/{ATTENTION}: a page and JSON lines a file",) if config.attention else (),
         )
@@ -130,19 +111,19 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
 class TfIdf(Babi):
     """The candidate closest to the dialogue."""
 
-    config = TfIdfConfig
+    config = configs.TfIdfConfig
     description = (
         "Takes the candidate closest to the last utterance, or to the dialogue so far, by TF-IDF (section 4.2)."
     )
     example = f"  parapet train tfidf --train {_FILES} --match babi/kb-all.txt --output my_model"
 
-    def training(self, args: argparse.Namespace) -> Training:
+    def training(self, args: argparse.Namespace) -> family.Training:
         """Reads the files. Raises InputError for those that cannot work."""
         from parapet.evaluation.models.babi import data
         from parapet.evaluation.models.babi.data import Card
-        from parapet.evaluation.models.devices import check_installed
+        from parapet.evaluation.models.saving import check_installed
 
-        config = read_config(TfIdfConfig, args)
+        config = read_config(configs.TfIdfConfig, args)
         if config.dev and config.input:
             reason = f"--dev selects the input, and --input {config.input} is given: give one of them"
             raise InputError(reason, "--dev")
@@ -175,17 +156,17 @@ class TfIdf(Babi):
 class Nearest(Babi):
     """The answer to the most similar utterance."""
 
-    config = NearestConfig
+    config = configs.NearestConfig
     description = "Answers as the most similar utterance of the training set is answered (section 4.2)."
     example = "  parapet train nearest --train babi/task1-trn.txt --output my_model"
 
-    def training(self, args: argparse.Namespace) -> Training:
+    def training(self, args: argparse.Namespace) -> family.Training:
         """Reads the dialogues. Raises InputError for files that cannot work."""
         from parapet.evaluation.models.babi import data
         from parapet.evaluation.models.babi.data import Card
-        from parapet.evaluation.models.devices import check_installed
+        from parapet.evaluation.models.saving import check_installed
 
-        config = read_config(NearestConfig, args)
+        config = read_config(configs.NearestConfig, args)
         check_installed("torch")  # which the module of the baselines needs
         from parapet.evaluation.models.babi.baselines import Nearest as Model
 
@@ -198,7 +179,7 @@ class Nearest(Babi):
 class Rules(Babi):
     """Rules for tasks 1 to 5, given or learned, or for task 6, from a file."""
 
-    config = RulesConfig
+    config = configs.RulesConfig
     description = """\
 Rule-based systems. For tasks 1 to 5, a bot with the patterns of an ontology, by default the simulator's, or with those
 that it learns from dialogues and their knowledge base; these are in OUT/ontology.toml, too, for 'parapet restaurants'.
@@ -208,9 +189,9 @@ For task 6, rules from a file, with patterns from the training set, in the order
   parapet train rules --ontology hotels.toml --output my_model
   parapet train rules --rules task6 --train task6-trn.txt --dev task6-dev.txt --match task6-kb.txt --output my_model"""
 
-    def training(self, args: argparse.Namespace) -> Training:
+    def training(self, args: argparse.Namespace) -> family.Training:
         """Reads an ontology or rules, or learns patterns. Raises InputError where they cannot be used."""
-        config = read_config(RulesConfig, args)
+        config = read_config(configs.RulesConfig, args)
         if config.rules is None and (config.dev or config.candidates):
             raise InputError("needs --rules", "--dev" if config.dev else "--candidates")
         if config.ontology and (config.train or config.rules):
@@ -221,8 +202,8 @@ For task 6, rules from a file, with patterns from the training set, in the order
         inputs = input_paths(config)
         if config.rules is not None:
             return self._scripted(args, config, inputs)
+        from parapet.evaluation.models.babi.baselines import files_of_rules, learned_card
         from parapet.evaluation.models.babi.data import Card
-        from parapet.evaluation.models.babi.rules import files_of_rules, learned_card
 
         if config.train and config.match:
             card = learned_card(config.train, config.match)
@@ -231,9 +212,11 @@ For task 6, rules from a file, with patterns from the training set, in the order
             card = Card(model=self.model, ontology=ontology)
         return self.without_epochs(args, inputs, card, {}, files_of_rules(card))
 
-    def _scripted(self, args: argparse.Namespace, config: RulesConfig, inputs: Inputs) -> Training:
+    def _scripted(
+        self, args: argparse.Namespace, config: configs.RulesConfig, inputs: family.Inputs
+    ) -> family.Training:
         """With rules from a file."""
-        from parapet.evaluation.models.babi.rules import built_in_rules, files_of_script, scripted_card
+        from parapet.evaluation.models.babi.baselines import built_in_rules, files_of_script, scripted_card
 
         assert config.rules is not None
         is_built_in = config.rules == BUILT_IN
@@ -270,8 +253,8 @@ class Net(Babi):
       table: Bordes et al. 2017, appendix C: the flags of each column, and the row of each task.
     """
 
-    config: type[BabiConfig]
-    learner_class = "babi.learning:BabiLearner"
+    config: type[configs.BabiConfig]
+    learner_class = "babi.nets:BabiLearner"
     table: tuple[tuple[str, ...], dict[str, tuple[str | int | float, ...]]]
 
     def preset_row(self, args: argparse.Namespace) -> Preset:
@@ -285,12 +268,12 @@ class Net(Babi):
             raise InputError(f"{args.preset} {what}: give --task", "--preset")
         return {"task": task, **dict(zip(columns, rows[task], strict=True))}
 
-    def learner(self, config: BabiConfig, *_: Any) -> tuple[Callable[[], Learner], Inputs]:
+    def learner(self, config: configs.BabiConfig, *_: Any) -> tuple[Callable[[], Learner], family.Inputs]:
         """Reads what is trained on. Raises InputError for files that cannot work."""
         from parapet.evaluation.models.babi.data import read_corpus
 
         corpus = read_corpus(config.train, config.dev, config.candidates, config.match)
-        return partial(load_class(self.learner_class), config, corpus), input_paths(config)
+        return partial(family.load_class(self.learner_class), config, corpus), input_paths(config)
 
 
 _SGD: Preset = {"optimiser": "sgd", "batch_size": 1, "epochs": 50, "patience": 10}
@@ -299,7 +282,7 @@ _SGD: Preset = {"optimiser": "sgd", "batch_size": 1, "epochs": 50, "patience": 1
 class Embeddings(Net):
     """Supervised embeddings."""
 
-    config = EmbeddingsConfig
+    config = configs.EmbeddingsConfig
     description = "Supervised embeddings of the dialogue and of each candidate (section 4.3)."
     example = f"  parapet train embeddings --train {_FILES} --output my_model"
     presets: Mapping[str, Preset] = {"table8": {**_SGD, "initial": 0.01, "share": "auto"}}
@@ -320,8 +303,8 @@ class Embeddings(Net):
 class MemN2N(Net):
     """A memory network."""
 
-    config = MemN2NConfig
-    prediction_config = MemN2NPrediction
+    config = configs.MemN2NConfig
+    prediction_config = configs.MemN2NPrediction
     description = "A memory network over the dialogue, a softmax over all candidates (section 4.4)."
     example = f"  parapet train memn2n --train {_FILES} \\\n    --match babi/kb-all.txt --output my_model"
     presets: Mapping[str, Preset] = {"table9": {**_SGD, "initial": 0.1, "time": "index", "memory": 1000}}

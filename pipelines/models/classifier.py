@@ -18,8 +18,8 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.classifier.inference import Job
-    from parapet.evaluation.models.learner import Learner
+    from parapet.evaluation.models.classifier import Job
+    from parapet.evaluation.models.training import Learner
     from parapet.transforms.checkpoints import Checkpoint
 
 FROM_SCRATCH = {"learning_rate": 0.01, "schedule": "constant", "warmup": 0.0, "clip": 0.0}
@@ -30,7 +30,7 @@ class Classifier(Family):
     """A net from scratch, or a fine-tuned checkpoint."""
 
     config = ClassifierConfig
-    learner_class = "classifier.net:ClassifierLearner"
+    learner_class = "classifier:ClassifierLearner"
     prediction_config = ClassifierPrediction
     sets: Mapping[str, Any] = {"reference": "corpus, output of 'ood', or JSON lines with utterance"}
     packages = ("transformers",)
@@ -72,7 +72,7 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
 
     def learner(self, config: ClassifierConfig, *checkpoint: Checkpoint) -> tuple[Callable[[], Learner], Inputs]:
         """Reads turns with labels. Raises InputError for files that cannot work."""
-        from parapet.evaluation.models.classifier.data import read_training
+        from parapet.evaluation.models.classifier import read_training
 
         corpus = read_training(config, config.train or [str(sample_root())])
         return partial(load_class(self.learner_class), config, corpus, *checkpoint), corpus.files
@@ -82,8 +82,7 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
         config = read_config(ClassifierPrediction, args)
         sources = sources_of(args)
         check_device(config.device)
-        from parapet.evaluation.models.classifier.inference import PREDICTIONS, Job, find
-        from parapet.evaluation.models.classifier.net import load
+        from parapet.evaluation.models.classifier import PREDICTIONS, Job, find, load
 
         card, _ = load(config.model, "cpu", config.batch_size)
         task = config.task or card.task

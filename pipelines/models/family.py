@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from parapet.evaluation.dst.sets import Set
     from parapet.evaluation.models.examples import Examples, Versions
     from parapet.evaluation.models.inference import DialogueFile, Job
-    from parapet.evaluation.models.learner import Learner
+    from parapet.evaluation.models.training import Learner
 
     JobType = TypeVar("JobType", bound=Job[Any, Any, Any])
 
@@ -146,7 +146,7 @@ class Family(ABC):
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
-        from parapet.evaluation.models.devices import check_installed, device_of
+        from parapet.evaluation.models.saving import check_installed, device_of
 
         config = self.check(args)
         checkpoint = self.checkpoint(config)
@@ -171,7 +171,7 @@ class Family(ABC):
 
     def checkpoint(self, config: Any) -> Any:
         """What the model begins with; None for nothing. Raises InputError where it cannot."""
-        from parapet.evaluation.models.pretrained import BY_MODEL
+        from parapet.evaluation.models.saving import BY_MODEL
         from parapet.transforms.checkpoints import inspect
 
         place = getattr(config, "checkpoint", None)
@@ -278,10 +278,10 @@ def make_job(kind: type[JobType], config: PredictionConfig, model: str, **own: o
 
 def check_device(name: str, *packages: str) -> None:
     """Raises InputError where torch, another package or the GPU that is requested is missing."""
-    from parapet.evaluation.models import devices
+    from parapet.evaluation.models import saving
 
-    devices.check_installed("torch", "safetensors", *packages)
-    devices.check_device(name)
+    saving.check_installed("torch", "safetensors", *packages)
+    saving.check_device(name)
 
 
 class PlannedSets(NamedTuple):

@@ -15,18 +15,7 @@ from parapet.evaluation.models.configs import (
 )
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.flags import SCHEMA_VARIANTS
-from parapet.pipelines.models.family import (
-    Family,
-    Inputs,
-    Output,
-    Prediction,
-    check_device,
-    digest_of_model,
-    load_class,
-    make_job,
-    named_digest,
-    read_sets,
-)
+from parapet.pipelines.models import family
 from parapet.pipelines.sets import sources_of
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
@@ -35,8 +24,8 @@ from parapet.schemas.layout import as_path, is_there
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from parapet.evaluation.models.generation.inference import Job, Reranker
-    from parapet.evaluation.models.learner import Learner
+    from parapet.evaluation.models.generation.net import Job, Reranker
+    from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
 # SGSAcc (Chen, Lin and Byrne 2023), Appendix E. Dev chooses no epoch, and stops none.
@@ -56,7 +45,7 @@ WARNINGS = {
 }
 
 
-class Generation(Family):
+class Generation(family.Family):
     """A T5 that is fine-tuned for system utterances."""
 
     config: type[GenerationConfig] = GenerationConfig
@@ -85,28 +74,27 @@ each variant and set, for 'parapet evaluate --task generation'."""
   parapet evaluate --task generation --reference my_corpus \\
       --predictions my_utterances/predictions --output my_scores"""
 
-    def learner(self, config: GenerationConfig, *checkpoint: Any) -> tuple[Callable[[], Learner], Inputs]:
+    def learner(self, config: GenerationConfig, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
         """Reads system turns, and templates. Raises InputError for files that cannot work."""
         from parapet.evaluation.models.generation.data import read_examples, read_templates
 
         templates, files = read_templates(config.templates) if config.templates else ({}, [])
         read = partial(read_examples, templates=templates)
-        train, dev, inputs = read_sets(config, read, lambda example: example.opening)
+        train, dev, inputs = family.read_sets(config, read, lambda example: example.opening)
         inputs += [("templates", str(path)) for path in files]
-        return partial(load_class(self.learner_class), config, *checkpoint, train, dev, templates), inputs
+        return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev, templates), inputs
 
-    def prediction(self, args: argparse.Namespace) -> Prediction:
+    def prediction(self, args: argparse.Namespace) -> family.Prediction:
         """Looks at the model, the sets and the scorer. Raises InputError for what cannot work."""
         config = read_config(self.prediction_config, args)
         sources = sources_of(args)
         if config.beams is not None and config.beams < config.candidates:
             reason = f"{config.candidates} candidates need as many beams: {config.beams} are fewer"
             raise InputError(reason, "--beams")
-        check_device(config.device, "transformers")
+        family.check_device(config.device, "transformers")
         from parapet.evaluation.models.generation import data
         from parapet.evaluation.models.generation.data import read_templates
-        from parapet.evaluation.models.generation.inference import Job, Search, relative_of
-        from parapet.evaluation.models.generation.net import check
+        from parapet.evaluation.models.generation.net import Job, Search, check, relative_of
 
         card = check(config.model, self.model, config.checkpoint)
         templates, files = read_templates(config.templates) if config.templates else (card.templates, [])
@@ -116,7 +104,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
         candidates = max(1, config.candidates) if reranker else config.candidates
         search = Search(config.batch_size, config.beams or max(1, candidates), candidates)
         own = {"search": search, "sets": sets, "split": sources.split, "reranker": reranker}
-        job = make_job(Job, config, self.model, checkpoint=config.checkpoint, **own)
+        job = family.make_job(Job, config, self.model, checkpoint=config.checkpoint, **own)
         read = [("--model", config.model), *(("--reference", file.path) for source in sets for file in source.files)]
         more = [
             ("--checkpoint", config.checkpoint),
@@ -126,13 +114,13 @@ each variant and set, for 'parapet evaluate --task generation'."""
         ]
         changed = "where the reranker chose another than the most likely"
         also = {name: (f"reranked/{name}", changed) if reranker else None for name in paths}
-        return Prediction(
+        return family.Prediction(
             job=job,
             header=_header(job, files),
             inputs=read + [(flag, path) for flag, path in more if path],
             asked="turns",
             answered="said",
-            outputs=tuple(Output(path, f"said/{name}", "turn", also[name]) for name, path in paths.items()),
+            outputs=tuple(family.Output(path, f"said/{name}", "turn", also[name]) for name, path in paths.items()),
             warnings=WARNINGS,
         )
 
@@ -151,7 +139,7 @@ Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system tur
 
 
 def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | None:
-    from parapet.evaluation.models.generation.inference import Reranker, scorer_of
+    from parapet.evaluation.models.generation.net import Reranker, scorer_of
 
     if (config.rerank == "nli") != (config.nli_model is not None):
         reason = "a folder with a model is needed" if config.rerank == "nli" else "goes with --rerank nli: add it"
@@ -174,7 +162,7 @@ def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | 
 
 def _header(job: Job, templates: Sequence[Path]) -> dict[str, object]:
     """What ``run.json`` says besides files and counts."""
-    from parapet.evaluation.models.generation.inference import relative_of, scorer_of
+    from parapet.evaluation.models.generation.net import relative_of, scorer_of
     from parapet.evaluation.writing import sha256_of
 
     reranker = job.reranker
@@ -188,13 +176,13 @@ def _header(job: Job, templates: Sequence[Path]) -> dict[str, object]:
     }
     return {
         **run_header(f"predict_{job.model}", options),
-        "model": digest_of_model(job.folder),
+        "model": family.digest_of_model(job.folder),
         "also": [
             {"set": source.name, "sha256": sha256_of(as_path(folder) / relative_of(source.name, job.split))}
             for folder in (reranker.others if reranker else ())
             for source in job.sets
         ],
-        "templates": [named_digest(str(path)) for path in templates],
+        "templates": [family.named_digest(str(path)) for path in templates],
         "inputs": [
             {"set": source.name, "name": file.relative, "sha256": sha256_of(as_path(file.path))}
             for source in job.sets

@@ -9,22 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models.configs import DamdConfig, SoloistConfig, SoloistPrediction, SystemPrediction
 from parapet.pipelines.config_flags import Option, read_config
-from parapet.pipelines.models.family import (
-    Family,
-    Inputs,
-    Output,
-    Prediction,
-    check_device,
-    load_class,
-    make_job,
-    plan_sets,
-    read_sets,
-    read_versions,
-)
+from parapet.pipelines.models import family
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.learner import Learner
-    from parapet.evaluation.models.systems.inference import Job
+    from parapet.evaluation.models.systems.data import Job
+    from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
 WARNINGS = {
@@ -33,7 +22,7 @@ WARNINGS = {
 }
 
 
-class System(Family):
+class System(family.Family):
     """A model that writes belief states and responses."""
 
     prediction_config: type[SystemPrediction] = SystemPrediction
@@ -51,40 +40,40 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
   parapet evaluate --task response --reference my_corpus --sets typos=my_variations/typos \\
     --predictions said/responses --output my_responses"""
 
-    def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], Inputs]:
+    def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
         """Reads the user turns of the corpora."""
         from parapet.evaluation.models.systems.data import read_steps, reader_of
 
         read = partial(read_steps, knowledge_base=config.knowledge_base)
-        train, dev, inputs = read_sets(config, read, lambda step: step.dialogue_id)
+        train, dev, inputs = family.read_sets(config, read, lambda step: step.dialogue_id)
         again = partial(reader_of, knowledge_base=config.knowledge_base)
-        versions = read_versions(config, again, lambda step: step.dialogue_id)
-        return partial(load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
+        versions = family.read_versions(config, again, lambda step: step.dialogue_id)
+        return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
 
     def job(self, config: Any) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
         """The model's job, its own fields, and the options for ``run.json``. Raises InputError for a damaged model."""
         raise NotImplementedError
 
-    def prediction(self, args: argparse.Namespace) -> Prediction:
+    def prediction(self, args: argparse.Namespace) -> family.Prediction:
         """Looks at the model and the sets. Raises InputError for what cannot work."""
         config = read_config(self.prediction_config, args)
-        check_device(config.device, *self.packages)
+        family.check_device(config.device, *self.packages)
         kind, own, options = self.job(config)
         from parapet.evaluation.models.systems.data import read_source
         from parapet.evaluation.sets import open_reference
 
-        plan = plan_sets(args)
+        plan = family.plan_sets(args)
         corpus = str(open_reference(plan.reference)[0])
         read_source(corpus, plan.split, config.knowledge_base)
         own |= {"reference": corpus, "split": plan.split, "sets": plan.sets, "inputs": plan.files}
         files = [("--sets", file.path) for file in plan.files]
-        return Prediction(
-            job=make_job(kind, config, self.model, knowledge_base=config.knowledge_base, **own),
+        return family.Prediction(
+            job=family.make_job(kind, config, self.model, knowledge_base=config.knowledge_base, **own),
             header=plan.header(self.model, config.model, **options),
             inputs=[("--model", config.model), ("--reference", plan.reference), *files],
             asked="asked",
             answered="answered",
-            outputs=tuple(Output(f"predictions/{name}", f"frames/{name}", "frame") for name in plan.sets),
+            outputs=tuple(family.Output(f"predictions/{name}", f"frames/{name}", "frame") for name in plan.sets),
             warnings=WARNINGS,
         )
 
@@ -104,7 +93,7 @@ class Soloist(System):
     """The language model."""
 
     config = SoloistConfig
-    learner_class = "soloist.net:SoloistLearner"
+    learner_class = "systems.soloist:SoloistLearner"
     prediction_config = SoloistPrediction
     description = """\
 Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's result, the delexicalised response
@@ -123,9 +112,8 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
 
     def job(self, config: SoloistPrediction) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
         """See the base class."""
-        from parapet.evaluation.models.soloist.inference import Job as SoloistJob
-        from parapet.evaluation.models.soloist.inference import Sampling
-        from parapet.evaluation.models.soloist.net import check
+        from parapet.evaluation.models.systems.soloist import Job as SoloistJob
+        from parapet.evaluation.models.systems.soloist import Sampling, check
 
         check(config.model)
         options: dict[str, Option] = {"top_p": config.top_p, "seed": config.seed} if config.top_p else {}
@@ -151,7 +139,7 @@ class Damd(System):
     """GRUs, from scratch."""
 
     config = DamdConfig
-    learner_class = "damd.net:DamdLearner"
+    learner_class = "systems.damd:DamdLearner"
     description = """\
 Trains DAMD (Zhang, Ou and Yu 2020) from scratch: GRUs that write belief states, acts and delexicalised responses, and
 can copy unknown words."""
@@ -163,8 +151,8 @@ can copy unknown words."""
 
     def job(self, config: SystemPrediction) -> tuple[type[Job], dict[str, Any], dict[str, Option]]:
         """See the base class."""
-        from parapet.evaluation.models.damd.inference import Job as DamdJob
-        from parapet.evaluation.models.damd.net import check
+        from parapet.evaluation.models.systems.damd import Job as DamdJob
+        from parapet.evaluation.models.systems.damd import check
 
         check(config.model)
         return DamdJob, {}, {}

@@ -9,25 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models.configs import PredictionConfig, SgpDstConfig, T5DstConfig, TinyConfig
 from parapet.pipelines.config_flags import read_config
-from parapet.pipelines.models.family import (
-    Family,
-    Inputs,
-    Output,
-    Prediction,
-    check_device,
-    load_class,
-    make_job,
-    plan_sets,
-    read_sets,
-    read_versions,
-)
+from parapet.pipelines.models import family
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.learner import Learner
+    from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.presets import Preset
 
 
-class Tracker(Family):
+class Tracker(family.Family):
     """A model of dialogue states."""
 
     prediction_config = PredictionConfig
@@ -44,30 +33,30 @@ OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
             "      --predictions my_states/predictions --output my_scores"
         )
 
-    def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], Inputs]:
+    def learner(self, config: Any, *checkpoint: Any) -> tuple[Callable[[], Learner], family.Inputs]:
         """Reads the frames of the corpora."""
         from parapet.evaluation.models.dst.data import Openings, read_labels, reader_of
 
-        train, dev, inputs = read_sets(config, read_labels, Openings())
-        versions = read_versions(config, reader_of, Openings())
-        return partial(load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
+        train, dev, inputs = family.read_sets(config, read_labels, Openings())
+        versions = family.read_versions(config, reader_of, Openings())
+        return partial(family.load_class(self.learner_class), config, *checkpoint, train, dev, versions), inputs
 
-    def prediction(self, args: argparse.Namespace) -> Prediction:
+    def prediction(self, args: argparse.Namespace) -> family.Prediction:
         """Looks at the model and the sets. Raises InputError for what cannot work."""
         config = read_config(PredictionConfig, args)
-        check_device(config.device)
-        from parapet.evaluation.models.dst.inference import Job, check
+        family.check_device(config.device)
+        from parapet.evaluation.models.dst.data import Job, check
 
         check(config.model, self.model)
-        plan = plan_sets(args)
+        plan = family.plan_sets(args)
         text = "{n} longer than the model's --max_length: the oldest part of the dialogue was cut off"
-        return Prediction(
-            job=make_job(Job, config, self.model, sets=plan.sets, inputs=plan.files),
+        return family.Prediction(
+            job=family.make_job(Job, config, self.model, sets=plan.sets, inputs=plan.files),
             header=plan.header(self.model, config.model),
             inputs=[("--model", config.model), *(("--reference", file.path) for file in plan.files)],
             asked="asked",
             answered="predicted",
-            outputs=tuple(Output(f"predictions/{name}", f"predicted/{name}", "frame") for name in plan.sets),
+            outputs=tuple(family.Output(f"predictions/{name}", f"predicted/{name}", "frame") for name in plan.sets),
             warnings={"too_long": ("input", text)},
         )
 
@@ -121,7 +110,7 @@ class SgpDst(Tracker):
     """Four BERT encoders and the rules that combine them."""
 
     config = SgpDstConfig
-    learner_class = "dst.sgp.learning:SgpLearner"
+    learner_class = "dst.sgp_learning:SgpLearner"
     description = "Fine-tunes four BERT encoders, which rules combine (Ruan et al. 2020)."
     example = """\
   hf download google-bert/bert-base-cased --local-dir bert

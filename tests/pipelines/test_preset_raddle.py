@@ -14,8 +14,8 @@ from seeding import train
 from tiny_gpt2 import save_gpt2
 
 from parapet.evaluation.models.configs import SoloistConfig
-from parapet.evaluation.models.soloist.net import Net, SoloistLearner
 from parapet.evaluation.models.systems.data import MARKS, read_steps
+from parapet.evaluation.models.systems.soloist import Net, SoloistLearner
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
 from parapet.transforms.checkpoints import inspect

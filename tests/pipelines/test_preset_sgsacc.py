@@ -16,11 +16,20 @@ from torch import nn
 
 from parapet.evaluation.generation.corpus import Candidate, read
 from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.models.batching import bucketed
 from parapet.evaluation.models.configs import GenerationConfig, TrainingConfig
+from parapet.evaluation.models.examples import bucketed
 from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.inference import Generator, Search, chosen
-from parapet.evaluation.models.generation.net import KINDS, Card, GenerationLearner, Loaded, Prefixes, shape_of
+from parapet.evaluation.models.generation.net import (
+    KINDS,
+    Card,
+    GenerationLearner,
+    Generator,
+    Loaded,
+    Prefixes,
+    Search,
+    chosen,
+    shape_of,
+)
 from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of

@@ -16,8 +16,7 @@ from seeding import train
 from tiny_bert import save_bert
 from two_workers import TWO_WORKERS
 
-from parapet.evaluation.models.classifier.data import Turn
-from parapet.evaluation.models.classifier.net import ClassifierLearner
+from parapet.evaluation.models.classifier import ClassifierLearner, Turn
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.ood_turns import OOD_TURNS

@@ -15,7 +15,7 @@ from seeding import train
 from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.configs import DamdConfig
-from parapet.evaluation.models.damd.net import DamdLearner
+from parapet.evaluation.models.systems.damd import DamdLearner
 from parapet.evaluation.models.systems.data import act_parts, acts_of
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.evaluate import run as evaluate

@@ -98,17 +98,17 @@ def test_what_a_training_writes(memn2n: Path, toy: tuple[Path, list[str]]) -> No
 
 def trained_for(steps: int, flags: list[str]) -> None:
     """In a process of its own, which it kills at that step."""
-    from parapet.evaluation.models.babi import learning
+    from parapet.evaluation.models.babi import nets
 
-    done, loss = [], learning.BabiLearner.loss
+    done, loss = [], nets.BabiLearner.loss
 
-    def counted(self: learning.BabiLearner, batch: Any) -> Any:
+    def counted(self: nets.BabiLearner, batch: Any) -> Any:
         done.append(1)
         if len(done) == steps:
             os.kill(os.getpid(), signal.SIGKILL)
         return loss(self, batch)
 
-    learning.BabiLearner.loss = counted
+    nets.BabiLearner.loss = counted
     train(flags)
 
 

@@ -13,9 +13,10 @@ from seeding import train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 
+from parapet.evaluation.models.dst import sgp_learning as learning
+from parapet.evaluation.models.dst import sgp_tracking as tracking
 from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.sgp import learning, tracking
-from parapet.evaluation.models.dst.sgp.rules import KINDS
+from parapet.evaluation.models.dst.sgp_rules import KINDS
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 

@@ -14,7 +14,7 @@ from seeding import train
 from tiny_gpt2 import save_gpt2
 from two_workers import TWO_WORKERS
 
-from parapet.evaluation.models.soloist.net import SoloistLearner
+from parapet.evaluation.models.systems.soloist import SoloistLearner
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 

@@ -41,16 +41,16 @@ def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answer
 def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
     # These load torch, which a card does not need.
     if card.script is not None:
-        from parapet.evaluation.models.babi.rules import ScriptBot
+        from parapet.evaluation.models.babi.baselines import ScriptBot
 
         return ScriptBot(card.script, card.knowledge, card.candidates)
     if card.model == "rules":
-        from parapet.evaluation.models.babi.rules import RuleBot
+        from parapet.evaluation.models.babi.baselines import RuleBot
 
         return RuleBot(card.ontology, card.knowledge, card.course)
     from parapet.evaluation.models.babi.baselines import Frequencies, Nearest, TfIdf
     from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
-    from parapet.evaluation.models.devices import device_of
+    from parapet.evaluation.models.saving import device_of
 
     if card.model == "nearest":
         return Nearest(card.pairs, card.candidates, card.similarity)

@@ -19,15 +19,31 @@ from torch import Tensor, nn
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.models import pretrained, saving
-from parapet.evaluation.models.batching import Histories, History, Pairs, Rows, Stretch, Tokens, bucketed
+from parapet.evaluation.models import saving
 from parapet.evaluation.models.configs import T5DstConfig
-from parapet.evaluation.models.devices import check_installed, device_of, enough_memory
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
-from parapet.evaluation.models.examples import Versions, laid_out, of_parts
-from parapet.evaluation.models.learner import Learner
-from parapet.evaluation.models.pretrained import longest, saved
-from parapet.evaluation.models.saving import MODEL, card_bytes
+from parapet.evaluation.models.examples import (
+    Histories,
+    History,
+    Pairs,
+    Rows,
+    Stretch,
+    Tokens,
+    Versions,
+    bucketed,
+    laid_out,
+    of_parts,
+)
+from parapet.evaluation.models.saving import (
+    MODEL,
+    card_bytes,
+    check_installed,
+    device_of,
+    enough_memory,
+    longest,
+    saved,
+)
+from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, Slot
 from parapet.transforms import files
@@ -320,7 +336,7 @@ NAME = "t5dst"
 FORMAT = 1
 
 
-KINDS = pretrained.BY_MODEL[NAME]
+KINDS = saving.BY_MODEL[NAME]
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -347,7 +363,7 @@ def check(folder: str) -> tuple[Card, Checkpoint]:
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if card.length < 1 or card.answer < 1:
         raise InputError("is damaged: its lengths must be 1 or more", files.join(folder, MODEL))
-    return card, pretrained.inside(folder, KINDS)
+    return card, saving.inside(folder, KINDS)
 
 
 def load(folder: str, device: str, batch: int) -> T5Tracker:
@@ -362,7 +378,7 @@ def load(folder: str, device: str, batch: int) -> T5Tracker:
       InputError: it is not there, of another kind, or damaged.
     """
     card, checkpoint = check(folder)
-    tokenizer, t5 = pretrained.load(checkpoint, "AutoModelForSeq2SeqLM")
+    tokenizer, t5 = saving.load(checkpoint, "AutoModelForSeq2SeqLM")
     return T5Tracker(tokenizer, t5.to(device_of(device)), card, batch)
 
 
@@ -393,7 +409,7 @@ class T5Learner(Learner):
         dev: Sequence[Labelled],
         versions: Versions[Labelled] | None = None,
     ) -> None:
-        self.tokenizer, t5 = pretrained.load(checkpoint, "AutoModelForSeq2SeqLM")
+        self.tokenizer, t5 = saving.load(checkpoint, "AutoModelForSeq2SeqLM")
         longest(self.tokenizer, t5, config.max_length, "--max_length")
         self.device = device_of(config.device)
         self.config, self.fill = config, self.tokenizer.pad_token_id
@@ -451,10 +467,6 @@ class T5Learner(Learner):
         numbers = torch.cat([self.full, share]).sort().values
         for batch in bucketed(self.inputs.lengths[numbers], self.config.batch_size, generator):
             yield numbers[batch]
-
-    def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss of the answers' tokens."""
-        return self.outcome(batch)[0]
 
     def embeddings(self) -> list[nn.Module]:
         """Those of the tokens that it reads."""

@@ -18,17 +18,16 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
-from parapet.evaluation.models.batching import bucketed
 from parapet.evaluation.models.configs import LARGEST, TinyConfig
-from parapet.evaluation.models.devices import device_of, enough_memory
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy
-from parapet.evaluation.models.examples import Versions, laid_out
-from parapet.evaluation.models.learner import Learner
-from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.evaluation.models.examples import Versions, bucketed, laid_out
+from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory
+from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms import files
@@ -42,7 +41,9 @@ BESIDE = 3  # words to each side of a mention that are read with it
 TURNS = 8  # the last ones, from which values are taken
 NONE, ANY = 0, 1  # options of a slot: it has no value, any value will do; mentions follow
 NO_INTENT, DONTCARE = "NONE", "dontcare"
+FREE, OWNED = 1, 2  # of whom a mention may be the value: of free slots, of a categorical one; padding is of none
 NEVER = -1e4  # the score of what cannot be; half precision has it too
+DIGITS = 9  # of scores: what is behind them depends on padding
 DROP = 0.3  # share of the embeddings' numbers that are dropped in training
 FILLED = 2.0  # what a slot with a value weighs in the loss beside one without
 FLAGS = 12  # of a mention
@@ -138,16 +139,21 @@ class Frame(msgspec.Struct, frozen=True):
     Attributes:
       rows: of what was said, then of the schema.
       mentions: of each mention the spans of its own words, those to the left and right, the turns before and after it.
-      others: the spans of slots, of intents, of the user's turn, its question, and the turn before.
+      slots, intents: their spans; ``heard`` those of the user's turn, its question, and the turn before.
+      shared: of each row and slot, whether the slot has the word; ``categorical`` which slots list their values.
       flags: of each mention.
-      owner: of each mention the categorical slot that lists it; -1 for any other slot.
+      owner: of each mention ``FREE``, or ``OWNED`` and the number of the categorical slot that lists it.
       texts: of the mentions.
     """
 
     service: Service
-    rows: list[int]
+    rows: NDArray[np.int64]
     mentions: NDArray[np.int64]
-    others: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    intents: NDArray[np.int64]
+    heard: NDArray[np.int64]
+    shared: NDArray[np.bool_]
+    categorical: NDArray[np.bool_]
     flags: NDArray[np.float32]
     owner: NDArray[np.int64]
     texts: list[str]
@@ -171,7 +177,7 @@ def encode(asked: Example) -> Frame:
             mentions.append(((first, behind), left, right, before, after))
         flags += [(*flag, is_user, age == 0, age == 1, age / TURNS, False) for flag in said.flags]
         texts += said.texts
-    owner, last = [-1] * len(texts), {normal(text): number for number, text in enumerate(texts)}
+    owner, last = [FREE] * len(texts), {normal(text): number for number, text in enumerate(texts)}
     turn, before = places[-1], places[-2] if len(turns) > 1 else (0, 0)
 
     def add(words: Sequence[str]) -> tuple[int, int]:
@@ -186,15 +192,23 @@ def encode(asked: Example) -> Frame:
             mentions.append((add(_TOKEN.findall(value)), *near))
             flags.append((*look, True))
             texts.append(value)
-            owner.append(number)
+            owner.append(OWNED + number)
     elements: list[Slot | Intent] = [*service.slots, *service.intents]
     described = [add([*name_words(element.name), *_TOKEN.findall(element.description)]) for element in elements]
     question = (turn[0] + turns[-1].question[0], turn[0] + turns[-1].question[1])
+    count = len(service.slots)
+    words = np.zeros((BUCKETS, count), dtype=np.bool_)
+    for number, (first, behind) in enumerate(described[:count]):
+        words[rows[first:behind], number] = True
     return Frame(
         service=service,
-        rows=rows,
+        rows=np.array(rows, dtype=np.int64),
         mentions=np.array(mentions, dtype=np.int64).reshape(-1, CONTEXTS, 2),
-        others=np.array([*described, turn, question, before], dtype=np.int64),
+        slots=np.array(described[:count], dtype=np.int64).reshape(-1, 2),
+        intents=np.array(described[count:], dtype=np.int64).reshape(-1, 2),
+        heard=np.array([turn, question, before], dtype=np.int64),
+        shared=words[rows],
+        categorical=np.array([slot.is_categorical for slot in service.slots], dtype=np.bool_),
         flags=np.array(flags, dtype=np.float32).reshape(-1, FLAGS),
         owner=np.array(owner, dtype=np.int64),
         texts=texts,
@@ -202,7 +216,10 @@ def encode(asked: Example) -> Frame:
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """What speaks for each option of each slot, for each intent and none, and for each slot being asked for."""
+    """What speaks for each option of each slot, for none and each intent, and for each slot being asked for.
+
+    Shapes (frames, slots, options), (frames, intents), (frames, slots); what a frame lacks cannot be chosen.
+    """
 
     options: Tensor
     intents: Tensor
@@ -228,39 +245,40 @@ class TinyNet(nn.Module):
         with torch.no_grad():
             self.fixed[-1].bias[NONE] = 5.0  # most slots have no value, and of the many mentions most are none
 
-    def forward(self, frames: Sequence[Frame]) -> list[Scores]:
-        """The scores of each frame, which do not depend on the others."""
-        device = self.words.weight.device
-        rows = torch.tensor([row for frame in frames for row in frame.rows], dtype=torch.long, device=device)
-        vectors = F.dropout(self.words(rows), DROP, self.training)
-        parts = vectors.split([len(frame.rows) for frame in frames])
-        return [self._scores(frame, part) for frame, part in zip(frames, parts, strict=True)]
+    def forward(self, frames: Sequence[Frame]) -> Scores:
+        """The scores of some frames, which do not depend on one another."""
 
-    def _scores(self, frame: Frame, vectors: Tensor) -> Scores:
-        slots, device = frame.service.slots, vectors.device
-        mentions, others, flags, owner = (
-            torch.from_numpy(array).to(device) for array in (frame.mentions, frame.others, frame.flags, frame.owner)
-        )
-        described, (turn, question, before) = means(vectors, others[:-3]), means(vectors, others[-3:])
-        slot, intent = described[: len(slots)], described[len(slots) :]
-        words = [{*frame.rows[first:behind]} for first, behind in frame.others[: len(slots)].tolist()]
-        shared = torch.tensor([[row in of_slot for of_slot in words] for row in frame.rows], device=device)
-        shared = shared.view(len(frame.rows), len(slots)).to(vectors)
-        near = means(vectors, mentions)
-        alike = [layer(slot) @ near[:, i].T / slot.shape[1] ** 0.5 for i, layer in enumerate(self.alike)]
-        common = sums(shared, mentions).clamp(max=2).permute(2, 0, 1)
-        categorical = torch.tensor([slot.is_categorical for slot in slots], dtype=torch.bool, device=device)
-        look = torch.cat([flags.to(vectors), torch.relu(self.seen(near[:, [0, 4]].flatten(1)))], 1)
-        kind = categorical[:, None, None].expand(-1, len(owner), 1).to(vectors)
-        features = torch.cat([torch.stack(alike, 2), common, look.expand(len(slots), -1, -1), kind], 2)
-        able = (owner == torch.arange(len(slots), device=device)[:, None]) | ((owner < 0) & ~categorical[:, None])
-        options = self.mention(features).squeeze(2).masked_fill(~able, NEVER)
-        fixed = self.fixed(torch.cat([slot, slot * turn], 1))
-        asks = sums(shared, others[-2]).clamp(max=2)[:, None]
-        requested = self.requested(torch.cat([slot * question, question.expand(len(slots), -1), asks], 1))
-        intents = self.intent(torch.cat([intent * turn, intent * before, intent], 1)).squeeze(1)
-        none = self.no_intent(torch.cat([turn, before]))
-        return Scores(torch.cat([fixed, options], 1), torch.cat([intents, none]), requested.squeeze(1))
+        def padded(name: str, fill: int = 0) -> Tensor:
+            rows = [torch.from_numpy(getattr(frame, name)) for frame in frames]
+            return pad_sequence(rows, batch_first=True, padding_value=fill).to(self.words.weight.device)
+
+        rows, mentions, owner, slots, intents = map(padded, ("rows", "mentions", "owner", "slots", "intents"))
+        vectors = F.dropout(self.words(rows), DROP, self.training)
+        heard = padded("heard")
+        spans = torch.cat([heard, slots, intents, mentions.flatten(1, 2)], 1)
+        means = sums(vectors, spans) / (spans[..., 1] - spans[..., 0]).clamp(min=1)[..., None]
+        sizes = [1, 1, 1, slots.shape[1], intents.shape[1], mentions.shape[1] * CONTEXTS]
+        turn, question, before, slot, intent, near = means.split(sizes, 1)
+        near = near.unflatten(1, mentions.shape[1:3])
+        shared = torch.zeros(*rows.shape, slots.shape[1], device=rows.device, dtype=vectors.dtype)
+        for number, frame in enumerate(frames):
+            shared[number, : len(frame.rows), : len(frame.slots)] = torch.from_numpy(frame.shared)
+        alike = [layer(slot) @ near[:, :, i].mT / slot.shape[2] ** 0.5 for i, layer in enumerate(self.alike)]
+        common = sums(shared, mentions).clamp(max=2).permute(0, 3, 1, 2)
+        look = torch.cat([padded("flags").to(vectors), torch.relu(self.seen(near[:, :, [0, 4]].flatten(2)))], 2)
+        categorical = padded("categorical")[:, :, None]
+        kind = categorical[..., None].expand(-1, -1, owner.shape[1], 1)
+        features = [torch.stack(alike, 3), common, look[:, None].expand(-1, slot.shape[1], -1, -1), kind.to(vectors)]
+        numbers = torch.arange(slot.shape[1], device=rows.device)[:, None]
+        able = (owner[:, None] == numbers + OWNED) | ((owner[:, None] == FREE) & ~categorical)
+        options = self.mention(torch.cat(features, 3)).squeeze(3).masked_fill(~able, NEVER)
+        fixed = self.fixed(torch.cat([slot, slot * turn], 2))
+        asks = sums(shared, heard[:, 1:2]).clamp(max=2).mT
+        requested = self.requested(torch.cat([slot * question, question.expand_as(slot), asks], 2))
+        named = self.intent(torch.cat([intent * turn, intent * before, intent], 2)).squeeze(2)
+        named = named.masked_fill(intents[..., 1] == 0, NEVER)
+        none = self.no_intent(torch.cat([turn, before], 2)).squeeze(2)
+        return Scores(torch.cat([fixed, options], 2), torch.cat([none, named], 1), requested.squeeze(2))
 
 
 def _layers(inputs: int, outputs: int) -> nn.Sequential:
@@ -268,39 +286,44 @@ def _layers(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def sums(vectors: Tensor, spans: Tensor) -> Tensor:
-    """The sum of the vectors of each span; spans of shape (..., 2) to (..., size)."""
-    running = F.pad(vectors.cumsum(0), (0, 0, 1, 0))
-    return running[spans[..., 1]] - running[spans[..., 0]]
+    """The sum of the vectors of each span of a frame; spans of shape (frames, ..., 2) to (frames, ..., size)."""
+    running = F.pad(vectors.cumsum(1), (0, 0, 1, 0))
+    of = torch.arange(len(spans), device=spans.device).view(-1, *[1] * (spans.dim() - 2))
+    return running[of, spans[..., 1]] - running[of, spans[..., 0]]
 
 
-def means(vectors: Tensor, spans: Tensor) -> Tensor:
-    """The mean vector of each span; 0 of an empty one."""
-    return sums(vectors, spans) / (spans[..., 1] - spans[..., 0]).clamp(min=1)[..., None]
-
-
-def right_options(frame: Frame, state: State) -> Tensor:
+def right_options(frame: Frame, state: State) -> NDArray[np.bool_]:
     """Of each slot which options are right; none of them where its value was not said. Shape (slots, options)."""
+    right = np.zeros((len(frame.slots), 2 + len(frame.texts)), dtype=np.bool_)
     texts = [normal(text) for text in frame.texts]
-    rows = []
     for number, slot in enumerate(frame.service.slots):
         values = state.slot_values.get(slot.name) or []
-        wanted, owner = {normal(value) for value in values}, number if slot.is_categorical else -1
-        says = [text in wanted and of == owner for text, of in zip(texts, frame.owner.tolist(), strict=True)]
-        rows.append([not values, values[:1] == [DONTCARE], *says])
-    return torch.tensor(rows, dtype=torch.bool).view(-1, 2 + len(texts))
+        right[number, NONE], right[number, ANY] = not values, values[:1] == [DONTCARE]
+        if values:
+            wanted = {normal(value) for value in values}
+            owned = frame.owner == (number + OWNED if slot.is_categorical else FREE)
+            right[number, 2:] = owned & [text in wanted for text in texts]
+    return right
 
 
-def loss_of_frame(frame: Frame, scores: Scores, state: State) -> Tensor:
-    """The loss of values, of the intent, and of what is asked for."""
-    device, slots = scores.options.device, frame.service.slots
-    right = right_options(frame, state).to(device)
-    logs = scores.options.float().log_softmax(1).masked_fill(~right, NEVER).logsumexp(1)
-    values = -(logs * right.any(1) * torch.where(right[:, NONE], 1.0, FILLED)).sum()
-    names = [intent.name for intent in frame.service.intents]
-    intent = names.index(state.active_intent) if state.active_intent in names else len(names)
-    asks = torch.tensor([float(slot.name in state.requested_slots) for slot in slots], device=device)
-    requested = F.binary_cross_entropy_with_logits(scores.requested.float(), asks, reduction="sum")
-    return values + requested + F.cross_entropy(scores.intents.float()[None], torch.tensor([intent], device=device))
+def losses(frames: Sequence[Frame], scores: Scores, states: Sequence[State]) -> Tensor:
+    """The loss of values, of the intent, and of what is asked for; the mean over the frames."""
+    device = scores.options.device
+    right = torch.zeros(scores.options.shape, dtype=torch.bool)
+    asks, there = torch.zeros(scores.requested.shape), torch.zeros(scores.requested.shape)
+    intents = []
+    for i, (frame, state) in enumerate(zip(frames, states, strict=True)):
+        slots, names = frame.service.slots, [intent.name for intent in frame.service.intents]
+        right[i, : len(slots), : 2 + len(frame.texts)] = torch.from_numpy(right_options(frame, state))
+        asks[i, : len(slots)] = torch.tensor([float(slot.name in state.requested_slots) for slot in slots])
+        there[i, : len(slots)] = 1
+        intents.append(1 + names.index(state.active_intent) if state.active_intent in names else 0)
+    right, asks, there = right.to(device), asks.to(device), there.to(device)
+    logs = scores.options.float().log_softmax(2).masked_fill(~right, NEVER).logsumexp(2)
+    values = -(logs * right.any(2) * torch.where(right[..., NONE], 1.0, FILLED)).sum()
+    requested = F.binary_cross_entropy_with_logits(scores.requested.float(), asks, there, reduction="sum")
+    intent = F.cross_entropy(scores.intents.float(), torch.tensor(intents, device=device), reduction="sum")
+    return (values + requested + intent) / len(frames)
 
 
 class TinyLearner(Learner):
@@ -339,10 +362,6 @@ class TinyLearner(Learner):
         lengths = torch.tensor([len(frames) for frames in self.dialogues[:count]])
         return bucketed(lengths, self.config.batch_size, generator)
 
-    def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss of the frames."""
-        return self.outcome(batch)[0]
-
     def embeddings(self) -> list[nn.Module]:
         """Those of words."""
         return [self.module.words]
@@ -352,11 +371,8 @@ class TinyLearner(Learner):
         labelled = [frame for number in batch.tolist() for frame in self.dialogues[number]]
         frames = [encode(frame.asked) for frame in labelled]
         scores = self.module(frames)
-        states = [frame.state for frame in labelled]
-        losses = [loss_of_frame(*three) for three in zip(frames, scores, states, strict=True)]
-        most = max(each.options.shape[1] for each in scores)
-        options = [F.pad(each.options, (0, most - each.options.shape[1]), value=NEVER) for each in scores]
-        return torch.stack(losses).mean(), [torch.cat(options)]
+        options = torch.cat([scores.options[i, : len(frame.slots)] for i, frame in enumerate(frames)])
+        return losses(frames, scores, [frame.state for frame in labelled]), [options]
 
     def dev(self) -> float:
         """The joint goal accuracy."""
@@ -392,7 +408,9 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 
 class Tracker:
-    """A net that is asked for states, each from its history alone.
+    """A net that is asked for states, each from its history alone; loaded, it computes in double precision.
+
+    So what else is in a batch changes no state.
 
     Args:
       net: on its device.
@@ -408,19 +426,19 @@ class Tracker:
         with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
             for first in range(0, len(batch), self.batch):
                 frames = [encode(asked) for asked in batch[first : first + self.batch]]
-                states += [_state(frame, scores) for frame, scores in zip(frames, self.net(frames), strict=True)]
+                scores = self.net(frames)
+                options, intents = (each.round(decimals=DIGITS) for each in (scores.options, scores.intents))
+                best = (options.argmax(2), intents.argmax(1), scores.requested > 0)
+                states += map(_state, frames, *(tensor.tolist() for tensor in best))
         return states
 
 
-def _state(frame: Frame, scores: Scores) -> State:
-    """What scores highest; of equals the first."""
-    slots, intents = frame.service.slots, frame.service.intents
-    options = zip(slots, scores.options.argmax(1).tolist(), strict=True)
-    texts = {slot.name: DONTCARE if option == ANY else frame.texts[option - 2] for slot, option in options if option}
-    intent = int(scores.intents.argmax())
-    requested = [slot.name for slot, score in zip(slots, scores.requested.tolist(), strict=True) if score > 0]
-    named = intents[intent].name if intent < len(intents) else NO_INTENT
-    return State(named, requested, {name: [text] for name, text in texts.items()})
+def _state(frame: Frame, options: Sequence[int], intent: int, requested: Sequence[bool]) -> State:
+    """What scores highest."""
+    slots, texts = frame.service.slots, [None, DONTCARE, *frame.texts]
+    values = {slot.name: [text] for slot, option in zip(slots, options, strict=False) if (text := texts[option])}
+    named = frame.service.intents[intent - 1].name if intent else NO_INTENT
+    return State(named, [slot.name for slot, asked in zip(slots, requested, strict=False) if asked], values)
 
 
 def check(folder: str) -> None:
@@ -444,4 +462,4 @@ def load(folder: str, device: str, batch: int) -> Tracker:
         raise InputError("has sizes that no such model has: train it again", files.join(folder, MODEL))
     net = TinyNet(card.size)
     saving.load_weights(net, folder)
-    return Tracker(net.to(device_of(device)).eval(), batch)
+    return Tracker(net.double().to(device_of(device)).eval(), batch)

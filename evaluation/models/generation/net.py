@@ -12,23 +12,31 @@ position, so its bias is 0; the positions of the other keys do not change.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.models import pretrained, saving
-from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Pools, Prediction, SystemTurn
+from parapet.evaluation.generation.lexical import Lexical
+from parapet.evaluation.generation.references import ServiceWords
+from parapet.evaluation.generation.scorers import Cached, Nli, Scorer
+from parapet.evaluation.generation.scoring import acts_of, rank
+from parapet.evaluation.lines import read_lines
+from parapet.evaluation.models import inference, saving
 from parapet.evaluation.models.configs import GenerationConfig
-from parapet.evaluation.models.generation.data import NONE, Example, Templates, texts_of
-from parapet.evaluation.models.learner import Learner
-from parapet.evaluation.models.pretrained import longest
-from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.evaluation.models.examples import Rows, bucketed, by_length
+from parapet.evaluation.models.generation.data import NONE, Example, Source, Templates, TurnTemplate, texts_of, turns_of
+from parapet.evaluation.models.inference import Answers, Part
+from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory, longest
+from parapet.evaluation.models.training import Learner
+from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.transforms import checkpoints, files
 from parapet.transforms.checkpoints import Checkpoint, digest
@@ -163,7 +171,7 @@ def _attend(
 FORMAT = 2  # 1 had the acts in their own order
 
 
-ARCHITECTURES = pretrained.BY_MODEL["ft_t5"]  # and of pt_t5
+ARCHITECTURES = saving.BY_MODEL["ft_t5"]  # and of pt_t5
 
 
 Row = list[int]
@@ -213,16 +221,6 @@ class Loaded(msgspec.Struct, frozen=True):
     t5: Any
 
 
-def tuned_files(card: Card, tokenizer: Any, t5: Any) -> dict[str, bytes]:
-    """The files of a fine-tuned model."""
-    return {MODEL: saving.card_bytes(card), **pretrained.saved(tokenizer, t5)}
-
-
-def prefix_files(card: Card, prefixes: dict[str, Tensor]) -> dict[str, bytes]:
-    """The files of a prefix-tuned model: the keys and values, without the MLPs that compute them."""
-    return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(prefixes)}
-
-
 def check(folder: str, model: str, checkpoint: str | None) -> Card:
     """Looks at a model's folder, without its weights.
 
@@ -236,7 +234,7 @@ def check(folder: str, model: str, checkpoint: str | None) -> Card:
     """
     card = saving.read_card(folder, model, Card, FORMAT)
     if not card.prefix:
-        pretrained.inside(folder, ARCHITECTURES)
+        saving.inside(folder, ARCHITECTURES)
         return card
     if checkpoint is None:
         raise InputError("the model has prefixes alone: give the folder of the T5 that they are for", "--checkpoint")
@@ -249,7 +247,7 @@ def check(folder: str, model: str, checkpoint: str | None) -> Card:
 
 def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
     """The tokenizer and the T5 of a checkpoint. Raises InputError where they cannot be loaded, or do not fit."""
-    tokenizer, t5 = pretrained.load(checkpoint, "AutoModelForSeq2SeqLM")
+    tokenizer, t5 = saving.load(checkpoint, "AutoModelForSeq2SeqLM")
     if tokenizer.pad_token_id is None or tokenizer("a")["input_ids"][-1:] != [tokenizer.eos_token_id]:
         raise checkpoint.refused("its tokenizer has no padding token, or does not end a text with its end token")
     if len(tokenizer) > t5.config.vocab_size:
@@ -272,7 +270,7 @@ def load(folder: str, model: str, checkpoint: str | None, device: torch.device) 
     if card.prefix:
         begun_with = checkpoints.inspect(str(checkpoint), ARCHITECTURES)
     else:
-        begun_with = pretrained.inside(folder, ARCHITECTURES)
+        begun_with = saving.inside(folder, ARCHITECTURES)
     tokenizer, t5 = load_t5(begun_with)
     t5 = t5.double().to(device)
     if card.prefix:
@@ -397,6 +395,298 @@ class GenerationLearner(Learner):
             templates=self.templates,
         )
         if self.prefixes is None:
-            return tuned_files(card, self.tokenizer, self.t5)
+            return {MODEL: saving.card_bytes(card), **saving.saved(self.tokenizer, self.t5)}
+        with torch.inference_mode():  # the keys and values, without the MLPs that compute them
+            return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(self.prefixes())}
+
+
+DIGITS = 6  # of a score, so that rounding errors make no difference among candidates
+
+
+class Search(msgspec.Struct, frozen=True):
+    """How utterances are searched for.
+
+    Attributes:
+      batch_size: templates at a time.
+      beams: of the search; 1 takes the most likely token each time.
+      candidates: how many of the best to return; 0 for the best alone, without a score.
+    """
+
+    batch_size: int
+    beams: int
+    candidates: int
+
+
+class Generated(msgspec.Struct, frozen=True):
+    """What a model generates for a template.
+
+    Attributes:
+      candidates: all different, the most likely first; there is at least one.
+      cut: whether the beginning of the template was cut off.
+      unfinished: whether the first did not end within the maximum number of tokens.
+    """
+
+    candidates: tuple[Candidate, ...]
+    cut: bool
+    unfinished: bool
+
+
+class Generator:
+    """A model that generates utterances.
+
+    Args:
+      loaded: the model.
+      search: how.
+    """
+
+    def __init__(self, loaded: Loaded, search: Search) -> None:
+        from transformers import GenerationConfig
+
+        self.loaded, self.search = loaded, search
+        self.t5, config = loaded.t5, loaded.t5.config
+        self.device = next(self.t5.parameters()).device
+        self.pad, self.end = int(loaded.tokenizer.pad_token_id), int(loaded.tokenizer.eos_token_id)
+        start = config.decoder_start_token_id
+        # A new one: the checkpoint's own has other beams and lengths.
+        self.t5.generation_config = GenerationConfig(
+            decoder_start_token_id=self.pad if start is None else start,
+            pad_token_id=self.pad,
+            eos_token_id=self.end,
+            num_beams=search.beams,
+            num_return_sequences=max(1, search.candidates),
+            max_new_tokens=loaded.card.max_output,
+            do_sample=False,
+        )
+
+    def generate(self, texts: Sequence[str]) -> list[Generated]:
+        """What it generates for each template; equal ones are generated once."""
+        different = list(dict.fromkeys(texts))
+        rows, cut = inputs_of(self.loaded.tokenizer, different, self.loaded.card.max_input)
+        inputs = Rows(rows, self.device)
+        found: dict[str, Generated] = {}
         with torch.inference_mode():
-            return prefix_files(card, self.prefixes())
+            for ids in by_length(inputs.lengths.tolist(), self.search.batch_size):
+                for i, (candidates, unfinished) in zip(ids, self._searched(inputs, torch.tensor(ids)), strict=True):
+                    found[different[i]] = Generated(candidates, cut[i], unfinished)
+        return [found[text] for text in texts]
+
+    def _searched(self, inputs: Rows, batch: Tensor) -> list[tuple[tuple[Candidate, ...], bool]]:
+        from transformers.modeling_outputs import BaseModelOutput
+
+        ids, mask = inputs.padded(batch, self.pad)
+        hidden = self.t5.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        # generate repeats its inputs for each beam, in place.
+        tokens = self.t5.generate(encoder_outputs=BaseModelOutput(hidden), attention_mask=mask)
+        each = len(tokens) // len(batch)
+        scores = self._scores(hidden, mask, tokens, each) if self.search.candidates else [0.0] * len(tokens)
+        texts = self.loaded.tokenizer.batch_decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        ended = (tokens[:, 1:] == self.end).any(1).tolist()
+        outputs = list(zip((" ".join(text.split()) for text in texts), scores, ended, strict=True))
+        return [_ordered(outputs[at : at + each]) for at in range(0, len(outputs), each)]
+
+    def _scores(self, hidden: Tensor, mask: Tensor, tokens: Tensor, each: int) -> list[float]:
+        """The mean log-probability of the tokens of each candidate, the end with them."""
+        from transformers.modeling_outputs import BaseModelOutput
+
+        found: list[float] = []
+        of = torch.arange(len(tokens), device=tokens.device) // each
+        for rows in torch.arange(len(tokens), device=tokens.device).split(self.search.batch_size):
+            given, wanted = tokens[rows, :-1], tokens[rows, 1:]
+            logits = self.t5(
+                encoder_outputs=BaseModelOutput(hidden[of[rows]]),
+                attention_mask=mask[of[rows]],
+                decoder_input_ids=given,
+                use_cache=False,
+            ).logits
+            chosen = logits.gather(2, wanted[..., None]).squeeze(2) - logits.logsumexp(2)
+            ends = (wanted == self.end).long()
+            counts = ends.cumsum(1) - ends == 0  # the tokens up to the first end
+            means = (chosen * counts).sum(1) / counts.sum(1)
+            found += [round(one, DIGITS) for one in means.tolist()]
+        return found
+
+
+def _ordered(outputs: Sequence[tuple[str, float, bool]]) -> tuple[tuple[Candidate, ...], bool]:
+    """The candidates of one template, the best first, of equals the first in the alphabet; whether it has no end."""
+    best: dict[str, tuple[float, bool]] = {}
+    for text, score, ended in outputs:
+        if text not in best or score > best[text][0]:
+            best[text] = score, ended
+    order = sorted(best, key=lambda text: (-best[text][0], text))
+    return tuple(Candidate(text, best[text][0]) for text in order), not best[order[0]][1]
+
+
+@functools.cache
+def scorer_of(name: str, folder: str, batch: int) -> Scorer:
+    """``lexical``, or ``nli`` with a model in a folder; one in a process."""
+    return Lexical() if name == "lexical" else Nli(folder, batch)
+
+
+@functools.lru_cache(maxsize=8)
+def read_candidates(path: str) -> dict[Place, tuple[Candidate, ...]]:
+    """The candidates in a file of predictions, by turn. Raises InputError where it cannot be read, or has none."""
+    found = {}
+    for number, one in read_lines(path, Prediction):
+        if one.candidates is None:
+            reason = "has no candidates: 'parapet predict' writes them with --candidates"
+            raise InputError(reason, path, f"line {number}")
+        found[one.dialogue_id, one.turn] = one.candidates
+    return found
+
+
+def merged(*systems: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Candidates of several systems, the most likely first; of equal utterances the most likely one."""
+    best: dict[str, Candidate] = {}
+    for candidate in (candidate for system in systems for candidate in system):
+        if candidate.utterance not in best or candidate.score > best[candidate.utterance].score:
+            best[candidate.utterance] = candidate
+    return tuple(sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.utterance)))
+
+
+def chosen(
+    turns: Sequence[SystemTurn],
+    candidates: Mapping[Place, Sequence[Candidate]],
+    words: Mapping[str, ServiceWords],
+    scorer: Scorer,
+) -> dict[Place, str]:
+    """Of each turn's candidates the most faithful: by how many acts it entails, then by its score, then the first.
+
+    Args:
+      turns: with their acts.
+      candidates: at least one of each turn.
+      words: of each service, as the system knows them.
+      scorer: the judge of entailment.
+    """
+    corpus = Corpus("", tuple(turns), {ORIGINAL: dict(words)}, Pools({}), None)
+    cached = Cached(scorer)
+    predictions = {
+        (id_, turn): Prediction(id_, turn, some[0].utterance, tuple(some)) for (id_, turn), some in candidates.items()
+    }
+    return rank(corpus, acts_of(corpus, cached, "", validation=False), predictions, cached)
+
+
+CHUNK = 64  # dialogues
+
+
+PREDICTIONS = "predictions"
+
+
+class Reranker(msgspec.Struct, frozen=True):
+    """What chooses among candidates.
+
+    Attributes:
+      scorer: ``lexical`` or ``nli``.
+      folder, batch_size: of ``nli``: its model, and how many pairs of texts it gets at a time.
+      others: outputs of ``parapet predict`` whose candidates are used too.
+    """
+
+    scorer: str
+    folder: str = ""
+    batch_size: int = 32
+    others: tuple[str, ...] = ()
+
+
+class SourceFile(NamedTuple):
+    """A file of a set, both by number."""
+
+    set: int
+    file: int
+
+
+class Turns(NamedTuple):
+    """Some system turns of a file; ``number`` is that of the chunk."""
+
+    source: SourceFile
+    number: int
+    turns: tuple[TurnTemplate, ...]
+
+
+class Job(inference.Job[SourceFile, Turns, Generator], frozen=True, kw_only=True):
+    """What is predicted.
+
+    Attributes:
+      checkpoint: the T5 that the model's prefixes are for.
+      search: how utterances are searched for.
+      sets: whose system turns; ``split`` of them.
+      reranker: chooses among candidates; None for the most likely.
+    """
+
+    unit: ClassVar[str] = "turns"
+
+    checkpoint: str | None
+    search: Search
+    sets: tuple[Source, ...]
+    split: str
+    reranker: Reranker | None
+
+    def sources(self) -> Sequence[SourceFile]:
+        """The files of all sets."""
+        return [SourceFile(i, file) for i, source in enumerate(self.sets) for file in range(len(source.files))]
+
+    def chunks(self, file: SourceFile) -> Iterator[Turns]:
+        """The system turns of a file, some dialogues at a time. Raises InputError where it cannot be read."""
+        dialogues = list(turns_of(self.sets[file.set], file.file))
+        # An empty file has a chunk too, so that its set gets a file of predictions.
+        for first in range(0, max(len(dialogues), 1), CHUNK):
+            turns = tuple(turn for dialogue in dialogues[first : first + CHUNK] for turn in dialogue)
+            yield Turns(file, first // CHUNK, turns)
+
+    def asked(self, chunk: Turns) -> dict[str, int]:
+        """The system turns."""
+        return {f"turns/{self.sets[chunk.source.set].name}": len(chunk.turns)}
+
+    def load(self) -> Generator:
+        """The model."""
+        return Generator(load(self.folder, self.model, self.checkpoint, device_of(self.device)), self.search)
+
+    def answer(self, model: Generator, chunk: Turns) -> Answers:
+        """An utterance for each turn as JSON lines, the most faithful candidate where there is a reranker."""
+        source = self.sets[chunk.source.set]
+        with enough_memory("lower --batch_size, --beams or --candidates"):
+            outputs = iter(model.generate([turn.text for turn in chunk.turns if turn.text]))
+        generated = {turn.turn.place: next(outputs) if turn.text else None for turn in chunk.turns}
+        turns = [turn.turn for turn in chunk.turns]
+        candidates = {turn.place: self._candidates(turn, generated[turn.place], source) for turn in turns}
+        first = {place: some[0].utterance for place, some in candidates.items()}
+        best = first
+        if self.reranker is not None:
+            scorer = scorer_of(self.reranker.scorer, self.reranker.folder, self.reranker.batch_size)
+            best = chosen(turns, candidates, source.words, scorer)
+        data = b"".join(self._line(turn, best[turn.place], candidates[turn.place]) for turn in turns)
+        with_acts = [one for turn in turns if (one := generated[turn.place]) is not None]
+        counts = {
+            "without_acts": len(turns) - len(with_acts),
+            "cut_templates": sum(one.cut for one in with_acts),
+            "without_template": sum(not one.whole for one in chunk.turns) if source.templates else 0,
+            "without_end": sum(one.unfinished for one in with_acts),
+            "reranked": sum(best[place] != first[place] for place in first),
+        }
+        named = {f"{kind}/{source.name}": n for kind, n in counts.items() if n}
+        part = Part(relative_of(source.name, self.split), (*chunk.source, chunk.number), data)
+        return Answers([part], {f"said/{source.name}": len(turns), **named})
+
+    def _candidates(self, turn: SystemTurn, generated: Generated | None, source: Source) -> tuple[Candidate, ...]:
+        """Those of the model and of others; the empty utterance for a turn without acts."""
+        if generated is None:
+            return (Candidate("", 0.0),)
+        others = self.reranker.others if self.reranker is not None else ()
+        paths = (files.join(folder, relative_of(source.name, self.split)) for folder in others)
+        return merged(generated.candidates, *(_others(path, turn) for path in paths))
+
+    def _line(self, turn: SystemTurn, utterance: str, candidates: Sequence[Candidate]) -> bytes:
+        row: dict[str, Any] = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": utterance}
+        if self.search.candidates:
+            row["candidates"] = list(candidates)
+        return msgspec.json.encode(row) + b"\n"
+
+
+def _others(path: str, turn: SystemTurn) -> tuple[Candidate, ...]:
+    candidates = read_candidates(path).get(turn.place)
+    if candidates is None:
+        raise InputError(f"there is no prediction for dialogue {turn.dialogue_id!r} turn {turn.turn}", path, "--also")
+    return candidates
+
+
+def relative_of(name: str, split: str) -> str:
+    """The file of a set's predictions, below the output folder."""
+    return f"{PREDICTIONS}/{name}/{split}/utterances.jsonl"

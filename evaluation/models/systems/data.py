@@ -5,13 +5,17 @@ Each is a sequence of parts: a mark and the text behind it."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from parapet.evaluation.dst import files as state_files
 from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models import inference
 from parapet.evaluation.models.examples import Examples
+from parapet.evaluation.models.inference import Answers, Dialogues
 from parapet.evaluation.response.knowledge import Knowledge, plain_name, satisfies
 from parapet.evaluation.response.multiwoz import read_entities
 from parapet.evaluation.response.sgd import reference_of
@@ -19,6 +23,7 @@ from parapet.schemas.dialogue import Action, Dialogue, Frame, Turn, parse_dialog
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
+from parapet.schemas.service import Service
 from parapet.transforms.compressed import read_input
 from parapet.transforms.corpora import read_corpus
 from parapet.transforms.touching import touched_in_turns
@@ -349,3 +354,104 @@ def after(belief: Mapping[str, State], frames: Sequence[Frame]) -> Belief:
             told = frame.state
             found[frame.service] = State(told.active_intent, list(told.requested_slots), dict(told.slot_values))
     return found
+
+
+CHUNK = 8  # dialogues
+RESPONSES = "responses"
+
+
+class System(Protocol):
+    """A model of a whole system, ready to answer."""
+
+    def answers(self, steps: Sequence[Step]) -> list[Reply]:
+        """The reply to each user turn; those of a dialogue stand together, in their order."""
+
+
+class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
+    """What is predicted; a model's own job loads it.
+
+    Attributes:
+      reference: the corpus whose searches are the knowledge base, its ``split``, and a ``knowledge_base`` besides.
+    """
+
+    chunk_size = CHUNK
+
+    reference: str
+    split: str
+    knowledge_base: str | None
+
+    def asked(self, chunk: Dialogues) -> dict[str, int]:
+        """The user turns."""
+        turns = sum(turn.speaker == "USER" for dialogue in chunk.dialogues for turn in dialogue.turns)
+        return {f"asked/{chunk.file.set}": turns}
+
+    def database(self) -> Database:
+        """That of the reference."""
+        return read_source(self.reference, self.split, self.knowledge_base).database
+
+    def answer(self, model: System, chunk: Dialogues) -> Answers:
+        """Dialogues with states, and responses as JSON lines."""
+        file = chunk.file
+        states, responses, counts = answered(chunk.dialogues, self.sets[file.set].services, model)
+        parts = [
+            inference.Part(file.predictions, (file.predictions, chunk.number), states),
+            inference.Part(
+                f"{RESPONSES}/{file.set}/{self.split}/{RESPONSES}.jsonl", (file.predictions, chunk.number), responses
+            ),
+        ]
+        return Answers(parts, {f"{kind}/{file.set}": n for kind, n in sorted(counts.items()) if n})
+
+
+def answered(
+    dialogues: Sequence[state_files.Dialogue], services: Mapping[str, Service], model: System
+) -> tuple[bytes, bytes, Counter[str]]:
+    """What the model answers in dialogues: the dialogues with states, responses, and counts.
+
+    Args:
+      dialogues: of a chunk.
+      services: of the set's schema, by name.
+      model: ready to answer.
+    """
+    steps = [step for dialogue in dialogues for step in asked_of(dialogue.dialogue_id, _texts(dialogue))]
+    replies = iter(model.answers(steps))
+    counts: Counter[str] = Counter()
+    lines, found = [], []
+    for dialogue in dialogues:
+        turns = []
+        for position, turn in enumerate(dialogue.turns):
+            frames: list[state_files.Frame] = []
+            if turn.speaker == "USER":
+                reply = next(replies)
+                counts["answered"] += 1
+                counts["too_long"] += reply.long
+                frames = [_frame(frame.service, reply, services.get(frame.service), counts) for frame in turn.frames]
+                if position + 1 < len(dialogue.turns) and dialogue.turns[position + 1].speaker == "SYSTEM":
+                    lines.append(_line(dialogue.dialogue_id, position + 1, reply))
+            turns.append(state_files.Turn(turn.speaker, frames, turn.utterance))
+        found.append(msgspec.json.encode(state_files.Dialogue(dialogue.dialogue_id, turns, dialogue.services)))
+    return b",\n".join(found), b"".join(lines), counts
+
+
+def _texts(dialogue: state_files.Dialogue) -> list[tuple[str, str]]:
+    return [(turn.speaker, turn.utterance if isinstance(turn.utterance, str) else "") for turn in dialogue.turns]
+
+
+def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str]) -> state_files.Frame:
+    """The state of a service. The model may name slots that its schema, perhaps a variant's, does not have."""
+    state = reply.belief.get(name, State(NONE, [], {}))
+    slots = {slot.name for slot in service.slots} if service else set()
+    unknown = {*state.slot_values, *state.requested_slots} - slots
+    counts["frames"] += 1
+    counts["unknown_slots"] += len(unknown)
+    values = {slot: values for slot, values in sorted(state.slot_values.items()) if slot in slots}
+    return state_files.Frame(
+        name, State(state.active_intent, [one for one in sorted(state.requested_slots) if one in slots], values)
+    )
+
+
+def _line(dialogue_id: str, turn: int, reply: Reply) -> bytes:
+    state = {name: of.slot_values for name, of in sorted(reply.belief.items())}
+    row = {"dialogue_id": dialogue_id, "turn": turn, "response": reply.response, "state": state}
+    if reply.acts is not None:
+        row["acts"] = reply.acts
+    return msgspec.json.encode(row) + b"\n"

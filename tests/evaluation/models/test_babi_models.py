@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seeding import SEED
 
-from parapet.evaluation.models.babi import learning
+from parapet.evaluation.models.babi import nets
 from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Frequencies, Nearest, TfIdf
 from parapet.evaluation.models.babi.data import Answerer, Corpus, numbers_of, tokens_of, types_of, words_of
-from parapet.evaluation.models.babi.learning import BabiLearner
 from parapet.evaluation.models.babi.nets import (
     BOT,
     USER,
+    BabiLearner,
     Matches,
     MemN2N,
     NetAnswers,
@@ -324,7 +324,7 @@ def test_rankings_begin_with_the_answer_and_have_no_candidate_twice() -> None:
 
 
 def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
-    from parapet.evaluation.models.babi.rules import RuleBot
+    from parapet.evaluation.models.babi.baselines import RuleBot
     from parapet.transforms.restaurants.ontology import default_ontology
     from parapet.transforms.restaurants.simulating import World, lines_of, simulate
 
@@ -457,14 +457,14 @@ def test_turns_scored_ahead_are_trained_as_turn_by_turn(
         return (answers[:, None] + torch.arange(1, candidates)) % candidates
 
     torch.set_num_threads(1)  # as a training does: many small steps
-    monkeypatch.setattr(learning, "negatives_of", all_others)
+    monkeypatch.setattr(nets, "negatives_of", all_others)
     corpus = Corpus(dialogues()[:3], dialogues(), CANDIDATES, {}, "1")
     config = babi_config(model=model, size=8, batch_size=1, learning_rate=0.1, margin=0.5, negatives=1, epochs=1,
                     patience=1, memory=9, seed=str(SEED), threads=1, device="cpu", optimiser="sgd",
                     share=share)  # fmt: skip
     weights, moved, longest = [], [], []
     for most in (1, 64):
-        monkeypatch.setattr(learning, "MOST_AHEAD", most)
+        monkeypatch.setattr(nets, "MOST_AHEAD", most)
         torch.manual_seed(SEED)
         learner = BabiLearner(config, corpus)
         steps = ahead = 0

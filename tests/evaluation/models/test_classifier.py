@@ -16,19 +16,22 @@ from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
 from parapet.evaluation.intent import frame_of
-from parapet.evaluation.models.classifier.data import INTENT, Corpus, Turn, read_turns
-from parapet.evaluation.models.classifier.net import (
+from parapet.evaluation.models.classifier import (
+    INTENT,
     KINDS,
     Bag,
     Card,
     Classifier,
     ClassifierLearner,
+    Corpus,
     Hashed,
     Pieces,
+    Turn,
     best_of,
     foreign,
     load,
     read_card,
+    read_turns,
     words_of,
 )
 from parapet.evaluation.models.configs import ClassifierConfig

@@ -16,7 +16,23 @@ from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import DamdConfig
-from parapet.evaluation.models.damd.encoding import (
+from parapet.evaluation.models.examples import Versions
+from parapet.evaluation.models.saving import MODEL
+from parapet.evaluation.models.systems.damd import (
+    Card,
+    Damd,
+    DamdLearner,
+    Longest,
+    Net,
+    OtherActs,
+    Sizes,
+    check,
+    files_of,
+    likeliest,
+    load,
+    losses,
+)
+from parapet.evaluation.models.systems.damd_encoding import (
     END,
     SPECIAL,
     UNKNOWN,
@@ -33,21 +49,6 @@ from parapet.evaluation.models.damd.encoding import (
     vocabulary_of,
     words_of,
 )
-from parapet.evaluation.models.damd.inference import Damd, load
-from parapet.evaluation.models.damd.net import (
-    Card,
-    DamdLearner,
-    Longest,
-    Net,
-    OtherActs,
-    Sizes,
-    check,
-    files_of,
-    likeliest,
-    losses,
-)
-from parapet.evaluation.models.examples import Versions
-from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.systems.data import (
     ACT,
     INTENT,

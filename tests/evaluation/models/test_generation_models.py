@@ -18,15 +18,18 @@ from parapet.evaluation.generation.references import Act, ServiceWords, Words
 from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.inference import Generator, Search, chosen, merged
 from parapet.evaluation.models.generation.net import (
     KINDS,
     Card,
     GenerationLearner,
+    Generator,
     Loaded,
     Prefixes,
+    Search,
     attach,
+    chosen,
     load_t5,
+    merged,
     shape_of,
 )
 from parapet.transforms.checkpoints import inspect

@@ -23,11 +23,20 @@ from tiny_t5 import save_t5
 from torch import Tensor, nn
 
 from parapet.evaluation.models.configs import TrainingConfig
-from parapet.evaluation.models.devices import seed_all
 from parapet.evaluation.models.dst.data import Labelled
 from parapet.evaluation.models.examples import Readable, Versions, laid_out, of_parts, perturbations_of, readable
-from parapet.evaluation.models.learner import Learner, Shift, along, divergence, regularised, worst
-from parapet.evaluation.models.training import Position, Stretch, fit
+from parapet.evaluation.models.saving import seed_all
+from parapet.evaluation.models.training import (
+    Learner,
+    Position,
+    Shift,
+    Stretch,
+    along,
+    divergence,
+    fit,
+    regularised,
+    worst,
+)
 from parapet.pipelines.models import family_of
 from parapet.schemas.errors import InputError
 

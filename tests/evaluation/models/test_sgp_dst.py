@@ -17,7 +17,7 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Context, Example
 from parapet.evaluation.models.configs import SgpDstConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.sgp.learning import (
+from parapet.evaluation.models.dst.sgp_learning import (
     BertAdam,
     dialogues_in,
     groups_of,
@@ -25,8 +25,7 @@ from parapet.evaluation.models.dst.sgp.learning import (
     steps_of,
     warmup_linear,
 )
-from parapet.evaluation.models.dst.sgp.net import NEVER, Batch, Modules, Questions, Scores, Texts, best_spans
-from parapet.evaluation.models.dst.sgp.rules import (
+from parapet.evaluation.models.dst.sgp_rules import (
     GIVEN,
     HAD_VALUE,
     KINDS,
@@ -53,7 +52,19 @@ from parapet.evaluation.models.dst.sgp.rules import (
     slot_of,
     value_of,
 )
-from parapet.evaluation.models.dst.sgp.tracking import ARCHITECTURES, SgpTracker, likeliest, load_encoder
+from parapet.evaluation.models.dst.sgp_tracking import (
+    ARCHITECTURES,
+    NEVER,
+    Batch,
+    Modules,
+    Questions,
+    Scores,
+    SgpTracker,
+    Texts,
+    best_spans,
+    likeliest,
+    load_encoder,
+)
 from parapet.pipelines.models.trackers import SgpDst
 from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
@@ -454,6 +465,11 @@ def test_steps_of_the_papers_preset(more: list[str], combine: int) -> None:
     config: SgpDstConfig = SgpDst("sgp_dst").check(args)
     sizes: Any = {"intents": 3200, "combine": 32000, "copy_slot": 321, "cross_copy": 31}
     assert steps_of(config, sizes) == {"intents": 100, "combine": combine * 1000, "copy_slot": 11, "cross_copy": 1}
-    assert (config.learning_rate, config.warmup, config.module_warmup) == (2e-5, 0.1, {"copy_slot": 0.7})
-    assert (config.epochs, config.schedule, config.tensor_clip, config.clip) == (combine, "linear", 1.0, 0.0)
-    assert (config.negatives, config.module_negatives) == (0.3, {"copy_slot": 0.1, "cross_copy": 0.01})
+    assert (config.learning_rate, config.warmup, config.by_module("warmup")["copy_slot"]) == (2e-5, 0.1, 0.7)
+    assert (config.by_module("epochs")["combine"], config.schedule, config.clip, config.clipped_norm) == (
+        combine,
+        "linear",
+        1,
+        0,
+    )
+    assert [config.by_module("negatives")[kind] for kind in ("combine", "copy_slot", "cross_copy")] == [0.3, 0.1, 0.01]

@@ -18,22 +18,10 @@ from tiny_nli import save_roberta
 
 from parapet.evaluation.dst.files import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models import pretrained
+from parapet.evaluation.models import saving
 from parapet.evaluation.models.configs import SoloistConfig
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.saving import MODEL
-from parapet.evaluation.models.soloist.inference import Sampling, Soloist, drawn, go_on, likeliest, load
-from parapet.evaluation.models.soloist.net import (
-    KINDS,
-    MODEL_CLASS,
-    Card,
-    Learned,
-    SoloistLearner,
-    Tokens,
-    check,
-    files_of,
-    spoil,
-)
 from parapet.evaluation.models.systems.data import (
     ASKED,
     END,
@@ -45,6 +33,7 @@ from parapet.evaluation.models.systems.data import (
     Reply,
     Step,
     after,
+    answered,
     asked_of,
     belief_of,
     belief_parts,
@@ -55,7 +44,23 @@ from parapet.evaluation.models.systems.data import (
     steps_of,
 )
 from parapet.evaluation.models.systems.data import SERVICE as SERVICE_MARK
-from parapet.evaluation.models.systems.inference import answered
+from parapet.evaluation.models.systems.soloist import (
+    KINDS,
+    MODEL_CLASS,
+    Card,
+    Learned,
+    Sampling,
+    Soloist,
+    SoloistLearner,
+    Tokens,
+    check,
+    drawn,
+    files_of,
+    go_on,
+    likeliest,
+    load,
+    spoil,
+)
 from parapet.evaluation.response.goals import Response
 from parapet.evaluation.response.knowledge import Knowledge
 from parapet.evaluation.response.sgd import reference_of
@@ -273,7 +278,7 @@ def test_spoiled_steps(learner: SoloistLearner) -> None:
 @pytest.fixture(scope="module")
 def model(gpt2: str) -> Soloist:
     """Of random weights: what it writes is long, and depends on all that is before it."""
-    tokenizer, model = pretrained.load(inspect(gpt2, KINDS), MODEL_CLASS)
+    tokenizer, model = saving.load(inspect(gpt2, KINDS), MODEL_CLASS)
     tokens = Tokens(tokenizer)
     torch.manual_seed(SEED)
     model.resize_token_embeddings(len(tokenizer))

@@ -17,7 +17,6 @@ from tiny_t5 import save_t5
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.models.batching import DOUBT, Histories, Pairs, Stretch, Tokens, settled
 from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, read_labels, some
 from parapet.evaluation.models.dst.t5 import (
@@ -35,7 +34,8 @@ from parapet.evaluation.models.dst.t5 import (
     turn_text,
     value_of,
 )
-from parapet.evaluation.models.pretrained import load
+from parapet.evaluation.models.examples import DOUBT, Histories, Pairs, Stretch, Tokens, settled
+from parapet.evaluation.models.saving import load
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import inspect
 

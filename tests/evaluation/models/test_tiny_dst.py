@@ -110,7 +110,7 @@ def test_the_right_options_of_one_frame() -> None:
     slot_values = {"city": ["bad orb"], "number_of_seats": ["2"], "style": ["dontcare"], "time": ["noon"]}
     frame = encode(asked())
     right = right_options(frame, State("BookTable", [], slot_values))
-    texts = [[frame.texts[number - 2] for number in row.nonzero()[:, 0].tolist() if number > ANY] for row in right]
+    texts = [[frame.texts[number - 2] for number in row.nonzero()[0].tolist() if number > ANY] for row in right]
     assert texts == [["Bad Orb"], [], ["2"], [], []]
     assert right[:, NONE].tolist() == [False, False, False, True, False]
     assert right[:, ANY].tolist() == [False, False, False, False, True]
@@ -138,7 +138,7 @@ def tracker(batch: int) -> Tracker:
     net = TinyNet(8)
     for parameter in net.parameters():  # far from where training begins, so that all options are taken
         torch.nn.init.normal_(parameter, std=0.5)
-    return Tracker(net.eval(), batch)
+    return Tracker(net.double().eval(), batch)
 
 
 def test_neither_company_nor_batch_nor_order_changes_a_state(frames: list[Labelled]) -> None:

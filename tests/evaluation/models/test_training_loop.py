@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from parapet.evaluation.models.configs import TrainingConfig
-from parapet.evaluation.models.devices import check_installed, device_of, enough_memory, seed_all
-from parapet.evaluation.models.learner import Learner
-from parapet.evaluation.models.training import LOG, STATE, Trained, fit
+from parapet.evaluation.models.saving import check_installed, device_of, enough_memory, seed_all
+from parapet.evaluation.models.training import LOG, STATE, Learner, Trained, fit
 from parapet.schemas.errors import InputError
 from parapet.transforms.progress import VARIABLE
 

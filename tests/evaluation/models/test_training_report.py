@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.evaluation.models.report import losses_of, page_of
-from parapet.evaluation.models.training import Measurement, TrainedModel
+from parapet.evaluation.models.training import Measurement, TrainedModel, losses_of, page_of
 
 
 def measured(step: int, dev: float, best: bool, losses: list[float], epoch: int = 1) -> Measurement:

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from folders import files_of
 
-from parapet.evaluation.models.classifier.data import ACTS, read_turns
-from parapet.evaluation.models.classifier.net import load
+from parapet.evaluation.models.classifier import ACTS, load, read_turns
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, play
 from parapet.pipelines.evaluate import run as run_evaluate

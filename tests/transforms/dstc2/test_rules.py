@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from seeding import train
 
-from parapet.evaluation.models.babi.rules import built_in_rules
+from parapet.evaluation.models.babi.baselines import built_in_rules
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.errors import InputError

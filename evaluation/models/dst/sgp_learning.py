@@ -12,36 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models.batching import bucketed
 from parapet.evaluation.models.configs import SgpDstConfig
-from parapet.evaluation.models.devices import device_of
+from parapet.evaluation.models.dst import sgp_rules as rules
+from parapet.evaluation.models.dst import sgp_tracking as tracking
 from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
-from parapet.evaluation.models.dst.sgp.net import Modules, Questions, Texts
-from parapet.evaluation.models.dst.sgp.rules import (
-    KINDS,
-    NOTHING,
-    Kind,
-    Label,
-    Memory,
-    Turn,
-    follow,
-    intent_label,
-    needed,
-    slot_label,
-)
-from parapet.evaluation.models.dst.sgp.tracking import (
-    Card,
-    SgpTracker,
-    ask_combine,
-    ask_copy,
-    ask_cross,
-    ask_intents,
-    files_of,
-    load_encoder,
-)
-from parapet.evaluation.models.examples import Versions
-from parapet.evaluation.models.learner import Learner
-from parapet.evaluation.models.pretrained import longest
+from parapet.evaluation.models.examples import Versions, bucketed
+from parapet.evaluation.models.saving import device_of, longest
+from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import Checkpoint
 
@@ -143,7 +120,7 @@ class Examples:
       negatives: the share of the questions without an answer that an epoch has.
     """
 
-    def __init__(self, questions: Questions, labels: Sequence[Label], negatives: float) -> None:
+    def __init__(self, questions: tracking.Questions, labels: Sequence[rules.Label], negatives: float) -> None:
         self.questions = questions
         self.options = torch.tensor([one.option for one in labels], dtype=torch.long)
         self.yes = torch.tensor([one.requested for one in labels], dtype=torch.float)
@@ -190,10 +167,10 @@ class SgpLearner(Learner):
         dev: Sequence[Labelled],
         versions: Versions[Labelled] | None = None,
     ) -> None:
-        loaded = [load_encoder(checkpoint) for _ in KINDS]
+        loaded = [tracking.load_encoder(checkpoint) for _ in rules.KINDS]
         tokenizer, encoder = loaded[0]
         longest(tokenizer, encoder, config.max_length, "--max_length")
-        self.tokenizer, self.modules = tokenizer, Modules([encoder for _, encoder in loaded])
+        self.tokenizer, self.modules = tokenizer, tracking.Modules([encoder for _, encoder in loaded])
         self.device = device_of(config.device)
         self.config = config
         self.module = self.modules.to(self.device)
@@ -213,14 +190,14 @@ class SgpLearner(Learner):
         self.total_steps = sum(self.steps.values())
         self.optimiser = BertAdam(groups, config.learning_rate, config.clip, config.schedule == "linear")
         self._dev = some(dev, config.dev_frames, config.seed)
-        self._tracker = SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
+        self._tracker = tracking.SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
         self._report(len(dev))
 
     def _read(self, frames: Sequence[Labelled]) -> None:
         """Encodes frames: the questions to each module that has any."""
-        texts = Texts(self.tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])
+        texts = tracking.Texts(self.tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])
         questions, labels, self.lost = questions_of(texts, frames, self.config.max_length)
-        self.examples: dict[Kind, Examples] = {}
+        self.examples: dict[rules.Kind, Examples] = {}
         shares = self.config.by_module("negatives")
         for kind, of in questions.items():
             if len(examples := Examples(of, labels[kind], shares[kind])):
@@ -289,10 +266,10 @@ class SgpLearner(Learner):
 
     def files(self) -> dict[str, bytes]:
         """The files of the model's folder."""
-        return files_of(Card(length=self.config.max_length), self.tokenizer, self.modules.cpu())
+        return tracking.files_of(tracking.Card(length=self.config.max_length), self.tokenizer, self.modules.cpu())
 
 
-def steps_of(config: SgpDstConfig, sizes: Mapping[Kind, int]) -> dict[Kind, int]:
+def steps_of(config: SgpDstConfig, sizes: Mapping[rules.Kind, int]) -> dict[rules.Kind, int]:
     """The steps of each module: of its epochs, or its share of all.
 
     Args:
@@ -307,16 +284,16 @@ def steps_of(config: SgpDstConfig, sizes: Mapping[Kind, int]) -> dict[Kind, int]
 
 
 def questions_of(
-    texts: Texts, frames: Sequence[Labelled], limit: int
-) -> tuple[dict[Kind, Questions], dict[Kind, list[Label]], int]:
+    texts: tracking.Texts, frames: Sequence[Labelled], limit: int
+) -> tuple[dict[rules.Kind, tracking.Questions], dict[rules.Kind, list[rules.Label]], int]:
     """The questions that dialogues raise, with the answers that their states give; and how many values are lost."""
-    questions = {kind: Questions(texts, kind, limit) for kind in KINDS}
-    labels: dict[Kind, list[Label]] = {kind: [] for kind in KINDS}
+    questions = {kind: tracking.Questions(texts, kind, limit) for kind in rules.KINDS}
+    labels: dict[rules.Kind, list[rules.Label]] = {kind: [] for kind in rules.KINDS}
     lost = 0
     for dialogue in dialogues_in(frames):
         states = {(one.asked.turn, one.asked.service.service_name): one.state for one in dialogue}
-        memory = Memory()
-        for turn in follow(max((one.asked for one in dialogue), key=lambda one: len(one.history)), memory):
+        memory = rules.Memory()
+        for turn in rules.follow(max((one.asked for one in dialogue), key=lambda one: len(one.history)), memory):
             known = {
                 service.service_name: states.get((turn.position, service.service_name)) or memory.state(service)
                 for service in turn.services
@@ -328,39 +305,41 @@ def questions_of(
 
 
 def _add(
-    questions: Mapping[Kind, Questions],
-    labels: Mapping[Kind, list[Label]],
-    memory: Memory,
-    turn: Turn,
+    questions: Mapping[rules.Kind, tracking.Questions],
+    labels: Mapping[rules.Kind, list[rules.Label]],
+    memory: rules.Memory,
+    turn: rules.Turn,
     service: Service,
     state: State,
 ) -> int:
     """Adds the questions of a frame with their answers; gives how many values are lost."""
-    ask_intents(questions["intents"], memory, turn, service)
-    labels["intents"].append(Label(intent_label(service, state)))
+    tracking.ask_intents(questions["intents"], memory, turn, service)
+    labels["intents"].append(rules.Label(rules.intent_label(service, state)))
     before, utterance = memory.state(service), turn.exchange[1]
-    found = {slot.name: slot_label(service, slot, memory, state, utterance) for slot in service.slots}
+    found = {slot.name: rules.slot_label(service, slot, memory, state, utterance) for slot in service.slots}
     for slot in service.slots:
         label = found[slot.name]
         if label.origin == "system":  # which "combine" may or may not see in what the user says
             continue
-        ask_combine(questions["combine"], memory, turn, service, slot)
+        tracking.ask_combine(questions["combine"], memory, turn, service, slot)
         place = questions["combine"].texts.tokens_of(utterance, *label.place) if label.place else None
-        labels["combine"].append(Label(label.option, place, label.requested) if label.place else label)
+        labels["combine"].append(rules.Label(label.option, place, label.requested) if label.place else label)
     filled = {*before.slot_values, *(name for name, label in found.items() if label.origin == "user")}
     for slot in memory.copy_questions(service, filled):
-        ask_copy(questions["copy_slot"], turn, service, slot, state.active_intent)
-        labels["copy_slot"].append(NOTHING[found[slot.name].origin == "system"])
+        tracking.ask_copy(questions["copy_slot"], turn, service, slot, state.active_intent)
+        labels["copy_slot"].append(rules.NOTHING[found[slot.name].origin == "system"])
     crossed = set()
     for slot, source in memory.cross_questions(service, filled):
-        ask_cross(questions["cross_copy"], memory, turn, service, slot, state.active_intent, source)
+        tracking.ask_cross(questions["cross_copy"], memory, turn, service, slot, state.active_intent, source)
         new = found[slot.name].origin == "other" and not memory.had_value(service, slot)
         copied = new and bool(set(state.slot_values[slot.name]) & set(source.values))
-        labels["cross_copy"].append(NOTHING[copied])
+        labels["cross_copy"].append(rules.NOTHING[copied])
         if copied:
             crossed.add(slot.name)
     return sum(
-        label.origin == "other" and name not in crossed for name, label in found.items() if name in needed(service)
+        label.origin == "other" and name not in crossed
+        for name, label in found.items()
+        if name in rules.needed(service)
     )
 
 

@@ -7,6 +7,7 @@ source (Gu et al. 2016): one softmax is over both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
@@ -16,33 +17,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from parapet.evaluation.models import saving
-from parapet.evaluation.models.batching import Rows, bucketed, by_length
 from parapet.evaluation.models.configs import DamdConfig
-from parapet.evaluation.models.damd.encoding import (
-    END,
-    GO,
-    MATCHES,
-    PAD,
-    SPECIAL,
-    UNKNOWN,
-    Texts,
-    Vocabulary,
-    span_of,
-    surfaces_of,
-    texts_of,
-    vocabulary_of,
-)
-from parapet.evaluation.models.examples import Versions, laid_out
-from parapet.evaluation.models.learner import Learner
-from parapet.evaluation.models.saving import MODEL
-from parapet.evaluation.models.systems.data import (
-    ACT,
-    ASKED,
-    SERVICE,
-    VALUE,
-    Part,
-    Step,
-)
+from parapet.evaluation.models.examples import Rows, Versions, bucketed, by_length, laid_out
+from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
+from parapet.evaluation.models.systems import damd_encoding as encoding
+from parapet.evaluation.models.systems import data
+from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
 
@@ -183,12 +163,14 @@ class Net(nn.Module):
         self.embedding = nn.Embedding(sizes.words, sizes.embedding)
         self.user, self.utterance, self.span = (Encoder(sizes) for _ in range(3))
         self.belief = Decoder(sizes, (True, True, True))  # user, previous response, belief span before
-        self.acts = Decoder(sizes, (False, True), len(MATCHES))  # delexicalised user, belief span
-        self.response = Decoder(sizes, (True, True, True), len(MATCHES))  # delexicalised user, belief and action spans
+        self.acts = Decoder(sizes, (False, True), len(encoding.MATCHES))  # delexicalised user, belief span
+        self.response = Decoder(
+            sizes, (True, True, True), len(encoding.MATCHES)
+        )  # delexicalised user, belief and action spans
 
     def embedded(self, numbers: Tensor) -> Tensor:
         """The embeddings of words, of which those beyond the vocabulary are alike."""
-        return torch.as_tensor(self.embedding(numbers.masked_fill(numbers >= self.sizes.words, UNKNOWN)))
+        return torch.as_tensor(self.embedding(numbers.masked_fill(numbers >= self.sizes.words, encoding.UNKNOWN)))
 
     def encoded(self, encoder: Encoder, numbers: Tensor, mask: Tensor) -> tuple[Source, Tensor]:
         """A sequence as a source, and its last state."""
@@ -213,7 +195,7 @@ class Net(nn.Module):
           sources: what it attends to.
           pointer: what it reads besides; shape (steps, size).
         """
-        embedded = self.embedded(F.pad(numbers[:, :-1], (1, 0), value=GO))
+        embedded = self.embedded(F.pad(numbers[:, :-1], (1, 0), value=encoding.GO))
         pointer = first.new_zeros(len(first), 0) if pointer is None else pointer
         keys, state, states = decoder.keys(sources), first, []
         for place in range(numbers.shape[1]):
@@ -237,7 +219,7 @@ class Net(nn.Module):
           decoder, first, sources, pointer: see :meth:`taught`.
         """
         pointer = first.new_zeros(len(first), 0) if pointer is None else pointer
-        word = torch.full((len(first),), GO, device=first.device)
+        word = torch.full((len(first),), encoding.GO, device=first.device)
         keys, state = decoder.keys(sources), first
         unfinished = torch.ones_like(word, dtype=torch.bool)
         states, masks, numbers = [], [], []
@@ -247,7 +229,7 @@ class Net(nn.Module):
             states.append(state)
             masks.append(unfinished)
             numbers.append(word)
-            unfinished = unfinished & (word != END)
+            unfinished = unfinished & (word != encoding.END)
             if not bool(unfinished.any()):
                 break
         return Source(torch.stack(states, 1), torch.stack(masks, 1), torch.stack(numbers, 1))
@@ -265,7 +247,7 @@ def likeliest(generated: Tensor, copied: Tensor, numbers: Tensor, own: int) -> T
     size = generated.shape[2]
     words = F.pad(probabilities[:, :, :size], (0, own))
     words = words.scatter_add(2, numbers[:, None].expand_as(copied), probabilities[:, :, size:])
-    words[:, :, [PAD, UNKNOWN, GO]] = -1.0
+    words[:, :, [encoding.PAD, encoding.UNKNOWN, encoding.GO]] = -1.0
     return words.round(decimals=DIGITS).argmax(2)
 
 
@@ -338,7 +320,7 @@ def check(folder: str) -> Card:
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if min(card.embedding, card.hidden, *msgspec.structs.astuple(card.longest)) < 1:
         raise InputError("is damaged: its sizes must be 1 or more", files.join(folder, MODEL))
-    if tuple(card.words[: len(SPECIAL)]) != SPECIAL or len(set(card.words)) < len(card.words):
+    if tuple(card.words[: len(encoding.SPECIAL)]) != encoding.SPECIAL or len(set(card.words)) < len(card.words):
         raise InputError("is damaged: its words are of no vocabulary", files.join(folder, MODEL))
     return card
 
@@ -384,12 +366,12 @@ class Learned:
       device: where the batches are wanted.
     """
 
-    def __init__(self, steps: Sequence[Texts], vocabulary: Vocabulary, device: torch.device) -> None:
+    def __init__(self, steps: Sequence[encoding.Texts], vocabulary: encoding.Vocabulary, device: torch.device) -> None:
         numbers = [vocabulary.numbered(step) for step in steps]
         self.rows = {name: Rows([getattr(one, name) for one in numbers], device) for name in TRAINED}
         self.lengths = sum(rows.lengths for rows in self.rows.values())
         self.own = torch.tensor([len(one.own) for one in numbers])
-        pointers = torch.zeros(len(steps), len(MATCHES))
+        pointers = torch.zeros(len(steps), len(encoding.MATCHES))
         for row, step in zip(pointers, steps, strict=True):
             if step.matches is not None:
                 row[step.matches] = 1
@@ -399,7 +381,7 @@ class Learned:
         """The sequences of some steps, by name."""
         found = {}
         for name, rows in self.rows.items():
-            numbers, mask = rows.padded(ids, PAD)
+            numbers, mask = rows.padded(ids, encoding.PAD)
             found[name] = Padded(numbers, mask.bool())
         return found
 
@@ -417,14 +399,16 @@ class OtherActs:
       most: 0 for none at all, 1 for one of each kind.
     """
 
-    def __init__(self, steps: Sequence[Step], texts: Sequence[Texts], vocabulary: Vocabulary, most: int) -> None:
+    def __init__(
+        self, steps: Sequence[data.Step], texts: Sequence[encoding.Texts], vocabulary: encoding.Vocabulary, most: int
+    ) -> None:
         self.most = most
         states = [_state_of(step, text.matches) for step, text in zip(steps, texts, strict=True)]
         kinds = [_kinds_of(step.acts) for step in steps]
-        known: dict[object, dict[frozenset[Part], dict[tuple[str, ...], None]]] = {}
+        known: dict[object, dict[frozenset[data.Part], dict[tuple[str, ...], None]]] = {}
         for step, state, kind in zip(steps, states, kinds, strict=True):
             if step.acts:
-                known.setdefault(state, {}).setdefault(kind, {})[tuple(span_of(step.acts))] = None
+                known.setdefault(state, {}).setdefault(kind, {})[tuple(encoding.span_of(step.acts))] = None
         self.spans = [
             [
                 [vocabulary.span(span) for span in spans]
@@ -446,13 +430,13 @@ class OtherActs:
         return places, spans
 
 
-def _state_of(step: Step, matches: int | None) -> object:
-    names = tuple(part for part in step.belief if part[0] not in (VALUE, ASKED))
+def _state_of(step: data.Step, matches: int | None) -> object:
+    names = tuple(part for part in step.belief if part[0] not in (data.VALUE, data.ASKED))
     return names, matches, step.user_acts
 
 
-def _kinds_of(acts: Sequence[Part]) -> frozenset[Part]:
-    return frozenset(part for part in acts if part[0] in (SERVICE, ACT))
+def _kinds_of(acts: Sequence[data.Part]) -> frozenset[data.Part]:
+    return frozenset(part for part in acts if part[0] in (data.SERVICE, data.ACT))
 
 
 class DamdLearner(Learner):
@@ -471,12 +455,16 @@ class DamdLearner(Learner):
     metric = "belief and action spans and response words right"
 
     def __init__(
-        self, config: DamdConfig, train: Sequence[Step], dev: Sequence[Step], versions: Versions[Step] | None = None
+        self,
+        config: DamdConfig,
+        train: Sequence[data.Step],
+        dev: Sequence[data.Step],
+        versions: Versions[data.Step] | None = None,
     ) -> None:
         self.config, self.device = config, torch.device(config.device)
-        texts = [texts_of(step) for step in train]
-        self.vocabulary = vocabulary_of(texts, config.vocabulary, config.min_count)
-        self.surfaces = surfaces_of(train)
+        texts = [encoding.texts_of(step) for step in train]
+        self.vocabulary = encoding.vocabulary_of(texts, config.vocabulary, config.min_count)
+        self.surfaces = encoding.surfaces_of(train)
         self.net = Net(Sizes(len(self.vocabulary), config.embedding, config.hidden)).to(self.device)
         self.module = self.net
         parameters = self.net.parameters()
@@ -485,9 +473,9 @@ class DamdLearner(Learner):
         self._learn(train, texts)
         # Of the corpus itself: what an epoch was perturbed to is forgotten when a training resumes.
         self.longest = Longest(*(int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in TRAINED[-3:]))
-        self._dev = Learned([texts_of(step) for step in dev], self.vocabulary, self.device)
+        self._dev = Learned([encoding.texts_of(step) for step in dev], self.vocabulary, self.device)
 
-    def _learn(self, steps: Sequence[Step], texts: Sequence[Texts]) -> None:
+    def _learn(self, steps: Sequence[data.Step], texts: Sequence[encoding.Texts]) -> None:
         most = self.config.multi_action
         self.train = Learned(texts, self.vocabulary, self.device)
         self.others = OtherActs(steps, texts, self.vocabulary, most) if most else None
@@ -496,7 +484,7 @@ class DamdLearner(Learner):
         """Perturbs dialogues."""
         if self._versions is not None:
             steps, _ = laid_out(self._versions.draw(epoch), lambda _, rows: rows)
-            self._learn(steps, [texts_of(step) for step in steps])
+            self._learn(steps, [encoding.texts_of(step) for step in steps])
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
@@ -509,7 +497,7 @@ class DamdLearner(Learner):
         places, spans = self.others.drawn(batch.tolist()) if self.others else ([], [])
         if places:
             ids, acts = torch.tensor(places, device=self.device), decoded["acts"]
-            numbers, mask = Rows(spans, self.device).padded(torch.arange(len(spans)), PAD)
+            numbers, mask = Rows(spans, self.device).padded(torch.arange(len(spans)), encoding.PAD)
             sources, pointer = [one.of(ids) for one in acts.sources], self._pointers(self.train, batch)[ids]
             right = Padded(numbers, mask.bool())
             total = total + _mean_loss(self._taught(acts.decoder, right, acts.first[ids], sources, pointer))
@@ -569,3 +557,123 @@ def _mean_loss(decoded: Decoded) -> Tensor:
     generated, copied = (one.float() for one in scores[:2])
     found = losses(generated, copied, scores[2], decoded.right.numbers)[decoded.right.mask]
     return found.sum() / max(1, len(found))
+
+
+class Damd:
+    """A model whose answer to a turn does not depend on other dialogues; it computes in double precision.
+
+    Args:
+      card: what is known of it.
+      net: with its weights.
+      database: what is looked up between belief span and action span.
+      device: where to compute.
+      batch: turns at a time.
+    """
+
+    def __init__(self, card: Card, net: Net, database: data.Database, device: torch.device, batch: int) -> None:
+        self.card, self.net = card, net.double().to(device).eval()
+        self.vocabulary, self.surfaces = (
+            encoding.Vocabulary(card.words[len(encoding.SPECIAL) :]),
+            encoding.Surfaces(card.surfaces),
+        )
+        self.database, self.device, self.batch = database, device, batch
+
+    def answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:
+        """The reply to each turn; those of a dialogue stand together, as each begins with the belief state before."""
+        dialogues = [list(group) for _, group in groupby(range(len(steps)), lambda i: steps[i].dialogue_id)]
+        of = {i: number for number, dialogue in enumerate(dialogues) for i in dialogue}
+        found: dict[int, data.Reply] = {}
+        before: dict[int, tuple[data.Part, ...]] = {}
+        with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
+            for batch in self._batches(dialogues):
+                asked = [msgspec.structs.replace(steps[i], before=before.get(of[i], ())) for i in batch]
+                for i, (reply, belief) in zip(batch, self._answers(asked), strict=True):
+                    found[i], before[of[i]] = reply, belief
+        return [found[i] for i in range(len(steps))]
+
+    def _batches(self, dialogues: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        """The first turns of all dialogues, the second ones, and so on."""
+        for turn in range(max(map(len, dialogues), default=0)):
+            wave = [dialogue[turn] for dialogue in dialogues if turn < len(dialogue)]
+            for first in range(0, len(wave), self.batch):
+                yield wave[first : first + self.batch]
+
+    def _answers(self, steps: Sequence[data.Step]) -> list[tuple[data.Reply, tuple[data.Part, ...]]]:
+        """The reply to each turn with its belief state, of dialogues that are each in one turn."""
+        net, card = self.net, self.card
+        texts = [encoding.asked_of(step) for step in steps]
+        numbers = [self.vocabulary.numbered(one) for one in texts]
+        user, first = self._encoded("user", [one.user for one in numbers])
+        previous, _ = self._encoded("utterance", [one.previous for one in numbers])
+        before, _ = self._encoded("span", [one.before for one in numbers])
+        own = max(len(one.own) for one in numbers)
+        belief = net.written(net.belief, card.longest.belief, own, first, [user, previous, before])
+        spans = [
+            self.surfaces.written(encoding.parts_of(words), step.before, encoding.said_last(step))
+            for words, step in zip(self._words(belief, [one.own for one in numbers]), steps, strict=True)
+        ]
+        states = [data.belief_of(parts) for parts in spans]
+        matches = [
+            encoding.matches_of(step.before, parts, data.database_parts(state, self.database))
+            for step, parts, state in zip(steps, spans, states, strict=True)
+        ]
+        pointers = [[float(one == n) for n in range(len(encoding.MATCHES))] for one in matches]
+        pointer = torch.tensor(pointers, dtype=torch.float64, device=self.device)
+        texts = [
+            msgspec.structs.replace(one, delexicalised=encoding.delexicalised(one.user, parts))
+            for one, parts in zip(texts, spans, strict=True)
+        ]
+        numbers = [self.vocabulary.numbered(one) for one in texts]
+        own = max(len(one.own) for one in numbers)
+        said, first = self._encoded("utterance", [one.delexicalised for one in numbers])
+        acts = net.written(net.acts, card.longest.acts, own, first, [said, belief], pointer)
+        response = net.written(net.response, card.longest.response, own, first, [said, belief, acts], pointer)
+        names = [one.own for one in numbers]
+        answers = zip(states, self._words(acts, names), self._words(response, names), strict=True)
+        replies = [
+            data.Reply(state, " ".join(words), encoding.is_long(step), data.acts_of(encoding.parts_of(span)))
+            for step, (state, span, words) in zip(steps, answers, strict=True)
+        ]
+        return list(zip(replies, spans, strict=True))
+
+    def _encoded(self, name: str, rows: Sequence[Sequence[int]]) -> tuple[Source, Tensor]:
+        numbers, mask = Rows(rows, self.device).padded(torch.arange(len(rows)), encoding.PAD)
+        encoder: Encoder = getattr(self.net, name)
+        found: tuple[Source, Tensor] = self.net.encoded(encoder, numbers, mask.bool())
+        return found
+
+    def _words(self, written: Source, own: Sequence[Sequence[str]]) -> list[list[str]]:
+        """What was written, without the end."""
+        rows = zip(written.numbers.tolist(), written.mask.tolist(), own, strict=True)
+        return [
+            self.vocabulary.text(
+                [one for one, kept in zip(numbers, mask, strict=True) if kept and one != encoding.END], words
+            )
+            for numbers, mask, words in rows
+        ]
+
+
+def load(folder: str, database: data.Database, device: str, batch: int) -> Damd:
+    """The model in a folder, ready to answer.
+
+    Args:
+      folder: where it is.
+      database: what it looks up.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      batch: turns at a time.
+
+    Raises:
+      InputError: it is not there, of another kind, or damaged.
+    """
+    card = check(folder)
+    net = Net(card.sizes)
+    saving.load_weights(net, folder)
+    return Damd(card, net, database, device_of(device), batch)
+
+
+class Job(data.Job, frozen=True, kw_only=True):
+    """What is predicted."""
+
+    def load(self) -> Damd:
+        """The model, with the database of the reference."""
+        return load(self.folder, self.database(), self.device, self.batch_size)

@@ -1,1 +1,0 @@
-"""A text classifier: intents or dialogue acts of user turns, and turns that are out of domain."""

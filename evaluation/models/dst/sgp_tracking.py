@@ -1,0 +1,608 @@
+"""Questions to a module as rows of token ids, and the modules: an encoder each, and small heads on it."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+from torch import Tensor, nn
+
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models import saving
+from parapet.evaluation.models.dst import sgp_rules as rules
+from parapet.evaluation.models.examples import Pairs, Stretch, Tokens
+from parapet.evaluation.models.saving import MODEL, WEIGHTS, check_installed, device_of, enough_memory
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service, Slot
+from parapet.transforms import files
+from parapet.transforms.checkpoints import Checkpoint, inspect
+
+ROOM = 16  # tokens that are left to the dialogue at least
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Inputs of a module.
+
+    Attributes:
+      tokens, mask, types: as BERT takes them; shape (rows, width).
+      features: the context feature of each token; shape (rows, width).
+      options: the columns of each option's tokens, 0 for none; shape (rows, options, tokens).
+      open: where a span may begin and end: the user's tokens and "null"; shape (rows, width).
+      null: the column of "null"; shape (rows,).
+    """
+
+    tokens: Tensor
+    mask: Tensor
+    types: Tensor
+    features: Tensor
+    options: Tensor
+    open: Tensor
+    null: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        """The same on a device."""
+        return Batch(*(getattr(self, name).to(device, non_blocking=True) for name in self.__struct_fields__))
+
+
+class Texts:
+    """Tokens of texts.
+
+    Args:
+      tokenizer: of the checkpoint, a fast one.
+      utterances: of dialogues.
+    """
+
+    def __init__(self, tokenizer: Any, utterances: Iterable[str]) -> None:
+        self.tokenizer = tokenizer
+        distinct = list(dict.fromkeys(utterances)) or [""]
+        encoded = tokenizer(distinct, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        self._utterances = dict(zip(distinct, encoded["input_ids"], strict=True))
+        self._offsets = dict(zip(distinct, encoded["offset_mapping"], strict=True))
+        self._ids: dict[str, list[int]] = {}
+
+    def utterance(self, text: str) -> list[int]:
+        """The ids of an utterance."""
+        ids: list[int] = self._utterances[text]
+        return ids
+
+    def ids(self, text: str) -> list[int]:
+        """The ids of another text."""
+        if text not in self._ids:
+            self._ids[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return self._ids[text]
+
+    def text_of(self, utterance: str, first: int, last: int) -> str:
+        """The text of two tokens of an utterance and those between them."""
+        offsets = self._offsets[utterance]
+        return utterance[offsets[first][0] : offsets[last][1]]
+
+    def tokens_of(self, utterance: str, begin: int, end: int) -> tuple[int, int] | None:
+        """The first and the last token of characters of an utterance; None where none has them."""
+        found = [i for i, (first, last) in enumerate(self._offsets[utterance]) if first < end and last > begin]
+        return (found[0], found[-1]) if found else None
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """A schema as tokens.
+
+    Attributes:
+      schema: the texts.
+      stretch: its tokens.
+      options: (begin, end) of each option, relative to them.
+      segment: its token that ends the first segment, relative to them.
+    """
+
+    schema: rules.Schema
+    stretch: Stretch
+    options: list[tuple[int, int]]
+    segment: int
+
+
+class Questions:
+    """Questions to a module.
+
+    Args:
+      texts: the tokens.
+      kind: the module.
+      limit: tokens of a row at most.
+    """
+
+    def __init__(self, texts: Texts, kind: rules.Kind, limit: int) -> None:
+        self.texts, self.kind, self.limit = texts, kind, limit
+        self._tokens = Tokens()
+        self._contexts: dict[tuple[rules.Exchange, str], Stretch] = {}
+        self._schemas: dict[Hashable, _Written] = {}
+        self._rows: list[tuple[Stretch, Stretch]] = []
+        self._options: list[list[tuple[int, int]]] = []
+        self._features, self._spoken, self._segments = array("i"), array("i"), array("i")
+
+    def ask(self, exchange: rules.Exchange, key: Hashable, schema: Callable[[], rules.Schema], feature: int) -> int:
+        """Adds a question; gives its number.
+
+        Args:
+          exchange: the utterances that the module sees.
+          key: identifies the schema.
+          schema: gives it.
+          feature: the context feature; of "intents" the number of the previous one, from 1, and 0 for none.
+
+        Raises:
+          InputError: the schema is so long that no room is left to the dialogue.
+        """
+        written = self._schemas.get(key)
+        if written is None:
+            written = self._schemas[key] = self._write(schema())
+        self._rows.append((self._context(exchange, written.schema), written.stretch))
+        self._options.append(written.options)
+        self._features.append(feature)
+        self._spoken.append(len(self.texts.utterance(exchange[1])))
+        self._segments.append(written.segment)
+        return len(self._rows) - 1
+
+    def _context(self, exchange: rules.Exchange, schema: rules.Schema) -> Stretch:
+        key = (exchange, schema.context)
+        if key not in self._contexts:
+            ids, (system, user) = self.texts.ids, exchange
+            lead = [*ids(schema.context), self.texts.tokenizer.sep_token_id] if schema.context else []
+            said = [*ids("sys :"), *self.texts.utterance(system), *ids("usr :"), *self.texts.utterance(user)]
+            self._contexts[key] = self._tokens.add([*lead, *said, *ids(schema.mark)])
+        return self._contexts[key]
+
+    def _write(self, schema: rules.Schema) -> _Written:
+        end = self.texts.tokenizer.sep_token_id
+        written, places = [end], []
+        for text in (*schema.head, *schema.options):
+            ids = self.texts.ids(text)
+            places.append((len(written), len(written) + len(ids)))
+            written += [*ids, end]
+        if len(written) + ROOM > self.limit:
+            reason = f"takes {len(written)} of {self.limit} tokens, which leaves too few to the dialogue: give more"
+            raise InputError(reason, "--max_length", " ".join((*schema.head, *schema.options))[:80])
+        segment = places[len(schema.head) - 1][0] - 1 if schema.head else 0
+        return _Written(schema, self._tokens.add(written), places[len(schema.head) :], segment)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The rows, when all questions are asked."""
+        return Pairs(self._tokens, self._rows, self.limit, self.texts.tokenizer.cls_token_id)
+
+    @cached_property
+    def _tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Columns of each distinct schema's options, the number of a row's schema, features, the user's tokens, ends.
+
+        The columns are relative to the schema, and so are the ends of the first segments.
+        """
+        distinct = {id(one): one for one in self._options}
+        places = {number: i for i, number in enumerate(distinct)}
+        most = max((len(one) for one in distinct.values()), default=0)
+        longest = max((end - begin for one in distinct.values() for begin, end in one), default=1)
+        options = torch.zeros(len(distinct), most, longest, dtype=torch.long)
+        for i, one in enumerate(distinct.values()):
+            for j, (begin, end) in enumerate(one):
+                options[i, j, : end - begin] = torch.arange(begin, end)
+        which = torch.tensor([places[id(one)] for one in self._options], dtype=torch.long)
+        rest = (torch.tensor(one, dtype=torch.long) for one in (self._features, self._spoken, self._segments))
+        return (options, which, *rest)
+
+    def batch(self, ids: Tensor) -> Batch:
+        """Some rows; ``ids`` are their numbers, on the CPU."""
+        all_options, which, features, spoken, segments = self._tensors
+        tokens, mask = self.pairs.padded(ids, self.texts.tokenizer.pad_token_id)
+        behind = self.pairs.lead + self.pairs.stretches[ids]  # where the schema begins
+        columns = torch.arange(tokens.shape[1])
+        options = all_options[which[ids]]
+        options = torch.where(options > 0, options + behind[:, None, None], 0)
+        feature = features[ids][:, None].expand_as(tokens)
+        if self.kind == "intents":
+            previous = options[torch.arange(len(ids)), (features[ids] - 1).clamp(min=0)]
+            feature = torch.zeros_like(tokens).scatter_(1, previous, (feature[:, :1] > 0).long().expand_as(previous))
+            feature[:, 0] = 0  # where the filling went
+        first = self.first(ids)
+        user = (columns >= first.clamp(min=self.pairs.lead)[:, None]) & (columns < (first + spoken[ids])[:, None])
+        open = (user | (columns == behind[:, None] - 1)) & (self.kind == "combine")
+        types = (columns > (behind + segments[ids])[:, None]).long() * mask
+        return Batch(tokens, mask, types, feature, options, open, behind - 1)
+
+    def first(self, ids: Tensor) -> Tensor:
+        """The columns of the first tokens of the user's utterances; below 1 where these are cut off."""
+        marks = len(self.texts.ids("null")) if self.kind == "combine" else 0
+        return self.pairs.lead + self.pairs.stretches[ids] - marks - self._tensors[3][ids]
+
+
+NEVER = -1e9  # the score of what cannot be
+
+
+class Scores(NamedTuple):
+    """What a module says, as logits in single precision.
+
+    Attributes:
+      options: of each option; shape (rows, options).
+      starts, ends: of each token, as where a value begins and ends; shape (rows, width).
+      yes: whether the slot is requested, or a value copied; shape (rows,).
+    """
+
+    options: Tensor
+    starts: Tensor
+    ends: Tensor
+    yes: Tensor
+
+
+class Heads(nn.Module):
+    """What a module has beside its encoder.
+
+    Args:
+      features: values of the context feature.
+      encoder: that of the module.
+    """
+
+    def __init__(self, features: int, encoder: Any) -> None:
+        super().__init__()
+        size = encoder.config.hidden_size
+        self.feature = nn.Embedding(features, encoder.get_input_embeddings().embedding_dim)
+        self.option = nn.Sequential(nn.Linear(size, size), nn.Tanh(), nn.Linear(size, 1))
+        self.span = nn.Linear(size, 2)
+        self.yes = nn.Linear(size, 1)
+        for name, weights in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(weights)
+            else:
+                nn.init.normal_(weights, std=encoder.config.initializer_range)
+
+    def forward(self, hidden: Tensor, batch: Batch) -> Scores:
+        """The scores; ``hidden`` has shape (rows, width, size)."""
+        rows = torch.arange(len(hidden), device=hidden.device)[:, None, None]
+        none = batch.options == 0
+        largest = hidden[rows, batch.options].masked_fill(none[..., None], NEVER).amax(2)
+        absent = none.all(-1)
+        options = self.option(largest.masked_fill(absent[..., None], 0.0)).squeeze(-1).float()
+        spans = self.span(hidden).float().masked_fill(~batch.open[..., None], NEVER)
+        return Scores(
+            options.masked_fill(absent, NEVER), spans[..., 0], spans[..., 1], self.yes(hidden[:, 0]).squeeze(-1).float()
+        )
+
+
+class Modules(nn.Module):
+    """All four.
+
+    Args:
+      encoders: BERT-like, one for each of ``KINDS``.
+    """
+
+    def __init__(self, encoders: Sequence[Any]) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleDict(dict(zip(rules.KINDS, encoders, strict=True)))
+        self.heads = nn.ModuleDict({kind: Heads(rules.FEATURES[kind], self.encoders[kind]) for kind in rules.KINDS})
+        # RoBERTa has one type of token, DistilBERT none.
+        self.typed = getattr(encoders[0].config, "type_vocab_size", 0) > 1
+
+    def forward(self, kind: rules.Kind, batch: Batch) -> Scores:
+        """What a module says of a batch."""
+        encoder, heads = self.encoders[kind], self.heads[kind]
+        types = {"token_type_ids": batch.types} if self.typed else {}
+        # As BERT adds its own embeddings: before the normalisation.
+        embedded = encoder.get_input_embeddings()(batch.tokens) + heads.feature(batch.features)
+        hidden = encoder(inputs_embeds=embedded, attention_mask=batch.mask, **types).last_hidden_state
+        scores: Scores = heads(hidden, batch)
+        return scores
+
+
+def best_spans(scores: Scores, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of each row where the best span begins and ends, the sum of their probabilities, and the lead of that sum.
+
+    "null" is a span of its own.
+    """
+    width = scores.starts.shape[1]
+    columns = torch.arange(width, device=scores.starts.device)
+    null = columns == batch.null[:, None]
+    fits = (columns[:, None] <= columns) & (null[:, :, None] == null[:, None, :])
+    fits = fits & batch.open[:, :, None] & batch.open[:, None, :]
+    sums = scores.starts.softmax(1)[:, :, None] + scores.ends.softmax(1)[:, None, :]
+    best = sums.masked_fill(~fits, -1.0).flatten(1).topk(min(2, width * width))
+    places = best.indices[:, 0]
+    return places // width, places % width, best.values[:, 0], best.values[:, 0] - best.values[:, -1]
+
+
+def ask_intents(questions: Questions, memory: rules.Memory, turn: rules.Turn, service: Service) -> int:
+    """Asks for the active intent; gives the number of the question."""
+    same = memory.goes_on(turn.services)
+    previous = 0
+    if service.service_name in memory.states:
+        active = memory.states[service.service_name].active_intent
+        names = [intent.name for intent in service.intents]
+        previous = 1 + (names.index(active) if active in names else len(names))
+    return questions.ask(turn.exchange, (id(service), same), lambda: rules.intents_of(service, same), previous)
+
+
+def ask_combine(questions: Questions, memory: rules.Memory, turn: rules.Turn, service: Service, slot: Slot) -> int:
+    """Asks what the user says of a slot."""
+    feature = memory.combine_feature(service, slot)
+    return questions.ask(turn.exchange, (id(service), slot.name), lambda: rules.slot_of(slot), feature)
+
+
+def ask_copy(questions: Questions, turn: rules.Turn, service: Service, slot: Slot, intent: str) -> int:
+    """Asks whether the user accepts the value that the system gave a slot."""
+    key, feature = (id(service), slot.name), rules.role_of(slot.name, intent, service)
+    return questions.ask(turn.exchange, key, lambda: rules.copy_of(service, slot), feature)
+
+
+def ask_cross(
+    questions: Questions,
+    memory: rules.Memory,
+    turn: rules.Turn,
+    service: Service,
+    slot: Slot,
+    intent: str,
+    source: rules.Source,
+) -> int:
+    """Asks whether a slot takes the value of another service's slot."""
+    key = (id(service), slot.name, id(source.slot))
+    feature = memory.cross_feature(service, slot, intent, source)
+    return questions.ask(turn.exchange, key, lambda: rules.cross_of(slot, source.slot), feature)
+
+
+class SgpTracker:
+    """A model ready to predict. Its prediction depends on the history and the frames of the example alone.
+
+    Args:
+      tokenizer: of the checkpoint.
+      modules: on their device.
+      length: tokens of an input at most.
+      batch: inputs at a time.
+    """
+
+    def __init__(self, tokenizer: Any, modules: Modules, length: int, batch: int) -> None:
+        self.tokenizer, self.modules = tokenizer, modules
+        self.length, self.batch = length, batch
+
+    def predict(self, batch: Sequence[Example]) -> list[State]:
+        """The state of each example."""
+        return self.tracked(batch)[0]
+
+    def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
+        """The state of each example; and how many questions were too long, so that the dialogue was cut off."""
+        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+            return _Prediction(self, batch).states()
+
+
+class _Prediction:
+    """A prediction: "combine" sees text and the system's actions alone, so that all of its questions are asked at once.
+
+    The others depend on the state after the turn before: the n-th user turns of all dialogues are asked together.
+    """
+
+    def __init__(self, tracker: SgpTracker, examples: Sequence[Example]) -> None:
+        self.tracker, self.examples = tracker, examples
+        self.dialogues, self.numbers = rules.longest_of(examples)
+        self.texts = Texts(tracker.tokenizer, ["", *(text for one in self.dialogues for _, text in one.history)])
+        self.device = next(tracker.modules.parameters()).device
+        self.cut = 0
+        self._combine = self._questions("combine")
+        self._said: list[dict[tuple[int, str], list[int]]] = [self._ask_combine(one) for one in self.dialogues]
+        self._decisions = self._decide(self._combine)
+
+    def states(self) -> tuple[list[State], int]:
+        """The state of each example; and how many questions were cut off."""
+        states: list[dict[tuple[int, str], State]] = [{} for _ in self.dialogues]
+        memories = [rules.Memory() for _ in self.dialogues]
+        following = [rules.follow(one, memory) for one, memory in zip(self.dialogues, memories, strict=True)]
+        while turns := {i: turn for i, one in enumerate(following) if (turn := next(one, None))}:
+            found = self._step(turns, memories)
+            for i, turn in turns.items():
+                memories[i].conclude(found[i], turn.services)
+                states[i].update({(turn.position, name): state for name, state in found[i].items()})
+        result = [
+            states[i][one.turn, one.service.service_name] for one, i in zip(self.examples, self.numbers, strict=True)
+        ]
+        return result, self.cut
+
+    def _questions(self, kind: Any) -> Questions:
+        return Questions(self.texts, kind, self.tracker.length)
+
+    def _ask_combine(self, dialogue: Example) -> dict[tuple[int, str], list[int]]:
+        asked, memory = {}, rules.Memory()
+        for turn in rules.follow(dialogue, memory):
+            for service in turn.services:
+                numbers = [ask_combine(self._combine, memory, turn, service, slot) for slot in service.slots]
+                asked[turn.position, service.service_name] = numbers
+            memory.conclude({service.service_name: rules.START for service in turn.services}, turn.services)
+        return asked
+
+    def _decide(self, questions: Questions) -> list[rules.Decision]:
+        if not len(questions):
+            return []
+
+        def decide(numbers: Sequence[int]) -> list[tuple[rules.Decision, float]]:
+            return decided(self.tracker.modules, questions, numbers, self.device)
+
+        self.cut += questions.pairs.cut
+        return questions.pairs.decisions(self.tracker.batch, decide)
+
+    def _step(self, turns: Mapping[int, rules.Turn], memories: Sequence[rules.Memory]) -> dict[int, dict[str, State]]:
+        """The states after a user turn of each dialogue, by service."""
+        frames = [(i, turn, service) for i, turn in turns.items() for service in turn.services]
+        intents, copies, crosses = (self._questions(kind) for kind in ("intents", "copy_slot", "cross_copy"))
+        for i, turn, service in frames:
+            ask_intents(intents, memories[i], turn, service)
+        active = [
+            rules.intent_name(service, decision.option)
+            for (_, _, service), decision in zip(frames, self._decide(intents), strict=True)
+        ]
+        said = [self._values(self._said[i], turn, service) for i, turn, service in frames]
+        copied: list[list[tuple[str, str]]] = []  # (slot, value) of each question of each frame
+        crossed: list[list[tuple[str, str]]] = []
+        for (i, turn, service), intent, (values, _) in zip(frames, active, said, strict=True):
+            memory = memories[i]
+            filled = {*memory.state(service).slot_values, *values}
+            copied.append([])
+            for slot in memory.copy_questions(service, filled):
+                ask_copy(copies, turn, service, slot, intent)
+                given = memory.given(service, slot)
+                copied[-1].append((slot.name, given.value if given else ""))
+            crossed.append([])
+            for slot, source in memory.cross_questions(service, filled):
+                ask_cross(crosses, memory, turn, service, slot, intent, source)
+                crossed[-1].append((slot.name, source.values[0]))
+        of_copies, of_crosses = iter(self._decide(copies)), iter(self._decide(crosses))
+        states: dict[int, dict[str, State]] = {i: {} for i in turns}
+        for number, ((i, _, service), intent, (values, requested)) in enumerate(zip(frames, active, said, strict=True)):
+            others = likeliest(crossed[number], of_crosses), likeliest(copied[number], of_copies)
+            state = rules.next_state(memories[i].state(service), service, intent, requested, values, *others)
+            states[i][service.service_name] = state
+        return states
+
+    def _values(
+        self, asked: Mapping[tuple[int, str], Sequence[int]], turn: rules.Turn, service: Service
+    ) -> tuple[dict[str, str], list[str]]:
+        """What the user says: values of slots; and the requested slots."""
+        values, requested = {}, []
+        for slot, number in zip(service.slots, asked[turn.position, service.service_name], strict=True):
+            decision = self._decisions[number]
+            text = self.texts.text_of(turn.exchange[1], *decision.span) if decision.span else ""
+            if value := rules.value_of(slot, decision, text):
+                values[slot.name] = value
+            if decision.yes:
+                requested.append(slot.name)
+        return values, requested
+
+
+def likeliest(asked: Sequence[tuple[str, str]], decisions: Iterator[rules.Decision]) -> dict[str, str]:
+    """Of each slot the value that is most likely to be copied, of those that are at all.
+
+    Args:
+      asked: (slot, value) of each question.
+      decisions: as many are taken.
+    """
+    best: dict[str, tuple[float, str]] = {}
+    for (slot, value), decision in zip(asked, decisions, strict=False):
+        if decision.yes and (slot not in best or decision.score > best[slot][0]):
+            best[slot] = decision.score, value
+    return {slot: value for slot, (_, value) in best.items()}
+
+
+def decided(
+    modules: Modules, questions: Questions, numbers: Sequence[int], device: torch.device
+) -> list[tuple[rules.Decision, float]]:
+    """What a module says of some questions, and by how much the closest choice was won.
+
+    Args:
+      modules: on the device.
+      questions: to the module.
+      numbers: of the questions.
+      device: where it is computed.
+    """
+    kind, ids = questions.kind, torch.tensor(numbers)
+    batch = questions.batch(ids).to(device)
+    scores = modules(kind, batch)
+    if kind == "intents":
+        best = scores.options.topk(min(2, scores.options.shape[1]))
+        leads = best.values[:, 0] - best.values[:, -1]
+        chosen = [rules.Decision(option) for option in best.indices[:, 0].tolist()]
+        return list(zip(chosen, leads.tolist(), strict=True))
+    margins = scores.yes - _logit(rules.CONFIDENT["requested" if kind == "combine" else kind])
+    yes, score = (margins > 0).tolist(), scores.yes.tolist()
+    if kind != "combine":
+        # Of several sources the likeliest is taken: their scores must not depend on the batch.
+        leads = margins.abs() if kind == "copy_slot" else margins.abs().masked_fill(margins > 0, 0.0)
+        chosen = [rules.Decision(rules.NULL, None, flag, number) for flag, number in zip(yes, score, strict=True)]
+        return list(zip(chosen, leads.tolist(), strict=True))
+    options, confidence = _confident(scores.options)
+    begins, ends, sums, leads = best_spans(scores, batch)
+    nothing = begins == batch.null
+    certain = sums - rules.CONFIDENT["span"]
+    leads = torch.where(nothing, leads, torch.minimum(leads, certain))
+    leads = torch.where(certain > 0, leads, -certain)  # where no span is likely, it does not matter which is the best
+    leads = torch.minimum(torch.minimum(leads, confidence.abs()), margins.abs())
+    spans = torch.stack([begins, ends], 1).cpu() - questions.first(ids)[:, None]
+    found = (~nothing & (certain > 0)).tolist()
+    chosen = [
+        rules.Decision(option, (span[0], span[1]) if there else None, flag, number)
+        for option, span, there, flag, number in zip(options.tolist(), spans.tolist(), found, yes, score, strict=True)
+    ]
+    return list(zip(chosen, leads.tolist(), strict=True))
+
+
+def _logit(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+def _confident(options: Tensor) -> tuple[Tensor, Tensor]:
+    """The number of the best option, ``NULL`` where it is not likely enough; and by how much it is, in logits."""
+    best, numbers = options.max(1)
+    others = options.scatter(1, numbers[:, None], -math.inf).logsumexp(1)
+    lead = best - others - _logit(rules.CONFIDENT["option"])
+    return torch.where(lead > 0, numbers, rules.NULL), lead
+
+
+NAME = "sgp_dst"
+FORMAT = 2
+ARCHITECTURES = saving.BY_MODEL[NAME]
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says.
+
+    Attributes:
+      length: tokens of an input at most.
+    """
+
+    model: str = NAME
+    format: int = FORMAT
+    length: int
+
+
+FOLDERS = tuple(f"{saving.FOLDER}/{kind}" for kind in rules.KINDS)
+
+
+def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
+    """The files of a model's folder: path to content."""
+    found = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
+    for folder, kind in zip(FOLDERS, rules.KINDS, strict=True):
+        for path, data in saving.saved(tokenizer, modules.encoders[kind]).items():
+            found[folder + path.removeprefix(saving.FOLDER)] = data
+    return found
+
+
+def check(folder: str) -> tuple[Card, list[Checkpoint]]:
+    """Looks at a folder, without its weights. Raises InputError where no model of this kind is in it."""
+    check_installed("transformers")
+    card = saving.read_card(folder, NAME, Card, FORMAT)
+    if card.length < 1:
+        raise InputError("is damaged: its length must be 1 or more", files.join(folder, MODEL))
+    return card, [inspect(files.join(folder, place), ARCHITECTURES) for place in FOLDERS]
+
+
+def load(folder: str, device: str, batch: int) -> SgpTracker:
+    """The model in a folder, ready to predict.
+
+    Args:
+      folder: as ``parapet train sgp_dst`` wrote it.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      batch: inputs at a time.
+
+    Raises:
+      InputError: it is not there, of another kind, or damaged.
+    """
+    card, encoders = check(folder)
+    loaded = [load_encoder(checkpoint) for checkpoint in encoders]
+    modules = Modules([encoder for _, encoder in loaded])
+    saving.load_weights(modules.heads, folder)
+    return SgpTracker(loaded[0][0], modules.to(device_of(device)).eval(), card.length, batch)
+
+
+def load_encoder(checkpoint: Checkpoint) -> tuple[Any, Any]:
+    """The tokenizer and the encoder of a checkpoint. Raises InputError where it cannot be used."""
+    tokenizer, encoder = saving.load(checkpoint, "AutoModel", new=("pooler.",))
+    for name in ("cls_token_id", "sep_token_id", "pad_token_id"):
+        if getattr(tokenizer, name) is None:
+            raise checkpoint.refused(f"its tokenizer has no {name.removesuffix('_id')}")
+    if not tokenizer.is_fast:
+        raise checkpoint.refused("its tokenizer is slow: a fast one is needed, which maps tokens to characters")
+    return tokenizer, encoder
