@@ -16,7 +16,7 @@ from parapet.schemas.errors import InputError
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.dstc2.conversion import Config
+    from parapet.transforms.simulators.task6.conversion import Config
 
 EXAMPLE = """\
   parapet babi_task6 --logs dstc2 --output task6
@@ -87,9 +87,9 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads lists, ontology and knowledge base. Raises InputError where they cannot work."""
-    from parapet.transforms.dstc2 import calls
-    from parapet.transforms.dstc2.conversion import Config
-    from parapet.transforms.dstc2.knowledge import read_knowledge
+    from parapet.transforms.simulators.task6 import calls
+    from parapet.transforms.simulators.task6.calls import read_knowledge
+    from parapet.transforms.simulators.task6.conversion import Config
 
     check_apart(args.output, logs=args.logs)
     logs = calls.read_logs(args.logs, calls.PAPER_DEV if args.split_rule == PAPER else None)
@@ -117,8 +117,8 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms import files
-    from parapet.transforms.dstc2 import conversion
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
+    from parapet.transforms.simulators.task6 import conversion
 
     info = RunInfo("babi_task6", config.output, config.options(), config.max_bad, "converted")
     files.prepare(config.output, info.pipeline)

@@ -16,7 +16,7 @@ from parapet.schemas.layout import SPLITS
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.reminders.corpus import Config
+    from parapet.transforms.simulators.reminders.corpus import Config
 
 EXAMPLE = """\
   parapet reminders --output reminders                       # 1,000 dialogues for training, 200 and 200
@@ -47,7 +47,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Reads the flags. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed
-    from parapet.transforms.reminders.corpus import Config
+    from parapet.transforms.simulators.reminders.corpus import Config
 
     sizes = listed(args.dialogues)
     fine = all(size.isascii() and size.isdigit() and len(size) < 8 for size in sizes)
@@ -71,8 +71,8 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
     from parapet.transforms import files
     from parapet.transforms.progress import expect
-    from parapet.transforms.reminders import corpus
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
+    from parapet.transforms.simulators.reminders import corpus
 
     info = RunInfo("reminders", config.output, config.options())
     files.prepare(config.output, info.pipeline)

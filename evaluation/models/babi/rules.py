@@ -12,10 +12,18 @@ import msgspec
 from parapet.evaluation.models.babi.data import Answerer, Card, read_candidates, read_dialogues, read_facts, task_of
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import BabiDialogue
-from parapet.transforms.dstc2.rules import Script, Texts, answers_of, extracted, optimised, read_script, values_of
-from parapet.transforms.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
-from parapet.transforms.restaurants.learning import learn
-from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
+from parapet.transforms.simulators.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
+from parapet.transforms.simulators.restaurants.learning import learn
+from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
+from parapet.transforms.simulators.task6.rules import (
+    Script,
+    Texts,
+    answers_of,
+    extracted,
+    optimised,
+    read_script,
+    values_of,
+)
 from parapet.transforms.toml import toml_of
 
 ONTOLOGY = "ontology.toml"
@@ -118,7 +126,7 @@ class ScriptBot(Answerer):
 
 def built_in_rules() -> bytes:
     """Those for task 6 that come with Parapet."""
-    return (resources.files("parapet.transforms.dstc2") / "task6_rules.toml").read_bytes()
+    return (resources.files("parapet.transforms.simulators.task6") / "task6_rules.toml").read_bytes()
 
 
 def scripted_card(

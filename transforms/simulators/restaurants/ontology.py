@@ -14,7 +14,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE
-from parapet.transforms.sgd_turns import slots_of
+from parapet.transforms.simulators.common import slots_of
 from parapet.transforms.toml import convert, parse_toml
 
 MAX_ENTITIES = 1_000_000  # of a half; the knowledge base is kept in memory
@@ -180,7 +180,7 @@ class Ontology(msgspec.Struct, frozen=True):
 
 def default_ontology() -> Ontology:
     """The restaurants of the paper, with other names."""
-    folder = resources.files("parapet.transforms.restaurants")
+    folder = resources.files(__package__)
     content = tomllib.loads((folder / "ontology.toml").read_text(encoding="utf-8"))
     patterns = tomllib.loads((folder / "patterns.toml").read_text(encoding="utf-8"))
     return parse_ontology({**content, "patterns": patterns}, "ontology.toml")
@@ -403,7 +403,7 @@ def _default_patterns(content: Ontology) -> dict[str, dict[str, Any]]:
         words = name if key == "DOMAIN" else name.replace("_", " ")
         return value.replace(f"{{{key}}}", f"{{{name}}}").replace(key, words)
 
-    text = (resources.files("parapet.transforms.restaurants") / "any_domain.toml").read_text(encoding="utf-8")
+    text = (resources.files(__package__) / "any_domain.toml").read_text(encoding="utf-8")
     names = {"FIELD": content.names, "EXTRA": content.extras}
     tables: dict[str, dict[str, Any]] = {}
     for side, acts in tomllib.loads(text).items():

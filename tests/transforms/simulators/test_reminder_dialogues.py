@@ -15,14 +15,26 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.entities.forms import minutes_of
-from parapet.transforms.reminders import corpus
-from parapet.transforms.reminders.dialogue import DIGEST_SIZE as SIZE
-from parapet.transforms.reminders.dialogue import System, check_dialogue, digest_of, simulate, text_digest
-from parapet.transforms.reminders.service import (
+from parapet.transforms.seeding import SeededRng
+from parapet.transforms.simulators.reminders import corpus
+from parapet.transforms.simulators.reminders.dialogues import DIGEST_SIZE as SIZE
+from parapet.transforms.simulators.reminders.dialogues import (
+    Goal,
+    System,
+    Task,
+    User,
+    check_dialogue,
+    digest_of,
+    simulate,
+    text_digest,
+)
+from parapet.transforms.simulators.reminders.service import (
     CANCEL,
     CLASH,
     DATE,
+    DAYS,
     FIND,
+    MINUTES,
     MOVE,
     NAME,
     NOTHING,
@@ -30,16 +42,11 @@ from parapet.transforms.reminders.service import (
     SCHEMA,
     SET,
     TIME,
+    TODAY,
     UNKNOWN,
+    Act,
     Calendar,
     Reminder,
-)
-from parapet.transforms.reminders.user import Goal, Task, User
-from parapet.transforms.reminders.wording import (
-    DAYS,
-    MINUTES,
-    TODAY,
-    Act,
     Value,
     pattern_of,
     say,
@@ -47,7 +54,6 @@ from parapet.transforms.reminders.wording import (
     ways_of_day,
     ways_of_time,
 )
-from parapet.transforms.seeding import SeededRng
 
 TUESDAY = Value("Tuesday", "2019-03-05", "on ")
 FIVE = Value("5 pm", "17:00")

@@ -16,13 +16,18 @@ from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.perturbation.fence import needed
 from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
-from parapet.transforms.reminders.dialogue import DIGEST_SIZE, check_dialogue, digest_of, simulate, text_digest
-from parapet.transforms.reminders.service import SCHEMA, SERVICE
-from parapet.transforms.reminders.user import Goal
-from parapet.transforms.reminders.wording import TODAY, templates
 from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
-from parapet.transforms.simulators import count_distinct, nested_table
+from parapet.transforms.simulators.common import count_distinct, nested_table
+from parapet.transforms.simulators.reminders.dialogues import (
+    DIGEST_SIZE,
+    Goal,
+    check_dialogue,
+    digest_of,
+    simulate,
+    text_digest,
+)
+from parapet.transforms.simulators.reminders.service import SCHEMA, SERVICE, TODAY, templates
 from parapet.transforms.text import counted
 
 DIGESTS, UTTERANCES = "digests", "utterances"  # further outputs of a shard

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.restaurants.ontology import SIMPLE, Ontology
+from parapet.transforms.simulators.restaurants.ontology import SIMPLE, Ontology
 
 RATING = "R_rating"
 

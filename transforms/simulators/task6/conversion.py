@@ -18,16 +18,36 @@ from parapet.transforms.babi_format import SILENCE, SPLITS, Exchange, Fact, Line
 from parapet.transforms.babi_format import dialogue_text as babi_text
 from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally
-from parapet.transforms.dstc2.calls import ASR, Batch, Call, Logs, Ontology, read_call
-from parapet.transforms.dstc2.knowledge import Knowledge, Statement, facts_about, gathered, statements_of
-from parapet.transforms.dstc2.sgd import dialogue_of, schema_of, slots_of
-from parapet.transforms.dstc2.task6 import NO_RESULT, Round, Words, lines_of, offers_of, rounds
 from parapet.transforms.perturbation.fence import bad_record, trace_of
 from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import expect, tracked
 from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
-from parapet.transforms.simulators import nested_table
+from parapet.transforms.simulators.common import nested_table
+from parapet.transforms.simulators.task6.calls import (
+    ASR,
+    Batch,
+    Call,
+    Knowledge,
+    Logs,
+    Ontology,
+    Statement,
+    facts_about,
+    gathered,
+    read_call,
+    statements_of,
+)
+from parapet.transforms.simulators.task6.dialogues import (
+    NO_RESULT,
+    Round,
+    Words,
+    dialogue_of,
+    lines_of,
+    offers_of,
+    rounds,
+    schema_of,
+    slots_of,
+)
 from parapet.transforms.text import counted
 
 STATEMENTS = "statements"  # the output of read_batch besides the calls

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.restaurants.ontology import (
+from parapet.transforms.simulators.restaurants.ontology import (
     Given,
     Ontology,
     Updates,
@@ -21,7 +21,7 @@ from parapet.transforms.restaurants.ontology import (
     read_ontology,
     structure_for,
 )
-from parapet.transforms.restaurants.simulating import (
+from parapet.transforms.simulators.restaurants.simulating import (
     SPLITS,
     World,
     candidates,

@@ -11,18 +11,23 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import dialogue_text, parse_dialogues
-from parapet.transforms.dstc2.calls import Act, Call, CallTurn, one_line, read_call, read_logs
-from parapet.transforms.dstc2.knowledge import (
+from parapet.transforms.simulators.task6.calls import (
+    Act,
+    Call,
+    CallTurn,
     Knowledge,
     Restaurant,
     from_token,
     gathered,
+    one_line,
     ratings,
+    read_call,
     read_knowledge,
+    read_logs,
     statements_of,
     token,
 )
-from parapet.transforms.dstc2.task6 import Words, lines_of, query_of, rounds
+from parapet.transforms.simulators.task6.dialogues import Words, lines_of, query_of, rounds
 
 OFFER = (Act("offer", (("name", "ask"),)),)
 NOTHING = Knowledge(())

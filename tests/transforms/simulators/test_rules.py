@@ -15,7 +15,15 @@ from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact, candidates_text, dialogue_text
-from parapet.transforms.dstc2.rules import Script, Texts, answers_of, extracted, optimised, read_script, values_of
+from parapet.transforms.simulators.task6.rules import (
+    Script,
+    Texts,
+    answers_of,
+    extracted,
+    optimised,
+    read_script,
+    values_of,
+)
 
 FOODS, AREAS, PRICES = ("thai", "french", "asian_oriental"), ("north", "south"), ("cheap", "moderate", "expensive")
 KB = [
