@@ -119,6 +119,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     from parapet.transforms import files
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
     from parapet.transforms.simulators.task6 import conversion
+    from parapet.transforms.simulators.task6.calls import gathered
 
     info = RunInfo("babi_task6", config.output, config.options(), config.max_bad, "converted")
     files.prepare(config.output, info.pipeline)
@@ -128,19 +129,20 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
         | "Spread" >> beam.Reshuffle()
         | "Calls" >> beam.FlatMap(conversion.read_batch, config).with_outputs(conversion.STATEMENTS, main="calls")
     )
-    statements = beam.pvalue.AsList(read[conversion.STATEMENTS] | "Sum statements" >> beam.CombinePerKey(sum))
+    statements = read[conversion.STATEMENTS] | "Sum statements" >> beam.CombinePerKey(sum)
+    knowledge = beam.pvalue.AsSingleton(
+        pipeline
+        | "Given restaurants" >> beam.Create([config.knowledge], reshuffle=False)
+        | "Restaurants" >> beam.Map(lambda known, found: known or gathered(found), beam.pvalue.AsIter(statements))
+    )
     write = WriteEach(
-        conversion.write_batch,
-        statements,
-        others=(conversion.BABI,),
-        progress=("calls",),
-        setup=partial(conversion.Converter, config),
+        partial(conversion.write_batch, config=config), knowledge, others=(conversion.BABI,), progress=("calls",)
     )
     outputs = read.calls | "Spread calls" >> beam.Reshuffle() | "Dialogues" >> write
     _ = outputs | "Finish" >> FinishRun(
         info,
         partial(conversion.metadata_files, config=config),
-        statements,
+        knowledge,
         beam.pvalue.AsList(outputs.others[conversion.BABI]),
         tallies=config.tallies,
         invariants=config.invariants(),

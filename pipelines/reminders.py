@@ -91,15 +91,10 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
         progress=("dialogues",),
     )
     outputs = shards | "Spread files" >> beam.Reshuffle() | "Dialogues" >> write
-    different = (
-        pipeline
-        | "Output" >> beam.Create([config.output], reshuffle=False)
-        | "Different dialogues" >> beam.Map(corpus.count_different, beam.pvalue.AsIter(outputs.others[corpus.DIGESTS]))
-    )
-    outputs = outputs.with_more("Different", counts=different)._replace(dead_letters=None)  # it reads no records
-    _ = outputs | "Finish" >> FinishRun(
+    _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # it reads no records
         info,
         partial(corpus.metadata_files, config=config),
+        beam.pvalue.AsList(outputs.others[corpus.DIGESTS]),
         beam.pvalue.AsList(outputs.others[corpus.UTTERANCES]),
         invariants=config.invariants(),
         shown=corpus.SHOWN,

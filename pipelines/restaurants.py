@@ -90,7 +90,7 @@ def check(args: argparse.Namespace) -> Config:
         tasks=corpus.tasks_for(args.tasks, ontology, args.ontology or ""),
         sizes=corpus.parse_sizes(args.sizes),
         per_file=args.dialogues_per_file,
-        formats=corpus.parse_formats(args.formats),
+        formats=tuple(corpus.chosen(args.formats, corpus.FORMATS, "--formats", "format")),
         seed=args.seed,
         least=args.least_options,
         plus=rates if args.babi_plus else (),

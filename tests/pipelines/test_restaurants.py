@@ -246,7 +246,7 @@ def test_other_pipelines_take_it(output: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--tasks", "6"], "--tasks: '6' is no task: choose from 1 to 5"),
+        (["--tasks", "6"], "--tasks: '6' is no task: choose from 1, 2, 3, 4, 5"),
         (["--tasks", "1,1"], "--tasks: give each task once"),
         (["--sizes", "train=x"], "--sizes: 'x' is no size"),
         (["--sizes", "training=5"], "--sizes: 'training' is no split: choose from train, dev, test, oov"),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
-from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError, storable
+from parapet.transforms import babi_format as babi
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
 from parapet.transforms.anonymise.mentions import KINDS
 from parapet.transforms.anonymise.replacing import (
@@ -24,16 +25,6 @@ from parapet.transforms.anonymise.replacing import (
     Suspect,
     normalised,
     suspects_in,
-)
-from parapet.transforms.babi_format import (
-    SILENCE,
-    SPLITS,
-    Exchange,
-    Fact,
-    Line,
-    Unanswered,
-    candidates_text,
-    dialogue_text,
 )
 from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally, of_files
@@ -189,7 +180,7 @@ def _write_chats(
         result.counts.add("written")
         _count(result.counts, chat, replaced, suspects)
         if of_set:
-            result.others.setdefault(SET, []).append(SetDialogue(file.number, number, of_set))
+            result.others.setdefault(SET, []).append((file.number, number, of_set))
         elif config.splits:
             result.counts.add("without_answer")
 
@@ -206,16 +197,16 @@ def _lines_of_files(
     rows = ({"chat_id": chat_id, **msgspec.structs.asdict(suspect)} for suspect in suspects)
     return (
         orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n",
-        dialogue_text(lines_of(utterances)).encode(),
+        babi.dialogue_text(lines_of(utterances)).encode(),
         b"".join(orjson.dumps(row) + b"\n" for row in rows),
     )
 
 
-def _of_set(chat: Chat, replaced: Replaced) -> tuple[Line, ...]:
+def _of_set(chat: Chat, replaced: Replaced) -> tuple[babi.Line, ...]:
     """The lines of a chat in the set; none where the operator answers nothing."""
     texts = zip(chat.turns, replaced.texts, strict=True)
     lines = tuple(lines_of([(turn.speaker, normalised(text)) for turn, text in texts]))
-    return lines if any(isinstance(line, Exchange) for line in lines) else ()
+    return lines if any(isinstance(line, babi.Exchange) for line in lines) else ()
 
 
 def _dead_letter(file: ChatFile, where: str, reason: str, trace: str = "") -> DeadLetter:
@@ -236,19 +227,19 @@ def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Su
         counts.add("suspects", value=suspect.kind)
 
 
-def lines_of(utterances: Iterable[tuple[str, str]]) -> list[Line]:
+def lines_of(utterances: Iterable[tuple[str, str]]) -> list[babi.Line]:
     """(speaker, text) as lines of a dialogue: of several turns of the user in a row only the last one is answered."""
-    lines: list[Line] = []
+    lines: list[babi.Line] = []
     waiting = ""
     for speaker, text in utterances:
         if speaker == USER:
-            lines += [Unanswered(waiting)] if waiting and text else []
+            lines += [babi.Unanswered(waiting)] if waiting and text else []
             waiting = text or waiting
         elif text:
-            lines.append(Exchange(waiting or SILENCE, text))
+            lines.append(babi.Exchange(waiting or babi.SILENCE, text))
             waiting = ""
     if waiting or not lines:
-        lines.append(Unanswered(waiting or SILENCE))
+        lines.append(babi.Unanswered(waiting or babi.SILENCE))
     return lines
 
 
@@ -361,12 +352,8 @@ class SplitConfig(msgspec.Struct, frozen=True):
         return sum(self.sizes) < 2
 
 
-class SetDialogue(NamedTuple):
-    """A chat of the set: the number of its file and its own in it, and its lines."""
-
-    file: int
-    number: int
-    lines: tuple[Line, ...]
+# A chat of the set: the number of its file and its own in it, and its lines.
+SetDialogue = tuple[int, int, tuple[babi.Line, ...]]
 
 
 def parse_splits(text: str, seed: str) -> SplitConfig:
@@ -393,7 +380,7 @@ def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
     if not config.shares and sum(config.sizes) != total:
         wanted = counted(int(sum(config.sizes)), "chat")
         raise InputError(f"--splits are {wanted}, and there are {total:,} with an answer of the operator")
-    ends = list(accumulate(size * total if config.shares else size for size in config.sizes))[:-1]
+    ends = list(itertools.accumulate(size * total if config.shares else size for size in config.sizes))[:-1]
     sizes = Counter(dialogues)
     found: dict[str, int] = {}
     before = 0
@@ -417,31 +404,33 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
     Raises:
       InputError: see :func:`split_of`.
     """
-    ordered = sorted(dialogues, key=lambda one: one[:2])
+    ordered = [lines for _, _, lines in sorted(dialogues, key=lambda dialogue: dialogue[:2])]
     result = FileResult(FOLDER)
     counts = result.counts
-    texts = [dialogue_text(one.lines) for one in ordered]
+    texts = [babi.dialogue_text(lines) for lines in ordered]
     places = split_of(texts, config)
     words: set[str] = set()
     candidates: dict[str, None] = {}
-    for one, place in zip(ordered, places, strict=True):
+    for lines, place in zip(ordered, places, strict=True):
         counts.add("set_dialogues", split=SPLIT_NAMES[place])
-        for line in one.lines:
-            if isinstance(line, Fact):
+        for line in lines:
+            if isinstance(line, babi.Fact):
                 continue
             words.update(line.user.split())
-            counts.add("set_user", int(line.user != SILENCE))
-            if isinstance(line, Exchange):
+            counts.add("set_user", int(line.user != babi.SILENCE))
+            if isinstance(line, babi.Exchange):
                 words.update(line.bot.split())
                 counts.add("set_bot")
                 candidates[line.bot] = None
-    counts.add("set_vocabulary", len(words - {SILENCE}))
+    counts.add("set_vocabulary", len(words - {babi.SILENCE}))
     counts.add("set_candidates", len(candidates))
     files = {
-        f"dialog-concierge-{SPLITS[name]}.txt": "".join(text for text, at in zip(texts, places, strict=True) if at == i)
+        f"dialog-concierge-{babi.SPLITS[name]}.txt": "".join(
+            text for text, at in zip(texts, places, strict=True) if at == i
+        )
         for i, name in enumerate(SPLIT_NAMES)
     }
-    files["dialog-concierge-candidates.txt"] = candidates_text(sorted(candidates))
+    files["dialog-concierge-candidates.txt"] = babi.candidates_text(sorted(candidates))
     result.written = [
         write_staged(output, f"{FOLDER}/{name}", text.encode()) for name, text in sorted(files.items()) if text
     ]

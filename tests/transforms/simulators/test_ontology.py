@@ -12,9 +12,7 @@ import pytest
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.restaurants.ontology import (
-    Given,
     Ontology,
-    Updates,
     count_patterns,
     default_ontology,
     parse_ontology,
@@ -138,8 +136,8 @@ def test_the_structure_of_a_domain() -> None:
     restaurants = default_ontology().structure
     assert restaurants.shares() == [(3, 0.73), (4, 0.2), (5, 0.07)]
     assert msgspec.structs.replace(restaurants, options={}) == structure_for(4, {}, "")
-    assert structure_for(1, {}, "").given == Given((0, 1), (1, 1), (0, 1), (1, 1))
-    assert structure_for(3, {}, "").updates == Updates((1, 3), (1, 2))
+    assert structure_for(1, {}, "").given == {"task1": (0, 1), "task2": (1, 1), "task3": (0, 1), "task5": (1, 1)}
+    assert structure_for(3, {}, "").updates == {"task2": (1, 3), "task5": (1, 2)}
     own = hotels(put("structure", {"given": {"task2": [1, 2]}, "options": {"5": 1}, "accepted": 1})).structure
     assert (own.given_in(2), own.given_in(5), own.shares(), own.accepted) == ((1, 2), (1, 2), [(5, 1.0)], 1)
     world = World(hotels(put("structure", {"options": {"7": 1}})), "0", 1)

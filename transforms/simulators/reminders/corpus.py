@@ -5,30 +5,291 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import msgspec
 
+from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
+from parapet.schemas.service import Service, parse_service
 from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.perturbation.fence import needed
 from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
-from parapet.transforms.simulators.common import count_distinct, nested_table
-from parapet.transforms.simulators.reminders.dialogues import (
-    DIGEST_SIZE,
+from parapet.transforms.seeding import SeededRng
+from parapet.transforms.simulators.common import count_distinct, nested_table, state, system_turn, user_turn
+from parapet.transforms.simulators.reminders.user import (
+    CONFIRMED,
+    DATE,
+    FIND,
+    NAME,
+    OFTEN,
+    REPEATS,
+    REQUIRED,
+    SCHEMA,
+    SERVICE,
+    SLOTS,
+    SYSTEM,
+    TIME,
+    TODAY,
+    USER,
+    Act,
+    Calendar,
     Goal,
-    check_dialogue,
-    digest_of,
-    simulate,
-    text_digest,
+    User,
+    Value,
+    another,
+    day_value,
+    draw_goal,
+    repeats_value,
+    say,
+    templates,
+    time_value,
+    values_of,
 )
-from parapet.transforms.simulators.reminders.service import SCHEMA, SERVICE, TODAY, templates
 from parapet.transforms.text import counted
+
+NO_INTENT = "NONE"
+
+
+class Reply(NamedTuple):
+    """A turn of the system.
+
+    Attributes:
+      acts: its dialogue acts.
+      call: the call of the service before it, intent and canonical values; None where there is none.
+      results: the results of the call.
+    """
+
+    acts: list[Act]
+    call: tuple[str, dict[str, str]] | None = None
+    results: tuple[dict[str, str], ...] = ()
+
+
+class System:
+    """A system with a calendar.
+
+    A new intent starts without values: those of one reminder are not those of the next. Selecting a reminder that was
+    offered sets its name.
+
+    Args:
+      calendar: the service.
+      rng: of its choices.
+
+    Attributes:
+      intent: the active intent, or ``NONE``.
+      values: slot to value, as the user has given or affirmed it.
+    """
+
+    def __init__(self, calendar: Calendar, rng: SeededRng) -> None:
+        self.calendar, self.rng = calendar, rng
+        self.intent, self.values = NO_INTENT, dict[str, Value]()
+        self._said: list[Act] = []  # in the previous turn
+        self._found: list[dict[str, str]] = []  # the results of the last call, the current one first
+        self._has_misheard = False
+
+    def hear(self, acts: Sequence[Act]) -> None:
+        """Tracks the state."""
+        names = {act.name for act in acts}
+        if "INFORM_INTENT" in names:
+            self.intent = next(act.value.text for act in acts if act.name == "INFORM_INTENT" and act.value)
+            self.values = {NAME: self._say(NAME)} if "SELECT" in names else {}
+            self._has_misheard = False
+        if "AFFIRM" in names:
+            self.values |= values_of([act for act in self._said if act.name == "CONFIRM"])
+        if any(act.name == "NEGATE" and act.note == "more" for act in acts):
+            self.intent = NO_INTENT
+        self.values |= values_of([act for act in acts if act.name == "INFORM"])
+
+    def reply(self, acts: Sequence[Act]) -> Reply:
+        """The next turn of the system, given the acts of the user."""
+        reply = self._reply({act.name for act in acts}, [act.slot for act in acts if act.name == "REQUEST"])
+        self._said = reply.acts
+        return reply
+
+    def _reply(self, names: set[str], requested: list[str]) -> Reply:
+        if "GOODBYE" in names or self.intent == NO_INTENT:
+            return Reply([Act("GOODBYE")])
+        if "THANK_YOU" in names:
+            return Reply([Act("REQ_MORE")])
+        if requested:
+            return Reply([Act("INFORM", slot, self._say(slot)) for slot in SLOTS if slot in requested])
+        if "REQUEST_ALTS" in names:
+            del self._found[0]
+            return Reply(self._offer("next"))
+        if "AFFIRM" in names:
+            return self._do()
+        missing = [slot for slot in REQUIRED[self.intent] if slot not in self.values]
+        if missing:
+            return Reply(self._ask(missing))
+        return self._do() if self.intent == FIND else Reply(self._confirm())
+
+    def _ask(self, missing: list[str]) -> list[Act]:
+        """Requests one missing slot, or two."""
+        two = len(missing) > 1 and self.rng.chance(0.35)
+        return [Act("REQUEST", slot) for slot in missing[: 1 + two]]
+
+    def _confirm(self) -> list[Act]:
+        """Confirms the values, defaults included. Now and then a value has been misheard."""
+        values = {slot: self.values.get(slot) or repeats_value(self.rng, OFTEN[0]) for slot in CONFIRMED[self.intent]}
+        if not self._has_misheard and self.rng.chance(0.08):
+            self._has_misheard = True
+            slot = self.rng.choice([slot for slot in values if slot != REPEATS])
+            other = another(self.rng, slot)
+            if other.canonical != values[slot].canonical:
+                values[slot] = other
+        return [Act("CONFIRM", slot, value) for slot, value in values.items()]
+
+    def _do(self) -> Reply:
+        """Calls the service and reports the result."""
+        parameters = {slot: value.canonical for slot, value in self.values.items()}
+        answer = self.calendar.call(self.intent, parameters)
+        self._found = list(answer.results)
+        if answer.failure:
+            acts = [Act("NOTIFY_FAILURE", note=answer.failure)]
+        elif self.intent == FIND:
+            acts = self._offer("one" if len(answer.results) == 1 else "many")
+            count = str(len(answer.results))
+            acts.append(Act("INFORM_COUNT", "count", Value(count, count)))
+        else:
+            acts = [Act("NOTIFY_SUCCESS")]
+        if self.intent != FIND and not answer.failure and self.rng.chance(0.4):
+            acts.append(Act("REQ_MORE"))
+        return Reply(acts, (self.intent, parameters), answer.results)
+
+    def _offer(self, note: str) -> list[Act]:
+        slots = (NAME, TIME) if self.rng.chance(0.5) else (NAME,)
+        return [Act("OFFER", slot, self._say(slot), note) for slot in slots]
+
+    def _say(self, slot: str) -> Value:
+        """The value of a slot of the current reminder."""
+        canonical = self._found[0][slot]
+        if slot == NAME:
+            return Value(canonical, canonical)
+        say = {DATE: day_value, TIME: time_value, REPEATS: repeats_value}[slot]
+        return say(self.rng, canonical)
+
+
+LONGEST = 80  # turns; a longer dialogue goes round in circles
+
+
+def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict[str, Any], Goal]:
+    """Simulates a dialogue; gives it with the goal of its user. It depends on the arguments only.
+
+    Args:
+      seed: any text.
+      split: such as ``train``.
+      number: of the dialogue in its split.
+      attempt: how many earlier attempts were the same as another dialogue.
+
+    Raises:
+      RuntimeError: it does not end.
+    """
+    rng = SeededRng(seed, "reminders", split, str(number), str(attempt))
+    goal = draw_goal(rng)
+    user, system = User(goal, rng), System(Calendar(goal.reminders), rng)
+    turns: list[dict[str, Any]] = []
+    heard: list[Act] = []
+    while not any(act.name == "GOODBYE" for act in heard):
+        if len(turns) >= LONGEST:
+            raise RuntimeError(f"dialogue {number} of {split} does not end")
+        acts = user.speak(heard)
+        system.hear(acts)
+        values = {slot: [value.text] for slot, value in system.values.items()}
+        requested = [act.slot for act in acts if act.name == "REQUEST"]
+        line = say(USER, acts, system.intent, rng)
+        turns.append(
+            user_turn(SERVICE, line, [act.as_action() for act in acts], state(system.intent, values, requested))
+        )
+        reply = system.reply(acts)
+        heard = reply.acts
+        line = say(SYSTEM, heard, system.intent, rng)
+        turns.append(system_turn(SERVICE, line, [act.as_action() for act in heard], reply.call, reply.results))
+    dialogue = {"dialogue_id": f"{split}_{number:05}", "services": [SERVICE], "turns": turns}
+    return dialogue, goal
+
+
+DIGEST_SIZE = 8  # bytes
+
+
+def text_digest(text: str) -> bytes:
+    """A digest of a text: of ten million texts two have the same once in 400,000 times."""
+    return blake2b(text.encode(), digest_size=DIGEST_SIZE).digest()
+
+
+def digest_of(dialogue: dict[str, Any]) -> bytes:
+    """A digest of the utterances: equal dialogues have equal digests."""
+    return text_digest("\0".join(turn["utterance"] for turn in dialogue["turns"]))
+
+
+_SERVICES: dict[str, Service] = {SERVICE: parse_service(SCHEMA)}
+_WITH_SPANS = {slot.name for slot in _SERVICES[SERVICE].slots if not slot.is_categorical}
+
+
+def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
+    """Checks a dialogue against the format, itself, and the goal of its user.
+
+    Args:
+      raw: the dialogue as it goes into a file.
+      goal: of its user.
+
+    Raises:
+      RuntimeError: the dialogue is inconsistent: a bug of the simulator.
+    """
+    dialogue = msgspec.convert(raw, Dialogue)
+    problems = [f"{where}: {reason}" for where, reason in problems_of(dialogue, _SERVICES)]
+    intent, values, offered = NO_INTENT, dict[str, list[str]](), ""
+    before: list[Mapping[str, Any]] = []  # the actions of the turn before
+    calls, done = [], Counter[tuple[str, str]]()
+
+    def expect(what: str, actual: object, expected: object) -> None:
+        if actual != expected:
+            problems.append(f"{what}: {actual}, expected {expected}")
+
+    for i, turn in enumerate(raw["turns"]):
+        (frame,) = turn["frames"]
+        actions = frame["actions"]
+        slots = {act: [action["slot"] for action in actions if action["act"] == act] for act in ("INFORM", "REQUEST")}
+        spans = sorted(
+            (span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]]) for span in frame["slots"]
+        )
+        spoken = [(action["slot"], value) for action in actions for value in action["values"]]
+        expect(f"spans of turn {i}", spans, sorted(pair for pair in spoken if pair[0] in _WITH_SPANS))
+        if "service_call" in frame:
+            call = frame["service_call"]
+            calls.append((call["method"], call["parameters"], bool(frame["service_results"])))
+        if turn["speaker"] == "SYSTEM":
+            offered = next((a["values"][0] for a in actions if (a["act"], a["slot"]) == ("OFFER", NAME)), offered)
+            if requested := {action["slot"] for action in before if action["act"] == "REQUEST"}:
+                expect(f"slots informed in turn {i}", set(slots["INFORM"]), requested)
+        else:
+            acts = {action["act"] for action in actions}
+            confirmed = {action["slot"]: action["values"] for action in before if action["act"] == "CONFIRM"}
+            if "INFORM_INTENT" in acts:
+                intent, values = next(a["values"][0] for a in actions if a["act"] == "INFORM_INTENT"), {}
+            if "SELECT" in acts:
+                values[NAME] = [offered]
+            if "AFFIRM" in acts:
+                values |= confirmed
+            if "NEGATE" in acts and not confirmed:
+                intent = NO_INTENT
+            values |= {action["slot"]: action["values"] for action in actions if action["act"] == "INFORM"}
+            expect(f"state of turn {i}", frame["state"], state(intent, values, slots["REQUEST"]))
+        done.update((action["act"], action["slot"]) for action in actions)
+        before = actions
+    expect("calls", calls, [(call.method, call.parameters, call.succeeds) for call in goal.calls])
+    expect("alternatives", done["REQUEST_ALTS", ""], sum(task.target for task in goal.tasks if task.intent == FIND))
+    for slot, n in Counter(slot for task in goal.tasks for slot in task.requests).items():
+        if (times := done["INFORM", slot] + done["OFFER", slot]) < n:
+            problems.append(f"the goal requests {slot!r} {n} times, informed {times} times")
+    if problems:
+        raise RuntimeError(f"dialogue {dialogue.dialogue_id}: {'; '.join(problems)}")
+
 
 DIGESTS, UTTERANCES = "digests", "utterances"  # further outputs of a shard
 ATTEMPTS = 100  # to differ from every other dialogue
@@ -80,9 +341,8 @@ class Config(msgspec.Struct, frozen=True):
         ]
 
     def invariants(self) -> list[Invariant]:
-        """Every dialogue is written, and no two are the same."""
-        sizes = {CountKey("dialogues", split=split): size for split, size in self.sizes.items()}
-        return [Equal({**sizes, CountKey("different"): sum(self.sizes.values())})]
+        """Every dialogue is written; that no two are the same is checked with ``statistics.json``."""
+        return [Equal({CountKey("dialogues", split=split): size for split, size in self.sizes.items()})]
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -127,11 +387,6 @@ def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dic
             else:
                 raise InputError("there are not that many different dialogues: ask for fewer", "", "--dialogues")
     return attempts
-
-
-def count_different(_: str, digests: Iterable[bytes]) -> tuple[CountKey, int]:
-    """The count of the dialogues that differ from each other, in the same split or not."""
-    return CountKey("different"), count_distinct(digests)
 
 
 def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: Config) -> FileResult:
@@ -193,40 +448,34 @@ def count(counts: Counter[tuple[str, str]], dialogue: Mapping[str, Any], goal: G
                 counts["users", "denies"] += 1
 
 
-def statistics(config: Config, counts: Counts, different: Mapping[str, int]) -> dict[str, Any]:
-    """``statistics.json``.
-
-    Args:
-      config: the options.
-      counts: of the run.
-      different: split to the number of its different utterances.
-    """
-    splits: dict[str, dict[str, Any]] = {}
-    for split in config.sizes:
-        splits[split] = {name: counts.sum(name, split=split) for name in _TOTALS}
-        splits[split]["different_utterances"] = different.get(split, 0)
-        splits[split]["made_again"] = counts.sum("made_again", split=split)
-        by_value = {name: counts.by("value", name, split=split) for name in _BY_VALUE}
-        splits[split] |= {name: values for name, values in by_value.items() if values}
-    patterns = templates().texts.values()
-    return {
-        "service": SERVICE,
-        "today": TODAY.isoformat(),
-        "names": len(templates().names),
-        "templates": sum(len(texts) for by_key in patterns for texts in by_key.values()),
-        "splits": splits,
-    }
-
-
 def metadata_files(
     counts: Counts,
     examples: Mapping[str, Sequence[Any]],
+    digests: Sequence[bytes],
     utterances: Sequence[tuple[str, bytes]],
     config: Config,
 ) -> dict[str, bytes]:
-    """The files besides dialogues: schemas, ``statistics.json``, the card and the page."""
-    different = {split: count_distinct(data for name, data in utterances if name == split) for split in config.sizes}
-    numbers = statistics(config, counts, different)
+    """The files besides dialogues: schemas, ``statistics.json``, the card and the page.
+
+    Raises:
+      RuntimeError: two dialogues are the same, in one split or in two.
+    """
+    if (different := count_distinct(digests)) != (total := sum(config.sizes.values())):
+        raise RuntimeError(f"{total - different:,} of {total:,} dialogues are the same as another one")
+    splits: dict[str, dict[str, Any]] = {}
+    for split in config.sizes:
+        splits[split] = {name: counts.sum(name, split=split) for name in _TOTALS}
+        splits[split]["different_utterances"] = count_distinct(data for name, data in utterances if name == split)
+        splits[split]["made_again"] = counts.sum("made_again", split=split)
+        by_value = {name: counts.by("value", name, split=split) for name in _BY_VALUE}
+        splits[split] |= {name: values for name, values in by_value.items() if values}
+    numbers = {
+        "service": SERVICE,
+        "today": TODAY.isoformat(),
+        "names": len(templates().names),
+        "templates": sum(len(texts) for by_act in templates().texts.values() for texts in by_act.values()),
+        "splits": splits,
+    }
     schemas = {f"{split}/schema.json": schema_bytes([SCHEMA]) for split in config.sizes}
     return {**schemas, **report_files(numbers, report_on(numbers, examples.get("train", ()), config.seed))}
 

@@ -14,16 +14,7 @@ import msgspec
 from parapet.schemas.dialogue_files import dialogue_text as sgd_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
-from parapet.transforms.babi_format import (
-    CANDIDATES,
-    FACTS,
-    candidates_text,
-    dialogue_text,
-    dialogues_name,
-    facts_text,
-    labelled_lines,
-    parse_dialogues,
-)
+from parapet.transforms import babi_format as babi
 from parapet.transforms.corpora import listed
 from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.files import HashingWriter, staged
@@ -33,17 +24,7 @@ from parapet.transforms.progress import tracked
 from parapet.transforms.report import report_files
 from parapet.transforms.runs import FileResult
 from parapet.transforms.seeding import stable_hash
-from parapet.transforms.simulators.common import (
-    Sentence,
-    act,
-    joined,
-    schema_intent,
-    schema_service,
-    schema_slot,
-    state,
-    system_turn,
-    user_turn,
-)
+from parapet.transforms.simulators import common
 from parapet.transforms.simulators.restaurants.bot import Rules, solve
 from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology, count_patterns
 from parapet.transforms.simulators.restaurants.simulating import (
@@ -119,7 +100,7 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
                 count(counts, world, task, dialogue)
                 note(world, split, dialogue, seen)
                 if split == config.sizes[0][0] and number < SHOWN:
-                    example = (dialogue.dialogue_id, labelled_lines(lines_of(world, dialogue)))
+                    example = (dialogue.dialogue_id, babi.labelled_lines(lines_of(world, dialogue)))
                     result.examples.setdefault(str(task), []).append((number.to_bytes(8), example))
                 for plus in kinds:
                     if plus:
@@ -127,7 +108,7 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
                         dialogue = disfluencies.dialogue
                         counts.update({("plus", kind): n for kind, n in disfluencies.turns.items()})
                         counts.update({("plus_possible", kind): n for kind, n in disfluencies.possible.items()})
-                    text = dialogue_text(lines_of(world, dialogue)).encode()
+                    text = babi.dialogue_text(lines_of(world, dialogue)).encode()
                     counts.update(_solve(simulator, text, dialogue, plus))
                     if not plus:
                         signatures.append(blake2b(text, digest_size=8).digest())
@@ -161,7 +142,7 @@ def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) ->
     config = simulator.config
     if stable_hash(config.seed, "solve", dialogue.dialogue_id) >= config.solved * 2**64:
         return {}
-    (parsed,) = parse_dialogues(text)
+    (parsed,) = babi.parse_dialogues(text)
     right = solve(simulator.rules, parsed)
     if not plus and not all(right):
         wrong = parsed.exchanges[right.index(False)]
@@ -213,10 +194,10 @@ def _published(world: World, config: Config) -> Iterator[tuple[str, bytes]]:
     """Knowledge base and candidates; the folder of the sets with disfluencies is complete, too."""
     if "babi" not in config.formats:
         return
-    facts, texts = facts_text(knowledge_base(world)).encode(), candidates_text(candidates(world)).encode()
+    facts, texts = babi.facts_text(knowledge_base(world)).encode(), babi.candidates_text(candidates(world)).encode()
     for folder in ("", f"{PLUS}/") if config.plus else ("",):
-        yield folder + FACTS, facts
-        yield folder + CANDIDATES, texts
+        yield folder + babi.FACTS, facts
+        yield folder + babi.CANDIDATES, texts
 
 
 def _domain(world: World) -> dict[str, Any]:
@@ -259,7 +240,7 @@ class Shard(msgspec.Struct, frozen=True):
 
     def text_name(self, plus: bool) -> str:
         """The path of the file in the published format."""
-        name = dialogues_name(self.task, self.split, self.part, self.parts)
+        name = babi.dialogues_name(self.task, self.split, self.part, self.parts)
         return f"{PLUS}/{name}" if plus else name
 
     def corpus(self, plus: bool) -> str:
@@ -376,7 +357,7 @@ def tasks_for(text: str, ontology: Ontology, path: object) -> tuple[int, ...]:
     Raises:
       InputError: no task, or one for which patterns are missing.
     """
-    tasks = parse_tasks(text) if text else TASKS
+    tasks = tuple(map(int, chosen(text, [*map(str, TASKS)], "--tasks", "task"))) if text else TASKS
     missing = {task: acts for task in tasks if (acts := missing_acts(ontology, task))}
     reasons = [f"there are no patterns of {', '.join(acts)}, which task {task} needs" for task, acts in missing.items()]
     if reasons and (text or len(missing) == len(tasks)):
@@ -386,15 +367,15 @@ def tasks_for(text: str, ontology: Ontology, path: object) -> tuple[int, ...]:
     return tuple(task for task in tasks if task not in missing)
 
 
-def parse_tasks(text: str) -> tuple[int, ...]:
-    """Parses ``1,2``; gives the tasks in order. Raises InputError."""
-    parts = listed(text)
-    for part in parts:
-        if part not in map(str, TASKS):
-            raise InputError(f"{part!r} is no task: choose from 1 to 5; task 6 is 'parapet babi_task6'", "--tasks")
-    if not parts or len(set(parts)) < len(parts):
-        raise InputError("give each task once, such as 1,2,5", "--tasks")
-    return tuple(sorted(map(int, parts)))
+def chosen(text: str, choices: Sequence[str], flag: str, noun: str) -> list[str]:
+    """The items of a comma-separated list, in the order of the choices. Raises InputError."""
+    items = listed(text)
+    for item in items:
+        if item not in choices:
+            raise InputError(f"{item!r} is no {noun}: choose from {', '.join(choices)}", flag)
+    if not items or len(set(items)) < len(items):
+        raise InputError(f"give each {noun} once, such as {choices[0]},{choices[1]}", flag)
+    return [choice for choice in choices if choice in items]
 
 
 def parse_sizes(text: str) -> tuple[tuple[str, int], ...]:
@@ -412,17 +393,6 @@ def parse_sizes(text: str) -> tuple[tuple[str, int], ...]:
     if not any(sizes.values()):
         raise InputError("all sizes are 0: give one above 0", "--sizes")
     return tuple((split, size) for split, size in sizes.items() if size)
-
-
-def parse_formats(text: str) -> tuple[str, ...]:
-    """Parses ``babi,sgd``. Raises InputError."""
-    parts = listed(text)
-    for part in parts:
-        if part not in FORMATS:
-            raise InputError(f"{part!r} is no format: choose from {', '.join(FORMATS)}", "--formats")
-    if not parts:
-        raise InputError("give babi, sgd or both", "--formats")
-    return tuple(name for name in FORMATS if name in parts)
 
 
 def check_numbers(per_file: int, least: int, solved: float, ratings: int) -> None:
@@ -461,22 +431,25 @@ def schema(ontology: Ontology) -> list[dict[str, Any]]:
     """The services of a corpus: one."""
     domain, extras = ontology.domain, ontology.extras
     slots = [
-        schema_slot("name", f"Name of the {domain}"),
-        *(schema_slot(field.name, f"{_aloud(field.name)} of the {domain}", field.values) for field in ontology.fields),
-        schema_slot("rating", f"Rating of the {domain}, the higher the better"),
-        *(schema_slot(extra, f"{_aloud(extra)} of the {domain}") for extra in extras),
+        common.schema_slot("name", f"Name of the {domain}"),
+        *(
+            common.schema_slot(field.name, f"{_aloud(field.name)} of the {domain}", field.values)
+            for field in ontology.fields
+        ),
+        common.schema_slot("rating", f"Rating of the {domain}, the higher the better"),
+        *(common.schema_slot(extra, f"{_aloud(extra)} of the {domain}") for extra in extras),
     ]
     names = [slot["name"] for slot in slots]
     find, reserve = intents(ontology)
     by_fields = f"Find a {domain} by {', '.join(ontology.names)}"
     return [
-        schema_service(
+        common.schema_service(
             service_name(ontology),
             f"Finds a {domain} that is what the user wants, and books it",
             slots,
             [
-                schema_intent(find, by_fields, ontology.names, names),
-                schema_intent(reserve, f"Book a {domain} by its name", ["name"], names, transactional=True),
+                common.schema_intent(find, by_fields, ontology.names, names),
+                common.schema_intent(reserve, f"Book a {domain} by its name", ["name"], names, transactional=True),
             ],
         )
     ]
@@ -538,23 +511,23 @@ class _Turns:
     def _of_user(self, utterance: Utterance) -> dict[str, Any]:
         kind, _, extra = utterance.act.partition(".")
         values = utterance.values
-        acts = [act("INFORM", slot, value) for slot, value in values.items()]
+        acts = [common.act("INFORM", slot, value) for slot, value in values.items()]
         if kind == "request":
             self._intent = self.reserve if "name" in values else self.find
-            acts.append(act("INFORM_INTENT", "intent", self._intent))
+            acts.append(common.act("INFORM_INTENT", "intent", self._intent))
         elif kind == "accept":
             self._intent, self._wishes["name"] = self.reserve, self._offered
         elif kind in ("thank", "decline"):
             self._intent = "NONE"
         if kind == "question":
-            acts.append(act("REQUEST", extra))
+            acts.append(common.act("REQUEST", extra))
         elif kind != "greet":
-            acts += [act(name) for name in _ACTS.get(kind, ())]
+            acts += [common.act(name) for name in _ACTS.get(kind, ())]
         self._wishes |= values
-        after = state(
+        after = common.state(
             self._intent, {slot: [value] for slot, value in self._wishes.items()}, [extra] if kind == "question" else []
         )
-        return user_turn(self.service, self._spans(utterance.line), acts, after)
+        return common.user_turn(self.service, self._spans(utterance.line), acts, after)
 
     def _of_bot(self, utterance: Utterance) -> None:
         if utterance.act in CALLS:
@@ -573,8 +546,8 @@ class _Turns:
         if not self._said:
             return
         acts = [action for utterance in self._said for action in _bot_acts(utterance)]
-        line = joined(*(self._spans(utterance.line) for utterance in self._said))
-        self._turns.append(system_turn(self.service, line, acts, self._call, self._results()))
+        line = common.joined(*(self._spans(utterance.line) for utterance in self._said))
+        self._turns.append(common.system_turn(self.service, line, acts, self._call, self._results()))
         self._said, self._call = [], None
 
     def _results(self) -> list[dict[str, str]]:
@@ -583,19 +556,19 @@ class _Turns:
             return [entity for entity in self._known if entity["name"] == self._call[1]["name"]]
         return self._known
 
-    def _spans(self, line: Sentence) -> Sentence:
-        return Sentence(line.utterance, tuple(span for span in line.spans if span[0] in self._free))
+    def _spans(self, line: common.Sentence) -> common.Sentence:
+        return common.Sentence(line.utterance, tuple(span for span in line.spans if span[0] in self._free))
 
 
 def _bot_acts(utterance: Utterance) -> list[dict[str, Any]]:
     kind, _, slot = utterance.act.partition(".")
     if kind == "ask":
-        return [act("REQUEST", slot)]
+        return [common.act("REQUEST", slot)]
     if kind in ("option", "next_option"):
-        return [act("OFFER", "name", utterance.values["name"])]
+        return [common.act("OFFER", "name", utterance.values["name"])]
     if kind == "give":
-        return [act("INFORM", slot, utterance.values[slot])]
-    return [act(name) for name in _ACTS.get(kind, ())]
+        return [common.act("INFORM", slot, utterance.values[slot])]
+    return [common.act(name) for name in _ACTS.get(kind, ())]
 
 
 def _aloud(name: str) -> str:

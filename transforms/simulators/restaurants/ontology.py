@@ -5,16 +5,14 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE
-from parapet.transforms.simulators.common import slots_of
+from parapet.transforms.simulators.common import read_table, slots_of
 from parapet.transforms.toml import convert, parse_toml
 
 MAX_ENTITIES = 1_000_000  # of a half; the knowledge base is kept in memory
@@ -93,39 +91,23 @@ class Patterns(msgspec.Struct, frozen=True):
         return users + [f"bot.{act}" for act, text in self.bot.items() if not text and act != "welcome"]
 
 
-class Given(msgspec.Struct, frozen=True):
-    """Number of fields in the first request, by task."""
-
-    task1: Range
-    task2: Range
-    task3: Range
-    task5: Range
-
-
-class Updates(msgspec.Struct, frozen=True):
-    """Number of updated fields, by task."""
-
-    task2: Range
-    task5: Range
-
-
 class Structure(msgspec.Struct, frozen=True):
     """The random choices in dialogues. The defaults are those of the paper, or of its files where it has none.
 
     Attributes:
-      given: fields in the first request.
-      updates: fields updated.
+      given: ``task1`` and so on to the number of fields in the first request.
+      updates: likewise to the number of updated fields.
       options: number of entities to choose from to share of the dialogues of task 3; where empty, a request of task 3
         is any with enough results.
       accepted: share of the proposals that the user accepts; the last one is always accepted.
       all_extras: share of the dialogues of tasks 4 and 5 in which the user asks about all extras, not just one.
     """
 
-    given: Given
-    updates: Updates
-    options: dict[str, float]
-    accepted: float
-    all_extras: float
+    given: dict[str, Range] = {}
+    updates: dict[str, Range] = {}
+    options: dict[str, float] = {}
+    accepted: float = 0.0
+    all_extras: float = 0.0
 
     def shares(self) -> list[tuple[int, float]]:
         """(number of entities to choose from, share of the dialogues), by number."""
@@ -133,12 +115,11 @@ class Structure(msgspec.Struct, frozen=True):
 
     def given_in(self, task: int) -> Range:
         """The range for task 1, 2, 3 or 5."""
-        fields: Range = getattr(self.given, f"task{task}")
-        return fields
+        return self.given[f"task{task}"]
 
     def updates_in(self, task: int) -> Range:
         """The range for task 2 or 5; none in the others."""
-        return getattr(self.updates, f"task{task}", (0, 0))
+        return self.updates.get(f"task{task}", (0, 0))
 
 
 class Ontology(msgspec.Struct, frozen=True):
@@ -164,7 +145,7 @@ class Ontology(msgspec.Struct, frozen=True):
     name: tuple[str, ...] = ()
     default_patterns: bool = True
     patterns: Patterns = Patterns()
-    structure: Structure = Structure(Given(*[(0, 0)] * 4), Updates((0, 0), (0, 0)), {}, 0.0, 0.0)
+    structure: Structure = Structure()
 
     @property
     def crossed(self) -> tuple[Field, ...]:
@@ -180,10 +161,8 @@ class Ontology(msgspec.Struct, frozen=True):
 
 def default_ontology() -> Ontology:
     """The restaurants of the paper, with other names."""
-    folder = resources.files(__package__)
-    content = tomllib.loads((folder / "ontology.toml").read_text(encoding="utf-8"))
-    patterns = tomllib.loads((folder / "patterns.toml").read_text(encoding="utf-8"))
-    return parse_ontology({**content, "patterns": patterns}, "ontology.toml")
+    patterns = read_table(__package__, "patterns.toml")
+    return parse_ontology({**read_table(__package__, "ontology.toml"), "patterns": patterns}, "ontology.toml")
 
 
 def read_ontology(data: bytes, path: object, *, simulated: bool = True) -> Ontology:
@@ -323,6 +302,10 @@ def structure_for(fields: int, table: Any, path: object) -> Structure:
     options = table.get("options", {}) if isinstance(table, dict) else {}
     ranges = {key: value for key, value in table.items() if key != "options"} if isinstance(table, dict) else table
     whole = merged(_published(fields), ranges, path, "structure")
+    for key in ("given", "updates"):
+        whole[key] = {
+            task: convert(value, Range, path, f"structure.{key}.{task}") for task, value in whole[key].items()
+        }
     structure: Structure = convert({**whole, "options": options}, Structure, path, "structure")
     for place, reason in _structure_problems(structure, fields):
         raise InputError(reason, path, f"structure.{place}")
@@ -348,7 +331,7 @@ def _published(fields: int) -> dict[str, Any]:
 def _structure_problems(structure: Structure, fields: int) -> Iterator[tuple[str, str]]:
     """(place, reason) of each problem."""
     for key, ranges, least in (("given", structure.given, 0), ("updates", structure.updates, 1)):
-        for task, (low, high) in msgspec.structs.asdict(ranges).items():
+        for task, (low, high) in ranges.items():
             if not least <= low <= high <= fields:
                 yield f"{key}.{task}", f"[{low}, {high}]: give the least and the most, from {least} to {fields} fields"
     for number, share in structure.options.items():
@@ -403,10 +386,9 @@ def _default_patterns(content: Ontology) -> dict[str, dict[str, Any]]:
         words = name if key == "DOMAIN" else name.replace("_", " ")
         return value.replace(f"{{{key}}}", f"{{{name}}}").replace(key, words)
 
-    text = (resources.files(__package__) / "any_domain.toml").read_text(encoding="utf-8")
     names = {"FIELD": content.names, "EXTRA": content.extras}
     tables: dict[str, dict[str, Any]] = {}
-    for side, acts in tomllib.loads(text).items():
+    for side, acts in read_table(__package__, "any_domain.toml").items():
         tables[side] = {
             act: {name: filled(value, key, name) for key, value in texts.items() for name in names.get(key, (key,))}
             if isinstance(texts, dict)

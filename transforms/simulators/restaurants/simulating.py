@@ -21,10 +21,8 @@ from __future__ import annotations
 
 import itertools
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import resources
 
 import msgspec
 
@@ -33,7 +31,7 @@ from parapet.transforms.babi_format import SILENCE, Exchange, Fact
 from parapet.transforms.corpora import listed
 from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.seeding import StratifiedRng, stable_hash
-from parapet.transforms.simulators.common import Sentence, filled, joined
+from parapet.transforms.simulators.common import Sentence, filled, joined, read_table
 from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology, Range
 
 SPLITS = ("train", "dev", "test", "oov")
@@ -484,8 +482,7 @@ def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, 
 
 @cache
 def _words() -> dict[str, tuple[str, ...]]:
-    text = (resources.files(__package__) / "disfluencies.toml").read_text(encoding="utf-8")
-    return {kind: tuple(words) for kind, words in tomllib.loads(text).items()}
+    return {kind: tuple(words) for kind, words in read_table(__package__, "disfluencies.toml").items()}
 
 
 def _can(kind: str, line: Sentence) -> bool:

@@ -22,13 +22,17 @@ TRANSCRIPTION, ASR = "transcription", "asr"  # what users say
 LOG, LABEL = "log.json", "label.json"
 
 Slots = tuple[tuple[str, str], ...]
+Restaurant = dict[str, str]  # its name, and its values by slot in the order of ``RELATIONS``
 
 
 class Act(msgspec.Struct, frozen=True):
-    """A dialogue act with its slots and values: ``inform(food=thai)``, ``request(slot=phone)``."""
+    """A dialogue act with its slots and values: ``inform(food=thai)``, ``request(slot=phone)``.
+
+    In a log, a value may be a number: a count of restaurants.
+    """
 
     act: str
-    slots: Slots = ()
+    slots: tuple[tuple[Any, Any], ...] = ()
 
 
 class CallTurn(msgspec.Struct, frozen=True):
@@ -60,14 +64,9 @@ class Call(msgspec.Struct, frozen=True):
     turns: tuple[CallTurn, ...]
 
 
-class _RawAct(msgspec.Struct):
-    act: str
-    slots: list[tuple[Any, Any]] = []
-
-
 class _Output(msgspec.Struct):
     transcript: str
-    acts: list[_RawAct] = msgspec.field(name="dialog-acts")
+    acts: list[Act] = msgspec.field(name="dialog-acts")
 
 
 class _Hypothesis(msgspec.Struct):
@@ -93,7 +92,7 @@ class _Log(msgspec.Struct):
 
 
 class _Semantics(msgspec.Struct):
-    json: list[_RawAct] = []
+    json: list[Act] = []
 
 
 class _LabelTurn(msgspec.Struct):
@@ -171,8 +170,7 @@ def _turn(said: _LogTurn, meant: _LabelTurn, recognised: bool, where: str) -> Ca
     )
 
 
-def _acts(acts: Sequence[_RawAct]) -> tuple[Act, ...]:
-    # A value may be a number: a count of restaurants.
+def _acts(acts: Sequence[Act]) -> tuple[Act, ...]:
     return tuple(Act(act.act, tuple((one_line(str(a)), one_line(str(b))) for a, b in act.slots)) for act in acts)
 
 
@@ -288,6 +286,7 @@ def read_ontology(root: str, given: str | None) -> Ontology:
     return ontology
 
 
+RATING = "rating"
 QUERY = ("food", "area", "pricerange")  # what an API call is made of, in its order
 # Slot of DSTC2 to relation of dialog bAbI, in the order of the published facts.
 RELATIONS = {
@@ -305,29 +304,9 @@ _SLOTS = {relation: slot for slot, relation in RELATIONS.items()}
 Statement = tuple[str, str, str]  # restaurant, slot, value: the system says it of a restaurant that it offers
 
 
-class Restaurant(msgspec.Struct, frozen=True):
-    """A restaurant: its name, and its values by slot in the order of ``RELATIONS``."""
-
-    name: str
-    values: Slots
-
-
-class Rated(msgspec.Struct, frozen=True):
-    """A result of an API call, with a rating that holds for this call only."""
-
-    restaurant: Restaurant
-    rating: int
-
-
-class Knowledge(msgspec.Struct, frozen=True):
-    """Restaurants, in the order in which they are listed."""
-
-    restaurants: tuple[Restaurant, ...]
-
-    def search(self, query: Slots) -> list[Restaurant]:
-        """The restaurants that are known to have all the values. Where one of them is not known, it is no result."""
-        requested = set(query)
-        return [restaurant for restaurant in self.restaurants if requested <= set(restaurant.values)]
+def search(restaurants: Iterable[Restaurant], query: Slots) -> list[Restaurant]:
+    """The restaurants that are known to have all the values. Where one of them is not known, it is no result."""
+    return [restaurant for restaurant in restaurants if set(query) <= restaurant.items()]
 
 
 def token(value: str) -> str:
@@ -361,7 +340,7 @@ def offered(acts: Iterable[Act]) -> list[str]:
     ]
 
 
-def gathered(counts: Iterable[tuple[Statement, int]]) -> Knowledge:
+def gathered(counts: Iterable[tuple[Statement, int]]) -> list[Restaurant]:
     """The knowledge base gathered from statements: of each slot the value that was stated most often.
 
     Args:
@@ -372,15 +351,13 @@ def gathered(counts: Iterable[tuple[Statement, int]]) -> Knowledge:
         best = stated.setdefault(name, {})
         if slot and (slot not in best or n > best[slot][0]):
             best[slot] = (n, value)
-    return Knowledge(
-        tuple(
-            Restaurant(name, tuple((slot, best[slot][1]) for slot in RELATIONS if slot in best))
-            for name, best in sorted(stated.items(), key=lambda item: (token(item[0]), item[0]))
-        )
-    )
+    return [
+        {"name": name, **{slot: best[slot][1] for slot in RELATIONS if slot in best}}
+        for name, best in sorted(stated.items(), key=lambda item: (token(item[0]), item[0]))
+    ]
 
 
-def ratings(results: Sequence[Restaurant], offers: Sequence[str], *key: str) -> list[Rated]:
+def rated(results: Sequence[Restaurant], offers: Sequence[str], *key: str) -> list[Restaurant]:
     """Makes up ratings, which DSTC2 does not have: what is offered next has the highest, so that it can be predicted.
 
     Args:
@@ -389,30 +366,31 @@ def ratings(results: Sequence[Restaurant], offers: Sequence[str], *key: str) -> 
       key: of the random ratings.
 
     Returns:
-      The restaurants, in the same order: those that are offered have ratings from 10 downwards, the others 0 to 4.
+      The restaurants, in the same order, each with its ``rating``: those that are offered have ratings from 10
+      downwards, the others 0 to 4.
     """
-    names = {restaurant.name for restaurant in results}
+    names = {restaurant["name"] for restaurant in results}
     order = [name for name in dict.fromkeys(offers) if name in names]
     top = max(10, 4 + len(order))
     placed = {name: top - i for i, name in enumerate(order)}
 
-    def rating(name: str) -> int:
-        return placed[name] if name in placed else stable_hash(*key, name) % 5
+    def rating(name: str) -> str:
+        return str(placed[name] if name in placed else stable_hash(*key, name) % 5)
 
-    return [Rated(restaurant, rating(restaurant.name)) for restaurant in results]
+    return [{**restaurant, RATING: rating(restaurant["name"])} for restaurant in results]
 
 
-def facts_about(restaurant: Restaurant, rating: int | None = None) -> list[babi.Fact]:
+def facts_about(restaurant: Restaurant) -> list[babi.Fact]:
     """A restaurant's facts, as dialog bAbI has them: ``ask R_phone ask_phone``."""
-    name = token(restaurant.name)
-    facts = [
-        babi.Fact(name, RELATIONS[slot], f"{name}_{TOKENS[slot]}" if slot in TOKENS else token(value))
-        for slot, value in restaurant.values
+    name = token(restaurant["name"])
+    return [
+        babi.Fact(name, relation, f"{name}_{TOKENS[slot]}" if slot in TOKENS else token(restaurant[slot]))
+        for slot, relation in (*RELATIONS.items(), (RATING, "R_rating"))
+        if slot in restaurant
     ]
-    return facts if rating is None else [*facts, babi.Fact(name, "R_rating", str(rating))]
 
 
-def read_knowledge(path: str) -> Knowledge:
+def read_knowledge(path: str) -> list[Restaurant]:
     """A knowledge base as dialog bAbI has it (``1 ask R_cuisine italian``), or a JSON list of restaurants.
 
     Raises:
@@ -423,11 +401,7 @@ def read_knowledge(path: str) -> Knowledge:
     rows = _of_json(data, place) if data.lstrip().startswith(b"[") else _of_lines(data, place)
     if not rows:
         raise InputError("no restaurants here", path, "--kb")
-    return Knowledge(
-        tuple(
-            Restaurant(name, tuple((s, values[s]) for s in RELATIONS if s in values)) for name, values in rows.items()
-        )
-    )
+    return [{"name": name, **{s: values[s] for s in RELATIONS if s in values}} for name, values in rows.items()]
 
 
 def _of_lines(data: bytes, path: Path) -> dict[str, dict[str, str]]:

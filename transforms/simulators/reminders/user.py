@@ -1,54 +1,374 @@
-"""The user: a goal, drawn at random, and an agenda of dialogue acts (Schatzmann et al. 2007).
-
-The goal has the calendar at the start and tasks, each with its values and how the user deviates from it. At the start
-the agenda, a stack, is filled from the goal: for each task its intent, the values to give and the slots to ask for in
-the end; at the bottom thanks and goodbye. The system's acts push acts onto it (the answer to a question, the denial of
-a wrong value) and remove what is settled. A turn of the user is popped off it: one act, and those that go with it.
-"""
+"""The service ``Reminders_1``: its schema, and a calendar that sets, finds, moves and cancels reminders."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from hashlib import blake2b
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from functools import cache
 from typing import Any
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, problems_of
-from parapet.schemas.service import Service, parse_service
+from parapet.transforms.entities.forms import ordinal
 from parapet.transforms.seeding import SeededRng
-from parapet.transforms.simulators.common import state, system_turn, user_turn
-from parapet.transforms.simulators.reminders.service import (
-    CANCEL,
-    CONFIRMED,
-    DATE,
-    FIND,
-    MOVE,
-    NAME,
-    OFTEN,
-    REPEATS,
-    REQUIRED,
-    SCHEMA,
+from parapet.transforms.simulators import common
+
+SERVICE = "Reminders_1"
+SET, FIND, MOVE, CANCEL = "SetReminder", "FindReminders", "MoveReminder", "CancelReminder"
+NAME, DATE, TIME, REPEATS = "reminder_name", "date", "time", "repeats"
+SLOTS = (NAME, DATE, TIME, REPEATS)
+
+REQUIRED = {SET: (NAME, DATE, TIME), FIND: (DATE,), MOVE: (NAME, DATE, TIME), CANCEL: (NAME,)}
+# What is confirmed before the call; finding reminders changes nothing.
+CONFIRMED = {SET: SLOTS, MOVE: (NAME, DATE, TIME), CANCEL: (NAME,)}
+OFTEN = ("once", "daily", "weekly", "monthly")
+
+# Why a call of the service fails.
+CLASH, UNKNOWN, NOTHING = "clash", "unknown", "nothing"
+
+
+class Reminder(msgspec.Struct, frozen=True):
+    """A reminder in the calendar, with canonical values; the date of one that repeats is its first day."""
+
+    name: str
+    date: str
+    time: str
+    repeats: str
+
+    def is_on(self, day: str) -> bool:
+        """Whether it is due on a day."""
+        if day < self.date:
+            return False
+        if self.repeats == "weekly":
+            return (date.fromisoformat(day) - date.fromisoformat(self.date)) % timedelta(weeks=1) == timedelta()
+        if self.repeats == "monthly":
+            return day[-2:] == self.date[-2:]
+        return self.repeats == "daily" or day == self.date
+
+    def as_result(self, day: str = "") -> dict[str, str]:
+        """As a result of the service; with the requested day where it repeats."""
+        return {NAME: self.name, DATE: day or self.date, TIME: self.time, REPEATS: self.repeats}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The answer of the service: reminders as slots and values, or why the call failed."""
+
+    results: tuple[dict[str, str], ...] = ()
+    failure: str = ""
+
+
+class Calendar:
+    """The reminders of one user. Names are unique, and no two reminders are due at the same time."""
+
+    def __init__(self, reminders: tuple[Reminder, ...]) -> None:
+        self.by_name = {reminder.name: reminder for reminder in reminders}
+
+    def is_free(self, day: str, time: str, but: str = "") -> bool:
+        """Whether no reminder is due then, other than ``but``."""
+        return not any(
+            reminder.time == time and reminder.is_on(day) for reminder in self.by_name.values() if reminder.name != but
+        )
+
+    def call(self, method: str, parameters: Mapping[str, str]) -> Answer:
+        """Calls the service with an intent and canonical values for its slots."""
+        if method == FIND:
+            day = parameters[DATE]
+            due = [reminder for reminder in self.by_name.values() if reminder.is_on(day)]
+            due.sort(key=lambda reminder: (reminder.time, reminder.name))
+            results = [reminder.as_result(day) for reminder in due]
+            return Answer(tuple(results), "" if results else NOTHING)
+        name = parameters[NAME]
+        if method != SET and name not in self.by_name:
+            return Answer(failure=UNKNOWN)
+        if method == CANCEL:
+            return Answer((self.by_name.pop(name).as_result(),))
+        repeats = parameters[REPEATS] if method == SET else self.by_name[name].repeats
+        reminder = Reminder(name, parameters[DATE], parameters[TIME], repeats)
+        if not self.is_free(reminder.date, reminder.time, but=name):
+            return Answer(failure=CLASH)
+        self.by_name[name] = reminder
+        return Answer((reminder.as_result(),))
+
+
+def _intent(name: str, description: str, **optional: str) -> dict[str, Any]:
+    transactional = name in CONFIRMED
+    return common.schema_intent(
+        name, description, REQUIRED[name], SLOTS, optional=optional, transactional=transactional
+    )
+
+
+SCHEMA = common.schema_service(
     SERVICE,
-    SET,
-    SLOTS,
-    SYSTEM,
-    TIME,
-    USER,
-    Act,
-    Calendar,
-    Reminder,
-    Value,
-    a_day,
-    a_name,
-    a_time,
-    day_value,
-    repeats_value,
-    say,
-    time_value,
-    values_of,
+    "Keeps reminders, and says when they are due",
+    [
+        common.schema_slot(NAME, "What the user is to be reminded to do"),
+        common.schema_slot(DATE, "Day of the reminder, or the first day of one that repeats"),
+        common.schema_slot(TIME, "Time of the day at which the reminder comes"),
+        common.schema_slot(REPEATS, "How often the reminder comes", OFTEN),
+    ],
+    [
+        _intent(SET, "Set a new reminder", **{REPEATS: OFTEN[0]}),
+        _intent(FIND, "List the reminders of a day"),
+        _intent(MOVE, "Move a reminder to another day and time"),
+        _intent(CANCEL, "Cancel a reminder"),
+    ],
 )
+
+
+_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
+_OFTEN, _ON, _COUNT = "<often>", "<on>", "<count>"
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A value of a slot.
+
+    Attributes:
+      text: as in utterances and states.
+      canonical: as the service has it.
+      before: the preposition of a date: ``"on "`` or nothing.
+      phrase: the words for a value without a span: ``every day`` for ``daily``.
+    """
+
+    text: str
+    canonical: str
+    before: str = ""
+    phrase: str = ""
+
+
+class Pattern(msgspec.Struct, frozen=True):
+    """A text with gaps.
+
+    Attributes:
+      text: as the file has it.
+      always: the slots that are not optional.
+      slots: all its slots.
+    """
+
+    text: str
+    always: frozenset[str]
+    slots: frozenset[str]
+
+    def says(self, slots: Iterable[str]) -> bool:
+        """Whether it can express exactly these slots."""
+        return self.always <= set(slots) <= self.slots
+
+    def line(self, values: Mapping[str, Value], count: str = "") -> common.Sentence:
+        """The text with these values, and their spans.
+
+        Args:
+          values: slot to value.
+          count: how many there are, in words.
+        """
+        text = _OPTIONAL.sub(lambda part: part[1] if _slots(part[1]) <= values.keys() else "", self.text)
+        text = text.replace(_ON, values[DATE].before if DATE in values else "").replace(_COUNT, count)
+        text = text.replace(_OFTEN, values[REPEATS].phrase if REPEATS in values else "")
+        return common.filled(text, {slot: value.text for slot, value in values.items()})
+
+
+def pattern_of(text: str) -> Pattern:
+    """The pattern of a text in the file."""
+    return Pattern(text, _slots(_OPTIONAL.sub("", text)), _slots(text))
+
+
+def _slots(text: str) -> frozenset[str]:
+    return frozenset([*common.slots_of(text), *([REPEATS] if _OFTEN in text else [])])
+
+
+class Templates(msgspec.Struct, frozen=True):
+    """The file.
+
+    Attributes:
+      texts: ``USER`` or ``SYSTEM`` to acts (``INFORM @SetReminder``) to their patterns.
+      often: value of ``repeats`` to words for it.
+      names: what reminders are about.
+    """
+
+    texts: dict[str, dict[str, tuple[Pattern, ...]]]
+    often: dict[str, tuple[str, ...]]
+    names: tuple[str, ...]
+
+
+@cache
+def templates() -> Templates:
+    """The content of ``templates.toml``."""
+    content = common.read_table(__package__, "templates.toml")
+    names = [
+        f"{verb} {what}"
+        for verbs, every in content["names"].items()
+        for verb in verbs.split("|")
+        for what in every.split("|")
+    ]
+    return Templates(
+        {
+            speaker.upper(): {key: tuple(map(pattern_of, texts)) for key, texts in content[speaker].items()}
+            for speaker in ("user", "system")
+        },
+        {value: tuple(phrases) for value, phrases in content["often"].items()},
+        tuple(names),
+    )
+
+
+TODAY = date(2019, 3, 1)
+DAYS = 40  # from today on; short enough that most of the year is left for what training does not have
+MINUTES = tuple(range(6 * 60, 22 * 60 + 1, 5))
+
+
+def a_name(rng: SeededRng) -> Value:
+    """The name of a reminder: what it is about."""
+    name = rng.choice(templates().names)
+    return Value(name, name)
+
+
+def a_day(rng: SeededRng) -> str:
+    """A canonical day, more often soon than late."""
+    return (TODAY + timedelta(days=rng.below(14 if rng.chance(0.6) else DAYS))).isoformat()
+
+
+def a_time(rng: SeededRng) -> str:
+    """A canonical time of the day, mostly on the quarter of an hour."""
+    minutes = rng.choice(MINUTES[::3] if rng.chance(0.75) else MINUTES)
+    return f"{minutes // 60:02}:{minutes % 60:02}"
+
+
+def day_value(rng: SeededRng, canonical: str) -> Value:
+    """A day in one of its wordings; relative to today in about half of the cases, where possible."""
+    relative, absolute = ways_of_day(canonical)
+    text, before = rng.choice(relative if relative and rng.chance(0.55) else absolute)
+    return Value(text, canonical, before)
+
+
+def time_value(rng: SeededRng, canonical: str) -> Value:
+    """A time in one of its wordings."""
+    return Value(rng.choice(ways_of_time(canonical)), canonical)
+
+
+def repeats_value(rng: SeededRng, canonical: str) -> Value:
+    """How often; the slot is categorical, so its text is its value."""
+    return Value(canonical, canonical, phrase=rng.choice(templates().often[canonical]))
+
+
+@cache
+def ways_of_day(canonical: str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """The wordings of a day, each with its preposition: those relative to today, and the others."""
+    day = date.fromisoformat(canonical)
+    ahead = (day - TODAY).days
+    month, weekday, nth = f"{day:%B}", f"{day:%A}", ordinal(day.day)
+    relative = [(text, "") for text in _BY_DISTANCE.get(ahead, ())]
+    if 1 < ahead < 7:
+        relative += [(weekday, "on "), (f"this {weekday}", ""), (f"this coming {weekday}", "")]
+    if 3 <= ahead <= 9:  # today is a Friday: next week begins on the third day from now
+        relative.append((f"{weekday} next week", "on "))
+    if 8 < ahead < 14:
+        relative.append((f"a week from {weekday}", ""))
+    if ahead < 28:
+        relative.append((f"the {nth}", "on "))
+    absolute = [(f"{month} {nth}", "on "), (f"{month} {day.day}", "on "), (f"the {nth} of {month}", "on ")]
+    return tuple(relative), tuple(absolute)
+
+
+_BY_DISTANCE = {
+    0: ("today",),
+    1: ("tomorrow",),
+    2: ("the day after tomorrow",),
+    7: ("a week from today",),
+    8: ("a week from tomorrow",),
+    14: ("two weeks from today",),
+}
+
+
+@cache
+def ways_of_time(canonical: str) -> tuple[str, ...]:
+    """The wordings of a time such as ``17:15``."""
+    hour, minute = int(canonical[:2]), int(canonical[3:])
+    clock, half = (hour + 11) % 12 + 1, "am" if hour < 12 else "pm"
+    ways = [f"{clock}:{minute:02} {half}"]
+    part = "in the morning" if hour < 12 else "in the afternoon" if hour < 18 else "in the evening"
+    following = clock % 12 + 1
+    if minute == 0:
+        ways += [f"{clock} {half}", f"{clock} {half}", f"{clock} o'clock {part}", f"{clock} {part}"]
+        ways = ["noon", "12 pm", "12 o'clock noon"] if hour == 12 else ways
+    elif minute == 15:
+        ways += [f"a quarter past {clock} {part}", f"quarter past {clock} {part}"]
+    elif minute == 30:
+        ways += [f"half past {clock} {part}", f"{clock} thirty {half}"]
+    elif minute == 45 and hour != 11:
+        ways += [f"a quarter to {following} {part}", f"quarter to {following} {part}"]
+    return tuple(ways)
+
+
+USER, SYSTEM = "USER", "SYSTEM"
+COUNTED = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+class Act(msgspec.Struct, frozen=True):
+    """A dialogue act.
+
+    Attributes:
+      name: as in SGD.
+      slot: its slot, if any.
+      value: of the slot; None where it is requested.
+      note: distinguishes wordings of acts with the same name: ``deny``, ``again``.
+    """
+
+    name: str
+    slot: str = ""
+    value: Value | None = None
+    note: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its key in ``templates.toml``."""
+        note = self.note or (self.slot if self.name == "REQUEST" else "")
+        return f"{self.name}:{note}" if note else self.name
+
+    def as_action(self) -> dict[str, Any]:
+        """The action of a frame in SGD."""
+        if self.value is None:
+            return common.act(self.name, self.slot)
+        return common.act(self.name, self.slot, self.value.text, canonical=[self.value.canonical])
+
+
+def say(speaker: str, acts: Sequence[Act], intent: str, rng: SeededRng) -> common.Sentence:
+    """One of the wordings of the acts of a turn: they are cut into the longest parts that a pattern expresses.
+
+    Args:
+      speaker: ``USER`` or ``SYSTEM``.
+      acts: of the turn, in order.
+      intent: of the turn.
+      rng: of the choice.
+
+    Raises:
+      LookupError: no pattern expresses an act.
+    """
+    lines: list[common.Sentence] = []
+    rest = acts
+    while rest:
+        for end in range(len(rest), 0, -1):
+            part, values = rest[:end], values_of(rest[:end])
+            if patterns := _patterns(speaker, tuple(dict.fromkeys(act.key for act in part)), frozenset(values), intent):
+                count = next((act.value.canonical for act in part if act.slot == "count" and act.value), "")
+                lines.append(rng.choice(patterns).line(values, COUNTED[int(count)] if count else ""))
+                rest = rest[end:]
+                break
+        else:
+            raise LookupError(f"no pattern of {speaker} expresses {rest} of {intent}")
+    return common.joined(*lines)
+
+
+@cache
+def _patterns(speaker: str, keys: tuple[str, ...], slots: frozenset[str], intent: str) -> list[Pattern]:
+    """The patterns that express exactly these acts and slots."""
+    texts = templates().texts[speaker]
+    # One sentence expresses an intent with its values.
+    key = " ".join(act for act in keys if act != "INFORM" or keys[0] != "INFORM_INTENT")
+    return [pattern for pattern in texts.get(f"{key} @{intent}", texts.get(key, ())) if pattern.says(slots)]
+
+
+def values_of(acts: Sequence[Act]) -> dict[str, Value]:
+    """Slot to value, of acts."""
+    return {act.slot: act.value for act in acts if act.value is not None and act.slot not in ("intent", "count")}
+
 
 SLIP, MIND = "slip", "mind"  # a wrong value that is corrected; a value that the user changes on confirmation
 
@@ -374,240 +694,3 @@ class User:
     def _pop_while(self, acts: list[Act], goes_along: Callable[[Act], bool]) -> None:
         while self.agenda and goes_along(self.agenda[-1]):
             acts.append(self.agenda.pop())
-
-
-NO_INTENT = "NONE"
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """A turn of the system.
-
-    Attributes:
-      acts: its dialogue acts.
-      call: the call of the service before it, intent and canonical values; None where there is none.
-      results: the results of the call.
-    """
-
-    acts: list[Act]
-    call: tuple[str, dict[str, str]] | None = None
-    results: tuple[dict[str, str], ...] = ()
-
-
-class System:
-    """A system with a calendar.
-
-    A new intent starts without values: those of one reminder are not those of the next. Selecting a reminder that was
-    offered sets its name.
-
-    Args:
-      calendar: the service.
-      rng: of its choices.
-
-    Attributes:
-      intent: the active intent, or ``NONE``.
-      values: slot to value, as the user has given or affirmed it.
-    """
-
-    def __init__(self, calendar: Calendar, rng: SeededRng) -> None:
-        self.calendar, self.rng = calendar, rng
-        self.intent, self.values = NO_INTENT, dict[str, Value]()
-        self._said: list[Act] = []  # in the previous turn
-        self._found: list[dict[str, str]] = []  # the results of the last call, the current one first
-        self._has_misheard = False
-
-    def hear(self, acts: Sequence[Act]) -> None:
-        """Tracks the state."""
-        names = {act.name for act in acts}
-        if "INFORM_INTENT" in names:
-            self.intent = next(act.value.text for act in acts if act.name == "INFORM_INTENT" and act.value)
-            self.values = {NAME: self._say(NAME)} if "SELECT" in names else {}
-            self._has_misheard = False
-        if "AFFIRM" in names:
-            self.values |= values_of([act for act in self._said if act.name == "CONFIRM"])
-        if any(act.name == "NEGATE" and act.note == "more" for act in acts):
-            self.intent = NO_INTENT
-        self.values |= values_of([act for act in acts if act.name == "INFORM"])
-
-    def reply(self, acts: Sequence[Act]) -> Reply:
-        """The next turn of the system, given the acts of the user."""
-        reply = self._reply({act.name for act in acts}, [act.slot for act in acts if act.name == "REQUEST"])
-        self._said = reply.acts
-        return reply
-
-    def _reply(self, names: set[str], requested: list[str]) -> Reply:
-        if "GOODBYE" in names or self.intent == NO_INTENT:
-            return Reply([Act("GOODBYE")])
-        if "THANK_YOU" in names:
-            return Reply([Act("REQ_MORE")])
-        if requested:
-            return Reply([Act("INFORM", slot, self._say(slot)) for slot in SLOTS if slot in requested])
-        if "REQUEST_ALTS" in names:
-            del self._found[0]
-            return Reply(self._offer("next"))
-        if "AFFIRM" in names:
-            return self._do()
-        missing = [slot for slot in REQUIRED[self.intent] if slot not in self.values]
-        if missing:
-            return Reply(self._ask(missing))
-        return self._do() if self.intent == FIND else Reply(self._confirm())
-
-    def _ask(self, missing: list[str]) -> list[Act]:
-        """Requests one missing slot, or two."""
-        two = len(missing) > 1 and self.rng.chance(0.35)
-        return [Act("REQUEST", slot) for slot in missing[: 1 + two]]
-
-    def _confirm(self) -> list[Act]:
-        """Confirms the values, defaults included. Now and then a value has been misheard."""
-        values = {slot: self.values.get(slot) or repeats_value(self.rng, OFTEN[0]) for slot in CONFIRMED[self.intent]}
-        if not self._has_misheard and self.rng.chance(0.08):
-            self._has_misheard = True
-            slot = self.rng.choice([slot for slot in values if slot != REPEATS])
-            other = another(self.rng, slot)
-            if other.canonical != values[slot].canonical:
-                values[slot] = other
-        return [Act("CONFIRM", slot, value) for slot, value in values.items()]
-
-    def _do(self) -> Reply:
-        """Calls the service and reports the result."""
-        parameters = {slot: value.canonical for slot, value in self.values.items()}
-        answer = self.calendar.call(self.intent, parameters)
-        self._found = list(answer.results)
-        if answer.failure:
-            acts = [Act("NOTIFY_FAILURE", note=answer.failure)]
-        elif self.intent == FIND:
-            acts = self._offer("one" if len(answer.results) == 1 else "many")
-            count = str(len(answer.results))
-            acts.append(Act("INFORM_COUNT", "count", Value(count, count)))
-        else:
-            acts = [Act("NOTIFY_SUCCESS")]
-        if self.intent != FIND and not answer.failure and self.rng.chance(0.4):
-            acts.append(Act("REQ_MORE"))
-        return Reply(acts, (self.intent, parameters), answer.results)
-
-    def _offer(self, note: str) -> list[Act]:
-        slots = (NAME, TIME) if self.rng.chance(0.5) else (NAME,)
-        return [Act("OFFER", slot, self._say(slot), note) for slot in slots]
-
-    def _say(self, slot: str) -> Value:
-        """The value of a slot of the current reminder."""
-        canonical = self._found[0][slot]
-        if slot == NAME:
-            return Value(canonical, canonical)
-        say = {DATE: day_value, TIME: time_value, REPEATS: repeats_value}[slot]
-        return say(self.rng, canonical)
-
-
-LONGEST = 80  # turns; a longer dialogue goes round in circles
-
-
-def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict[str, Any], Goal]:
-    """Simulates a dialogue; gives it with the goal of its user. It depends on the arguments only.
-
-    Args:
-      seed: any text.
-      split: such as ``train``.
-      number: of the dialogue in its split.
-      attempt: how many earlier attempts were the same as another dialogue.
-
-    Raises:
-      RuntimeError: it does not end.
-    """
-    rng = SeededRng(seed, "reminders", split, str(number), str(attempt))
-    goal = draw_goal(rng)
-    user, system = User(goal, rng), System(Calendar(goal.reminders), rng)
-    turns: list[dict[str, Any]] = []
-    heard: list[Act] = []
-    while not any(act.name == "GOODBYE" for act in heard):
-        if len(turns) >= LONGEST:
-            raise RuntimeError(f"dialogue {number} of {split} does not end")
-        acts = user.speak(heard)
-        system.hear(acts)
-        values = {slot: [value.text] for slot, value in system.values.items()}
-        requested = [act.slot for act in acts if act.name == "REQUEST"]
-        line = say(USER, acts, system.intent, rng)
-        turns.append(
-            user_turn(SERVICE, line, [act.as_action() for act in acts], state(system.intent, values, requested))
-        )
-        reply = system.reply(acts)
-        heard = reply.acts
-        line = say(SYSTEM, heard, system.intent, rng)
-        turns.append(system_turn(SERVICE, line, [act.as_action() for act in heard], reply.call, reply.results))
-    dialogue = {"dialogue_id": f"{split}_{number:05}", "services": [SERVICE], "turns": turns}
-    return dialogue, goal
-
-
-DIGEST_SIZE = 8  # bytes
-
-
-def text_digest(text: str) -> bytes:
-    """A digest of a text: of ten million texts two have the same once in 400,000 times."""
-    return blake2b(text.encode(), digest_size=DIGEST_SIZE).digest()
-
-
-def digest_of(dialogue: dict[str, Any]) -> bytes:
-    """A digest of the utterances: equal dialogues have equal digests."""
-    return text_digest("\0".join(turn["utterance"] for turn in dialogue["turns"]))
-
-
-_SERVICES: dict[str, Service] = {SERVICE: parse_service(SCHEMA)}
-_WITH_SPANS = {slot.name for slot in _SERVICES[SERVICE].slots if not slot.is_categorical}
-
-
-def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
-    """Checks a dialogue against the format, itself, and the goal of its user.
-
-    Args:
-      raw: the dialogue as it goes into a file.
-      goal: of its user.
-
-    Raises:
-      RuntimeError: the dialogue is inconsistent: a bug of the simulator.
-    """
-    dialogue = msgspec.convert(raw, Dialogue)
-    problems = [f"{where}: {reason}" for where, reason in problems_of(dialogue, _SERVICES)]
-    intent, values, offered = NO_INTENT, dict[str, list[str]](), ""
-    before: list[Mapping[str, Any]] = []  # the actions of the turn before
-    calls, done = [], Counter[tuple[str, str]]()
-
-    def expect(what: str, actual: object, expected: object) -> None:
-        if actual != expected:
-            problems.append(f"{what}: {actual}, expected {expected}")
-
-    for i, turn in enumerate(raw["turns"]):
-        (frame,) = turn["frames"]
-        actions = frame["actions"]
-        slots = {act: [action["slot"] for action in actions if action["act"] == act] for act in ("INFORM", "REQUEST")}
-        spans = sorted(
-            (span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]]) for span in frame["slots"]
-        )
-        spoken = [(action["slot"], value) for action in actions for value in action["values"]]
-        expect(f"spans of turn {i}", spans, sorted(pair for pair in spoken if pair[0] in _WITH_SPANS))
-        if "service_call" in frame:
-            call = frame["service_call"]
-            calls.append((call["method"], call["parameters"], bool(frame["service_results"])))
-        if turn["speaker"] == "SYSTEM":
-            offered = next((a["values"][0] for a in actions if (a["act"], a["slot"]) == ("OFFER", NAME)), offered)
-            if requested := {action["slot"] for action in before if action["act"] == "REQUEST"}:
-                expect(f"slots informed in turn {i}", set(slots["INFORM"]), requested)
-        else:
-            acts = {action["act"] for action in actions}
-            confirmed = {action["slot"]: action["values"] for action in before if action["act"] == "CONFIRM"}
-            if "INFORM_INTENT" in acts:
-                intent, values = next(a["values"][0] for a in actions if a["act"] == "INFORM_INTENT"), {}
-            if "SELECT" in acts:
-                values[NAME] = [offered]
-            if "AFFIRM" in acts:
-                values |= confirmed
-            if "NEGATE" in acts and not confirmed:
-                intent = NO_INTENT
-            values |= {action["slot"]: action["values"] for action in actions if action["act"] == "INFORM"}
-            expect(f"state of turn {i}", frame["state"], state(intent, values, slots["REQUEST"]))
-        done.update((action["act"], action["slot"]) for action in actions)
-        before = actions
-    expect("calls", calls, [(call.method, call.parameters, call.succeeds) for call in goal.calls])
-    expect("alternatives", done["REQUEST_ALTS", ""], sum(task.target for task in goal.tasks if task.intent == FIND))
-    for slot, n in Counter(slot for task in goal.tasks for slot in task.requests).items():
-        if (times := done["INFORM", slot] + done["OFFER", slot]) < n:
-            problems.append(f"the goal requests {slot!r} {n} times, informed {times} times")
-    if problems:
-        raise RuntimeError(f"dialogue {dialogue.dialogue_id}: {'; '.join(problems)}")
