@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -171,7 +170,3 @@ def report(config: Config, _: dict[str, int]) -> None:
         chats = counted(statistics["chats_with_suspects"], "chat")
         logging.warning("possibly missed: %s, in %s; see %s/suspects", kinds, chats, config.output)
     warn_dead_letters(config.output, tallies)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -162,7 +161,3 @@ def report(config: Config, _: dict[str, int]) -> None:
     if statistics["moved_from_dev_to_train"]:
         say(f"moved from dev to train: {counted(statistics['moved_from_dev_to_train'], 'call')}")
     warn_dead_letters(config.output, config.tallies)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

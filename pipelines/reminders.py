@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -108,7 +107,3 @@ def report(config: Config, _: dict[str, int]) -> None:
     for split, numbers in json.loads(read_written(config.output, "statistics.json"))["splits"].items():
         sizes = f"{counted(numbers['turns'], 'turn')}, {numbers['different_utterances']:,} different utterances"
         say(f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}")
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -109,7 +108,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     from parapet.transforms import files
     from parapet.transforms.progress import expect
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
-    from parapet.transforms.simulators.restaurants import corpus, statistics
+    from parapet.transforms.simulators.restaurants import corpus
 
     info = RunInfo("restaurants", config.output, config.options())
     files.prepare(config.output, info.pipeline)
@@ -118,7 +117,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
         corpus.write_shard, others=(corpus.SEEN, corpus.SIGNATURES), setup=partial(corpus.Simulator, config)
     )
     outputs = pipeline | "Shards" >> beam.Create(config.shards()) | "Spread" >> beam.Reshuffle() | "Dialogues" >> write
-    seen = outputs.others[corpus.SEEN] | "Values of splits" >> beam.CombinePerKey(statistics.union)
+    seen = outputs.others[corpus.SEEN] | "Values of splits" >> beam.CombinePerKey(lambda sets: set().union(*sets))
     _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # it reads no records
         info,
         partial(corpus.metadata_files, config=config),
@@ -143,7 +142,3 @@ def report(config: Config, _: dict[str, int]) -> None:
             f"bot utterances, {means['results']:.1f} results; the rule-based bot solved {right:,} of {tried:,}"
         )
     say(f"{statistics['candidates']:,} candidates, {statistics['facts']:,} facts")
-
-
-if __name__ == "__main__":
-    sys.exit(run())

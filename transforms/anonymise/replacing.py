@@ -1,4 +1,8 @@
-"""Replaces the mentions of a chat: the same person, place or number has the same placeholder throughout the chat."""
+"""Replaces the mentions of a chat, and takes a second look at the result.
+
+The same person, place or number has the same placeholder throughout the chat. The second look is independent of the
+replacing rules, so that what they do not know does not escape it, too.
+"""
 
 from __future__ import annotations
 

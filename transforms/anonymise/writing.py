@@ -1,4 +1,8 @@
-"""Files of chats, anonymised: each is read and written chat by chat; statistics and a report of all."""
+"""Files of chats, anonymised: each is read and written chat by chat; statistics, a report, and a set to learn from.
+
+The set is made as Concierge is in Bordes et al. 2017 (section 3.3, Table 1): splits by dialogue, what the operator says
+in any of them as candidates, and the figures of Table 1. It is held in memory.
+"""
 
 from __future__ import annotations
 
@@ -261,9 +265,6 @@ def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Confi
     return report_files(numbers, report_of(numbers, config.options()))
 
 
-SAME = "The same person, place or number has the same placeholder throughout its chat, and only there."
-
-
 def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
     """The card and the page.
 
@@ -311,8 +312,8 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
                 paragraphs=[
                     "Rules and models miss things. `suspects/` lists what may have been missed, by chat and turn, with "
                     "its first character and its length. Read a sample of the chats, too.",
-                    *([] if options["placeholders"] == "paper" else [SAME]),
-                    "No table of what was replaced is kept anywhere.",
+                    "No table of what was replaced is kept anywhere. Numbered placeholders are the same for the same "
+                    "person, place or number throughout its chat, and only there.",
                     "API calls have lost their arguments, and facts of a knowledge base are left out, as in the "
                     "Concierge data.",
                 ],

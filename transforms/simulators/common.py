@@ -1,4 +1,4 @@
-"""The SGD layout of simulated and converted dialogues: schemas, text with spans, and frames with acts and states."""
+"""What the simulators share: turns and schemas in the SGD layout, text with spans, tables of reports, digests."""
 
 from __future__ import annotations
 

@@ -150,5 +150,5 @@ def test_any_text_makes_lines_that_can_be_read(said: list[tuple[str, str]]) -> N
 
 def test_the_published_knowledge_base_of_the_other_tasks(real_data: Path) -> None:
     base = read_knowledge(str(real_data / "babi" / "dialog-babi-kb-all.txt"))
-    assert len(base.restaurants) == 1200
-    assert all({"food", "area", "phone", "addr", "pricerange"} <= dict(one.values).keys() for one in base.restaurants)
+    assert len(base) == 1200
+    assert all({"food", "area", "phone", "addr", "pricerange"} <= restaurant.keys() for restaurant in base)

@@ -312,9 +312,9 @@ def test_splits_of_requests() -> None:
             ["in {town}", "for {n} people"],
         )
     ]
-    parts = split_turns(turns)
-    assert {act: set(texts) for act, texts in parts.heads.items()} == {"request": {"get a table", "i want a table now"}}
-    assert {slot: set(texts) for slot, texts in parts.phrases.items()} == {
+    heads, phrases = split_turns(turns)
+    assert {act: set(texts) for act, texts in heads.items()} == {"request": {"get a table", "i want a table now"}}
+    assert {slot: set(texts) for slot, texts in phrases.items()} == {
         "town": {"in {town}"},
         "n": {"for {n}", "for {n} people"},
     }

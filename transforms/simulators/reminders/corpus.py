@@ -1,4 +1,8 @@
-"""A simulated corpus: its files, no two dialogues of which are the same, its statistics and its report."""
+"""Simulated dialogues about reminders, and the corpus of them, no two of which are the same.
+
+The system tracks the state, requests missing slots, confirms, calls the service and reports the result. It talks to the
+user in a loop, and the result is checked. The corpus has dialogue files, schemas, statistics and a report.
+"""
 
 from __future__ import annotations
 

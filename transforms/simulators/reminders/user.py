@@ -1,4 +1,14 @@
-"""The service ``Reminders_1``: its schema, and a calendar that sets, finds, moves and cancels reminders."""
+"""The user of the reminder domain (RADDLE, Peng et al. 2021, section 4), the service, and how both put things in words.
+
+The service ``Reminders_1`` has a schema, and a calendar that sets, finds, moves and cancels reminders. Acts and values
+are put into words by templates, and days and times in several ways.
+
+The user has a goal, drawn at random, and an agenda of dialogue acts (Schatzmann et al. 2007). The goal has the calendar
+at the start and tasks, each with its values and how the user deviates from it. At the start the agenda, a stack, is
+filled from the goal: for each task its intent, the values to give and the slots to ask for in the end; at the bottom
+thanks and goodbye. The system's acts push acts onto it (the answer to a question, the denial of a wrong value) and
+remove what is settled. A turn of the user is popped off it: one act, and those that go with it.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,15 @@
-"""Simulated dialogues in files of both formats, shard by shard; and the files that are made of all of them."""
+"""The corpus of ``restaurants``: options and shards, dialogues in both formats, and the files made of all of them.
+
+In SGD, user and system alternate and no call is spoken. So what the bot says in several lines, with the user silent in
+between, is one turn; its frame has the call and its results. The facts before a dialogue of task 3 are the results of
+the search when the bot starts to offer; those before a dialogue of task 4, the result of the reservation.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
 from typing import Any
@@ -26,7 +31,7 @@ from parapet.transforms.runs import FileResult
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.simulators import common
 from parapet.transforms.simulators.restaurants.bot import Rules, solve
-from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology, count_patterns
+from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology
 from parapet.transforms.simulators.restaurants.simulating import (
     SPLITS,
     TASKS,
@@ -96,7 +101,9 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
         for number in tracked(range(first, first + shard.dialogues), "dialogues"):
             with needed(result.key, f"dialogue {number}"):
                 dialogue = simulate(world, task, split, number)
-                _check_candidates(dialogue, simulator.candidates)
+                for pair in dialogue.pairs:
+                    if (says := pair.bot.line.utterance) not in simulator.candidates:
+                        raise RuntimeError(f"{dialogue.dialogue_id}: the bot says {says!r}, no candidate")
                 count(counts, world, task, dialogue)
                 note(world, split, dialogue, seen)
                 if split == config.sizes[0][0] and number < SHOWN:
@@ -129,12 +136,6 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
     for (name, value), n in counts.items():
         result.counts.add(name, n, set=str(task), split=split, value=value)
     return result
-
-
-def _check_candidates(dialogue: Dialogue, candidates: Collection[str]) -> None:
-    for pair in dialogue.pairs:
-        if pair.bot.line.utterance not in candidates:
-            raise RuntimeError(f"{dialogue.dialogue_id}: the bot says {pair.bot.line.utterance!r}, no candidate")
 
 
 def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) -> dict[tuple[str, str], int]:
@@ -182,26 +183,17 @@ def metadata_files(
         "bot": solved(config.tasks, counts),
         "apart": intersections(world, dict(seen)),
     }
-    services = schema_bytes(schema(world.ontology))
-    return {
-        **dict(_published(world, config)),
-        **dict.fromkeys(config.schema_names(), services),
-        **report_files(numbers, report_on(numbers, examples, config.seed, config.plus)),
-    }
-
-
-def _published(world: World, config: Config) -> Iterator[tuple[str, bytes]]:
-    """Knowledge base and candidates; the folder of the sets with disfluencies is complete, too."""
-    if "babi" not in config.formats:
-        return
-    facts, texts = babi.facts_text(knowledge_base(world)).encode(), babi.candidates_text(candidates(world)).encode()
-    for folder in ("", f"{PLUS}/") if config.plus else ("",):
-        yield folder + babi.FACTS, facts
-        yield folder + babi.CANDIDATES, texts
+    files = dict.fromkeys(config.schema_names(), schema_bytes(schema(world.ontology)))
+    if "babi" in config.formats:
+        # The folder of the sets with disfluencies is complete, too.
+        for folder in ("", f"{PLUS}/") if config.plus else ("",):
+            files[folder + babi.FACTS] = babi.facts_text(knowledge_base(world)).encode()
+            files[folder + babi.CANDIDATES] = babi.candidates_text(candidates(world)).encode()
+    return files | report_files(numbers, report_on(numbers, examples, config.seed, config.plus))
 
 
 def _domain(world: World) -> dict[str, Any]:
-    user, bot = count_patterns(world.ontology.patterns)
+    patterns = world.ontology.patterns
     seen, unseen = world.halves
     facts = len(world.names) + len(world.ontology.extras) + 1
     return {
@@ -209,7 +201,7 @@ def _domain(world: World) -> dict[str, Any]:
         "entities": {"seen": len(seen), "unseen": len(unseen)},
         "facts": (len(seen) + len(unseen)) * facts,
         "requests": {split: len(part.requests) for split, part in world.parts.items()},
-        "patterns": {"user": user, "bot": bot},
+        "patterns": {"user": sum(map(len, patterns.user_ways().values())), "bot": len(patterns.bot_texts(()))},
         "candidates": len(candidates(world)),
     }
 
@@ -440,11 +432,11 @@ def schema(ontology: Ontology) -> list[dict[str, Any]]:
         *(common.schema_slot(extra, f"{_aloud(extra)} of the {domain}") for extra in extras),
     ]
     names = [slot["name"] for slot in slots]
-    find, reserve = intents(ontology)
+    service, find, reserve = names_for(ontology)
     by_fields = f"Find a {domain} by {', '.join(ontology.names)}"
     return [
         common.schema_service(
-            service_name(ontology),
+            service,
             f"Finds a {domain} that is what the user wants, and books it",
             slots,
             [
@@ -455,14 +447,10 @@ def schema(ontology: Ontology) -> list[dict[str, Any]]:
     ]
 
 
-def service_name(ontology: Ontology) -> str:
-    """``Restaurants_1``."""
-    return f"{_camel(ontology.domain)}s_1"
-
-
-def intents(ontology: Ontology) -> tuple[str, str]:
-    """``FindRestaurant`` and ``ReserveRestaurant``."""
-    return f"Find{_camel(ontology.domain)}", f"Reserve{_camel(ontology.domain)}"
+def names_for(ontology: Ontology) -> tuple[str, str, str]:
+    """The service and its intents: ``Restaurants_1``, ``FindRestaurant`` and ``ReserveRestaurant``."""
+    domain = "".join(c for c in ontology.domain if c.isascii() and c.isalnum()).capitalize()
+    return f"{domain}s_1", f"Find{domain}", f"Reserve{domain}"
 
 
 def sgd_dialogue(world: World, dialogue: Dialogue) -> dict[str, Any]:
@@ -470,23 +458,20 @@ def sgd_dialogue(world: World, dialogue: Dialogue) -> dict[str, Any]:
     turns = _Turns(world)
     for pair in dialogue.pairs:
         turns.add(pair)
-    return {
-        "dialogue_id": dialogue.dialogue_id,
-        "services": [turns.service],
-        "turns": turns.finished(),
-    }
+    turns.close()
+    return {"dialogue_id": dialogue.dialogue_id, "services": [turns.service], "turns": turns.turns}
 
 
 class _Turns:
     """The turns of a dialogue while they are collected."""
 
     def __init__(self, world: World) -> None:
-        self.world, self.service = world, service_name(world.ontology)
-        self.find, self.reserve = intents(world.ontology)
+        self.world = world
+        self.service, self.find, self.reserve = names_for(world.ontology)
         # Values of these are told by their place in the text, the others are among the possible values.
         self._free = {field.name for field in world.ontology.fields if not field.shared}
         self._free |= {"name", *world.ontology.extras}
-        self._turns: list[dict[str, Any]] = []
+        self.turns: list[dict[str, Any]] = []
         self._said: list[Utterance] = []  # by the bot, since the user last spoke
         self._call: tuple[str, dict[str, str]] | None = None
         self._known: list[dict[str, str]] = []  # the entities whose facts were given
@@ -499,14 +484,9 @@ class _Turns:
         if pair.results:
             self._known = [{"name": entity.name, **self.world.facts(entity)} for entity in pair.results]
         if pair.user:
-            self._close()
-            self._turns.append(self._of_user(pair.user))
+            self.close()
+            self.turns.append(self._of_user(pair.user))
         self._of_bot(pair.bot)
-
-    def finished(self) -> list[dict[str, Any]]:
-        """All turns."""
-        self._close()
-        return self._turns
 
     def _of_user(self, utterance: Utterance) -> dict[str, Any]:
         kind, _, extra = utterance.act.partition(".")
@@ -541,13 +521,13 @@ class _Turns:
             self._call = (self.reserve, {"name": self._wishes["name"]})
         self._said.append(utterance)
 
-    def _close(self) -> None:
-        """Ends the bot's turn, if there is one."""
+    def close(self) -> None:
+        """Ends the bot's turn, if there is one; after the last line, too."""
         if not self._said:
             return
         acts = [action for utterance in self._said for action in _bot_acts(utterance)]
         line = common.joined(*(self._spans(utterance.line) for utterance in self._said))
-        self._turns.append(common.system_turn(self.service, line, acts, self._call, self._results()))
+        self.turns.append(common.system_turn(self.service, line, acts, self._call, self._results()))
         self._said, self._call = [], None
 
     def _results(self) -> list[dict[str, str]]:
@@ -573,8 +553,3 @@ def _bot_acts(utterance: Utterance) -> list[dict[str, Any]]:
 
 def _aloud(name: str) -> str:
     return name.replace("_", " ").capitalize()
-
-
-def _camel(domain: str) -> str:
-    """A word as part of a name in CamelCase; letters and digits only."""
-    return "".join(c for c in domain if c.isascii() and c.isalnum()).capitalize()

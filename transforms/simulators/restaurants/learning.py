@@ -80,9 +80,9 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     relations = relations_of(knowledge, calls, [fact.relation for fact in facts], path)
     if not relations.fields:
         raise InputError("has no relation whose values several entities share: is it of these dialogues?", path)
-    labeller = Labeller(relations, [*knowledge, *facts])
-    labelled = [labeller.label(dialogue) for dialogue in dialogues]
-    values = {name: labeller.values[name] for name in ("name", *relations.fields)}
+    values = _values([*knowledge, *facts], ("name", *relations.fields))
+    finders = ValueFinder(values), ValueFinder(_values([*knowledge, *facts], ("name", *relations.extras)))
+    labelled = [_Reader(dialogue, *finders, relations.fields).read() for dialogue in dialogues]
     patterns, dropped = _patterns(labelled, relations)
     said = {value for dialogue in labelled for exchange in dialogue for value in exchange.user.values.values()}
     said |= {value for call in calls for value in call} | {fact.value for fact in facts}
@@ -96,7 +96,7 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     asks = _asks(labelled, relations.fields)
     course = Course(asks if asks != relations.fields else (), _acts(labelled, asks))
     learned = Learned(ontology, values, course, dropped)
-    replies = _replies(dialogues, labeller, learned.rules())
+    replies = _replies(dialogues, *finders, learned.rules())
     return msgspec.structs.replace(learned, course=msgspec.structs.replace(course, replies=replies))
 
 
@@ -113,9 +113,9 @@ def _patterns(
         elif exchange.user.name:
             users.setdefault(exchange.user.name, Counter())[exchange.user.pattern] += 1
         bots.setdefault(exchange.bot.name, Counter())[exchange.bot.pattern] += 1
-    parts = split_turns(turns)
+    heads, phrases = split_turns(turns)
     ways = {act: [text for text, _ in counts.most_common()] for act, counts in users.items()}
-    ways |= parts.heads | {f"phrase.{name}": texts for name, texts in parts.phrases.items()}
+    ways |= heads | {f"phrase.{name}": texts for name, texts in phrases.items()}
     if "option" in bots:
         bots["next_option"] = bots["option"]
     texts = {act: [counts.most_common(1)[0][0]] for act, counts in bots.items() if act != "call"}
@@ -251,7 +251,19 @@ def _acts(labelled: Iterable[Sequence[Labelled]], asks: Sequence[str]) -> dict[s
     return {situation: act for situation, act in most.items() if act != usual[situation]}
 
 
-def _replies(dialogues: Iterable[BabiDialogue], labeller: Labeller, rules: Rules) -> dict[str, str]:
+def _values(facts: Iterable[Fact], names: Iterable[str]) -> dict[str, list[str]]:
+    """Relation to its values, and ``name`` to the entities, in the order of the facts."""
+    values: dict[str, dict[str, None]] = {name: {} for name in names}
+    for fact in facts:
+        values["name"][fact.entity] = None
+        if (name := bare(fact.relation)) in values:
+            values[name][fact.value] = None
+    return {name: list(of_name) for name, of_name in values.items()}
+
+
+def _replies(
+    dialogues: Iterable[BabiDialogue], of_user: ValueFinder, of_bot: ValueFinder, rules: Rules
+) -> dict[str, str]:
     """Texts without values that the rules do not find, though what was said last always has them as its answer."""
     given: dict[str, set[str]] = {}
     wrong: set[str] = set()
@@ -263,7 +275,7 @@ def _replies(dialogues: Iterable[BabiDialogue], labeller: Labeller, rules: Rules
             if not isinstance(line, Exchange):
                 continue
             key = reply_key(bot.state.last, line.user)
-            plain = not labeller.of_user.find(line.user).values and not labeller.of_bot.find(line.bot).values
+            plain = not of_user.find(line.user).values and not of_bot.find(line.bot).values
             given.setdefault(key, set()).add(line.bot)
             if bot.answer(line.user) != line.bot and plain and not line.bot.startswith(CALL):
                 wrong.add(key)
@@ -290,39 +302,13 @@ class Labelled(msgspec.Struct, frozen=True):
     facts: tuple[Fact, ...] = ()
 
 
-class Labeller:
-    """Finds the acts of dialogues.
-
-    Args:
-      relations: which relations are fields and extras.
-      facts: the knowledge base, and all facts of dialogues.
-
-    Attributes:
-      values: field to its values, and ``name`` to the entities, in the order of the facts.
-    """
-
-    def __init__(self, relations: Relations, facts: Iterable[Fact]) -> None:
-        self.relations = relations
-        found: dict[str, dict[str, None]] = {name: {} for name in ("name", *relations.fields, *relations.extras)}
-        for fact in facts:
-            found["name"][fact.entity] = None
-            if (name := bare(fact.relation)) in found:
-                found[name][fact.value] = None
-        self.values = {name: list(values) for name, values in found.items()}
-        self.of_user = ValueFinder({name: self.values[name] for name in ("name", *relations.fields)})
-        self.of_bot = ValueFinder({name: self.values[name] for name in ("name", *relations.extras)})
-
-    def label(self, dialogue: BabiDialogue) -> list[Labelled]:
-        """The acts of each exchange."""
-        return _Reader(self, dialogue).read()
-
-
 class _Reader:
     """Reads one dialogue from its beginning, looking ahead."""
 
-    def __init__(self, labeller: Labeller, dialogue: BabiDialogue) -> None:
-        self.fields = labeller.relations.fields
-        self.of_user, self.of_bot = labeller.of_user, labeller.of_bot
+    def __init__(
+        self, dialogue: BabiDialogue, of_user: ValueFinder, of_bot: ValueFinder, fields: Sequence[str]
+    ) -> None:
+        self.fields, self.of_user, self.of_bot = fields, of_user, of_bot
         self.exchanges: list[Exchange] = []
         self.facts: list[list[Fact]] = [[]]
         for line in dialogue.lines:
@@ -525,23 +511,19 @@ _Words = tuple[str, ...]
 _Part = tuple[str, _Words, _Words]  # (act of a head or gap of a phrase, words before the gap, words after it)
 
 
-class Parts(NamedTuple):
-    """The parts of turns, the most frequent first.
+def split_turns(turns: Iterable[tuple[str, str]]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Splits requests and updates into a head and phrases with one value each, the most frequent first.
 
-    Attributes:
-      heads: act to the texts that turns begin with.
-      phrases: slot to texts with its gap.
-    """
-
-    heads: dict[str, list[str]]
-    phrases: dict[str, list[str]]
-
-
-def split_turns(turns: Iterable[tuple[str, str]]) -> Parts:
-    """The parts that turns are made of.
+    In "may i have a table in {location} for {number} people" nothing says where the head ends, nor whether "people"
+    belongs to the number. Other requests do: parts that are shared by many explain all of them by few. This is
+    expectation maximisation over all splits, with a prior for few and short parts, as in unsupervised word
+    segmentation.
 
     Args:
       turns: (act, text with gaps such as ``{price}``).
+
+    Returns:
+      Act to the texts that turns begin with; slot to texts with its gap.
     """
     lattices = [_Lattice(*turn) for turn in dict.fromkeys(turns)]
     usable = [lattice for lattice in lattices if lattice.head]
@@ -561,7 +543,7 @@ def split_turns(turns: Iterable[tuple[str, str]]) -> Parts:
             phrases.setdefault(slots[0], []).append(" ".join((*before, name, *after)))
         else:
             heads.setdefault(name, []).append(" ".join(before))
-    return Parts(heads, phrases)
+    return heads, phrases
 
 
 class _Lattice:

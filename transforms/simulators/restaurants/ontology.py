@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -122,7 +121,7 @@ class Structure(msgspec.Struct, frozen=True):
         return self.updates.get(f"task{task}", (0, 0))
 
 
-class Ontology(msgspec.Struct, frozen=True):
+class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A domain.
 
     Attributes:
@@ -181,10 +180,6 @@ def read_ontology(data: bytes, path: object, *, simulated: bool = True) -> Ontol
 
 def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = True) -> Ontology:
     """Validates an ontology, for simulation or for the rule-based bot alone. Raises InputError with the place."""
-    fields = given.get("fields")
-    _check_keys(given, Ontology, path, "")
-    for i, field in enumerate(fields if isinstance(fields, list) else []):
-        _check_keys(field, Field, path, f"fields[{i}].")
     domain = {key: value for key, value in given.items() if key not in ("patterns", "structure")}
     content: Ontology = convert(domain, Ontology, path)
     for place, reason in _problems(content) if simulated else _name_problems(content):
@@ -195,16 +190,6 @@ def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = 
         patterns=_patterns(content, given.get("patterns", {}), path, simulated),
         structure=structure_for(len(content.fields), given.get("structure", {}), path),
     )
-
-
-def _check_keys(table: Any, kind: type[msgspec.Struct], path: object, place: str) -> None:
-    """Raises InputError for an unknown key, with the nearest known one."""
-    known = kind.__struct_fields__
-    for key in table if isinstance(table, dict) else ():
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise InputError(f"unknown key: {hint}", path, place + key)
 
 
 def _problems(given: Ontology) -> Iterator[tuple[str, str]]:
@@ -340,11 +325,6 @@ def _structure_problems(structure: Structure, fields: int) -> Iterator[tuple[str
     for key, share in (("accepted", structure.accepted), ("all_extras", structure.all_extras)):
         if not 0 <= share <= 1:
             yield key, f"{share:g} is no share: give 0 to 1"
-
-
-def count_patterns(patterns: Patterns) -> tuple[int, int]:
-    """The number of patterns of the user, and of the bot with its two API calls."""
-    return sum(map(len, patterns.user_ways().values())), len(patterns.bot_texts(()))
 
 
 def _patterns(content: Ontology, given: Any, path: object, simulated: bool) -> Patterns:

@@ -459,7 +459,12 @@ def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
 
 
 def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, float]) -> Disfluent:
-    """Adds disfluencies to a dialogue.
+    """Adds hesitations, self-corrections and restarts to user turns: bAbI+ (Shalyminov, Eshghi and Lemon 2017).
+
+    The meaning is unchanged: the values after a correction are the original ones, their spans move along, and the bot
+    says the same. A hesitation comes before a word ("a table um somewhere in lima"). A correction puts another value
+    first ("somewhere in quito wait no lima"), or also repeats the word before it ("somewhere in quito wait no in
+    lima"). A restart breaks off and begins again ("let us have once more let us have a table").
 
     A rate is a share of all user turns. A turn without a value has nothing to correct, so those that can have a kind
     have it more often.

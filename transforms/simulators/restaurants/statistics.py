@@ -1,4 +1,4 @@
-"""Statistics of simulated dialogues, compared with the paper and its files; and the overlap of splits."""
+"""Statistics of simulated dialogues, compared with the paper and its files; the overlap of splits; and the report."""
 
 from __future__ import annotations
 
@@ -262,11 +262,6 @@ def note(world: World, split: str, dialogue: Dialogue, seen: Seen) -> None:
         for utterance in (pair.user, pair.bot):
             for slot, value in utterance.values.items() if utterance else ():
                 add(slot, value)
-
-
-def union(sets: Iterable[Iterable[str]]) -> set[str]:
-    """The union of sets: how the notes of the workers are combined."""
-    return set().union(*sets)
 
 
 def intersections(world: World, seen: Mapping[tuple[str, str], Iterable[str]]) -> dict[str, Any]:

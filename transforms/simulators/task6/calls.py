@@ -1,4 +1,7 @@
-"""The DSTC2 corpus (Henderson et al. 2014): its lists of calls, its ontology and its calls."""
+"""The DSTC2 corpus (Henderson et al. 2014): lists of calls, ontology and calls; and its knowledge base of restaurants.
+
+Restaurants are gathered from what the system says, or read from a file.
+"""
 
 from __future__ import annotations
 

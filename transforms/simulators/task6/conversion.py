@@ -1,4 +1,8 @@
-"""A call as a dialogue of dialog bAbI task 6 (Bordes et al. 2017, section 3.3): rounds with searches, and lines."""
+"""Calls of DSTC2 converted to dialog bAbI task 6 (Bordes et al. 2017, section 3.3) and to the SGD layout.
+
+A call becomes rounds with searches, then lines of dialog bAbI, and a dialogue with states from the labels, spans, acts,
+API calls and their results. Calls are converted in batches, with statistics and a report.
+"""
 
 from __future__ import annotations
 
