@@ -21,9 +21,9 @@ from pathlib import Path
 from benchmarks.measuring import measure
 from parapet.pipelines.restaurants import check, parser
 from parapet.transforms.babi_format import dialogue_text, parse_dialogues
-from parapet.transforms.restaurants.bot import Rules, solve
-from parapet.transforms.restaurants.simulating import lines_of
-from parapet.transforms.restaurants.simulating import simulate as simulated
+from parapet.transforms.simulators.restaurants.bot import Rules, solve
+from parapet.transforms.simulators.restaurants.simulating import lines_of
+from parapet.transforms.simulators.restaurants.simulating import simulate as simulated
 
 BOT_DIALOGUES = 1000
 

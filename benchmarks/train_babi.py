@@ -14,8 +14,8 @@ from parapet.evaluation.models.babi.nets import BabiLearner
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.pipelines.config_flags import read_config
 from parapet.transforms.babi_format import BabiDialogue, Exchange
-from parapet.transforms.restaurants.ontology import default_ontology
-from parapet.transforms.restaurants.simulating import World, candidates, knowledge_base, lines_of, simulate
+from parapet.transforms.simulators.restaurants.ontology import default_ontology
+from parapet.transforms.simulators.restaurants.simulating import World, candidates, knowledge_base, lines_of, simulate
 
 TASK = "1"
 FILES = ("--train=-", "--dev=-", "--candidates=-")  # simulated instead

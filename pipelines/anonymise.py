@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -83,18 +82,16 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads the flags and the lists, and the first bytes of the chats. Raises InputError where they cannot work."""
-    from parapet.transforms.anonymise import chats, names
-    from parapet.transforms.anonymise.concierge import parse_splits
-    from parapet.transforms.anonymise.mentions import KINDS
-    from parapet.transforms.anonymise.numbers import check_regions
+    from parapet.transforms.anonymise import chats, mentions
+    from parapet.transforms.anonymise.mentions import KINDS, check_regions
     from parapet.transforms.anonymise.replacing import Rules
-    from parapet.transforms.anonymise.writing import Config
+    from parapet.transforms.anonymise.writing import Config, parse_splits
     from parapet.transforms.corpora import listed
 
     for path in args.chats or ():
         check_apart(args.output, chats=path)
     files = chats.list_chats(args.chats or [str(sample_root() / "chats.jsonl")])
-    entities = names.read_entities(args.entities) if args.entities else []
+    entities = mentions.read_entities(args.entities) if args.entities else []
     regions = tuple(listed(args.phone_regions.upper()))
     check_regions(regions)
     kept = listed(args.keep.upper())
@@ -102,7 +99,7 @@ def check(args: argparse.Namespace) -> Config:
         if kind not in KINDS:
             raise InputError(f"there is no kind {kind!r}: choose from {', '.join(KINDS)}", "--keep")
     if args.spacy_model:
-        names.check_model(args.spacy_model)
+        mentions.check_model(args.spacy_model)
     return Config(
         output=args.output,
         files=tuple(files),
@@ -123,7 +120,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms import files
-    from parapet.transforms.anonymise import concierge, writing
+    from parapet.transforms.anonymise import writing
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
 
     info = RunInfo("anonymise", config.output, config.options(), config.max_bad, "anonymised")
@@ -143,7 +140,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     )
     outputs = chats | "Spread chats" >> beam.Reshuffle() | "Chats" >> write
     if config.splits:
-        write_set = WriteEach(partial(concierge.write_set, output=config.output, config=config.splits), shown=0)
+        write_set = WriteEach(partial(writing.write_set, output=config.output, config=config.splits), shown=0)
         of_set = outputs.others[writing.SET] | "Gather set" >> beam.combiners.ToList() | "Set" >> write_set
         outputs = outputs.with_more("Set", written=of_set.written, counts=of_set.counts)
     _ = outputs | "Finish" >> FinishRun(
@@ -173,7 +170,3 @@ def report(config: Config, _: dict[str, int]) -> None:
         chats = counted(statistics["chats_with_suspects"], "chat")
         logging.warning("possibly missed: %s, in %s; see %s/suspects", kinds, chats, config.output)
     warn_dead_letters(config.output, tallies)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

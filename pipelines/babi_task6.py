@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from parapet.schemas.errors import InputError
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.dstc2.conversion import Config
+    from parapet.transforms.simulators.task6.conversion import Config
 
 EXAMPLE = """\
   parapet babi_task6 --logs dstc2 --output task6
@@ -87,9 +86,9 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads lists, ontology and knowledge base. Raises InputError where they cannot work."""
-    from parapet.transforms.dstc2 import calls
-    from parapet.transforms.dstc2.conversion import Config
-    from parapet.transforms.dstc2.knowledge import read_knowledge
+    from parapet.transforms.simulators.task6 import calls
+    from parapet.transforms.simulators.task6.calls import read_knowledge
+    from parapet.transforms.simulators.task6.conversion import Config
 
     check_apart(args.output, logs=args.logs)
     logs = calls.read_logs(args.logs, calls.PAPER_DEV if args.split_rule == PAPER else None)
@@ -117,8 +116,9 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms import files
-    from parapet.transforms.dstc2 import conversion
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
+    from parapet.transforms.simulators.task6 import conversion
+    from parapet.transforms.simulators.task6.calls import gathered
 
     info = RunInfo("babi_task6", config.output, config.options(), config.max_bad, "converted")
     files.prepare(config.output, info.pipeline)
@@ -128,19 +128,20 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
         | "Spread" >> beam.Reshuffle()
         | "Calls" >> beam.FlatMap(conversion.read_batch, config).with_outputs(conversion.STATEMENTS, main="calls")
     )
-    statements = beam.pvalue.AsList(read[conversion.STATEMENTS] | "Sum statements" >> beam.CombinePerKey(sum))
+    statements = read[conversion.STATEMENTS] | "Sum statements" >> beam.CombinePerKey(sum)
+    knowledge = beam.pvalue.AsSingleton(
+        pipeline
+        | "Given restaurants" >> beam.Create([config.knowledge], reshuffle=False)
+        | "Restaurants" >> beam.Map(lambda known, found: known or gathered(found), beam.pvalue.AsIter(statements))
+    )
     write = WriteEach(
-        conversion.write_batch,
-        statements,
-        others=(conversion.BABI,),
-        progress=("calls",),
-        setup=partial(conversion.Converter, config),
+        partial(conversion.write_batch, config=config), knowledge, others=(conversion.BABI,), progress=("calls",)
     )
     outputs = read.calls | "Spread calls" >> beam.Reshuffle() | "Dialogues" >> write
     _ = outputs | "Finish" >> FinishRun(
         info,
         partial(conversion.metadata_files, config=config),
-        statements,
+        knowledge,
         beam.pvalue.AsList(outputs.others[conversion.BABI]),
         tallies=config.tallies,
         invariants=config.invariants(),
@@ -160,7 +161,3 @@ def report(config: Config, _: dict[str, int]) -> None:
     if statistics["moved_from_dev_to_train"]:
         say(f"moved from dev to train: {counted(statistics['moved_from_dev_to_train'], 'call')}")
     warn_dead_letters(config.output, config.tallies)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

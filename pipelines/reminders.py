@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from parapet.schemas.layout import SPLITS
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.reminders.corpus import Config
+    from parapet.transforms.simulators.reminders.corpus import Config
 
 EXAMPLE = """\
   parapet reminders --output reminders                       # 1,000 dialogues for training, 200 and 200
@@ -47,7 +46,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Reads the flags. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed
-    from parapet.transforms.reminders.corpus import Config
+    from parapet.transforms.simulators.reminders.corpus import Config
 
     sizes = listed(args.dialogues)
     fine = all(size.isascii() and size.isdigit() and len(size) < 8 for size in sizes)
@@ -71,8 +70,8 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
     from parapet.transforms import files
     from parapet.transforms.progress import expect
-    from parapet.transforms.reminders import corpus
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
+    from parapet.transforms.simulators.reminders import corpus
 
     info = RunInfo("reminders", config.output, config.options())
     files.prepare(config.output, info.pipeline)
@@ -91,15 +90,10 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
         progress=("dialogues",),
     )
     outputs = shards | "Spread files" >> beam.Reshuffle() | "Dialogues" >> write
-    different = (
-        pipeline
-        | "Output" >> beam.Create([config.output], reshuffle=False)
-        | "Different dialogues" >> beam.Map(corpus.count_different, beam.pvalue.AsIter(outputs.others[corpus.DIGESTS]))
-    )
-    outputs = outputs.with_more("Different", counts=different)._replace(dead_letters=None)  # it reads no records
-    _ = outputs | "Finish" >> FinishRun(
+    _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # it reads no records
         info,
         partial(corpus.metadata_files, config=config),
+        beam.pvalue.AsList(outputs.others[corpus.DIGESTS]),
         beam.pvalue.AsList(outputs.others[corpus.UTTERANCES]),
         invariants=config.invariants(),
         shown=corpus.SHOWN,
@@ -113,7 +107,3 @@ def report(config: Config, _: dict[str, int]) -> None:
     for split, numbers in json.loads(read_written(config.output, "statistics.json"))["splits"].items():
         sizes = f"{counted(numbers['turns'], 'turn')}, {numbers['different_utterances']:,} different utterances"
         say(f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}")
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.restaurants.config import Config
+    from parapet.transforms.simulators.restaurants.corpus import Config
 
 EXAMPLE = """\
   parapet restaurants --output simulated                          # the paper's sizes: 1,000 dialogues a task and split
@@ -70,33 +69,33 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import as_path
     from parapet.schemas.limits import read_whole
-    from parapet.transforms.restaurants import config
-    from parapet.transforms.restaurants.disfluencies import parse_rates
-    from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
+    from parapet.transforms.simulators.restaurants import corpus
+    from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
+    from parapet.transforms.simulators.restaurants.simulating import parse_rates
 
     check_apart(args.output, ontology=args.ontology)
     if args.ontology is None:
         ontology = default_ontology()
     else:
         ontology = read_ontology(read_whole(as_path(args.ontology)), args.ontology)
-    config.check_numbers(args.dialogues_per_file, args.least_options, args.solve, ontology.ratings)
+    corpus.check_numbers(args.dialogues_per_file, args.least_options, args.solve, ontology.ratings)
     rates = parse_rates(args.babi_plus_rates)
     if args.babi_plus_rates and not args.babi_plus:
         raise InputError("needs --babi_plus", "--babi_plus_rates")
-    result = config.Config(
+    result = corpus.Config(
         output=args.output,
         ontology=ontology,
         ontology_path=args.ontology,
-        tasks=config.tasks_for(args.tasks, ontology, args.ontology or ""),
-        sizes=config.parse_sizes(args.sizes),
+        tasks=corpus.tasks_for(args.tasks, ontology, args.ontology or ""),
+        sizes=corpus.parse_sizes(args.sizes),
         per_file=args.dialogues_per_file,
-        formats=config.parse_formats(args.formats),
+        formats=tuple(corpus.chosen(args.formats, corpus.FORMATS, "--formats", "format")),
         seed=args.seed,
         least=args.least_options,
         plus=rates if args.babi_plus else (),
         solved=args.solve,
     )
-    config.check(result)
+    corpus.check(result)
     return result
 
 
@@ -108,8 +107,8 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
     from parapet.transforms import files
     from parapet.transforms.progress import expect
-    from parapet.transforms.restaurants import corpus, statistics
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
+    from parapet.transforms.simulators.restaurants import corpus
 
     info = RunInfo("restaurants", config.output, config.options())
     files.prepare(config.output, info.pipeline)
@@ -118,7 +117,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
         corpus.write_shard, others=(corpus.SEEN, corpus.SIGNATURES), setup=partial(corpus.Simulator, config)
     )
     outputs = pipeline | "Shards" >> beam.Create(config.shards()) | "Spread" >> beam.Reshuffle() | "Dialogues" >> write
-    seen = outputs.others[corpus.SEEN] | "Values of splits" >> beam.CombinePerKey(statistics.union)
+    seen = outputs.others[corpus.SEEN] | "Values of splits" >> beam.CombinePerKey(lambda sets: set().union(*sets))
     _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # it reads no records
         info,
         partial(corpus.metadata_files, config=config),
@@ -143,7 +142,3 @@ def report(config: Config, _: dict[str, int]) -> None:
             f"bot utterances, {means['results']:.1f} results; the rule-based bot solved {right:,} of {tried:,}"
         )
     say(f"{statistics['candidates']:,} candidates, {statistics['facts']:,} facts")
-
-
-if __name__ == "__main__":
-    sys.exit(run())

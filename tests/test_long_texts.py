@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import parapet
 from parapet.schemas.decisions import neutralise
 from parapet.transforms import distance, markdown, naming, text
-from parapet.transforms.anonymise import names, numbers, second_look
+from parapet.transforms.anonymise import mentions, replacing
 from parapet.transforms.crowd import answers, lexicon, vet, worker_ids
 from parapet.transforms.crowd.ingest import fields, files
 from parapet.transforms.crowd_variations import vet as wording
@@ -101,10 +101,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "spoken": lambda written: spoken.spoken_words(written, RULES),
     "unspeakable": lambda written: spoken.unspeakable(written, RULES, 10**9),
     "clauses": lambda written: [english.clauses(sentence) for sentence, *_ in english.sentences(written)],
-    "numbers": lambda written: list(numbers.numbers_in(written, ["US"])),
-    "all numbers": lambda written: list(numbers.all_numbers_in(written)),
-    "names of people": lambda written: list(names.names_in(written)),
-    "second look": lambda written: list(second_look.suspects_in(0, written, frozenset(), frozenset())),
+    "numbers": lambda written: list(mentions.numbers_in(written, ["US"])),
+    "all numbers": lambda written: list(mentions.all_numbers_in(written)),
+    "names of people": lambda written: list(mentions.names_in(written)),
+    "second look": lambda written: list(replacing.suspects_in(0, written, frozenset(), frozenset())),
     "tokens": lambda written: [token.text for token in distance._tokenizer()(written)],
 }
 

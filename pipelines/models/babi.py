@@ -233,7 +233,7 @@ For task 6, rules from a file, with patterns from the training set, in the order
 
 def _ontology(path: str) -> str:
     """The content of a file that is an ontology. Raises InputError."""
-    from parapet.transforms.restaurants.ontology import read_ontology
+    from parapet.transforms.simulators.restaurants.ontology import read_ontology
 
     data = _bytes(path)
     read_ontology(data, path, simulated=False)

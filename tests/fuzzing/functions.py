@@ -17,8 +17,7 @@ from parapet.evaluation.generation.lexical import Lexical, parse_claim
 from parapet.evaluation.response.knowledge import is_said, placeholders
 from parapet.transforms import markdown, naming, text
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
-from parapet.transforms.anonymise.replacing import Anonymiser, Rules
-from parapet.transforms.anonymise.second_look import suspects_in
+from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
 from parapet.transforms.crowd import vet
 from parapet.transforms.entities import forms
 from parapet.transforms.hits import markup

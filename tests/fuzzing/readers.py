@@ -47,18 +47,18 @@ from parapet.schemas import (
 )
 from parapet.schemas.errors import InputError
 from parapet.transforms import babi_format, checkpoints, compressed, corpora
-from parapet.transforms.anonymise import chats, names
+from parapet.transforms.anonymise import chats, mentions
 from parapet.transforms.crowd.ingest import files as ingest
 from parapet.transforms.crowd.ingest.fields import Unusable, parse_time
 from parapet.transforms.crowd.ingest.files import parse_answer_xml
 from parapet.transforms.crowd_variations import tasks
-from parapet.transforms.dstc2 import calls, knowledge, rules
 from parapet.transforms.entities import sources as entity_sources
 from parapet.transforms.hits import plan, schema_pages
 from parapet.transforms.mturk import collect, pay, publish, qualifications
 from parapet.transforms.ood import sources as ood_sources
 from parapet.transforms.release import opening
-from parapet.transforms.restaurants import ontology
+from parapet.transforms.simulators.restaurants import ontology
+from parapet.transforms.simulators.task6 import calls, rules
 from parapet.transforms.speech import alignment, audio, calibrate, spoken
 from parapet.transforms.translation import memory
 from parapet.transforms.variants import folders
@@ -362,10 +362,10 @@ READERS: list[Reader] = [
         lambda p: _all(rewritten.read_lines(str(p))),
     ),
     Reader(
-        "transforms.anonymise.names.read_entities",
+        "transforms.anonymise.mentions.read_entities",
         "e.txt",
         _text("Port Alder\nPERSON\tAnn Lee\n"),
-        lambda p: names.read_entities(str(p)),
+        lambda p: mentions.read_entities(str(p)),
     ),
     *(
         Reader(f"transforms.anonymise.chats.read_chats {file}", file, seed, _chats)
@@ -376,19 +376,19 @@ READERS: list[Reader] = [
         )
     ),
     Reader(
-        "transforms.dstc2.rules.read_script",
+        "transforms.simulators.task6.rules.read_script",
         "rules.toml",
         lambda _: RULES,
         lambda p: rules.read_script(p.read_bytes(), p),
     ),
     Reader(
-        "transforms.dstc2.knowledge.read_knowledge",
+        "transforms.simulators.task6.calls.read_knowledge",
         "kb.txt",
         _text("1 a R_phone b\n2 a R_area c\n"),
-        lambda p: knowledge.read_knowledge(str(p)),
+        lambda p: calls.read_knowledge(str(p)),
     ),
     Reader(
-        "transforms.dstc2.calls.read_ontology",
+        "transforms.simulators.task6.calls.read_ontology",
         "ontology.json",
         _json(dstc2_calls.ONTOLOGY),
         lambda p: calls.read_ontology(str(p.parent), str(p)),
@@ -427,7 +427,7 @@ READERS: list[Reader] = [
         )
     ),
     Reader(
-        "transforms.restaurants.ontology.read_ontology",
+        "transforms.simulators.restaurants.ontology.read_ontology",
         "o.toml",
         lambda _: ONTOLOGY,
         lambda p: ontology.read_ontology(p.read_bytes(), p),
@@ -694,17 +694,17 @@ ELSEWHERE = {
     "schemas.limits.": "every reader of a file",
     "schemas.dialogue.parse_dialogues": "by read_dialogues",
     "schemas.release_config.parse_config": "by read_config",
-    "transforms.anonymise.concierge.parse_splits": "a flag",
+    "transforms.anonymise.writing.parse_splits": "a flag",
     "transforms.augment.plan.parse_": "flags",
     "transforms.crowd.": "the cases of compose",
-    "transforms.dstc2.calls.read_": "the case of babi_task6",
+    "transforms.simulators.task6.calls.read_": "the case of babi_task6",
     "transforms.compressed.open_plain": "by open_input",
     "transforms.compressed.read_input": "by read_bytes and open_input",
     "transforms.corpora.read_": "the cases of dialogues",
     "transforms.mturk.pay.read_rows": "by read_rejections and read_bonuses",
     "transforms.ood.": "the cases of ood",
     "transforms.release.": "of a release that open_release has opened",
-    "transforms.restaurants.": "by read_ontology, and flags",
+    "transforms.simulators.restaurants.": "by read_ontology, and flags",
     "transforms.speech.": "flags, and the dictionary that comes with the engine",
     "transforms.splits.": "the cases of few_shot and unseen_services",
     "transforms.table1.read_": "the cases of statistics",

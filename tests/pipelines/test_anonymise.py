@@ -19,9 +19,8 @@ from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
-from parapet.transforms.anonymise.concierge import parse_splits, split_of
 from parapet.transforms.anonymise.writing import lines_of as lines_of_turns
-from parapet.transforms.anonymise.writing import no_suspects
+from parapet.transforms.anonymise.writing import no_suspects, parse_splits, split_of
 from parapet.transforms.babi_format import Exchange, Unanswered, dialogue_text, parse_dialogues
 from parapet.transforms.counts import Counts
 

@@ -144,7 +144,7 @@ def test_a_call_that_raises(
     cheap_chinese(tmp_path / "dstc2", names[0])
     asian_oriental(tmp_path / "dstc2", names[1])
     write_lists(tmp_path / "dstc2", train=names)
-    poison(monkeypatch, f"parapet.transforms.dstc2.conversion.{target}", ERROR, names[1])
+    poison(monkeypatch, f"parapet.transforms.simulators.task6.conversion.{target}", ERROR, names[1])
     argv = ["babi_task6", "--logs", str(tmp_path / "dstc2"), "--output", str(tmp_path / "out"), "--quiet"]
     assert main([*argv, "--max_bad", "50%"]) == 0
     assert capsys.readouterr().err.endswith(REPORTED)

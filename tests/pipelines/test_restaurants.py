@@ -29,10 +29,10 @@ from parapet.transforms.babi_format import (
     parse_facts,
 )
 from parapet.transforms.counts import Counts, check_invariants
-from parapet.transforms.restaurants import config, simulating, statistics
-from parapet.transforms.restaurants.ontology import default_ontology
-from parapet.transforms.restaurants.simulating import World, knowledge_base, lines_of
-from parapet.transforms.restaurants.statistics import PUBLISHED, PUBLISHED_STRUCTURE
+from parapet.transforms.simulators.restaurants import corpus, simulating, statistics
+from parapet.transforms.simulators.restaurants.ontology import default_ontology
+from parapet.transforms.simulators.restaurants.simulating import World, knowledge_base, lines_of
+from parapet.transforms.simulators.restaurants.statistics import PUBLISHED, PUBLISHED_STRUCTURE
 
 FIELDS = ("R_cuisine", "R_location", "R_number", "R_price")
 SIZES = {"train": 24, "dev": 8, "test": 8, "oov": 12}
@@ -246,7 +246,7 @@ def test_other_pipelines_take_it(output: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--tasks", "6"], "--tasks: '6' is no task: choose from 1 to 5"),
+        (["--tasks", "6"], "--tasks: '6' is no task: choose from 1, 2, 3, 4, 5"),
         (["--tasks", "1,1"], "--tasks: give each task once"),
         (["--sizes", "train=x"], "--sizes: 'x' is no size"),
         (["--sizes", "training=5"], "--sizes: 'training' is no split: choose from train, dev, test, oov"),
@@ -279,7 +279,7 @@ def test_ambiguous_patterns(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_checks_fail_where_something_is_wrong() -> None:
-    options = config.Config("out", default_ontology(), None, (1,), (("dev", 5),), 1000, ("babi",), "0", 3, (), 1.0)
+    options = corpus.Config("out", default_ontology(), None, (1,), (("dev", 5),), 1000, ("babi",), "0", 3, (), 1.0)
     for written in (4, 5):
         counts = Counts()
         counts.add("babi", written, set="task1", split="dev")

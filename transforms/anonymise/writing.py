@@ -1,7 +1,14 @@
-"""Files of chats, anonymised: each is read and written chat by chat; statistics and a report of all."""
+"""Files of chats, anonymised: each is read and written chat by chat; statistics, a report, and a set to learn from.
+
+The set is made as Concierge is in Bordes et al. 2017 (section 3.3, Table 1): splits by dialogue, what the operator says
+in any of them as candidates, and the figures of Table 1. It is held in memory.
+"""
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
@@ -11,20 +18,26 @@ import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError, storable
-from parapet.transforms.anonymise import second_look
+from parapet.transforms import babi_format as babi
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
-from parapet.transforms.anonymise.concierge import SetDialogue, SplitConfig, set_statistics, table_of
 from parapet.transforms.anonymise.mentions import KINDS
-from parapet.transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
-from parapet.transforms.anonymise.second_look import Suspect, suspects_in
-from parapet.transforms.babi_format import SILENCE, Exchange, Line, Unanswered, dialogue_text
+from parapet.transforms.anonymise.replacing import (
+    SUSPICIONS,
+    Anonymiser,
+    Replaced,
+    Rules,
+    Suspect,
+    normalised,
+    suspects_in,
+)
 from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally, of_files
-from parapet.transforms.files import HashingWriter, staged
+from parapet.transforms.files import HashingWriter, staged, write_staged
 from parapet.transforms.perturbation.fence import Fault, bad_record, trace_of
 from parapet.transforms.progress import expect, tracked
 from parapet.transforms.report import Report, Table, Text, Tile, report_files
 from parapet.transforms.runs import FileResult
+from parapet.transforms.seeding import stable_digest
 from parapet.transforms.text import counted
 
 SET = "set"  # the output of dialogues of the set
@@ -171,7 +184,7 @@ def _write_chats(
         result.counts.add("written")
         _count(result.counts, chat, replaced, suspects)
         if of_set:
-            result.others.setdefault(SET, []).append(SetDialogue(file.number, number, of_set))
+            result.others.setdefault(SET, []).append((file.number, number, of_set))
         elif config.splits:
             result.counts.add("without_answer")
 
@@ -188,16 +201,16 @@ def _lines_of_files(
     rows = ({"chat_id": chat_id, **msgspec.structs.asdict(suspect)} for suspect in suspects)
     return (
         orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n",
-        dialogue_text(lines_of(utterances)).encode(),
+        babi.dialogue_text(lines_of(utterances)).encode(),
         b"".join(orjson.dumps(row) + b"\n" for row in rows),
     )
 
 
-def _of_set(chat: Chat, replaced: Replaced) -> tuple[Line, ...]:
+def _of_set(chat: Chat, replaced: Replaced) -> tuple[babi.Line, ...]:
     """The lines of a chat in the set; none where the operator answers nothing."""
     texts = zip(chat.turns, replaced.texts, strict=True)
     lines = tuple(lines_of([(turn.speaker, normalised(text)) for turn, text in texts]))
-    return lines if any(isinstance(line, Exchange) for line in lines) else ()
+    return lines if any(isinstance(line, babi.Exchange) for line in lines) else ()
 
 
 def _dead_letter(file: ChatFile, where: str, reason: str, trace: str = "") -> DeadLetter:
@@ -218,19 +231,19 @@ def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Su
         counts.add("suspects", value=suspect.kind)
 
 
-def lines_of(utterances: Iterable[tuple[str, str]]) -> list[Line]:
+def lines_of(utterances: Iterable[tuple[str, str]]) -> list[babi.Line]:
     """(speaker, text) as lines of a dialogue: of several turns of the user in a row only the last one is answered."""
-    lines: list[Line] = []
+    lines: list[babi.Line] = []
     waiting = ""
     for speaker, text in utterances:
         if speaker == USER:
-            lines += [Unanswered(waiting)] if waiting and text else []
+            lines += [babi.Unanswered(waiting)] if waiting and text else []
             waiting = text or waiting
         elif text:
-            lines.append(Exchange(waiting or SILENCE, text))
+            lines.append(babi.Exchange(waiting or babi.SILENCE, text))
             waiting = ""
     if waiting or not lines:
-        lines.append(Unanswered(waiting or SILENCE))
+        lines.append(babi.Unanswered(waiting or babi.SILENCE))
     return lines
 
 
@@ -240,7 +253,7 @@ def statistics(counts: Counts) -> dict[str, Any]:
     return {
         **{name: counts.sum(name) for name in _TOTALS},
         "replaced": {kind: {"mentions": n, "things": things[kind]} for kind, n in mentions.items()},
-        "suspects": {kind: suspects.get(kind, 0) for kind in second_look.KINDS},
+        "suspects": {kind: suspects.get(kind, 0) for kind in SUSPICIONS},
     }
 
 
@@ -250,9 +263,6 @@ def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Confi
     if config.splits:
         numbers["set"] = {**set_statistics(counts), "without_answer": counts.sum("without_answer")}
     return report_files(numbers, report_of(numbers, config.options()))
-
-
-SAME = "The same person, place or number has the same placeholder throughout its chat, and only there."
 
 
 def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
@@ -292,7 +302,7 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
                 columns=["kind", "meaning", "suspects"],
                 rows=[
                     [kind.replace("_", " "), meaning, f"{numbers['suspects'][kind]:,}"]
-                    for kind, meaning in second_look.KINDS.items()
+                    for kind, meaning in SUSPICIONS.items()
                 ],
                 text_columns=2,
             ),
@@ -302,8 +312,8 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
                 paragraphs=[
                     "Rules and models miss things. `suspects/` lists what may have been missed, by chat and turn, with "
                     "its first character and its length. Read a sample of the chats, too.",
-                    *([] if options["placeholders"] == "paper" else [SAME]),
-                    "No table of what was replaced is kept anywhere.",
+                    "No table of what was replaced is kept anywhere. Numbered placeholders are the same for the same "
+                    "person, place or number throughout its chat, and only there.",
                     "API calls have lost their arguments, and facts of a knowledge base are left out, as in the "
                     "Concierge data.",
                 ],
@@ -320,3 +330,142 @@ def _method(options: Mapping[str, Any]) -> str:
     listed = f", and by a list of {counted(options['entities'], 'entity', 'entities')}" if options["entities"] else ""
     kept = f" Not replaced: {', '.join(options['keep'])}." if options["keep"] else ""
     return f"Names were found by {names}{listed}; numbers by their form.{kept}"
+
+
+FOLDER = "concierge"
+SPLIT_NAMES = ("train", "dev", "test")
+
+
+class SplitConfig(msgspec.Struct, frozen=True):
+    """How chats are split.
+
+    Attributes:
+      sizes: of train, dev and test: numbers of chats, or shares.
+      seed: of which chat is where.
+    """
+
+    sizes: tuple[float, ...]
+    seed: str
+
+    @property
+    def shares(self) -> bool:
+        """Whether sizes are shares."""
+        return sum(self.sizes) < 2
+
+
+# A chat of the set: the number of its file and its own in it, and its lines.
+SetDialogue = tuple[int, int, tuple[babi.Line, ...]]
+
+
+def parse_splits(text: str, seed: str) -> SplitConfig:
+    """The sizes of a flag, ``0.8,0.1,0.1`` or ``3249,403,402``. Raises InputError."""
+    try:
+        sizes = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        sizes = ()
+    whole = all(size == int(size) for size in sizes if abs(size) < 1e9)
+    if len(sizes) != len(SPLIT_NAMES) or not all(0 <= size < 1e9 for size in sizes) or not sizes[0]:
+        raise InputError(f"{text!r}: give train,dev,test as 0.8,0.1,0.1 or as numbers of chats", "--splits")
+    if abs(sum(sizes) - 1) > 1e-9 and not (whole and sum(sizes) >= 2):
+        raise InputError(f"{text!r}: the shares make {sum(sizes):g}, not 1", "--splits")
+    return SplitConfig(sizes, seed)
+
+
+def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
+    """The split of each dialogue, 0 to 2: those with the same text are in the same one.
+
+    Raises:
+      InputError: there are fewer dialogues than the splits are to have, or one of these would have none.
+    """
+    total = len(dialogues)
+    if not config.shares and sum(config.sizes) != total:
+        wanted = counted(int(sum(config.sizes)), "chat")
+        raise InputError(f"--splits are {wanted}, and there are {total:,} with an answer of the operator")
+    ends = list(itertools.accumulate(size * total if config.shares else size for size in config.sizes))[:-1]
+    sizes = Counter(dialogues)
+    found: dict[str, int] = {}
+    before = 0
+    for text in sorted(sizes, key=lambda text: stable_digest(config.seed, text)):
+        found[text] = bisect_right([round(end) for end in ends], before)
+        before += sizes[text]
+    empty = [name for i, name in enumerate(SPLIT_NAMES) if config.sizes[i] and i not in found.values()]
+    if empty:
+        raise InputError(f"there are too few different chats for a split {empty[0]}: {len(found):,}")
+    return [found[text] for text in dialogues]
+
+
+def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig) -> FileResult:
+    """Writes splits and candidates into staging, and counts what Table 1 has.
+
+    Args:
+      dialogues: in any order.
+      output: the output folder.
+      config: how they are split.
+
+    Raises:
+      InputError: see :func:`split_of`.
+    """
+    ordered = [lines for _, _, lines in sorted(dialogues, key=lambda dialogue: dialogue[:2])]
+    result = FileResult(FOLDER)
+    counts = result.counts
+    texts = [babi.dialogue_text(lines) for lines in ordered]
+    places = split_of(texts, config)
+    words: set[str] = set()
+    candidates: dict[str, None] = {}
+    for lines, place in zip(ordered, places, strict=True):
+        counts.add("set_dialogues", split=SPLIT_NAMES[place])
+        for line in lines:
+            if isinstance(line, babi.Fact):
+                continue
+            words.update(line.user.split())
+            counts.add("set_user", int(line.user != babi.SILENCE))
+            if isinstance(line, babi.Exchange):
+                words.update(line.bot.split())
+                counts.add("set_bot")
+                candidates[line.bot] = None
+    counts.add("set_vocabulary", len(words - {babi.SILENCE}))
+    counts.add("set_candidates", len(candidates))
+    files = {
+        f"dialog-concierge-{babi.SPLITS[name]}.txt": "".join(
+            text for text, at in zip(texts, places, strict=True) if at == i
+        )
+        for i, name in enumerate(SPLIT_NAMES)
+    }
+    files["dialog-concierge-candidates.txt"] = babi.candidates_text(sorted(candidates))
+    result.written = [
+        write_staged(output, f"{FOLDER}/{name}", text.encode()) for name, text in sorted(files.items()) if text
+    ]
+    return result
+
+
+def set_statistics(counts: Counts) -> dict[str, Any]:
+    """What ``statistics.json`` has of the set: the figures of Table 1."""
+    dialogues = {name: counts.sum("set_dialogues", split=name) for name in SPLIT_NAMES}
+    total = max(1, sum(dialogues.values()))
+    user, bot = counts.sum("set_user") / total, counts.sum("set_bot") / total
+    return {
+        "dialogues": dialogues,
+        "utterances": user + bot,
+        "user_utterances": user,
+        "bot_utterances": bot,
+        "vocabulary": counts.sum("set_vocabulary"),
+        "candidates": counts.sum("set_candidates"),
+    }
+
+
+def table_of(numbers: Mapping[str, Any]) -> Table:
+    """The figures beside those of the paper."""
+    dialogues = numbers["dialogues"]
+    rows = [
+        ["utterances per chat", f"{numbers['utterances']:.1f}", "8"],
+        ["of users", f"{numbers['user_utterances']:.1f}", "4"],
+        ["of operators", f"{numbers['bot_utterances']:.1f}", "4"],
+        ["vocabulary size", f"{numbers['vocabulary']:,}", "8,629"],
+        ["candidate set size", f"{numbers['candidates']:,}", "11,482"],
+        *([f"{name} chats", f"{dialogues[name]:,}", paper] for name, paper in zip(SPLIT_NAMES, PAPER, strict=True)),
+    ]
+    note = "As Table 1 of Bordes et al. 2017 has them. Silences are no utterances; candidates are what operators say."
+    return Table(title="The set", note=note, columns=["", "here", "the paper's Concierge"], rows=rows)
+
+
+PAPER = ("3,249", "403", "402")

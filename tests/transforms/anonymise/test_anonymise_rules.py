@@ -15,11 +15,16 @@ from hypothesis import strategies as st
 from labelled_chats import SEEN, UNSEEN
 
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatTurn
-from parapet.transforms.anonymise.mentions import KINDS, Mention, settled
-from parapet.transforms.anonymise.names import Gazetteer, names_in
-from parapet.transforms.anonymise.numbers import numbers_in
-from parapet.transforms.anonymise.replacing import PLACEHOLDER, Anonymiser, Replaced, Rules, normalised
-from parapet.transforms.anonymise.second_look import Suspect, suspects_in
+from parapet.transforms.anonymise.mentions import KINDS, Gazetteer, Mention, names_in, numbers_in, settled
+from parapet.transforms.anonymise.replacing import (
+    PLACEHOLDER,
+    Anonymiser,
+    Replaced,
+    Rules,
+    Suspect,
+    normalised,
+    suspects_in,
+)
 from parapet.transforms.text import clean
 
 MARKED = re.compile(r"\[([A-Z]+):([^\]|]+)(?:\|([^\]]+))?\]")

@@ -16,12 +16,12 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
+from parapet.transforms.simulators.common import best_rated, filled, slots_of
 from parapet.transforms.toml import convert, parse_toml
 
 CALL, NO_RESULT = "api_call", ("api_call", "no", "result")
 ENTITY, ANY = "entity", "any"  # values that a rule may set: the one that the user says, or that it does not matter
 RATING = "R_rating"
-_GAP = re.compile(r"\{(\w+)\}")
 
 
 class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -169,7 +169,7 @@ class Texts:
         """The patterns that select a text of the bot; ``call`` for an API call."""
         if text not in self._names:
             bare = self.with_gaps(text)
-            gaps = set(_GAP.findall(bare))
+            gaps = set(slots_of(bare))
             found = {name for name, (match, needed) in self._patterns.items() if gaps == needed and match.search(bare)}
             self._names[text] = frozenset({"call"} if text.startswith(f"{CALL} ") else found)
         return self._names[text]
@@ -280,7 +280,7 @@ class System:
     def _next(self) -> str:
         """The best rated result that was not offered."""
         left = [name for name in self._results if name not in self._offered]
-        return max(left, key=lambda name: _number(self._facts[name].get("rating", "")), default="")
+        return best_rated(left, self._facts, "rating")
 
     def _call(self) -> str:
         values = {slot: value for slot, value in self.state.items() if value != ANY}
@@ -292,14 +292,14 @@ class System:
         for of_entity in (False, True):
             for name in patterns:
                 text = self.script.patterns[name].text
-                gaps = _GAP.findall(text)
+                gaps = slots_of(text)
                 details = [gap for gap in gaps if gap not in ("name", *self.script.slots)]
                 about = (named or (self._offered[-1] if self._offered else "")) if details else self._next()
                 facts = self._facts.get(about, {})
                 known = {**(facts if of_entity else {}), **wanted, "name": about}
                 known |= {detail: facts.get(detail) or f"{about}_{detail}" for detail in details if about}
                 if text and all(known.get(gap) for gap in gaps):
-                    yield _fill(text, known)
+                    yield filled(text, known).utterance
 
 
 def answers_of(script: Script, texts: Texts, candidates: frozenset[str], dialogue: BabiDialogue) -> list[str]:
@@ -373,14 +373,3 @@ def _ordered(
     by_name = {rule.name: rule for rule in script.rules}
     rules = (*(rule for rule in script.rules if not rule.answers), *(by_name[name] for name in names))
     return msgspec.structs.replace(script, rules=rules), before / max(1, turns), best / max(1, turns)
-
-
-def _fill(text: str, values: Mapping[str, str]) -> str:
-    return _GAP.sub(lambda gap: values[gap[1]], text)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

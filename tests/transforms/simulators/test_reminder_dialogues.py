@@ -15,14 +15,17 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.entities.forms import minutes_of
-from parapet.transforms.reminders import corpus
-from parapet.transforms.reminders.dialogue import DIGEST_SIZE as SIZE
-from parapet.transforms.reminders.dialogue import System, check_dialogue, digest_of, simulate, text_digest
-from parapet.transforms.reminders.service import (
+from parapet.transforms.seeding import SeededRng
+from parapet.transforms.simulators.reminders import corpus
+from parapet.transforms.simulators.reminders.corpus import DIGEST_SIZE as SIZE
+from parapet.transforms.simulators.reminders.corpus import System, check_dialogue, digest_of, simulate, text_digest
+from parapet.transforms.simulators.reminders.user import (
     CANCEL,
     CLASH,
     DATE,
+    DAYS,
     FIND,
+    MINUTES,
     MOVE,
     NAME,
     NOTHING,
@@ -30,16 +33,14 @@ from parapet.transforms.reminders.service import (
     SCHEMA,
     SET,
     TIME,
-    UNKNOWN,
-    Calendar,
-    Reminder,
-)
-from parapet.transforms.reminders.user import Goal, Task, User
-from parapet.transforms.reminders.wording import (
-    DAYS,
-    MINUTES,
     TODAY,
+    UNKNOWN,
     Act,
+    Calendar,
+    Goal,
+    Reminder,
+    Task,
+    User,
     Value,
     pattern_of,
     say,
@@ -47,7 +48,6 @@ from parapet.transforms.reminders.wording import (
     ways_of_day,
     ways_of_time,
 )
-from parapet.transforms.seeding import SeededRng
 
 TUESDAY = Value("Tuesday", "2019-03-05", "on ")
 FIVE = Value("5 pm", "17:00")
@@ -289,16 +289,12 @@ def test_the_check_finds_what_is_wrong(what: str) -> None:
 
 def test_counts_that_do_not_balance() -> None:
     """A dialogue that is missing, and one that is there twice."""
-    invariants = corpus.Config("out", {"train": 2}, 2, "0").invariants()
-    check_invariants(counts_of(written=2, different=2), invariants)
-    with pytest.raises(RuntimeError, match="do not balance for dialogues in train"):
-        check_invariants(counts_of(written=1, different=2), invariants)
-    with pytest.raises(RuntimeError, match="do not balance for different"):
-        check_invariants(counts_of(written=2, different=1), invariants)
-
-
-def counts_of(written: int, different: int) -> Counts:
+    config = corpus.Config("out", {"train": 2}, 2, "0")
     counts = Counts()
-    counts.add("dialogues", written, split="train")
-    counts.add("different", different)
-    return counts
+    counts.add("dialogues", split="train")
+    with pytest.raises(RuntimeError, match="do not balance for dialogues in train"):
+        check_invariants(counts, config.invariants())
+    counts.add("dialogues", split="train")
+    check_invariants(counts, config.invariants())
+    with pytest.raises(RuntimeError, match="1 of 2 dialogues are the same as another one"):
+        corpus.metadata_files(counts, {}, [text_digest("a"), text_digest("a")], [], config)

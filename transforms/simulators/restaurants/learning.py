@@ -14,6 +14,7 @@ are thanks, and that nothing else is wanted.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +24,18 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.restaurants.bot import ANSWERS, RATING, Bot, Course, Rules, State, ValueFinder, reply_key
-from parapet.transforms.restaurants.ontology import parse_ontology
-from parapet.transforms.restaurants.phrases import split_turns
+from parapet.transforms.simulators.common import slots_of
+from parapet.transforms.simulators.restaurants.bot import (
+    ANSWERS,
+    RATING,
+    Bot,
+    Course,
+    Rules,
+    State,
+    ValueFinder,
+    reply_key,
+)
+from parapet.transforms.simulators.restaurants.ontology import parse_ontology
 
 _STARS = re.compile(r"[0-9]+stars")
 _DISTINCT = 0.9  # share of the entities with a value of their own, from which a relation is about the entity itself
@@ -70,9 +80,9 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     relations = relations_of(knowledge, calls, [fact.relation for fact in facts], path)
     if not relations.fields:
         raise InputError("has no relation whose values several entities share: is it of these dialogues?", path)
-    labeller = Labeller(relations, [*knowledge, *facts])
-    labelled = [labeller.label(dialogue) for dialogue in dialogues]
-    values = {name: labeller.values[name] for name in ("name", *relations.fields)}
+    values = _values([*knowledge, *facts], ("name", *relations.fields))
+    finders = ValueFinder(values), ValueFinder(_values([*knowledge, *facts], ("name", *relations.extras)))
+    labelled = [_Reader(dialogue, *finders, relations.fields).read() for dialogue in dialogues]
     patterns, dropped = _patterns(labelled, relations)
     said = {value for dialogue in labelled for exchange in dialogue for value in exchange.user.values.values()}
     said |= {value for call in calls for value in call} | {fact.value for fact in facts}
@@ -86,7 +96,7 @@ def learn(dialogues: Sequence[BabiDialogue], knowledge: Sequence[Fact], path: ob
     asks = _asks(labelled, relations.fields)
     course = Course(asks if asks != relations.fields else (), _acts(labelled, asks))
     learned = Learned(ontology, values, course, dropped)
-    replies = _replies(dialogues, labeller, learned.rules())
+    replies = _replies(dialogues, *finders, learned.rules())
     return msgspec.structs.replace(learned, course=msgspec.structs.replace(course, replies=replies))
 
 
@@ -103,9 +113,9 @@ def _patterns(
         elif exchange.user.name:
             users.setdefault(exchange.user.name, Counter())[exchange.user.pattern] += 1
         bots.setdefault(exchange.bot.name, Counter())[exchange.bot.pattern] += 1
-    parts = split_turns(turns)
+    heads, phrases = split_turns(turns)
     ways = {act: [text for text, _ in counts.most_common()] for act, counts in users.items()}
-    ways |= parts.heads | {f"phrase.{name}": texts for name, texts in parts.phrases.items()}
+    ways |= heads | {f"phrase.{name}": texts for name, texts in phrases.items()}
     if "option" in bots:
         bots["next_option"] = bots["option"]
     texts = {act: [counts.most_common(1)[0][0]] for act, counts in bots.items() if act != "call"}
@@ -241,7 +251,19 @@ def _acts(labelled: Iterable[Sequence[Labelled]], asks: Sequence[str]) -> dict[s
     return {situation: act for situation, act in most.items() if act != usual[situation]}
 
 
-def _replies(dialogues: Iterable[BabiDialogue], labeller: Labeller, rules: Rules) -> dict[str, str]:
+def _values(facts: Iterable[Fact], names: Iterable[str]) -> dict[str, list[str]]:
+    """Relation to its values, and ``name`` to the entities, in the order of the facts."""
+    values: dict[str, dict[str, None]] = {name: {} for name in names}
+    for fact in facts:
+        values["name"][fact.entity] = None
+        if (name := bare(fact.relation)) in values:
+            values[name][fact.value] = None
+    return {name: list(of_name) for name, of_name in values.items()}
+
+
+def _replies(
+    dialogues: Iterable[BabiDialogue], of_user: ValueFinder, of_bot: ValueFinder, rules: Rules
+) -> dict[str, str]:
     """Texts without values that the rules do not find, though what was said last always has them as its answer."""
     given: dict[str, set[str]] = {}
     wrong: set[str] = set()
@@ -253,7 +275,7 @@ def _replies(dialogues: Iterable[BabiDialogue], labeller: Labeller, rules: Rules
             if not isinstance(line, Exchange):
                 continue
             key = reply_key(bot.state.last, line.user)
-            plain = not labeller.of_user.find(line.user).values and not labeller.of_bot.find(line.bot).values
+            plain = not of_user.find(line.user).values and not of_bot.find(line.bot).values
             given.setdefault(key, set()).add(line.bot)
             if bot.answer(line.user) != line.bot and plain and not line.bot.startswith(CALL):
                 wrong.add(key)
@@ -280,39 +302,13 @@ class Labelled(msgspec.Struct, frozen=True):
     facts: tuple[Fact, ...] = ()
 
 
-class Labeller:
-    """Finds the acts of dialogues.
-
-    Args:
-      relations: which relations are fields and extras.
-      facts: the knowledge base, and all facts of dialogues.
-
-    Attributes:
-      values: field to its values, and ``name`` to the entities, in the order of the facts.
-    """
-
-    def __init__(self, relations: Relations, facts: Iterable[Fact]) -> None:
-        self.relations = relations
-        found: dict[str, dict[str, None]] = {name: {} for name in ("name", *relations.fields, *relations.extras)}
-        for fact in facts:
-            found["name"][fact.entity] = None
-            if (name := bare(fact.relation)) in found:
-                found[name][fact.value] = None
-        self.values = {name: list(values) for name, values in found.items()}
-        self.of_user = ValueFinder({name: self.values[name] for name in ("name", *relations.fields)})
-        self.of_bot = ValueFinder({name: self.values[name] for name in ("name", *relations.extras)})
-
-    def label(self, dialogue: BabiDialogue) -> list[Labelled]:
-        """The acts of each exchange."""
-        return _Reader(self, dialogue).read()
-
-
 class _Reader:
     """Reads one dialogue from its beginning, looking ahead."""
 
-    def __init__(self, labeller: Labeller, dialogue: BabiDialogue) -> None:
-        self.fields = labeller.relations.fields
-        self.of_user, self.of_bot = labeller.of_user, labeller.of_bot
+    def __init__(
+        self, dialogue: BabiDialogue, of_user: ValueFinder, of_bot: ValueFinder, fields: Sequence[str]
+    ) -> None:
+        self.fields, self.of_user, self.of_bot = fields, of_user, of_bot
         self.exchanges: list[Exchange] = []
         self.facts: list[list[Fact]] = [[]]
         for line in dialogue.lines:
@@ -504,3 +500,138 @@ def _fields_of(columns: Sequence[set[str]], values: Mapping[str, set[str]], path
             raise InputError(reason, path)
         fields.append(best)
     return fields
+
+
+ROUNDS = 12
+MOST = 500  # turns that the counts are from
+_NEW = 0.02  # how often a part that is new counts as seen, ...
+_WORD = 0.2  # ... times this for each of its words
+
+_Words = tuple[str, ...]
+_Part = tuple[str, _Words, _Words]  # (act of a head or gap of a phrase, words before the gap, words after it)
+
+
+def split_turns(turns: Iterable[tuple[str, str]]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Splits requests and updates into a head and phrases with one value each, the most frequent first.
+
+    In "may i have a table in {location} for {number} people" nothing says where the head ends, nor whether "people"
+    belongs to the number. Other requests do: parts that are shared by many explain all of them by few. This is
+    expectation maximisation over all splits, with a prior for few and short parts, as in unsupervised word
+    segmentation.
+
+    Args:
+      turns: (act, text with gaps such as ``{price}``).
+
+    Returns:
+      Act to the texts that turns begin with; slot to texts with its gap.
+    """
+    lattices = [_Lattice(*turn) for turn in dict.fromkeys(turns)]
+    usable = [lattice for lattice in lattices if lattice.head]
+    chances = _Chances({})
+    for _ in range(ROUNDS):
+        counts: dict[_Part, float] = {}
+        for lattice in usable[:: -(-len(usable) // MOST) or 1]:
+            lattice.expect(chances, counts)
+        chances = _Chances(counts)
+    found: Counter[_Part] = Counter()
+    for lattice in usable:
+        found.update(lattice.best(chances))
+    heads: dict[str, list[str]] = {}
+    phrases: dict[str, list[str]] = {}
+    for (name, before, after), _ in sorted(found.items(), key=lambda item: (-item[1], item[0])):
+        if slots := slots_of(name):
+            phrases.setdefault(slots[0], []).append(" ".join((*before, name, *after)))
+        else:
+            heads.setdefault(name, []).append(" ".join(before))
+    return heads, phrases
+
+
+class _Lattice:
+    """All splits of a turn.
+
+    Args:
+      act: of the turn.
+      text: with gaps, at most one in a word.
+    """
+
+    def __init__(self, act: str, text: str) -> None:
+        self.act = act
+        words = text.split()
+        places = [i for i, word in enumerate(words) if slots_of(word)]
+        self.slots = [words[i] for i in places]
+        edges = [-1, *places, len(words)]
+        self.between: list[_Words] = [tuple(words[a + 1 : b]) for a, b in itertools.pairwise(edges)]
+        self.head = self.between[0]
+
+    def _columns(self) -> list[list[int]]:
+        """Where each run of words between values may be split; the last one belongs to the last value."""
+        first = range(1, len(self.head) + 1) if self.slots else [len(self.head)]
+        inner = [range(len(words) + 1) for words in self.between[1:-1]]
+        return [list(first), *map(list, inner), *([[len(self.between[-1])]] if self.slots else [])]
+
+    def _part(self, i: int, start: int, end: int) -> _Part:
+        """The head for i = 0, or phrase i, between a split of the words before its value and one of those after."""
+        if i == 0:
+            return self.act, self.head[:end], ()
+        return self.slots[i - 1], self.between[i - 1][start:], self.between[i][:end]
+
+    def expect(self, chances: _Chances, counts: dict[_Part, float]) -> None:
+        """Adds how often each part is expected in this turn."""
+        columns = self._columns()
+        forward = [{split: chances[self._part(0, 0, split)] for split in columns[0]}]
+        for i in range(1, len(columns)):
+            forward.append(
+                {
+                    end: sum(n * chances[self._part(i, start, end)] for start, n in forward[-1].items())
+                    for end in columns[i]
+                }
+            )
+        backward: dict[int, float] = dict.fromkeys(columns[-1], 1.0)
+        total = sum(forward[-1].values())
+        for i in range(len(columns) - 1, 0, -1):
+            before: dict[int, float] = dict.fromkeys(columns[i - 1], 0.0)
+            for start, n in forward[i - 1].items():
+                for end, rest in backward.items():
+                    part = self._part(i, start, end)
+                    chance = chances[part] * rest
+                    before[start] += chance
+                    counts[part] = counts.get(part, 0.0) + n * chance / total
+            backward = before
+        for split, rest in backward.items():
+            part = self._part(0, 0, split)
+            counts[part] = counts.get(part, 0.0) + forward[0][split] * rest / total
+
+    def best(self, chances: _Chances) -> Sequence[_Part]:
+        """The parts of the most likely split."""
+        columns = self._columns()
+        paths: dict[int, tuple[float, tuple[_Part, ...]]] = {}
+        for split in columns[0]:
+            part = self._part(0, 0, split)
+            paths[split] = (math.log(chances[part]), (part,))
+        for i in range(1, len(columns)):
+            extended: dict[int, tuple[float, tuple[_Part, ...]]] = {}
+            for end in columns[i]:
+                parts = [(start, self._part(i, start, end)) for start in paths]
+                extended[end] = max(
+                    ((paths[start][0] + math.log(chances[part]), (*paths[start][1], part)) for start, part in parts),
+                    key=lambda path: path[0],
+                )
+            paths = extended
+        return max(paths.values(), key=lambda path: path[0])[1]
+
+
+class _Chances(dict[_Part, float]):
+    """The probabilities of parts by how often each was expected; of new ones, too."""
+
+    def __init__(self, counts: dict[_Part, float]) -> None:
+        super().__init__()
+        self._counts = counts
+        self._sums: dict[str, float] = {}
+        for (name, _, _), n in counts.items():
+            self._sums[name] = self._sums.get(name, 0.0) + n
+
+    def __missing__(self, part: _Part) -> float:
+        name, before, after = part
+        new = _NEW * _WORD ** (len(before) + len(after))
+        self[part] = (self._counts.get(part, 0.0) + new) / (self._sums.get(name, 0.0) + _NEW)
+        return self[part]

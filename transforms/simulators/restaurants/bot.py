@@ -15,7 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.restaurants.ontology import SIMPLE, Ontology
+from parapet.transforms.simulators.common import best_rated
+from parapet.transforms.simulators.restaurants.ontology import SIMPLE, Ontology
 
 RATING = "R_rating"
 
@@ -313,7 +314,7 @@ class State:
     def best(self) -> str:
         """The entity with the highest rating that was not offered; empty where none is left."""
         left = [name for name in self._found if name not in self.offered]
-        return max(left, key=lambda name: _number(self.facts[name].get(RATING, "")), default="")
+        return best_rated(left, self.facts, RATING)
 
     @property
     def situation(self) -> str:
@@ -425,10 +426,3 @@ def answered(bot: Bot, dialogue: BabiDialogue) -> Iterator[tuple[Exchange, str]]
 def _matcher(pattern: str) -> re.Pattern[str]:
     """A regular expression of a pattern with one gap, which matches one word, up to a space or the end."""
     return re.compile(_GAP.sub(r"(\\S+)", re.escape(pattern)) + r"(?!\S)")
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
-from parapet.transforms.restaurants.learning import Learned, learn
-from parapet.transforms.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
-from parapet.transforms.restaurants.phrases import split_turns
-from parapet.transforms.restaurants.simulating import (
+from parapet.transforms.simulators.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
+from parapet.transforms.simulators.restaurants.learning import Learned, learn, split_turns
+from parapet.transforms.simulators.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
+from parapet.transforms.simulators.restaurants.simulating import (
     World,
     candidates,
     knowledge_base,
@@ -313,9 +312,9 @@ def test_splits_of_requests() -> None:
             ["in {town}", "for {n} people"],
         )
     ]
-    parts = split_turns(turns)
-    assert {act: set(texts) for act, texts in parts.heads.items()} == {"request": {"get a table", "i want a table now"}}
-    assert {slot: set(texts) for slot, texts in parts.phrases.items()} == {
+    heads, phrases = split_turns(turns)
+    assert {act: set(texts) for act, texts in heads.items()} == {"request": {"get a table", "i want a table now"}}
+    assert {slot: set(texts) for slot, texts in phrases.items()} == {
         "town": {"in {town}"},
         "n": {"for {n}", "for {n} people"},
     }

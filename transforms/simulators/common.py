@@ -1,17 +1,23 @@
-"""The SGD layout of simulated and converted dialogues: schemas, text with spans, and frames with acts and states."""
+"""What the simulators share: turns and schemas in the SGD layout, text with spans, tables of reports, digests."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 import msgspec
+import numpy as np
+
+from parapet.transforms.report import Table
+from parapet.transforms.text import number, percent
 
 _GAP = re.compile(r"\{(\w+)\}")
 
 
-class Line(msgspec.Struct, frozen=True):
+class Sentence(msgspec.Struct, frozen=True):
     """An utterance with the places of its values.
 
     Attributes:
@@ -23,7 +29,7 @@ class Line(msgspec.Struct, frozen=True):
     spans: tuple[tuple[str, int, int], ...] = ()
 
 
-def filled(pattern: str, values: Mapping[str, str]) -> Line:
+def filled(pattern: str, values: Mapping[str, str]) -> Sentence:
     """A pattern such as ``"a table in {location}, please"`` with its slots filled.
 
     Raises:
@@ -39,7 +45,7 @@ def filled(pattern: str, values: Mapping[str, str]) -> Line:
         pieces += (pattern[at : gap.start()], value)
         length += len(value)
         at = gap.end()
-    return Line("".join((*pieces, pattern[at:])), tuple(spans))
+    return Sentence("".join((*pieces, pattern[at:])), tuple(spans))
 
 
 def slots_of(pattern: str) -> list[str]:
@@ -47,7 +53,7 @@ def slots_of(pattern: str) -> list[str]:
     return _GAP.findall(pattern)
 
 
-def joined(*lines: Line) -> Line:
+def joined(*lines: Sentence) -> Sentence:
     """Lines joined by spaces."""
     text = ""
     spans: list[tuple[str, int, int]] = []
@@ -55,7 +61,7 @@ def joined(*lines: Line) -> Line:
         before = len(text) + 1 if text else 0
         text = f"{text} {line.utterance}" if text else line.utterance
         spans += [(slot, start + before, end + before) for slot, start, end in line.spans]
-    return Line(text, tuple(spans))
+    return Sentence(text, tuple(spans))
 
 
 def act(name: str, slot: str = "", *values: str, canonical: Sequence[str] | None = None) -> dict[str, Any]:
@@ -73,7 +79,7 @@ def state(intent: str, values: Mapping[str, Sequence[str]], requested: Sequence[
     }
 
 
-def user_turn(service: str, line: Line, acts: Sequence[dict[str, Any]], after: dict[str, Any]) -> dict[str, Any]:
+def user_turn(service: str, line: Sentence, acts: Sequence[dict[str, Any]], after: dict[str, Any]) -> dict[str, Any]:
     """A turn of the user.
 
     Args:
@@ -88,7 +94,7 @@ def user_turn(service: str, line: Line, acts: Sequence[dict[str, Any]], after: d
 
 def system_turn(
     service: str,
-    line: Line,
+    line: Sentence,
     acts: Sequence[dict[str, Any]],
     call: tuple[str, Mapping[str, str]] | None = None,
     results: Sequence[Mapping[str, str]] = (),
@@ -109,7 +115,7 @@ def system_turn(
     return {"frames": [frame], "speaker": "SYSTEM", "utterance": line.utterance}
 
 
-def _slots(line: Line) -> list[dict[str, Any]]:
+def _slots(line: Sentence) -> list[dict[str, Any]]:
     return [{"exclusive_end": end, "slot": slot, "start": start} for slot, start, end in line.spans]
 
 
@@ -148,3 +154,70 @@ def schema_intent(
         "optional_slots": dict(optional or {}),
         "result_slots": list(results),
     }
+
+
+def nested_table(
+    title: str,
+    first: str,
+    tree: Mapping[str, Any],
+    columns: Sequence[str],
+    percents: Collection[str] = (),
+    **options: Any,
+) -> Table:
+    """A table of nested numbers: a row for each innermost dictionary, named by the keys that lead to it.
+
+    Args:
+      title: of the table.
+      first: the heading of the column of names.
+      tree: names to dictionaries; empty ones are left out.
+      columns: the keys of the innermost dictionaries, which are the headings, too.
+      percents: those of shares.
+      options: further arguments of :class:`Table`.
+    """
+    rows = [
+        [name, *(percent(leaf.get(key)) if key in percents else cell(leaf.get(key)) for key in columns)]
+        for name, leaf in _leaves(tree, columns)
+    ]
+    return Table(title=title, columns=[first, *(key.replace("_", " ") for key in columns)], rows=rows, **options)
+
+
+def _leaves(tree: Mapping[str, Any], keys: Collection[str], names: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    if any(key in tree for key in keys):
+        yield ", ".join(names), tree
+        return
+    for name, branch in tree.items():
+        if branch:
+            yield from _leaves(branch, keys, (*names, name))
+
+
+def cell(value: Any) -> str:
+    """A number as it reads in a table; shares by outcome one after the other; a dash where nothing is known."""
+    if isinstance(value, dict):
+        return ", ".join(f"{outcome}:\N{NO-BREAK SPACE}{percent(share)}" for outcome, share in value.items())
+    if isinstance(value, float):
+        return number(value, 2)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def read_table(package: str, name: str) -> dict[str, Any]:
+    """A TOML file that comes with a package."""
+    return tomllib.loads((resources.files(package) / name).read_text(encoding="utf-8"))
+
+
+def best_rated(names: Iterable[str], facts: Mapping[str, Mapping[str, str]], rating: str) -> str:
+    """The first name with the highest rating among its facts; empty where there is no name."""
+
+    def rated(name: str) -> float:
+        try:
+            return float(facts[name].get(rating, ""))
+        except ValueError:
+            return 0.0
+
+    return max(names, key=rated, default="")
+
+
+def count_distinct(digests: Iterable[bytes]) -> int:
+    """How many different digests of eight bytes some runs of digests have together."""
+    return len(np.unique(np.frombuffer(b"".join(digests), "<u8")))

@@ -11,21 +11,25 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import dialogue_text, parse_dialogues
-from parapet.transforms.dstc2.calls import Act, Call, CallTurn, one_line, read_call, read_logs
-from parapet.transforms.dstc2.knowledge import (
-    Knowledge,
-    Restaurant,
+from parapet.transforms.simulators.task6.calls import (
+    Act,
+    Call,
+    CallTurn,
     from_token,
     gathered,
-    ratings,
+    one_line,
+    rated,
+    read_call,
     read_knowledge,
+    read_logs,
+    search,
     statements_of,
     token,
 )
-from parapet.transforms.dstc2.task6 import Words, lines_of, query_of, rounds
+from parapet.transforms.simulators.task6.conversion import Words, lines_of, query_of, rounds
 
 OFFER = (Act("offer", (("name", "ask"),)),)
-NOTHING = Knowledge(())
+NOTHING: list[dict[str, str]] = []
 
 
 def turn(user: str = "hi", acts: tuple[Act, ...] = (), **goals: str) -> CallTurn:
@@ -34,7 +38,7 @@ def turn(user: str = "hi", acts: tuple[Act, ...] = (), **goals: str) -> CallTurn
 
 def searched(*turns: CallTurn) -> list[int]:
     found = rounds(Call("a", turns), NOTHING, "0")
-    return [t for t, one in enumerate(found) if one.search is not None]
+    return [t for t, one in enumerate(found) if one.query is not None]
 
 
 def test_a_search_is_made_where_the_answer_needs_one_and_the_state_is_new() -> None:
@@ -57,25 +61,26 @@ def test_query() -> None:
 
 
 def test_ratings_make_the_next_offer_the_best() -> None:
-    found = [Restaurant(f"r{i}", ()) for i in range(20)]
+    found = [{"name": f"r{i}"} for i in range(20)]
     offers = ["r7", "r3", "r7", "elsewhere"]
-    rated = {one.restaurant.name: one.rating for one in ratings(found, offers, "0", "call")}
-    assert sorted(rated, key=lambda name: -rated[name])[:2] == ["r7", "r3"]
-    assert (rated["r7"], rated["r3"]) == (10, 9)
-    assert {rated[name] for name in rated if name not in offers} <= set(range(5))
-    assert [one.restaurant for one in ratings(found, offers, "0", "call")] == found
-    assert ratings(found, offers, "0", "call") != ratings(found, offers, "1", "call")
-    many = [one.rating for one in ratings(found, [one.name for one in found], "0")]
+    results = rated(found, offers, "0", "call")
+    ratings = {restaurant["name"]: int(restaurant["rating"]) for restaurant in results}
+    assert sorted(ratings, key=lambda name: -ratings[name])[:2] == ["r7", "r3"]
+    assert (ratings["r7"], ratings["r3"]) == (10, 9)
+    assert {ratings[name] for name in ratings if name not in offers} <= set(range(5))
+    assert list(ratings) == [restaurant["name"] for restaurant in found]
+    assert results != rated(found, offers, "1", "call")
+    many = [int(restaurant["rating"]) for restaurant in rated(found, list(ratings), "0")]
     assert many == sorted(set(many), reverse=True)
 
 
 def test_a_restaurant_is_what_was_said_of_it_most_often() -> None:
     said = {("ask", "area", "north"): 2, ("ask", "area", "centre"): 3, ("ask", "", ""): 9, ("nandos", "", ""): 1}
-    assert gathered(said.items()).restaurants == (Restaurant("ask", (("area", "centre"),)), Restaurant("nandos", ()))
+    assert gathered(said.items()) == [{"name": "ask", "area": "centre"}, {"name": "nandos"}]
     tied = [(("ask", "area", "north"), 2), (("ask", "area", "centre"), 2)]
     assert gathered(tied) == gathered(tied[::-1])
-    assert gathered(tied).search((("area", "centre"),)) == [Restaurant("ask", (("area", "centre"),))]
-    assert gathered(tied).search((("area", "centre"), ("food", "thai"))) == []
+    assert search(gathered(tied), (("area", "centre"),)) == [{"name": "ask", "area": "centre"}]
+    assert search(gathered(tied), (("area", "centre"), ("food", "thai"))) == []
 
 
 def test_facts_are_said_of_one_restaurant(tmp_path: Path) -> None:
@@ -94,12 +99,7 @@ def test_a_knowledge_base_of_ones_own(tmp_path: Path) -> None:
     rows.write_text(
         '[{"name": "Pizza Hut", "food": "italian", "phone": "pizza hut phone"}, {"name":"ask","area":"north"}]'
     )
-    expected = Knowledge(
-        (
-            Restaurant("pizza hut", (("food", "italian"), ("phone", "pizza hut phone"))),
-            Restaurant("ask", (("area", "north"),)),
-        )
-    )
+    expected = [{"name": "pizza hut", "food": "italian", "phone": "pizza hut phone"}, {"name": "ask", "area": "north"}]
     assert read_knowledge(str(lines)) == read_knowledge(str(rows)) == expected
     rows.write_text('[{"food": "italian"}]')
     with pytest.raises(InputError, match="has no name"):
@@ -130,7 +130,7 @@ def test_the_split_rule(tmp_path: Path) -> None:
 
 
 def test_values_of_several_words() -> None:
-    words = Words(Knowledge((Restaurant("the cow", (("food", "sea food"),)), Restaurant("the cow pizza", ()))), ["a b"])
+    words = Words([{"name": "the cow", "food": "sea food"}, {"name": "the cow pizza"}], ["a b"])
     assert words.joined("The Cow pizza or the cow, sea food, seafood, a ba, a b.") == (
         "the_cow_pizza or the_cow, sea_food, seafood, a ba, a_b."
     )
@@ -150,5 +150,5 @@ def test_any_text_makes_lines_that_can_be_read(said: list[tuple[str, str]]) -> N
 
 def test_the_published_knowledge_base_of_the_other_tasks(real_data: Path) -> None:
     base = read_knowledge(str(real_data / "babi" / "dialog-babi-kb-all.txt"))
-    assert len(base.restaurants) == 1200
-    assert all({"food", "area", "phone", "addr", "pricerange"} <= dict(one.values).keys() for one in base.restaurants)
+    assert len(base) == 1200
+    assert all({"food", "area", "phone", "addr", "pricerange"} <= restaurant.keys() for restaurant in base)

@@ -18,13 +18,22 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text, parse_dialogues
 from parapet.transforms.counts import CountKey, Counts
-from parapet.transforms.restaurants.bot import Bot, Rules, answered, solve
-from parapet.transforms.restaurants.disfluencies import KINDS, RATES, disfluent, parse_rates
-from parapet.transforms.restaurants.ontology import default_ontology
-from parapet.transforms.restaurants.sgd import schema, sgd_dialogue
-from parapet.transforms.restaurants.simulating import SPLITS, TASKS, World, lines_of, simulate
-from parapet.transforms.restaurants.simulating import Dialogue as Simulated
-from parapet.transforms.restaurants.statistics import Seen, count, intersections, note, repeats, statistics
+from parapet.transforms.simulators.restaurants.bot import Bot, Rules, answered, solve
+from parapet.transforms.simulators.restaurants.corpus import schema, sgd_dialogue
+from parapet.transforms.simulators.restaurants.ontology import default_ontology
+from parapet.transforms.simulators.restaurants.simulating import (
+    KINDS,
+    RATES,
+    SPLITS,
+    TASKS,
+    World,
+    disfluent,
+    lines_of,
+    parse_rates,
+    simulate,
+)
+from parapet.transforms.simulators.restaurants.simulating import Dialogue as Simulated
+from parapet.transforms.simulators.restaurants.statistics import Seen, count, intersections, note, repeats, statistics
 
 WORLD = World(default_ontology(), "0", 3)
 RULES = Rules(WORLD.ontology)

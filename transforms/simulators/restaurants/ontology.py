@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE
-from parapet.transforms.sgd_turns import slots_of
+from parapet.transforms.simulators.common import read_table, slots_of
 from parapet.transforms.toml import convert, parse_toml
 
 MAX_ENTITIES = 1_000_000  # of a half; the knowledge base is kept in memory
@@ -93,39 +90,23 @@ class Patterns(msgspec.Struct, frozen=True):
         return users + [f"bot.{act}" for act, text in self.bot.items() if not text and act != "welcome"]
 
 
-class Given(msgspec.Struct, frozen=True):
-    """Number of fields in the first request, by task."""
-
-    task1: Range
-    task2: Range
-    task3: Range
-    task5: Range
-
-
-class Updates(msgspec.Struct, frozen=True):
-    """Number of updated fields, by task."""
-
-    task2: Range
-    task5: Range
-
-
 class Structure(msgspec.Struct, frozen=True):
     """The random choices in dialogues. The defaults are those of the paper, or of its files where it has none.
 
     Attributes:
-      given: fields in the first request.
-      updates: fields updated.
+      given: ``task1`` and so on to the number of fields in the first request.
+      updates: likewise to the number of updated fields.
       options: number of entities to choose from to share of the dialogues of task 3; where empty, a request of task 3
         is any with enough results.
       accepted: share of the proposals that the user accepts; the last one is always accepted.
       all_extras: share of the dialogues of tasks 4 and 5 in which the user asks about all extras, not just one.
     """
 
-    given: Given
-    updates: Updates
-    options: dict[str, float]
-    accepted: float
-    all_extras: float
+    given: dict[str, Range] = {}
+    updates: dict[str, Range] = {}
+    options: dict[str, float] = {}
+    accepted: float = 0.0
+    all_extras: float = 0.0
 
     def shares(self) -> list[tuple[int, float]]:
         """(number of entities to choose from, share of the dialogues), by number."""
@@ -133,15 +114,14 @@ class Structure(msgspec.Struct, frozen=True):
 
     def given_in(self, task: int) -> Range:
         """The range for task 1, 2, 3 or 5."""
-        fields: Range = getattr(self.given, f"task{task}")
-        return fields
+        return self.given[f"task{task}"]
 
     def updates_in(self, task: int) -> Range:
         """The range for task 2 or 5; none in the others."""
-        return getattr(self.updates, f"task{task}", (0, 0))
+        return self.updates.get(f"task{task}", (0, 0))
 
 
-class Ontology(msgspec.Struct, frozen=True):
+class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A domain.
 
     Attributes:
@@ -164,7 +144,7 @@ class Ontology(msgspec.Struct, frozen=True):
     name: tuple[str, ...] = ()
     default_patterns: bool = True
     patterns: Patterns = Patterns()
-    structure: Structure = Structure(Given(*[(0, 0)] * 4), Updates((0, 0), (0, 0)), {}, 0.0, 0.0)
+    structure: Structure = Structure()
 
     @property
     def crossed(self) -> tuple[Field, ...]:
@@ -180,10 +160,8 @@ class Ontology(msgspec.Struct, frozen=True):
 
 def default_ontology() -> Ontology:
     """The restaurants of the paper, with other names."""
-    folder = resources.files("parapet.transforms.restaurants")
-    content = tomllib.loads((folder / "ontology.toml").read_text(encoding="utf-8"))
-    patterns = tomllib.loads((folder / "patterns.toml").read_text(encoding="utf-8"))
-    return parse_ontology({**content, "patterns": patterns}, "ontology.toml")
+    patterns = read_table(__package__, "patterns.toml")
+    return parse_ontology({**read_table(__package__, "ontology.toml"), "patterns": patterns}, "ontology.toml")
 
 
 def read_ontology(data: bytes, path: object, *, simulated: bool = True) -> Ontology:
@@ -202,10 +180,6 @@ def read_ontology(data: bytes, path: object, *, simulated: bool = True) -> Ontol
 
 def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = True) -> Ontology:
     """Validates an ontology, for simulation or for the rule-based bot alone. Raises InputError with the place."""
-    fields = given.get("fields")
-    _check_keys(given, Ontology, path, "")
-    for i, field in enumerate(fields if isinstance(fields, list) else []):
-        _check_keys(field, Field, path, f"fields[{i}].")
     domain = {key: value for key, value in given.items() if key not in ("patterns", "structure")}
     content: Ontology = convert(domain, Ontology, path)
     for place, reason in _problems(content) if simulated else _name_problems(content):
@@ -216,16 +190,6 @@ def parse_ontology(given: Mapping[str, Any], path: object, *, simulated: bool = 
         patterns=_patterns(content, given.get("patterns", {}), path, simulated),
         structure=structure_for(len(content.fields), given.get("structure", {}), path),
     )
-
-
-def _check_keys(table: Any, kind: type[msgspec.Struct], path: object, place: str) -> None:
-    """Raises InputError for an unknown key, with the nearest known one."""
-    known = kind.__struct_fields__
-    for key in table if isinstance(table, dict) else ():
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise InputError(f"unknown key: {hint}", path, place + key)
 
 
 def _problems(given: Ontology) -> Iterator[tuple[str, str]]:
@@ -323,6 +287,10 @@ def structure_for(fields: int, table: Any, path: object) -> Structure:
     options = table.get("options", {}) if isinstance(table, dict) else {}
     ranges = {key: value for key, value in table.items() if key != "options"} if isinstance(table, dict) else table
     whole = merged(_published(fields), ranges, path, "structure")
+    for key in ("given", "updates"):
+        whole[key] = {
+            task: convert(value, Range, path, f"structure.{key}.{task}") for task, value in whole[key].items()
+        }
     structure: Structure = convert({**whole, "options": options}, Structure, path, "structure")
     for place, reason in _structure_problems(structure, fields):
         raise InputError(reason, path, f"structure.{place}")
@@ -348,7 +316,7 @@ def _published(fields: int) -> dict[str, Any]:
 def _structure_problems(structure: Structure, fields: int) -> Iterator[tuple[str, str]]:
     """(place, reason) of each problem."""
     for key, ranges, least in (("given", structure.given, 0), ("updates", structure.updates, 1)):
-        for task, (low, high) in msgspec.structs.asdict(ranges).items():
+        for task, (low, high) in ranges.items():
             if not least <= low <= high <= fields:
                 yield f"{key}.{task}", f"[{low}, {high}]: give the least and the most, from {least} to {fields} fields"
     for number, share in structure.options.items():
@@ -357,11 +325,6 @@ def _structure_problems(structure: Structure, fields: int) -> Iterator[tuple[str
     for key, share in (("accepted", structure.accepted), ("all_extras", structure.all_extras)):
         if not 0 <= share <= 1:
             yield key, f"{share:g} is no share: give 0 to 1"
-
-
-def count_patterns(patterns: Patterns) -> tuple[int, int]:
-    """The number of patterns of the user, and of the bot with its two API calls."""
-    return sum(map(len, patterns.user_ways().values())), len(patterns.bot_texts(()))
 
 
 def _patterns(content: Ontology, given: Any, path: object, simulated: bool) -> Patterns:
@@ -403,10 +366,9 @@ def _default_patterns(content: Ontology) -> dict[str, dict[str, Any]]:
         words = name if key == "DOMAIN" else name.replace("_", " ")
         return value.replace(f"{{{key}}}", f"{{{name}}}").replace(key, words)
 
-    text = (resources.files("parapet.transforms.restaurants") / "any_domain.toml").read_text(encoding="utf-8")
     names = {"FIELD": content.names, "EXTRA": content.extras}
     tables: dict[str, dict[str, Any]] = {}
-    for side, acts in tomllib.loads(text).items():
+    for side, acts in read_table(__package__, "any_domain.toml").items():
         tables[side] = {
             act: {name: filled(value, key, name) for key, value in texts.items() for name in names.get(key, (key,))}
             if isinstance(texts, dict)

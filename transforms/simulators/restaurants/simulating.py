@@ -20,15 +20,19 @@ own.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import SILENCE, Exchange, Fact
-from parapet.transforms.restaurants.ontology import CALLS, Ontology, Range
+from parapet.transforms.corpora import listed
+from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.seeding import StratifiedRng, stable_hash
-from parapet.transforms.sgd_turns import Line, filled, joined
+from parapet.transforms.simulators.common import Sentence, filled, joined, read_table
+from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology, Range
 
 SPLITS = ("train", "dev", "test", "oov")
 _DEALT = ("train", "test", "train", "dev")  # requests are assigned to these in turn
@@ -188,7 +192,7 @@ class Utterance(msgspec.Struct, frozen=True):
     """An utterance of the user or the bot: its act, a key of the patterns such as ``ask.price``, and its words."""
 
     act: str
-    line: Line
+    line: Sentence
 
     @property
     def values(self) -> dict[str, str]:
@@ -368,12 +372,12 @@ class _Simulation:
         extras_asked = extras if self.rng.chance(self.structure.all_extras) else [self.rng.choice(extras)]
         known = self.world.facts(entity)
         for extra in self.rng.shuffled(extras_asked):
-            question = Utterance(f"question.{extra}", Line(self.rng.choice(self.user[f"question.{extra}"])))
+            question = Utterance(f"question.{extra}", Sentence(self.rng.choice(self.user[f"question.{extra}"])))
             self._add(question, f"give.{extra}", {extra: known[extra]})
 
     def _say(self, act: str, phrases: Sequence[tuple[str, str]] = ()) -> Utterance:
         """An utterance of the user, with a phrase for each of the values."""
-        lines = [Line(self.rng.choice(self.user[act]))]
+        lines = [Sentence(self.rng.choice(self.user[act]))]
         for name, value in phrases:
             lines.append(filled(self.rng.choice(self.user[f"phrase.{name}"]), {name: value}))
         return Utterance(act, joined(*lines))
@@ -381,7 +385,7 @@ class _Simulation:
     def _add(
         self, user: Utterance | None, act: str, values: Mapping[str, str] | None = None, results: Sequence[Entity] = ()
     ) -> None:
-        line = filled(self.bot[act], values) if values else Line(self.bot[act])
+        line = filled(self.bot[act], values) if values else Sentence(self.bot[act])
         self.pairs.append(TurnPair(user, Utterance(act, line), tuple(results)))
 
     def _values(self, request: Request) -> dict[str, str]:
@@ -413,3 +417,130 @@ def lines_of(world: World, dialogue: Dialogue) -> Iterator[Fact | Exchange]:
         for entity in pair.results:
             yield from dialogue_facts(world, entity)
         yield Exchange(pair.user.line.utterance if pair.user else SILENCE, pair.bot.line.utterance)
+
+
+KINDS = ("hesitation", "correction", "restart")
+# Shares of user turns, as the paper describes its corpus, which was not available; a turn may have several.
+RATES = {"hesitation": 0.40, "correction": 0.21, "restart": 0.05}
+
+_WORD = re.compile(r"\S+")
+
+
+class Disfluent(msgspec.Struct, frozen=True):
+    """A dialogue with disfluencies.
+
+    Attributes:
+      dialogue: the dialogue.
+      turns: kind to the number of user turns that have it.
+      possible: kind to the number of user turns that can have it.
+    """
+
+    dialogue: Dialogue
+    turns: dict[str, int]
+    possible: dict[str, int]
+
+
+def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
+    """Parses ``correction=0.3``; other kinds keep their defaults. Raises InputError."""
+    rates = dict(RATES)
+    for part in listed(given):
+        name, _, text = part.partition("=")
+        if name not in rates:
+            raise InputError(f"{name!r} is no disfluency: there are {', '.join(KINDS)}", "--babi_plus_rates")
+        try:
+            rates[name] = float(text)
+        except ValueError:
+            rates[name] = -1
+        if not 0 <= rates[name] <= 1:
+            raise InputError(
+                f"{name} needs a share of the user's turns, such as {name}={RATES[name]:g}", "--babi_plus_rates"
+            )
+    return tuple(rates.items())
+
+
+def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, float]) -> Disfluent:
+    """Adds hesitations, self-corrections and restarts to user turns: bAbI+ (Shalyminov, Eshghi and Lemon 2017).
+
+    The meaning is unchanged: the values after a correction are the original ones, their spans move along, and the bot
+    says the same. A hesitation comes before a word ("a table um somewhere in lima"). A correction puts another value
+    first ("somewhere in quito wait no lima"), or also repeats the word before it ("somewhere in quito wait no in
+    lima"). A restart breaks off and begins again ("let us have once more let us have a table").
+
+    A rate is a share of all user turns. A turn without a value has nothing to correct, so those that can have a kind
+    have it more often.
+    """
+    users = [pair.user for pair in dialogue.pairs if pair.user]
+    possible = {kind: sum(_can(kind, user.line) for user in users) for kind in KINDS}
+    odds = {kind: rates[kind] * len(users) / n if n else 0.0 for kind, n in possible.items()}
+    turns = dict.fromkeys(KINDS, 0)
+    pairs = []
+    for i, pair in enumerate(dialogue.pairs):
+        if pair.user:
+            rng = StratifiedRng(world.seed, "babi_plus", dialogue.dialogue_id, str(i))
+            line, kinds = _line(world, pair.user, split, odds, rng)
+            for kind in kinds:
+                turns[kind] += 1
+            pair = TurnPair(Utterance(pair.user.act, line), pair.bot, pair.results)
+        pairs.append(pair)
+    return Disfluent(Dialogue(dialogue.dialogue_id, dialogue.requests, tuple(pairs)), turns, possible)
+
+
+@cache
+def _words() -> dict[str, tuple[str, ...]]:
+    return {kind: tuple(words) for kind, words in read_table(__package__, "disfluencies.toml").items()}
+
+
+def _can(kind: str, line: Sentence) -> bool:
+    """Whether a turn can have a kind: a correction needs a value, a restart two words."""
+    return bool(line.spans) if kind == "correction" else kind == "hesitation" or " " in line.utterance
+
+
+def _line(
+    world: World, user: Utterance, split: str, odds: Mapping[str, float], rng: StratifiedRng
+) -> tuple[Sentence, list[str]]:
+    """The line of a turn with disfluencies, and their kinds."""
+    text = user.line.utterance
+    words = [word.span() for word in _WORD.finditer(text)]
+    kinds = [kind for kind in KINDS if rng.chance(odds[kind]) and _can(kind, user.line)]
+    edits = []
+    if "restart" in kinds:
+        broken_off = text[: words[rng.below(len(words) - 1)][1]]
+        edits.append(Edit(0, 0, f"{broken_off} {rng.choice(_words()['restart'])} "))
+    if "correction" in kinds:
+        edits.append(_correction(world, user, split, rng))
+    if "hesitation" in kinds:
+        at = rng.choice(words)[0]
+        edits.append(Edit(at, at, f"{rng.choice(_words()['hesitation'])} "))
+    edits.sort(key=lambda edit: edit.start)  # stable: at one place they keep their order
+    return _edited(user.line, edits), kinds
+
+
+def _correction(world: World, user: Utterance, split: str, rng: StratifiedRng) -> Edit:
+    """A wrong value of the same half before a value, alone or with the word before it, which is repeated."""
+    text = user.line.utterance
+    slot, start, end = rng.choice(user.line.spans)
+    wrong = _another(world, slot, split, text[start:end], rng)
+    begin = start
+    word = text.rfind(" ", 0, max(start - 1, 0)) + 1
+    if rng.below(2) and not any(word < other <= start for _, _, other in user.line.spans):
+        begin = word
+    return Edit(begin, begin, f"{text[begin:start]}{wrong} {rng.choice(_words()['correction'])} ")
+
+
+def _another(world: World, slot: str, split: str, right: str, rng: StratifiedRng) -> str:
+    """A value that might be said by mistake: one that the split has anyway."""
+    if slot == "name":
+        entities = world.parts[split].entities
+        i = rng.below(len(entities))
+        return entities[i - (entities[i].name == right)].name  # or its neighbour
+    (values,) = (field.of_half(split == "oov") for field in world.ontology.fields if field.name == slot)
+    return rng.choice([value for value in values if value != right])
+
+
+def _edited(line: Sentence, edits: list[Edit]) -> Sentence:
+    spans = []
+    for slot, start, end in line.spans:
+        place = moved(start, end, edits)
+        assert place is not None  # edits only insert, and never inside a value
+        spans.append((slot, *place))
+    return Sentence(edited(line.utterance, edits), tuple(spans))

@@ -1,0 +1,532 @@
+"""Simulated dialogues about reminders, and the corpus of them, no two of which are the same.
+
+The system tracks the state, requests missing slots, confirms, calls the service and reports the result. It talks to the
+user in a loop, and the result is checked. The corpus has dialogue files, schemas, statistics and a report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+
+from parapet.schemas.dialogue import Dialogue, problems_of
+from parapet.schemas.dialogue_files import dialogue_text
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import schema_bytes
+from parapet.schemas.service import Service, parse_service
+from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
+from parapet.transforms.perturbation.fence import needed
+from parapet.transforms.perturbation.files import SetFiles
+from parapet.transforms.progress import tracked
+from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
+from parapet.transforms.runs import FileResult
+from parapet.transforms.seeding import SeededRng
+from parapet.transforms.simulators.common import count_distinct, nested_table, state, system_turn, user_turn
+from parapet.transforms.simulators.reminders.user import (
+    CONFIRMED,
+    DATE,
+    FIND,
+    NAME,
+    OFTEN,
+    REPEATS,
+    REQUIRED,
+    SCHEMA,
+    SERVICE,
+    SLOTS,
+    SYSTEM,
+    TIME,
+    TODAY,
+    USER,
+    Act,
+    Calendar,
+    Goal,
+    User,
+    Value,
+    another,
+    day_value,
+    draw_goal,
+    repeats_value,
+    say,
+    templates,
+    time_value,
+    values_of,
+)
+from parapet.transforms.text import counted
+
+NO_INTENT = "NONE"
+
+
+class Reply(NamedTuple):
+    """A turn of the system.
+
+    Attributes:
+      acts: its dialogue acts.
+      call: the call of the service before it, intent and canonical values; None where there is none.
+      results: the results of the call.
+    """
+
+    acts: list[Act]
+    call: tuple[str, dict[str, str]] | None = None
+    results: tuple[dict[str, str], ...] = ()
+
+
+class System:
+    """A system with a calendar.
+
+    A new intent starts without values: those of one reminder are not those of the next. Selecting a reminder that was
+    offered sets its name.
+
+    Args:
+      calendar: the service.
+      rng: of its choices.
+
+    Attributes:
+      intent: the active intent, or ``NONE``.
+      values: slot to value, as the user has given or affirmed it.
+    """
+
+    def __init__(self, calendar: Calendar, rng: SeededRng) -> None:
+        self.calendar, self.rng = calendar, rng
+        self.intent, self.values = NO_INTENT, dict[str, Value]()
+        self._said: list[Act] = []  # in the previous turn
+        self._found: list[dict[str, str]] = []  # the results of the last call, the current one first
+        self._has_misheard = False
+
+    def hear(self, acts: Sequence[Act]) -> None:
+        """Tracks the state."""
+        names = {act.name for act in acts}
+        if "INFORM_INTENT" in names:
+            self.intent = next(act.value.text for act in acts if act.name == "INFORM_INTENT" and act.value)
+            self.values = {NAME: self._say(NAME)} if "SELECT" in names else {}
+            self._has_misheard = False
+        if "AFFIRM" in names:
+            self.values |= values_of([act for act in self._said if act.name == "CONFIRM"])
+        if any(act.name == "NEGATE" and act.note == "more" for act in acts):
+            self.intent = NO_INTENT
+        self.values |= values_of([act for act in acts if act.name == "INFORM"])
+
+    def reply(self, acts: Sequence[Act]) -> Reply:
+        """The next turn of the system, given the acts of the user."""
+        reply = self._reply({act.name for act in acts}, [act.slot for act in acts if act.name == "REQUEST"])
+        self._said = reply.acts
+        return reply
+
+    def _reply(self, names: set[str], requested: list[str]) -> Reply:
+        if "GOODBYE" in names or self.intent == NO_INTENT:
+            return Reply([Act("GOODBYE")])
+        if "THANK_YOU" in names:
+            return Reply([Act("REQ_MORE")])
+        if requested:
+            return Reply([Act("INFORM", slot, self._say(slot)) for slot in SLOTS if slot in requested])
+        if "REQUEST_ALTS" in names:
+            del self._found[0]
+            return Reply(self._offer("next"))
+        if "AFFIRM" in names:
+            return self._do()
+        missing = [slot for slot in REQUIRED[self.intent] if slot not in self.values]
+        if missing:
+            return Reply(self._ask(missing))
+        return self._do() if self.intent == FIND else Reply(self._confirm())
+
+    def _ask(self, missing: list[str]) -> list[Act]:
+        """Requests one missing slot, or two."""
+        two = len(missing) > 1 and self.rng.chance(0.35)
+        return [Act("REQUEST", slot) for slot in missing[: 1 + two]]
+
+    def _confirm(self) -> list[Act]:
+        """Confirms the values, defaults included. Now and then a value has been misheard."""
+        values = {slot: self.values.get(slot) or repeats_value(self.rng, OFTEN[0]) for slot in CONFIRMED[self.intent]}
+        if not self._has_misheard and self.rng.chance(0.08):
+            self._has_misheard = True
+            slot = self.rng.choice([slot for slot in values if slot != REPEATS])
+            other = another(self.rng, slot)
+            if other.canonical != values[slot].canonical:
+                values[slot] = other
+        return [Act("CONFIRM", slot, value) for slot, value in values.items()]
+
+    def _do(self) -> Reply:
+        """Calls the service and reports the result."""
+        parameters = {slot: value.canonical for slot, value in self.values.items()}
+        answer = self.calendar.call(self.intent, parameters)
+        self._found = list(answer.results)
+        if answer.failure:
+            acts = [Act("NOTIFY_FAILURE", note=answer.failure)]
+        elif self.intent == FIND:
+            acts = self._offer("one" if len(answer.results) == 1 else "many")
+            count = str(len(answer.results))
+            acts.append(Act("INFORM_COUNT", "count", Value(count, count)))
+        else:
+            acts = [Act("NOTIFY_SUCCESS")]
+        if self.intent != FIND and not answer.failure and self.rng.chance(0.4):
+            acts.append(Act("REQ_MORE"))
+        return Reply(acts, (self.intent, parameters), answer.results)
+
+    def _offer(self, note: str) -> list[Act]:
+        slots = (NAME, TIME) if self.rng.chance(0.5) else (NAME,)
+        return [Act("OFFER", slot, self._say(slot), note) for slot in slots]
+
+    def _say(self, slot: str) -> Value:
+        """The value of a slot of the current reminder."""
+        canonical = self._found[0][slot]
+        if slot == NAME:
+            return Value(canonical, canonical)
+        say = {DATE: day_value, TIME: time_value, REPEATS: repeats_value}[slot]
+        return say(self.rng, canonical)
+
+
+LONGEST = 80  # turns; a longer dialogue goes round in circles
+
+
+def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict[str, Any], Goal]:
+    """Simulates a dialogue; gives it with the goal of its user. It depends on the arguments only.
+
+    Args:
+      seed: any text.
+      split: such as ``train``.
+      number: of the dialogue in its split.
+      attempt: how many earlier attempts were the same as another dialogue.
+
+    Raises:
+      RuntimeError: it does not end.
+    """
+    rng = SeededRng(seed, "reminders", split, str(number), str(attempt))
+    goal = draw_goal(rng)
+    user, system = User(goal, rng), System(Calendar(goal.reminders), rng)
+    turns: list[dict[str, Any]] = []
+    heard: list[Act] = []
+    while not any(act.name == "GOODBYE" for act in heard):
+        if len(turns) >= LONGEST:
+            raise RuntimeError(f"dialogue {number} of {split} does not end")
+        acts = user.speak(heard)
+        system.hear(acts)
+        values = {slot: [value.text] for slot, value in system.values.items()}
+        requested = [act.slot for act in acts if act.name == "REQUEST"]
+        line = say(USER, acts, system.intent, rng)
+        turns.append(
+            user_turn(SERVICE, line, [act.as_action() for act in acts], state(system.intent, values, requested))
+        )
+        reply = system.reply(acts)
+        heard = reply.acts
+        line = say(SYSTEM, heard, system.intent, rng)
+        turns.append(system_turn(SERVICE, line, [act.as_action() for act in heard], reply.call, reply.results))
+    dialogue = {"dialogue_id": f"{split}_{number:05}", "services": [SERVICE], "turns": turns}
+    return dialogue, goal
+
+
+DIGEST_SIZE = 8  # bytes
+
+
+def text_digest(text: str) -> bytes:
+    """A digest of a text: of ten million texts two have the same once in 400,000 times."""
+    return blake2b(text.encode(), digest_size=DIGEST_SIZE).digest()
+
+
+def digest_of(dialogue: dict[str, Any]) -> bytes:
+    """A digest of the utterances: equal dialogues have equal digests."""
+    return text_digest("\0".join(turn["utterance"] for turn in dialogue["turns"]))
+
+
+_SERVICES: dict[str, Service] = {SERVICE: parse_service(SCHEMA)}
+_WITH_SPANS = {slot.name for slot in _SERVICES[SERVICE].slots if not slot.is_categorical}
+
+
+def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
+    """Checks a dialogue against the format, itself, and the goal of its user.
+
+    Args:
+      raw: the dialogue as it goes into a file.
+      goal: of its user.
+
+    Raises:
+      RuntimeError: the dialogue is inconsistent: a bug of the simulator.
+    """
+    dialogue = msgspec.convert(raw, Dialogue)
+    problems = [f"{where}: {reason}" for where, reason in problems_of(dialogue, _SERVICES)]
+    intent, values, offered = NO_INTENT, dict[str, list[str]](), ""
+    before: list[Mapping[str, Any]] = []  # the actions of the turn before
+    calls, done = [], Counter[tuple[str, str]]()
+
+    def expect(what: str, actual: object, expected: object) -> None:
+        if actual != expected:
+            problems.append(f"{what}: {actual}, expected {expected}")
+
+    for i, turn in enumerate(raw["turns"]):
+        (frame,) = turn["frames"]
+        actions = frame["actions"]
+        slots = {act: [action["slot"] for action in actions if action["act"] == act] for act in ("INFORM", "REQUEST")}
+        spans = sorted(
+            (span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]]) for span in frame["slots"]
+        )
+        spoken = [(action["slot"], value) for action in actions for value in action["values"]]
+        expect(f"spans of turn {i}", spans, sorted(pair for pair in spoken if pair[0] in _WITH_SPANS))
+        if "service_call" in frame:
+            call = frame["service_call"]
+            calls.append((call["method"], call["parameters"], bool(frame["service_results"])))
+        if turn["speaker"] == "SYSTEM":
+            offered = next((a["values"][0] for a in actions if (a["act"], a["slot"]) == ("OFFER", NAME)), offered)
+            if requested := {action["slot"] for action in before if action["act"] == "REQUEST"}:
+                expect(f"slots informed in turn {i}", set(slots["INFORM"]), requested)
+        else:
+            acts = {action["act"] for action in actions}
+            confirmed = {action["slot"]: action["values"] for action in before if action["act"] == "CONFIRM"}
+            if "INFORM_INTENT" in acts:
+                intent, values = next(a["values"][0] for a in actions if a["act"] == "INFORM_INTENT"), {}
+            if "SELECT" in acts:
+                values[NAME] = [offered]
+            if "AFFIRM" in acts:
+                values |= confirmed
+            if "NEGATE" in acts and not confirmed:
+                intent = NO_INTENT
+            values |= {action["slot"]: action["values"] for action in actions if action["act"] == "INFORM"}
+            expect(f"state of turn {i}", frame["state"], state(intent, values, slots["REQUEST"]))
+        done.update((action["act"], action["slot"]) for action in actions)
+        before = actions
+    expect("calls", calls, [(call.method, call.parameters, call.succeeds) for call in goal.calls])
+    expect("alternatives", done["REQUEST_ALTS", ""], sum(task.target for task in goal.tasks if task.intent == FIND))
+    for slot, n in Counter(slot for task in goal.tasks for slot in task.requests).items():
+        if (times := done["INFORM", slot] + done["OFFER", slot]) < n:
+            problems.append(f"the goal requests {slot!r} {n} times, informed {times} times")
+    if problems:
+        raise RuntimeError(f"dialogue {dialogue.dialogue_id}: {'; '.join(problems)}")
+
+
+DIGESTS, UTTERANCES = "digests", "utterances"  # further outputs of a shard
+ATTEMPTS = 100  # to differ from every other dialogue
+SHOWN = 6  # dialogues on the page, two of a file
+
+_TOTALS = ("dialogues", "turns", "spans", "calls", "failed_calls")
+# What is counted by value, with its name in the report.
+_BY_VALUE = {
+    "intents": "task",
+    "system_acts": "act of the system",
+    "tasks_of_a_dialogue": "tasks of a dialogue",
+    "user_acts": "act of the user",
+    "users": "user",
+}
+BEHAVIORS = {
+    "slip": "gives a wrong value and corrects it",
+    "mind": "changes a value when asked to confirm it",
+    "denies": "denies what the system confirms",
+    "found": "acts on a reminder that was looked up before",
+    "retry": "tries another time because the first is taken",
+}
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The options of a run.
+
+    Attributes:
+      output: the output folder.
+      sizes: dialogues of each split that has any.
+      per_file: dialogues of a file.
+      seed: of all dialogues.
+    """
+
+    output: str
+    sizes: dict[str, int]
+    per_file: int
+    seed: str
+
+    def options(self) -> dict[str, object]:
+        """The options that shape the content, for ``run.json``."""
+        return {"dialogues": self.sizes, "per_file": self.per_file, "seed": self.seed}
+
+    def shards(self) -> list[Shard]:
+        """One for each file."""
+        return [
+            Shard(split, f"dialogues_{i:03}.json", first, min(first + self.per_file, size))
+            for split, size in self.sizes.items()
+            for i, first in enumerate(range(0, size, self.per_file), 1)
+        ]
+
+    def invariants(self) -> list[Invariant]:
+        """Every dialogue is written; that no two are the same is checked with ``statistics.json``."""
+        return [Equal({CountKey("dialogues", split=split): size for split, size in self.sizes.items()})]
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """The dialogues of one file: the numbers from ``first`` up to, but not including, ``end``."""
+
+    split: str
+    name: str
+    first: int
+    end: int
+
+
+def digest_shard(shard: Shard, seed: str) -> tuple[str, int, bytes]:
+    """(split, number of the first dialogue, the digests of all dialogues at the first attempt)."""
+    digests = [digest_of(simulate(seed, shard.split, number)[0]) for number in range(shard.first, shard.end)]
+    return shard.split, shard.first, b"".join(digests)
+
+
+def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dict[tuple[str, int], int]:
+    """(split, number) to the attempt of each dialogue that would be the same as another one, in any split.
+
+    The first by split and number stays; the others are simulated again until they differ from all.
+
+    Raises:
+      InputError: one of them never does: there are not as many different dialogues.
+    """
+    shards = sorted(digests)
+    split_digests = [[data[i : i + DIGEST_SIZE] for i in range(0, len(data), DIGEST_SIZE)] for _, _, data in shards]
+    taken = {digest for shard_digests in split_digests for digest in shard_digests}
+    seen: set[bytes] = set()
+    attempts = {}
+    for (split, first, _), shard_digests in zip(shards, split_digests, strict=True):
+        for number, digest in enumerate(shard_digests, first):
+            if digest not in seen:
+                seen.add(digest)
+                continue
+            for attempt in range(1, ATTEMPTS):
+                other = digest_of(simulate(seed, split, number, attempt)[0])
+                if other not in taken:
+                    taken.add(other)
+                    attempts[split, number] = attempt
+                    break
+            else:
+                raise InputError("there are not that many different dialogues: ask for fewer", "", "--dialogues")
+    return attempts
+
+
+def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: Config) -> FileResult:
+    """Writes a dialogue file into staging.
+
+    Args:
+      shard: its dialogues.
+      attempts: of those that are simulated again.
+      config: the options.
+    """
+    split = shard.split
+    result = FileResult(f"{split}/{shard.name}")
+    counts: Counter[tuple[str, str]] = Counter()
+    utterances: set[bytes] = set()
+    digests = []
+    examples = result.examples[split] = []
+    with ExitStack() as stack:
+        file = SetFiles(config.output, [split], shard.name, stack)
+        for number in tracked(range(shard.first, shard.end), "dialogues"):
+            attempt = attempts.get((split, number), 0)
+            with needed(result.key, f"dialogue {number}"):
+                dialogue, goal = simulate(config.seed, split, number, attempt)
+                check_dialogue(dialogue, goal)
+                file.add(split, dialogue_text(dialogue))
+            count(counts, dialogue, goal)
+            counts["made_again", ""] += attempt > 0
+            utterances.update(text_digest(turn["utterance"]) for turn in dialogue["turns"])
+            digests.append(digest_of(dialogue))
+            if number < shard.first + 2 and split == "train":
+                lines = [(turn["speaker"].lower(), turn["utterance"]) for turn in dialogue["turns"]]
+                examples.append((number.to_bytes(8), (dialogue["dialogue_id"], lines)))
+        file.close()
+    result.written = file.written()
+    result.others = {DIGESTS: [b"".join(digests)], UTTERANCES: [(split, b"".join(sorted(utterances)))]}
+    for (name, value), n in counts.items():
+        result.counts.add(name, n, split=split, value=value)
+    return result
+
+
+def count(counts: Counter[tuple[str, str]], dialogue: Mapping[str, Any], goal: Goal) -> None:
+    """Counts a dialogue by (name, value): turns, acts of each side, tasks, calls, and how its user behaves."""
+    turns = dialogue["turns"]
+    counts["dialogues", ""] += 1
+    counts["turns", ""] += len(turns)
+    counts["failed_calls", ""] += sum(not call.succeeds for call in goal.calls)
+    counts["tasks_of_a_dialogue", str(len(goal.tasks))] += 1
+    for task in goal.tasks:
+        counts["intents", task.intent] += 1
+        for name, is_so in ((task.deviation, task.deviation), ("retry", task.retry), ("found", task.looked_up)):
+            if is_so:
+                counts["users", name] += 1
+    for turn in turns:
+        (frame,) = turn["frames"]
+        counts["spans", ""] += len(frame["slots"])
+        counts["calls", ""] += "service_call" in frame
+        for action in frame["actions"]:
+            counts[turn["speaker"].lower() + "_acts", action["act"]] += 1
+            if action["act"] == "NEGATE" and frame["state"]["active_intent"] != "NONE":
+                counts["users", "denies"] += 1
+
+
+def metadata_files(
+    counts: Counts,
+    examples: Mapping[str, Sequence[Any]],
+    digests: Sequence[bytes],
+    utterances: Sequence[tuple[str, bytes]],
+    config: Config,
+) -> dict[str, bytes]:
+    """The files besides dialogues: schemas, ``statistics.json``, the card and the page.
+
+    Raises:
+      RuntimeError: two dialogues are the same, in one split or in two.
+    """
+    if (different := count_distinct(digests)) != (total := sum(config.sizes.values())):
+        raise RuntimeError(f"{total - different:,} of {total:,} dialogues are the same as another one")
+    splits: dict[str, dict[str, Any]] = {}
+    for split in config.sizes:
+        splits[split] = {name: counts.sum(name, split=split) for name in _TOTALS}
+        splits[split]["different_utterances"] = count_distinct(data for name, data in utterances if name == split)
+        splits[split]["made_again"] = counts.sum("made_again", split=split)
+        by_value = {name: counts.by("value", name, split=split) for name in _BY_VALUE}
+        splits[split] |= {name: values for name, values in by_value.items() if values}
+    numbers = {
+        "service": SERVICE,
+        "today": TODAY.isoformat(),
+        "names": len(templates().names),
+        "templates": sum(len(texts) for by_act in templates().texts.values() for texts in by_act.values()),
+        "splits": splits,
+    }
+    schemas = {f"{split}/schema.json": schema_bytes([SCHEMA]) for split in config.sizes}
+    return {**schemas, **report_files(numbers, report_on(numbers, examples.get("train", ()), config.seed))}
+
+
+def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tuple[str, str]]]], seed: str) -> Report:
+    """The card and the page.
+
+    Args:
+      numbers: ``statistics.json``.
+      examples: dialogues: id, and (speaker, utterance) of each turn.
+      seed: of the run.
+    """
+    splits = numbers["splits"]
+    totals = {name: sum(split[name] for split in splits.values()) for name in (*_TOTALS, "different_utterances")}
+    by_value: dict[str, dict[str, dict[str, int]]] = {label: {} for label in _BY_VALUE.values()}
+    for split, of_split in splits.items():
+        for name, label in _BY_VALUE.items():
+            for value, n in of_split.get(name, {}).items():
+                by_value[label].setdefault(BEHAVIORS.get(value, value), {})[split] = n
+    return Report(
+        command="reminders",
+        title="Reminders",
+        headline="Simulated dialogues about reminders",
+        lead=f"{counted(totals['dialogues'], 'dialogue')}, {counted(totals['turns'], 'turn')}, in the SGD layout: an "
+        "agenda-based user (Schatzmann et al. 2007) talks to a system that sets, finds, moves and cancels reminders.",
+        tiles=[
+            Tile("different utterances", f"{totals['different_utterances']:,}"),
+            Tile("templates", f"{numbers['templates']:,}"),
+            Tile("names of reminders", f"{numbers['names']:,}"),
+        ],
+        sections=[
+            nested_table("Splits", "split", splits, [*_TOTALS, "different_utterances", "made_again"]),
+            nested_table("Tasks, acts and users", "what is counted", by_value, list(splits)),
+            Text(
+                title="About these dialogues",
+                paragraphs=[
+                    "They are seed dialogues, like those of the reminder domain of RADDLE (Peng et al. 2021): made "
+                    "from act templates, to be rewritten by people or to have their values replaced by unseen ones.",
+                    f"Today is {numbers['today']}, as in SGD. The splits share names, days and times, but no dialogue.",
+                    f"Seed: `{seed}`. All texts were written for Parapet.",
+                ],
+            ),
+            Examples(title="Examples", examples=[dialogue_example(place, lines) for place, lines in examples]),
+        ],
+        terms={
+            "failed calls": "Intended: the time is taken by another reminder, or there is no such reminder.",
+            "made again": "Dialogues that were at first the same as another one.",
+        },
+        links={"statistics.json": "all numbers"},
+    )

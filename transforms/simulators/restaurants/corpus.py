@@ -1,0 +1,555 @@
+"""The corpus of ``restaurants``: options and shards, dialogues in both formats, and the files made of all of them.
+
+In SGD, user and system alternate and no call is spoken. So what the bot says in several lines, with the user silent in
+between, is one turn; its frame has the call and its results. The facts before a dialogue of task 3 are the results of
+the search when the bot starts to offer; those before a dialogue of task 4, the result of the reservation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.dialogue_files import dialogue_text as sgd_text
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import schema_bytes
+from parapet.transforms import babi_format as babi
+from parapet.transforms.corpora import listed
+from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
+from parapet.transforms.files import HashingWriter, staged
+from parapet.transforms.perturbation.fence import needed
+from parapet.transforms.perturbation.files import SetFiles
+from parapet.transforms.progress import tracked
+from parapet.transforms.report import report_files
+from parapet.transforms.runs import FileResult
+from parapet.transforms.seeding import stable_hash
+from parapet.transforms.simulators import common
+from parapet.transforms.simulators.restaurants.bot import Rules, solve
+from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology
+from parapet.transforms.simulators.restaurants.simulating import (
+    SPLITS,
+    TASKS,
+    Dialogue,
+    TurnPair,
+    Utterance,
+    World,
+    candidates,
+    check_updates,
+    check_world,
+    disfluent,
+    knowledge_base,
+    lines_of,
+    missing_acts,
+    simulate,
+)
+from parapet.transforms.simulators.restaurants.statistics import (
+    Seen,
+    count,
+    intersections,
+    note,
+    repeats,
+    report_on,
+    solved,
+    statistics,
+)
+
+SEEN, SIGNATURES = "seen", "signatures"  # further outputs of a shard
+SHOWN = 2  # dialogues of a task on the page
+
+
+class Simulator:
+    """What all shards have in common: the world, the rules of the bot, and everything that the bot may say.
+
+    Args:
+      config: the options.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.world = config, config.world()
+        self.rules = Rules(config.ontology)
+        self.candidates = frozenset(candidates(self.world))
+
+
+def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
+    """Writes the files of a shard into staging, dialogue by dialogue.
+
+    Further outputs are ((split, kind), values that occur in the dialogues) in SEEN and, to find repeats,
+    ((task, split), eight bytes of each dialogue) in SIGNATURES.
+
+    Raises:
+      InputError: the rule-based bot does not solve a dialogue without disfluencies.
+    """
+    config, world = simulator.config, simulator.world
+    task, split, first = shard.task, shard.split, shard.first
+    result = FileResult(shard.text_name(plus=False))
+    counts: Counter[tuple[str, str]] = Counter()  # by name and value
+    written: Counter[tuple[str, str]] = Counter()  # by format and corpus
+    seen: Seen = {}
+    signatures: list[bytes] = []
+    kinds = (False, True) if config.plus else (False,)
+    with ExitStack() as stack:
+        paths = [shard.text_name(plus) for plus in kinds if "babi" in config.formats]
+        texts = {path: HashingWriter(stack.enter_context(staged(config.output, path))) for path in paths}
+        corpora = [shard.corpus(plus) for plus in kinds if "sgd" in config.formats]
+        files = SetFiles(config.output, corpora, shard.sgd_name, stack)
+        for number in tracked(range(first, first + shard.dialogues), "dialogues"):
+            with needed(result.key, f"dialogue {number}"):
+                dialogue = simulate(world, task, split, number)
+                for pair in dialogue.pairs:
+                    if (says := pair.bot.line.utterance) not in simulator.candidates:
+                        raise RuntimeError(f"{dialogue.dialogue_id}: the bot says {says!r}, no candidate")
+                count(counts, world, task, dialogue)
+                note(world, split, dialogue, seen)
+                if split == config.sizes[0][0] and number < SHOWN:
+                    example = (dialogue.dialogue_id, babi.labelled_lines(lines_of(world, dialogue)))
+                    result.examples.setdefault(str(task), []).append((number.to_bytes(8), example))
+                for plus in kinds:
+                    if plus:
+                        disfluencies = disfluent(world, dialogue, split, dict(config.plus))
+                        dialogue = disfluencies.dialogue
+                        counts.update({("plus", kind): n for kind, n in disfluencies.turns.items()})
+                        counts.update({("plus_possible", kind): n for kind, n in disfluencies.possible.items()})
+                    text = babi.dialogue_text(lines_of(world, dialogue)).encode()
+                    counts.update(_solve(simulator, text, dialogue, plus))
+                    if not plus:
+                        signatures.append(blake2b(text, digest_size=8).digest())
+                    corpus = shard.corpus(plus)
+                    if texts:
+                        texts[shard.text_name(plus)].write(text)
+                        written["babi", corpus] += 1
+                    if corpora:
+                        files.add(corpus, sgd_text(sgd_dialogue(world, dialogue)))
+                        written["sgd", corpus] += 1
+        files.close()
+    result.written = [writer.written(path) for path, writer in texts.items()] + files.written()
+    result.others = {SEEN: list(seen.items()), SIGNATURES: [((str(task), split), b"".join(signatures))]}
+    result.counts.add("files", len(result.written))
+    result.counts.add("dialogues", shard.dialogues)
+    for (form, corpus), n in written.items():
+        result.counts.add(form, n, set=corpus.removeprefix("sgd/"), split=split)
+    for (name, value), n in counts.items():
+        result.counts.add(name, n, set=str(task), split=split, value=value)
+    return result
+
+
+def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) -> dict[tuple[str, str], int]:
+    """Has the rule-based bot solve a dialogue as it is written; one without disfluencies it must solve."""
+    config = simulator.config
+    if stable_hash(config.seed, "solve", dialogue.dialogue_id) >= config.solved * 2**64:
+        return {}
+    (parsed,) = babi.parse_dialogues(text)
+    right = solve(simulator.rules, parsed)
+    if not plus and not all(right):
+        wrong = parsed.exchanges[right.index(False)]
+        reason = (
+            f"dialogue {dialogue.dialogue_id}: the rule-based bot does not find {wrong.bot!r} as the answer to "
+            f"{wrong.user!r}: are two patterns ambiguous? (--solve 0 goes on without the bot)"
+        )
+        raise InputError(reason, "--ontology")
+    numbers = {"answers": len(right), "right": sum(right), "tried": 1, "solved": int(all(right))}
+    return {(name, "plus" if plus else "plain"): n for name, n in numbers.items()}
+
+
+def metadata_files(
+    counts: Counts,
+    examples: Mapping[str, Sequence[Any]],
+    seen: Iterable[tuple[tuple[str, str], set[str]]],
+    signatures: Iterable[tuple[tuple[str, str], bytes]],
+    config: Config,
+) -> dict[str, bytes]:
+    """The files besides dialogues, by path.
+
+    Args:
+      counts: of the run.
+      examples: task to dialogues: id, and labelled lines.
+      seen: ((split, kind), the values of that kind that occur there).
+      signatures: ((task, split), eight bytes of each dialogue).
+      config: the options.
+
+    Raises:
+      RuntimeError: the splits overlap.
+    """
+    world = config.world()
+    counts.update(repeats(signatures))
+    numbers = {
+        **_domain(world),
+        "tasks": statistics(world, config.tasks, config.sizes, config.plus, counts),
+        "bot": solved(config.tasks, counts),
+        "apart": intersections(world, dict(seen)),
+    }
+    files = dict.fromkeys(config.schema_names(), schema_bytes(schema(world.ontology)))
+    if "babi" in config.formats:
+        # The folder of the sets with disfluencies is complete, too.
+        for folder in ("", f"{PLUS}/") if config.plus else ("",):
+            files[folder + babi.FACTS] = babi.facts_text(knowledge_base(world)).encode()
+            files[folder + babi.CANDIDATES] = babi.candidates_text(candidates(world)).encode()
+    return files | report_files(numbers, report_on(numbers, examples, config.seed, config.plus))
+
+
+def _domain(world: World) -> dict[str, Any]:
+    patterns = world.ontology.patterns
+    seen, unseen = world.halves
+    facts = len(world.names) + len(world.ontology.extras) + 1
+    return {
+        "domain": world.ontology.domain,
+        "entities": {"seen": len(seen), "unseen": len(unseen)},
+        "facts": (len(seen) + len(unseen)) * facts,
+        "requests": {split: len(part.requests) for split, part in world.parts.items()},
+        "patterns": {"user": sum(map(len, patterns.user_ways().values())), "bot": len(patterns.bot_texts(()))},
+        "candidates": len(candidates(world)),
+    }
+
+
+PLUS = "babi_plus"
+MAX_SIZE = 100_000_000  # dialogues of a set
+FORMATS = ("babi", "sgd")
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """The dialogues of one file.
+
+    Attributes:
+      task: 1 to 5.
+      split: train, dev, test or oov.
+      first: the number of its first dialogue in the set, from 0.
+      dialogues: number of dialogues.
+      part: number of the file in its set, from 1.
+      parts: number of files of the set.
+    """
+
+    task: int
+    split: str
+    first: int
+    dialogues: int
+    part: int
+    parts: int
+
+    def text_name(self, plus: bool) -> str:
+        """The path of the file in the published format."""
+        name = babi.dialogues_name(self.task, self.split, self.part, self.parts)
+        return f"{PLUS}/{name}" if plus else name
+
+    def corpus(self, plus: bool) -> str:
+        """The folder of the corpus in the SGD layout."""
+        return corpus_name(self.task, self.split, plus)
+
+    @property
+    def sgd_name(self) -> str:
+        """The path of the file in its corpus."""
+        return f"{'test' if self.split == 'oov' else self.split}/dialogues_{self.part:03}.json"
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The options of a run.
+
+    Attributes:
+      output: the output folder.
+      ontology: the domain.
+      ontology_path: its file; None where it is the built-in one.
+      tasks: in order.
+      sizes: (split, dialogues of each task) of the splits that have any.
+      per_file: maximum number of dialogues of a file.
+      formats: babi, sgd or both.
+      seed: of all random choices.
+      least: minimum number of results of a request of which entities are offered.
+      plus: rates of disfluencies; empty where there are none.
+      solved: share of the dialogues that the rule-based bot must solve.
+    """
+
+    output: str
+    ontology: Ontology
+    ontology_path: str | None
+    tasks: tuple[int, ...]
+    sizes: tuple[tuple[str, int], ...]
+    per_file: int
+    formats: tuple[str, ...]
+    seed: str
+    least: int
+    plus: tuple[tuple[str, float], ...]
+    solved: float
+
+    def options(self) -> dict[str, object]:
+        """Those that shape the content, for ``run.json``."""
+        return {
+            "ontology": msgspec.to_builtins(self.ontology) if self.ontology_path else "restaurants",
+            "tasks": list(self.tasks),
+            "sizes": dict(self.sizes),
+            "formats": list(self.formats),
+            "dialogues_per_file": self.per_file,
+            "least_options": self.least,
+            "babi_plus": dict(self.plus),
+            "solve": self.solved,
+            "seed": self.seed,
+        }
+
+    def invariants(self) -> list[Invariant]:
+        """Every set has, in every format, as many dialogues as were requested."""
+        sets = [(corpus_name(task, split, plus), split, size) for task, split, size, plus in self._sets()]
+        counts = {
+            CountKey(form, name.removeprefix("sgd/"), split): n for form in self.formats for name, split, n in sets
+        }
+        return [Equal(counts)]
+
+    def world(self) -> World:
+        """The knowledge base."""
+        return World(self.ontology, self.seed, self.least)
+
+    def shards(self) -> list[Shard]:
+        """One for each file, in order."""
+        return [
+            Shard(task, split, first, min(self.per_file, size - first), part, -(-size // self.per_file))
+            for task in self.tasks
+            for split, size in self.sizes
+            for part, first in enumerate(range(0, size, self.per_file), 1)
+        ]
+
+    def schema_names(self) -> list[str]:
+        """The paths of the schema files in the SGD layout."""
+        if "sgd" not in self.formats:
+            return []
+        return sorted(
+            f"{corpus_name(task, split, plus)}/{'test' if split == 'oov' else split}/schema.json"
+            for task, split, _, plus in self._sets()
+        )
+
+    def _sets(self) -> list[tuple[int, str, int, bool]]:
+        """(task, split, dialogues, whether with disfluencies) of each set."""
+        kinds = (False, True) if self.plus else (False,)
+        return [(task, split, size, plus) for task in self.tasks for split, size in self.sizes for plus in kinds]
+
+
+def corpus_name(task: int, split: str, plus: bool) -> str:
+    """``sgd/task1``, ``sgd/task1-oov``, ``sgd/task1-plus-oov``."""
+    return f"sgd/task{task}{'-plus' if plus else ''}{'-oov' if split == 'oov' else ''}"
+
+
+def check(config: Config) -> None:
+    """Raises InputError where the ontology has too few values for the tasks."""
+    path = config.ontology_path or ""
+    splits = [split for split, _ in config.sizes]
+    world = config.world()
+    check_world(world, config.tasks, splits, path)
+    check_updates(world, config.tasks, splits, path)
+
+
+def tasks_for(text: str, ontology: Ontology, path: object) -> tuple[int, ...]:
+    """The tasks to simulate, in order.
+
+    Args:
+      text: such as ``1,2``; empty for all that the ontology has patterns for, with a warning where these are not all.
+      ontology: the domain.
+      path: its file, for messages.
+
+    Raises:
+      InputError: no task, or one for which patterns are missing.
+    """
+    tasks = tuple(map(int, chosen(text, [*map(str, TASKS)], "--tasks", "task"))) if text else TASKS
+    missing = {task: acts for task in tasks if (acts := missing_acts(ontology, task))}
+    reasons = [f"there are no patterns of {', '.join(acts)}, which task {task} needs" for task, acts in missing.items()]
+    if reasons and (text or len(missing) == len(tasks)):
+        raise InputError(reasons[0], path)
+    for reason in reasons:
+        logging.warning("%s: %s: it is left out", path, reason)
+    return tuple(task for task in tasks if task not in missing)
+
+
+def chosen(text: str, choices: Sequence[str], flag: str, noun: str) -> list[str]:
+    """The items of a comma-separated list, in the order of the choices. Raises InputError."""
+    items = listed(text)
+    for item in items:
+        if item not in choices:
+            raise InputError(f"{item!r} is no {noun}: choose from {', '.join(choices)}", flag)
+    if not items or len(set(items)) < len(items):
+        raise InputError(f"give each {noun} once, such as {choices[0]},{choices[1]}", flag)
+    return [choice for choice in choices if choice in items]
+
+
+def parse_sizes(text: str) -> tuple[tuple[str, int], ...]:
+    """Parses ``1000`` or ``train=5000,oov=0``, with a default of 1,000. Raises InputError."""
+    sizes = dict.fromkeys(SPLITS, 1000)
+    parts = listed(text)
+    for part in parts:
+        name, equals, size = part.partition("=")
+        if not equals and len(parts) == 1:
+            sizes = dict.fromkeys(SPLITS, _size(part))
+        elif name not in sizes:
+            raise InputError(f"{name!r} is no split: choose from {', '.join(SPLITS)}", "--sizes")
+        else:
+            sizes[name] = _size(size)
+    if not any(sizes.values()):
+        raise InputError("all sizes are 0: give one above 0", "--sizes")
+    return tuple((split, size) for split, size in sizes.items() if size)
+
+
+def check_numbers(per_file: int, least: int, solved: float, ratings: int) -> None:
+    """Raises InputError for numbers out of range."""
+    if not 1 <= per_file <= 1_000_000:
+        raise InputError(f"{per_file}: give 1 to 1,000,000", "--dialogues_per_file")
+    if not 1 <= least <= ratings:
+        raise InputError(f"{least}: give 1 to {ratings}, the number of ratings", "--least_options")
+    if not 0 <= solved <= 1:
+        raise InputError(f"{solved:g} is no share: give 0 to 1", "--solve")
+
+
+def _size(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > MAX_SIZE:
+        raise InputError(f"{text!r} is no size: give a number up to {MAX_SIZE:,}, such as 1000", "--sizes")
+    return int(text)
+
+
+# What the user or the bot does, to acts of SGD without a slot.
+_ACTS = {
+    "no_more": ("NEGATE",),
+    "reject": ("REQUEST_ALTS",),
+    "accept": ("SELECT",),
+    "thank": ("THANK_YOU",),
+    "decline": ("NEGATE", "GOODBYE"),
+    "greet": ("REQ_MORE",),
+    "updated": ("REQ_MORE",),
+    "reserve": ("NOTIFY_SUCCESS",),
+    "reserve_by_name": ("NOTIFY_SUCCESS",),
+    "anything_else": ("REQ_MORE",),
+    "farewell": ("GOODBYE",),
+}
+
+
+def schema(ontology: Ontology) -> list[dict[str, Any]]:
+    """The services of a corpus: one."""
+    domain, extras = ontology.domain, ontology.extras
+    slots = [
+        common.schema_slot("name", f"Name of the {domain}"),
+        *(
+            common.schema_slot(field.name, f"{_aloud(field.name)} of the {domain}", field.values)
+            for field in ontology.fields
+        ),
+        common.schema_slot("rating", f"Rating of the {domain}, the higher the better"),
+        *(common.schema_slot(extra, f"{_aloud(extra)} of the {domain}") for extra in extras),
+    ]
+    names = [slot["name"] for slot in slots]
+    service, find, reserve = names_for(ontology)
+    by_fields = f"Find a {domain} by {', '.join(ontology.names)}"
+    return [
+        common.schema_service(
+            service,
+            f"Finds a {domain} that is what the user wants, and books it",
+            slots,
+            [
+                common.schema_intent(find, by_fields, ontology.names, names),
+                common.schema_intent(reserve, f"Book a {domain} by its name", ["name"], names, transactional=True),
+            ],
+        )
+    ]
+
+
+def names_for(ontology: Ontology) -> tuple[str, str, str]:
+    """The service and its intents: ``Restaurants_1``, ``FindRestaurant`` and ``ReserveRestaurant``."""
+    domain = "".join(c for c in ontology.domain if c.isascii() and c.isalnum()).capitalize()
+    return f"{domain}s_1", f"Find{domain}", f"Reserve{domain}"
+
+
+def sgd_dialogue(world: World, dialogue: Dialogue) -> dict[str, Any]:
+    """A dialogue as an SGD file has it."""
+    turns = _Turns(world)
+    for pair in dialogue.pairs:
+        turns.add(pair)
+    turns.close()
+    return {"dialogue_id": dialogue.dialogue_id, "services": [turns.service], "turns": turns.turns}
+
+
+class _Turns:
+    """The turns of a dialogue while they are collected."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.service, self.find, self.reserve = names_for(world.ontology)
+        # Values of these are told by their place in the text, the others are among the possible values.
+        self._free = {field.name for field in world.ontology.fields if not field.shared}
+        self._free |= {"name", *world.ontology.extras}
+        self.turns: list[dict[str, Any]] = []
+        self._said: list[Utterance] = []  # by the bot, since the user last spoke
+        self._call: tuple[str, dict[str, str]] | None = None
+        self._known: list[dict[str, str]] = []  # the entities whose facts were given
+        self._wishes: dict[str, str] = {}
+        self._offered = ""
+        self._intent = "NONE"
+
+    def add(self, pair: TurnPair) -> None:
+        """The next line of the dialogue."""
+        if pair.results:
+            self._known = [{"name": entity.name, **self.world.facts(entity)} for entity in pair.results]
+        if pair.user:
+            self.close()
+            self.turns.append(self._of_user(pair.user))
+        self._of_bot(pair.bot)
+
+    def _of_user(self, utterance: Utterance) -> dict[str, Any]:
+        kind, _, extra = utterance.act.partition(".")
+        values = utterance.values
+        acts = [common.act("INFORM", slot, value) for slot, value in values.items()]
+        if kind == "request":
+            self._intent = self.reserve if "name" in values else self.find
+            acts.append(common.act("INFORM_INTENT", "intent", self._intent))
+        elif kind == "accept":
+            self._intent, self._wishes["name"] = self.reserve, self._offered
+        elif kind in ("thank", "decline"):
+            self._intent = "NONE"
+        if kind == "question":
+            acts.append(common.act("REQUEST", extra))
+        elif kind != "greet":
+            acts += [common.act(name) for name in _ACTS.get(kind, ())]
+        self._wishes |= values
+        after = common.state(
+            self._intent, {slot: [value] for slot, value in self._wishes.items()}, [extra] if kind == "question" else []
+        )
+        return common.user_turn(self.service, self._spans(utterance.line), acts, after)
+
+    def _of_bot(self, utterance: Utterance) -> None:
+        if utterance.act in CALLS:
+            self._call = (self.find, utterance.values)
+            return
+        if utterance.act == "option" and self._call is None:  # task 3
+            self._call = (self.find, {name: self._wishes[name] for name in self.world.names})
+        if utterance.act in ("option", "next_option"):
+            self._offered = utterance.values["name"]
+        if utterance.act in ("reserve", "reserve_by_name"):
+            self._call = (self.reserve, {"name": self._wishes["name"]})
+        self._said.append(utterance)
+
+    def close(self) -> None:
+        """Ends the bot's turn, if there is one; after the last line, too."""
+        if not self._said:
+            return
+        acts = [action for utterance in self._said for action in _bot_acts(utterance)]
+        line = common.joined(*(self._spans(utterance.line) for utterance in self._said))
+        self.turns.append(common.system_turn(self.service, line, acts, self._call, self._results()))
+        self._said, self._call = [], None
+
+    def _results(self) -> list[dict[str, str]]:
+        """Of the call: of a search all that is known by then, of a reservation what is reserved."""
+        if self._call and self._call[0] == self.reserve:
+            return [entity for entity in self._known if entity["name"] == self._call[1]["name"]]
+        return self._known
+
+    def _spans(self, line: common.Sentence) -> common.Sentence:
+        return common.Sentence(line.utterance, tuple(span for span in line.spans if span[0] in self._free))
+
+
+def _bot_acts(utterance: Utterance) -> list[dict[str, Any]]:
+    kind, _, slot = utterance.act.partition(".")
+    if kind == "ask":
+        return [common.act("REQUEST", slot)]
+    if kind in ("option", "next_option"):
+        return [common.act("OFFER", "name", utterance.values["name"])]
+    if kind == "give":
+        return [common.act("INFORM", slot, utterance.values[slot])]
+    return [common.act(name) for name in _ACTS.get(kind, ())]
+
+
+def _aloud(name: str) -> str:
+    return name.replace("_", " ").capitalize()

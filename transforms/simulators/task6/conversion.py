@@ -1,0 +1,588 @@
+"""Calls of DSTC2 converted to dialog bAbI task 6 (Bordes et al. 2017, section 3.3) and to the SGD layout.
+
+A call becomes rounds with searches, then lines of dialog bAbI, and a dialogue with states from the labels, spans, acts,
+API calls and their results. Calls are converted in batches, with statistics and a report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import msgspec
+from apache_beam.pvalue import TaggedOutput
+
+from parapet.schemas.dialogue_files import dialogue_text
+from parapet.schemas.errors import InputError, storable
+from parapet.schemas.layout import schema_bytes
+from parapet.transforms import babi_format as babi
+from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
+from parapet.transforms.dead_letters import DeadLetter, Tally
+from parapet.transforms.perturbation.fence import bad_record, trace_of
+from parapet.transforms.perturbation.files import SetFiles
+from parapet.transforms.progress import expect, tracked
+from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
+from parapet.transforms.runs import FileResult
+from parapet.transforms.simulators import common
+from parapet.transforms.simulators.common import nested_table
+from parapet.transforms.simulators.task6.calls import (
+    ASR,
+    DONTCARE,
+    QUERY,
+    RATING,
+    RELATIONS,
+    TOKENS,
+    Act,
+    Batch,
+    Call,
+    CallTurn,
+    Logs,
+    Ontology,
+    Restaurant,
+    Slots,
+    Statement,
+    facts_about,
+    offered,
+    rated,
+    read_call,
+    search,
+    statements_of,
+    token,
+)
+from parapet.transforms.text import counted
+
+_ANSWERS = frozenset({"offer", "canthelp", "canthelp.exception"})  # system acts that need a search
+
+
+class Round(NamedTuple):
+    """An utterance of the caller, and the answer of the system.
+
+    Attributes:
+      turn: the turn in which the caller speaks, after its prompt.
+      query: (slot, value) of the known slots of the system's search before it answers; None where there is none.
+      results: of the search.
+      answer: the turn whose prompt is the answer; None after the last words of the caller.
+    """
+
+    turn: CallTurn
+    query: Slots | None
+    results: list[Restaurant]
+    answer: CallTurn | None
+
+
+def rounds(call: Call, knowledge: Sequence[Restaurant], seed: str) -> list[Round]:
+    """The rounds of a call.
+
+    There is a search where the answer needs one and the state (food, area and price range) differs from that of the
+    previous search. Values of ``dontcare`` are no restriction.
+
+    Args:
+      call: the call.
+      knowledge: the knowledge base.
+      seed: of the ratings.
+    """
+    queries = _queries(call)
+    call_rounds: list[Round] = []
+    for t, turn in enumerate(call.turns):
+        answer = call.turns[t + 1] if t + 1 < len(call.turns) else None
+        results: list[Restaurant] = []
+        if t in queries:
+            until = next((later for later in queries if later > t), len(call.turns))
+            offers = [name for turn in call.turns[t + 1 : until + 1] for name in offered(turn.system_acts)]
+            results = rated(search(knowledge, queries[t]), offers, seed, "rating", call.name, str(t))
+        call_rounds.append(Round(turn, queries.get(t), results, answer))
+    return call_rounds
+
+
+def _queries(call: Call) -> dict[int, Slots]:
+    """Turn to the query after it, in order."""
+    queries: dict[int, Slots] = {}
+    last: Slots | None = None
+    for t, (turn, answer) in enumerate(zip(call.turns, call.turns[1:], strict=False)):
+        query = query_of(turn.goals)
+        if query != last and any(act.act in _ANSWERS for act in answer.system_acts):
+            queries[t] = last = query
+    return queries
+
+
+def query_of(goals: Slots) -> Slots:
+    """The part of a state that restricts a search, in the order of an API call."""
+    goal = {slot: value.lower() for slot, value in goals}
+    return tuple((slot, goal[slot]) for slot in QUERY if goal.get(slot, DONTCARE) not in (DONTCARE, ""))
+
+
+def offers_of(of_call: Sequence[Round]) -> Iterator[tuple[str, bool]]:
+    """Each restaurant that the system offers, and whether it is among the results of the previous search."""
+    results: set[str] = set()
+    for round_ in of_call:
+        if round_.query is not None:
+            results = {restaurant["name"] for restaurant in round_.results}
+        if round_.answer is not None:
+            yield from ((name, name in results) for name in offered(round_.answer.system_acts))
+
+
+FAREWELL = "you are welcome"  # in task 6 the answer to the last words, which have none in DSTC2
+NO_RESULT = babi.Fact("api_call", "no", "result")  # a line of three words, as facts are
+
+
+class Words:
+    """Values of several words, which task 6 joins: ``asian_oriental``.
+
+    Args:
+      knowledge: for its names and values.
+      others: further values.
+    """
+
+    def __init__(self, knowledge: Iterable[Restaurant], others: Iterable[str]) -> None:
+        slots = {*QUERY, "name"}
+        values = {value for restaurant in knowledge for slot, value in restaurant.items() if slot in slots}
+        values |= set(others)
+        several = sorted({value for value in values if " " in value}, key=lambda value: (-len(value), value))
+        self._pattern = _any_of(several)
+
+    def joined(self, text: str) -> str:
+        """The text with each of these values as one word."""
+        return self._pattern.sub(lambda found: token(found[0]), text) if self._pattern else text
+
+
+def _any_of(values: Sequence[str]) -> re.Pattern[str] | None:
+    """A pattern of the values as whole words in any case; earlier ones take precedence."""
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, values))})(?!\w)", re.IGNORECASE) if values else None
+
+
+def lines_of(call: Call, of_call: Sequence[Round], words: Words) -> list[babi.Line]:
+    """The lines of a call."""
+    bot = _Bot(words)
+    lines: list[babi.Line] = [_line(babi.SILENCE, bot.says(call.turns[0]))]
+    for round_ in of_call:
+        user = words.joined(round_.turn.user) or babi.SILENCE
+        if round_.query is not None:
+            lines.append(babi.Exchange(user, api_call(round_.query)))
+            lines += [fact for restaurant in round_.results for fact in facts_about(restaurant)] or [NO_RESULT]
+            user = babi.SILENCE
+        lines.append(_line(user, bot.says(round_.answer) if round_.answer is not None else FAREWELL))
+    return lines
+
+
+def _line(user: str, bot: str) -> babi.Line:
+    return babi.Exchange(user, bot) if bot else babi.Unanswered(user)
+
+
+def api_call(query: Slots) -> str:
+    """``api_call chinese R_location cheap``."""
+    values = dict(query)
+    return " ".join(["api_call", *(token(values[slot]) if slot in values else RELATIONS[slot] for slot in QUERY)])
+
+
+class _Bot:
+    """The prompts of the system in order; a phone number becomes that of the restaurant offered last."""
+
+    def __init__(self, words: Words) -> None:
+        self.words, self.name = words, ""
+
+    def says(self, turn: CallTurn) -> str:
+        self.name = (offered(turn.system_acts) or [self.name])[-1]
+        text = turn.system
+        if self.name:
+            for act in turn.system_acts:
+                for slot, value in act.slots:
+                    if slot in TOKENS and value and (pattern := _any_of([value])):
+                        text = pattern.sub(lambda _, slot=slot: f"{token(self.name)}_{TOKENS[slot]}", text)  # type: ignore[misc]
+        return self.words.joined(text)
+
+
+SERVICE, INTENT = "Restaurants_dstc2", "FindRestaurants"
+_CATEGORICAL = 10  # maximum number of values
+
+_DESCRIPTIONS = {
+    "food": "Cuisine of the restaurant",
+    "area": "Part of town in which the restaurant is",
+    "pricerange": "Price range of the restaurant",
+    "name": "Name of the restaurant",
+    "addr": "Address of the restaurant",
+    "phone": "Phone number of the restaurant",
+    "postcode": "Post code of the restaurant",
+    "signature": "Signature dish of the restaurant",
+}
+# Acts of DSTC2 to those of SGD; others keep their name.
+_USER = {"reqalts": "REQUEST_ALTS", "reqmore": "REQ_MORE", "thankyou": "THANK_YOU", "bye": "GOODBYE"}
+_SYSTEM = {
+    "reqmore": "REQ_MORE",
+    "expl-conf": "CONFIRM",
+    "impl-conf": "CONFIRM",
+    "confirm-domain": "OFFER_INTENT",
+    "select": "REQUEST",
+    "canthelp": "NOTIFY_FAILURE",
+    "canthelp.exception": "NOTIFY_FAILURE",
+    "canthelp.missing_slot_value": "NOTIFY_FAILURE",
+}
+
+
+def slots_of(ontology: Ontology) -> list[str]:
+    """The service's slots, in order."""
+    return list(dict.fromkeys((*QUERY, "name", *ontology.informable, *RELATIONS, *ontology.requestable, RATING)))
+
+
+def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
+    """The services of the schema file: one."""
+    slots = []
+    for name in slots_of(ontology):
+        values = sorted(value for value in ontology.informable.get(name, []) if value != DONTCARE)
+        description = _DESCRIPTIONS.get(name, f"{name.capitalize()} of the restaurant")
+        slots.append(common.schema_slot(name, description, values if len(values) <= _CATEGORICAL else ()))
+    names = [slot["name"] for slot in slots]
+    optional = {name: DONTCARE for name in names if name in ontology.informable}
+    description = "Find a restaurant by cuisine, part of town and price range"
+    intent = common.schema_intent(INTENT, description, [], names, optional=optional)
+    return [common.schema_service(SERVICE, "Restaurants of a town, found by phone (DSTC2)", slots, [intent])]
+
+
+def dialogue_of(call: Call, of_call: Sequence[Round], slots: frozenset[str]) -> dict[str, Any]:
+    """The dialogue. The user begins, as in SGD: the welcome, the same in all calls, is left out.
+
+    Args:
+      call: the call.
+      of_call: its rounds.
+      slots: of the service.
+
+    Raises:
+      InputError: a label has a slot that the service does not have.
+    """
+    turns = []
+    for t, round_ in enumerate(of_call):
+        turns.append(_user_turn(round_.turn, slots, f"turns[{t}]"))
+        if round_.answer is not None:
+            acts = _acts(round_.answer.system_acts, _SYSTEM, slots, "")
+            api = None if round_.query is None else (INTENT, dict(round_.query))
+            turns.append(
+                common.system_turn(SERVICE, _with_spans(round_.answer.system, acts), acts, api, round_.results)
+            )
+    return {"dialogue_id": call.name, "services": [SERVICE], "turns": turns}
+
+
+def _user_turn(turn: CallTurn, known: frozenset[str], where: str) -> dict[str, Any]:
+    for slot in (*(slot for slot, _ in turn.goals), *turn.requested):
+        if slot not in known:
+            raise InputError(f"unknown_slot: the ontology has no slot {slot!r}", "label.json", where)
+    acts = _acts(turn.user_acts, _USER, known, asked_for(turn.system_acts))
+    # In a silent turn the label has no method, but the search goes on.
+    intent = "NONE" if turn.method == "finished" or (turn.method == "none" and not turn.goals) else INTENT
+    after = common.state(intent, {slot: [value] for slot, value in turn.goals}, turn.requested)
+    return common.user_turn(SERVICE, _with_spans(turn.user, acts), acts, after)
+
+
+def asked_for(acts: Iterable[Act]) -> str:
+    """The slot that a prompt requests, meant by ``inform(this=dontcare)``; empty where there are several."""
+    slots = {value for act in acts if act.act == "request" for slot, value in act.slots if slot == "slot"}
+    return slots.pop() if len(slots) == 1 else ""
+
+
+def _acts(acts: Iterable[Act], names: dict[str, str], known: frozenset[str], this: str) -> list[dict[str, Any]]:
+    actions = []
+    for said in acts:
+        name = names.get(said.act, said.act.upper().replace(".", "_").replace("-", "_"))
+        if said.act == "confirm-domain":
+            actions.append(common.act(name, "intent", INTENT))
+        elif said.act == "select":  # "something in the north or in the south": one act with both values
+            actions += [
+                common.act(name, slot, *(v for s, v in said.slots if s == slot)) for slot in _slots(said.slots, known)
+            ]
+        elif said.act == "request":
+            actions += [common.act(name, value) for slot, value in said.slots if slot == "slot" and value in known]
+        else:
+            pairs = [(this if slot == "this" else slot, value) for slot, value in said.slots]
+            actions += [common.act(name, slot, value) for slot, value in pairs if slot in known or slot == "count"]
+            if not pairs or pairs == [("", DONTCARE)]:
+                actions.append(common.act(name))
+    return actions
+
+
+def _slots(pairs: Slots, known: frozenset[str]) -> list[str]:
+    return [slot for slot in dict.fromkeys(slot for slot, _ in pairs) if slot in known]
+
+
+def _with_spans(text: str, acts: Iterable[dict[str, Any]]) -> common.Sentence:
+    """The text with the first span of each value of the acts; the longest values are placed first."""
+    values = {
+        (action["slot"], value)
+        for action in acts
+        for value in action["values"]
+        if value and action["slot"] not in ("intent", "count")
+    }
+    spans: list[tuple[str, int, int]] = []
+    for slot, value in sorted(values, key=lambda pair: (-len(pair[1]), pair)):
+        for found in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text):
+            if all(found.end() <= start or end <= found.start() for _, start, end in spans):
+                spans.append((slot, found.start(), found.end()))
+                break
+    return common.Sentence(text, tuple(sorted(spans, key=lambda span: (span[1], span[0]))))
+
+
+STATEMENTS = "statements"  # the output of read_batch besides the calls
+BABI = "babi"  # a further output of write_batch
+
+SET = "sgd"
+FILE = "dialog-babi-task6-dstc2-{}.txt"
+SHOWN = 3  # dialogues of a split on the page
+
+_TOTALS = (
+    *("dialogues", "left_out", "user_turns", "bot_turns", "api_calls", "no_result", "facts", "offers", "offers_found"),
+)
+# Bordes et al. 2017, Table 1, task 6: means of a dialogue, dialogues of a split, sizes of all.
+PAPER_MEANS = {"utterances": 54, "user_turns": 6, "bot_turns": 8, "facts": 40}
+PAPER_DIALOGUES = {"train": 1618, "dev": 500, "test": 1117}
+PAPER_SIZES = {"vocabulary": 1229, "candidates": 2406}
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The options of a run.
+
+    Attributes:
+      output: the output folder.
+      logs: the calls, by split.
+      split_rule: ``paper`` or ``original``.
+      user: what users say: ``transcription`` or ``asr``.
+      ontology: that of DSTC2.
+      knowledge: the knowledge base; None where it is gathered from the calls.
+      seed: of the ratings.
+      max_bad: share of the calls of a split that may be left out.
+    """
+
+    output: str
+    logs: Logs
+    split_rule: str
+    user: str
+    ontology: Ontology
+    knowledge: list[Restaurant] | None
+    seed: str
+    max_bad: Fraction
+
+    def options(self) -> dict[str, object]:
+        """Those that shape the content, for ``run.json``."""
+        return {
+            "split_rule": self.split_rule,
+            "user": self.user,
+            "kb": self.knowledge is not None,
+            "seed": self.seed,
+            "max_bad": float(self.max_bad),
+        }
+
+    def tallies(self, counts: Counts) -> list[Tally]:
+        """The records that count against ``max_bad``: the calls of each split."""
+        return [
+            Tally("call", counts.sum("calls", split=split), counts.sum("left_out", split=split), split, is_record=True)
+            for split in self.logs.splits
+        ]
+
+    def invariants(self) -> list[Invariant]:
+        """Every listed call is a dialogue of its split, or left out."""
+        calls = {CountKey("calls", split=split): len(names) for split, names in self.logs.splits.items()}
+        return [Equal(calls), Balance("calls", ["dialogues", "left_out"], splits=list(self.logs.splits))]
+
+
+# A batch with its calls, and the dead letters of those that cannot be read.
+CallBatch = tuple[Batch, list[Call], list[DeadLetter]]
+
+
+def read_batch(batch: Batch, config: Config) -> Iterator[CallBatch | TaggedOutput]:
+    """Reads calls; with what they say about restaurants, (Statement, n), unless there is a knowledge base."""
+    calls, dead_letters = [], []
+    statements: Counter[Statement] = Counter()
+    for name in tracked(batch.names, "calls", "reading"):
+        try:
+            call = read_call(config.logs.folder, name, config.user == ASR)
+            of_call = list(statements_of(call)) if config.knowledge is None else []
+        except Exception as error:
+            dead_letters.append(_dead_letter(batch, name, bad_record(error)))
+        else:
+            calls.append(call)
+            statements.update(of_call)
+    expect(len(calls), "calls")
+    yield batch, calls, dead_letters
+    yield from (TaggedOutput(STATEMENTS, pair) for pair in statements.items())
+
+
+def _dead_letter(batch: Batch, name: str, error: InputError) -> DeadLetter:
+    where = ": ".join(part for part in (error.path, error.where) if part)
+    return DeadLetter("", batch.split, storable(name), "", storable(where), storable(error.reason), trace_of(error))
+
+
+def write_batch(read: CallBatch, knowledge: Sequence[Restaurant], config: Config) -> FileResult:
+    """Writes the dialogue file of a batch into staging, and makes the lines of dialog bAbI.
+
+    Args:
+      read: the batch.
+      knowledge: the knowledge base.
+      config: the options.
+    """
+    batch, calls, dead_letters = read
+    slots = frozenset(slots_of(config.ontology))
+    words = Words(knowledge, (value for values in config.ontology.informable.values() for value in values))
+    result = FileResult(f"{batch.split}/{batch.index:06}")
+    result.dead_letters += dead_letters
+    counts: Counter[str] = Counter(calls=len(batch.names))
+    texts: list[str] = []
+    examples = result.examples[batch.split] = []
+    with ExitStack() as stack:
+        files = SetFiles(config.output, [SET], batch.relative, stack)
+        for call in tracked(calls, "calls"):
+            try:
+                call_rounds = rounds(call, knowledge, config.seed)
+                text = dialogue_text(dialogue_of(call, call_rounds, slots))
+                lines = lines_of(call, call_rounds, words)
+                draw = batch.index.to_bytes(4) + len(texts).to_bytes(4)
+                shown = [(draw, (storable(call.name), babi.labelled_lines(lines)))] if len(texts) < SHOWN else []
+                babi_lines, call_counts = babi.dialogue_text(lines), _count(call_rounds, lines)
+            except Exception as error:
+                result.dead_letters.append(_dead_letter(batch, call.name, bad_record(error)))
+                continue
+            files.add(SET, text)
+            examples += shown
+            texts.append(babi_lines)
+            counts.update(call_counts)
+        files.close()
+    result.written = files.written()
+    counts.update(dialogues=len(texts), left_out=len(result.dead_letters))
+    for name, n in counts.items():
+        result.counts.add(name, n, split=batch.split)
+    result.others = {BABI: [(batch.split, batch.index, "".join(texts))]}
+    return result
+
+
+def _count(call_rounds: Sequence[Round], lines: Sequence[babi.Line]) -> dict[str, int]:
+    exchanges = [line for line in lines if isinstance(line, babi.Exchange)]
+    facts = [line for line in lines if isinstance(line, babi.Fact)]
+    offers = [is_result for _, is_result in offers_of(call_rounds)]
+    no_result = facts.count(NO_RESULT)
+    return {
+        "user_turns": sum(not isinstance(line, babi.Fact) and line.user != babi.SILENCE for line in lines),
+        "bot_turns": len(exchanges),
+        "api_calls": sum(round_.query is not None for round_ in call_rounds),
+        "no_result": no_result,
+        "facts": len(facts) - no_result,
+        "offers": len(offers),
+        "offers_found": sum(offers),
+    }
+
+
+def metadata_files(
+    counts: Counts,
+    examples: Mapping[str, Sequence[Any]],
+    knowledge: Sequence[Restaurant],
+    texts: Iterable[tuple[str, int, str]],
+    config: Config,
+) -> dict[str, bytes]:
+    """The files besides dialogues in the SGD layout, by path.
+
+    Args:
+      counts: of the run.
+      examples: split to dialogues: id, and labelled lines.
+      knowledge: the knowledge base.
+      texts: (split, index of the batch, its dialogues).
+      config: the options.
+    """
+    facts = [fact for restaurant in knowledge for fact in facts_about(restaurant)]
+    dialogues: dict[str, list[str]] = {split: [] for split in config.logs.splits}
+    vocabulary: set[str] = set()
+    answers: set[str] = set()
+    for split, _, text in sorted(texts):
+        dialogues[split].append(text)
+        for line in text.split("\n"):
+            content = line.partition(" ")[2]
+            vocabulary.update(content.split())
+            answers.add(content.partition("\t")[2])
+    candidates = sorted(answers - {"", babi.SILENCE})
+    numbers = {
+        **statistics(config, counts),
+        "vocabulary": len(vocabulary),
+        "candidates": len(candidates),
+        "restaurants": len(knowledge),
+        "kb_facts": len(facts),
+    }
+    schema = schema_bytes(schema_of(config.ontology))
+    return {
+        **{FILE.format(babi.SPLITS[split]): "".join(parts).encode() for split, parts in dialogues.items()},
+        FILE.format("candidates"): babi.candidates_text(candidates).encode(),
+        # With a space before the value, as task 6 has it, where the other tasks have a tab.
+        FILE.format("kb"): "".join(f"1 {fact.entity} {fact.relation} {fact.value}\n" for fact in facts).encode(),
+        **{f"{SET}/{split}/schema.json": schema for split in config.logs.splits},
+        **report_files(numbers, report_on(numbers, examples, config)),
+    }
+
+
+def statistics(config: Config, counts: Counts) -> dict[str, Any]:
+    """The part of ``statistics.json`` that is made of counts."""
+    splits = {}
+    for split in config.logs.splits:
+        numbers: dict[str, Any] = {name: counts.sum(name, split=split) for name in _TOTALS}
+        n = numbers["dialogues"]
+        sums = {"utterances": sum(numbers[name] for name in ("user_turns", "bot_turns", "facts", "no_result"))}
+        sums |= {name: numbers[name] for name in ("user_turns", "bot_turns", "facts")}
+        numbers["per_dialogue"] = {name: round(total / n, 2) if n else None for name, total in sums.items()}
+        splits[split] = numbers
+    return {"splits": splits, "moved_from_dev_to_train": config.logs.moved}
+
+
+def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], config: Config) -> Report:
+    """The card and the page.
+
+    Args:
+      numbers: ``statistics.json``.
+      examples: split to dialogues: id, and labelled lines.
+      config: the options.
+    """
+    splits = numbers["splits"]
+    sizes = ", ".join(f"{split} {of_split['dialogues']:,}" for split, of_split in splits.items())
+    total = counted(sum(of_split["dialogues"] for of_split in splits.values()), "dialogue")
+    user = "first hypotheses of the recogniser" if config.user == ASR else "transcriptions, with noise words"
+    source = "the given file" if config.knowledge else "what the system says about the restaurants that it offers"
+    means = {
+        **{split: {"dialogues": part["dialogues"], **part["per_dialogue"]} for split, part in splits.items()},
+        "paper, Table 1": {"dialogues": " / ".join(f"{n:,}" for n in PAPER_DIALOGUES.values()), **PAPER_MEANS},
+    }
+    title = "Dialogues, and means per dialogue"
+    searches = ["left_out", "api_calls", "no_result", "offers", "offers_found"]
+    return Report(
+        command="babi_task6",
+        title="Dialog bAbI task 6 of DSTC2",
+        headline="DSTC2 as dialog bAbI task 6",
+        lead=f"{total}: {sizes}. Calls of DSTC2 (Henderson et al. 2014) in the format of dialog bAbI (Bordes et al. "
+        "2017, section 3.3), and in the SGD layout in `sgd/`.",
+        tiles=[
+            Tile("restaurants", f"{numbers['restaurants']:,}"),
+            Tile("facts in the knowledge base", f"{numbers['kb_facts']:,}"),
+            *(Tile(f"{name} (paper: {size:,})", f"{numbers[name]:,}") for name, size in PAPER_SIZES.items()),
+        ],
+        sections=[
+            nested_table(title, "split", means, ["dialogues", *PAPER_MEANS], total_rows=1),
+            nested_table("Searches and offers", "split", splits, searches),
+            Text(
+                title="About these dialogues",
+                paragraphs=[
+                    f"User turns are {user}; bot turns are the system's prompts. API calls are made from the labelled "
+                    f"states. The knowledge base comes from {source}. Ratings are made up for each API call, such that "
+                    "what the system offers next has the highest.",
+                    f"The splits are the lists of DSTC2, with {counted(numbers['moved_from_dev_to_train'], 'call')} "
+                    "moved from dev to train.",
+                    f"Seed of the ratings: `{config.seed}`.",
+                ],
+            ),
+            *(
+                Examples(title=f"Examples of {split}", examples=[dialogue_example(*example) for example in of_split])
+                for split, of_split in sorted(examples.items())
+            ),
+        ],
+        terms={
+            "utterances": "User turns, bot turns and lines of API results, as in Table 1 of Bordes et al. 2017.",
+            "bot turns": "API calls included.",
+            "facts": "Those that API calls return.",
+            "no result": "API calls without results: the line `api_call no result`.",
+            "offers found": "Restaurants offered that are among the results of the API call before. Not all "
+            "are: the system of DSTC2 acted on what it recognised, and the states say what was meant.",
+        },
+        links={"statistics.json": "all numbers", "dead_letters.jsonl": "calls that could not be converted"},
+    )
