@@ -214,7 +214,7 @@ def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> A
     from parapet.schemas.decisions import Decision
     from parapet.schemas.responses import Assignment
     from parapet.transforms.crowd.composing import read_answers
-    from parapet.transforms.crowd.ingest.files import Sources, check_encoding
+    from parapet.transforms.crowd.ingest import Sources, check_encoding
     from parapet.transforms.crowd.worker_ids import load_worker_key
 
     check_encoding(encoding, "encoding")
@@ -234,7 +234,7 @@ def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> A
 
 def _paths_and_records(items: Any, place: str, kind: type[Record]) -> tuple[list[str], list[Record]]:
     """Paths of files that are there, and records of a kind, checked. Raises InputError for anything else."""
-    from parapet.transforms.crowd.ingest.files import check_file
+    from parapet.transforms.crowd.ingest import check_file
 
     paths: list[str] = []
     records: list[Record] = []
@@ -264,7 +264,7 @@ def _checked(record: Record, place: str) -> Record:
 
 def _sheets(reviewers: Any) -> list[str]:
     from parapet.schemas.layout import same_place
-    from parapet.transforms.crowd.ingest.files import check_file
+    from parapet.transforms.crowd.ingest import check_file
 
     sheets = [str(path) for path in reviewers or ()]
     if sheets and len(sheets) != 2:

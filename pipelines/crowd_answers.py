@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.crowd.composing import CrowdTask
-    from parapet.transforms.crowd.ingest.fields import TaskKind
-    from parapet.transforms.crowd.ingest.files import Sources
+    from parapet.transforms.crowd.ingest import Sources, TaskKind
 
 
 _RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
@@ -65,7 +64,7 @@ def add_judgements(parser: StrictParser, task: str, group: str = INPUT, required
 
 def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
     """The files of ``--responses``; of a folder of ``parapet mturk`` its answers. Raises InputError for a wrong one."""
-    from parapet.transforms.crowd.ingest.files import check_encoding, check_file
+    from parapet.transforms.crowd.ingest import check_encoding, check_file
 
     paths = _files_of(args.responses)
     for path in paths:
@@ -93,7 +92,7 @@ def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: Task
     Raises:
       InputError: a file is missing, the two reviewers' sheets are one, or the encoding is unknown.
     """
-    from parapet.transforms.crowd.ingest.files import Sources, check_encoding, check_file
+    from parapet.transforms.crowd.ingest import Sources, check_encoding, check_file
 
     sources = Sources(_files_of(responses), args.decisions, args.reviewers, args.encoding, kind)
     if args.reviewers and layout.same_place(*args.reviewers):

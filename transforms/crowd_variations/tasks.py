@@ -14,9 +14,9 @@ from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rewritings import Kind
-from parapet.transforms.crowd.ingest.fields import TaskKind
+from parapet.transforms.crowd.ingest import TaskKind
 from parapet.transforms.files import join, read_bytes
-from parapet.transforms.hits.kept_values import KeptValue, Mark, find_word, speakable
+from parapet.transforms.hits.markup import KeptValue, Mark, find_word, speakable
 from parapet.transforms.hits.rewrite_pages import FIELDS, Rewriting, rewriting_of, services_of, turn_task_id
 from parapet.transforms.hits.terms import REWRITES
 

@@ -27,7 +27,7 @@ from parapet.transforms.crowd.vet import (
 from parapet.transforms.crowd.worker_ids import has_mask
 from parapet.transforms.crowd_variations.tasks import Place, SourceTurn, find_units, interchangeable
 from parapet.transforms.distance import levenshtein
-from parapet.transforms.hits.kept_values import find_word, speakable
+from parapet.transforms.hits.markup import find_word, speakable
 from parapet.transforms.text import clean, words
 
 # Reason id to what a reviewer or requester should know of it.

@@ -11,10 +11,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from parapet.transforms.hits.kept_values import KeptValue, Mark, bold_pieces, find_word
-from parapet.transforms.hits.markup import shown
-from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line, split
-from parapet.transforms.hits.records import Hits, NotAsked, Page, RatedItem, Settings, VariedItem
+from parapet.transforms.hits.markup import KeptValue, Mark, bold_pieces, find_word, shown
+from parapet.transforms.hits.page import (
+    TOO_LARGE,
+    Hits,
+    NotAsked,
+    Page,
+    RatedItem,
+    Settings,
+    VariedItem,
+    capacity,
+    make_page,
+    one_line,
+    split,
+)
 from parapet.transforms.hits.terms import RATINGS, VALIDITY, HitTask
 from parapet.transforms.pages import render
 from parapet.transforms.seeding import stable_digest, stable_hash

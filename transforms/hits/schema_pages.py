@@ -28,8 +28,19 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
 from parapet.transforms.hits.markup import shown
-from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line, split
-from parapet.transforms.hits.records import AUTO, NONE, Hits, NotAsked, Page, Settings
+from parapet.transforms.hits.page import (
+    AUTO,
+    NONE,
+    TOO_LARGE,
+    Hits,
+    NotAsked,
+    Page,
+    Settings,
+    capacity,
+    make_page,
+    one_line,
+    split,
+)
 from parapet.transforms.naming import name_words
 from parapet.transforms.pages import render
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.hits.terms import CENT, REWARD
 from parapet.transforms.mturk import collected
 from parapet.transforms.mturk.answers import pages

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest.fields import parse_time, worker_hash
+from parapet.transforms.crowd.ingest import parse_time, worker_hash
 
 # Reasons that show careless work for certain. What only a later answer can tell (a duplicate, one not drawn), what
 # another program did and what a reviewer merely disliked is paid in any case.

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.mturk.batch import Batch
 from parapet.transforms.mturk.calls import Call, Failure, Told, perform
 from parapet.transforms.mturk.collected import Line

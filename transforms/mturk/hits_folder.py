@@ -12,7 +12,7 @@ import msgspec
 
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
-from parapet.transforms.hits.records import PageRecord
+from parapet.transforms.hits.page import PageRecord
 from parapet.transforms.hits.terms import Terms, up_to_cent
 from parapet.transforms.mturk.client import PRODUCTION, SANDBOX
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.mturk import collected
 from parapet.transforms.mturk.batch import Batch
 from parapet.transforms.mturk.calls import Call, Failure, Told, chunks, in_parallel, perform

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
-from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.mturk.client import connect
 from parapet.transforms.mturk.collected import Line
 

@@ -11,7 +11,7 @@ import msgspec
 
 from parapet.schemas.decisions import neutralise
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest.records import read_lines, read_records
+from parapet.transforms.crowd.ingest import read_lines, read_records
 from parapet.transforms.mturk.decide import Payment
 
 APPROVE, REJECT = "Approve", "Reject"

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.hits.plan import top_up_assignments
+from parapet.transforms.hits.page import top_up_assignments
 from parapet.transforms.hits.terms import up_to_cent
 from parapet.transforms.mturk.batch import Batch, OutHit
 from parapet.transforms.mturk.calls import Call, Failure, Told, perform
