@@ -16,8 +16,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from parapet.evaluation.bootstrap import REPLICATES, interval, means, quiet, replicated, weights
-from parapet.evaluation.lines import ALL
-from parapet.evaluation.task import Metrics
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
@@ -29,7 +27,7 @@ from parapet.transforms.crowd.composing import worker_columns
 from parapet.transforms.crowd.ingest import TaskKind, distinct, read_responses
 from parapet.transforms.crowd.merge import answers_text, merge
 from parapet.transforms.crowd.vet import is_too_fast
-from parapet.transforms.crowd.worker_ids import without_ids
+from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
 from parapet.transforms.hits.page import CHECK, PageRecord, Place, RatedItem, VariedItem
 from parapet.transforms.parquet import parquet_bytes
@@ -59,6 +57,10 @@ SAME_FROM = 10  # utterances
 CHOICES = {FAITHFUL: (YES, NO), SAME: (YES, NO), VALUES: (YES, NO), NATURAL: POINTS}
 
 Item = TypeVar("Item", RatedItem, VariedItem)
+Votes = tuple[tuple[str, str], ...]
+Interval = tuple[float, float]
+
+_Z = NormalDist().inv_cdf(0.975)
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -76,11 +78,6 @@ class Hits(msgspec.Struct, Generic[Item], frozen=True):
     items: list[Item]
     raters: int
     naturalness: bool
-
-    @property
-    def decisive(self) -> str:
-        """The first question about each utterance."""
-        return DECISIVE[self.task]
 
 
 class Rating(msgspec.Struct):
@@ -104,12 +101,90 @@ class Rating(msgspec.Struct):
         return self.of.item.stratum == CHECK
 
 
-class Answers(msgspec.Struct, frozen=True):
-    """All that was answered: every answer is a rating, or in a dead letter."""
+class Judged(msgspec.Struct, Generic[Item], frozen=True):
+    """What people say of an utterance: (worker hash, answer) of the ratings that count, by question.
 
+    Attributes:
+      raters: how many workers were wanted.
+    """
+
+    item: Item
+    votes: dict[str, Votes]
+    raters: int
+
+    def majority(self, question: str) -> bool | None:
+        """Whether more than half of the wanted workers say yes; None where neither yes nor no has so many."""
+        for choice, n in zip((YES, NO), self.counts(question), strict=True):
+            if 2 * n > self.raters:
+                return choice == YES
+        return None
+
+    def counts(self, question: str) -> list[int]:
+        """How many say yes, and how many no."""
+        return [sum(vote == choice for _, vote in self.votes[question]) for choice in (YES, NO)]
+
+    @property
+    def naturalness(self) -> float | None:
+        """The mean rating, 1 to 5."""
+        points = [int(point) for _, point in self.votes[NATURAL]]
+        return sum(points) / len(points) if points else None
+
+
+class Answers(msgspec.Struct, Generic[Item], frozen=True):
+    """All that was answered to some pages: every answer is a rating, or in a dead letter."""
+
+    hits: Hits[Item]
     ratings: list[Rating]
     dead: list[DeadLetter]
     assignments: int
+
+    def judged(self) -> list[Judged[Item]]:
+        """What people say of each utterance, in the order of dialogues and turns."""
+        used: dict[Place, dict[str, list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
+        for rating in self.ratings:
+            if rating.disposition == "used":
+                worker = rating.assignment.worker_hash or rating.assignment.assignment_id
+                used[rating.place][rating.of.question].append((worker, rating.text))
+        return [
+            Judged(item, {name: tuple(sorted(used[item.place][name])) for name in CHOICES}, self.hits.raters)
+            for item in sorted(self.hits.items, key=lambda item: (item.dialogue_id, item.turn, item.place))
+        ]
+
+    def why_none(self) -> str:
+        """Why no answer can be used: the most frequent reasons."""
+        reasons = Counter(rating.reason for rating in self.ratings if rating.reason)
+        reasons += Counter(letter.reason.partition(":")[0] for letter in self.dead)
+        return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common(3)) or "the files hold none"
+
+    def counts(self) -> dict[str, Any]:
+        """How many workers and assignments there are, answers by disposition and by reason, and dead letters."""
+        reasons: dict[str, Counter[str]] = defaultdict(Counter)
+        for rating in self.ratings:
+            if rating.reason:
+                reasons[rating.disposition][rating.reason] += 1
+        workers = {rating.assignment.worker_hash for rating in self.ratings} - {""}
+        return {
+            "raters": self.hits.raters,
+            "workers": len(workers),
+            "assignments": self.assignments,
+            "answers": dict(sorted(Counter(rating.disposition for rating in self.ratings).items())),
+            "reasons": {disposition: dict(sorted(of.items())) for disposition, of in sorted(reasons.items())},
+            "dead_letters": len(self.dead),
+        }
+
+    def files(self, judged: Iterable[Judged[Item]]) -> tuple[dict[str, bytes], list[str]]:
+        """The files about answers, by path, and what the requester should look at."""
+        short = _shortfall(self.hits, judged)
+        n = len(short) - 1
+        warnings = [f"{counted(n, 'utterance')} short of ratings, see shortfall.csv"] if n else []
+        if self.dead:
+            warnings.append(f"not used: {counted(len(self.dead), 'record')}, see dead_letters.jsonl")
+        files = {
+            "responses.parquet": responses_bytes(self.ratings),
+            "shortfall.csv": csv_bytes(short[0], short[1:]),
+            "dead_letters.jsonl": b"".join(line + b"\n" for line in sorted(map(msgspec.json.encode, self.dead))),
+        }
+        return files, warnings
 
 
 def read_hits(folder: str, task: CrowdTask) -> Hits[Any]:
@@ -156,16 +231,15 @@ def _fields(
             yield field, Field(item, field.rpartition("_")[0])
 
 
-def read_answers(paths: Sequence[str], hits: Hits[Item], key: bytes, encoding: str = "utf-8") -> Answers:
+def read_answers(hits: Hits[Item], paths: Sequence[str], encoding: str = "utf-8") -> Answers[Item]:
     """Reads batch CSVs and JSON lines, and vets what is in them.
 
     Args:
-      paths: the files.
       hits: the pages that workers saw.
-      key: for the workers' hashes.
+      paths: the files.
       encoding: of files without a byte order mark.
     """
-    tasks = judged_tasks(hits.task)
+    tasks, key = judged_tasks(hits.task), load_worker_key()
     records = [record for path in distinct(paths) for record in read_responses(path, key, encoding, tasks)]
     merged = merge([record for record in records if isinstance(record, Assignment)], [])
     dead: list[DeadLetter] = [record for record in records if isinstance(record, DeadLetter)] + merged.dead
@@ -185,7 +259,7 @@ def read_answers(paths: Sequence[str], hits: Hits[Item], key: bytes, encoding: s
                 key_of, shown = response_id(assignment.assignment_id, field), answers_text({field: text})
                 dead.append(DeadLetter("compose", key_of, reason, shown, assignment.source))
     vet(ratings, hits.raters)
-    return Answers(ratings, [*map(without_ids, dead)], len(merged.assignments))
+    return Answers(hits, ratings, [*map(without_ids, dead)], len(merged.assignments))
 
 
 def vet(ratings: Sequence[Rating], raters: int) -> None:
@@ -281,268 +355,65 @@ def _row_order(rating: Rating) -> tuple[str, int, str, str, str]:
     return item.dialogue_id, item.turn, item.place[0], rating.assignment.assignment_id, rating.field
 
 
-def why_none(answers: Answers) -> str:
-    """Why no answer can be used: the most frequent reasons."""
-    reasons = Counter(rating.reason for rating in answers.ratings if rating.reason)
-    reasons += Counter(letter.reason.partition(":")[0] for letter in answers.dead)
-    return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common(3)) or "the files hold none"
-
-
-def answer_counts(answers: Answers) -> dict[str, Any]:
-    """How many workers and assignments there are, answers by disposition and by reason, and dead letters."""
-    reasons: dict[str, Counter[str]] = defaultdict(Counter)
-    for rating in answers.ratings:
-        if rating.reason:
-            reasons[rating.disposition][rating.reason] += 1
-    return {
-        "workers": len({rating.assignment.worker_hash for rating in answers.ratings if rating.assignment.worker_hash}),
-        "assignments": answers.assignments,
-        "answers": dict(sorted(Counter(rating.disposition for rating in answers.ratings).items())),
-        "reasons": {disposition: dict(sorted(of.items())) for disposition, of in sorted(reasons.items())},
-        "dead_letters": len(answers.dead),
-    }
-
-
-def answer_warnings(short: int, answers: Answers) -> list[str]:
-    """What the requester should look at; ``short`` is how many utterances lack ratings."""
-    warnings = [f"{counted(short, 'utterance')} short of ratings, see shortfall.csv"] if short else []
-    if answers.dead:
-        warnings.append(f"not used: {counted(len(answers.dead), 'record')}, see dead_letters.jsonl")
-    return warnings
-
-
-def answer_files(hits: Hits[Item], answers: Answers, votes: Mapping[Place, int]) -> dict[str, bytes]:
-    """The files about answers, by path.
-
-    Args:
-      hits: the pages.
-      answers: all of them.
-      votes: how many workers have answered the decisive question about each utterance, of those that lack some.
-    """
-    return {
-        "responses.parquet": responses_bytes(answers.ratings),
-        "shortfall.csv": _shortfall(hits, votes),
-        "dead_letters.jsonl": b"".join(line + b"\n" for line in sorted(map(msgspec.json.encode, answers.dead))),
-    }
-
-
-def _shortfall(hits: Hits[Item], votes: Mapping[Place, int]) -> bytes:
-    """``shortfall.csv`` as ``parapet mturk topup`` reads it: a row for each utterance that lacks ratings."""
+def _shortfall(hits: Hits[Item], judged: Iterable[Judged[Item]]) -> list[Sequence[str]]:
+    """The rows of ``shortfall.csv`` as ``parapet mturk topup`` reads it: of each utterance that lacks ratings."""
+    decisive = DECISIVE[hits.task]
     fields = {
         field.item.place: (page_id, name)
         for page_id, page in hits.pages.items()
         for name, field in page.items()
-        if field.question == hits.decisive and field.item.stratum != CHECK
+        if field.question == decisive and field.item.stratum != CHECK
     }
-    rows = []
-    for place, n in votes.items():
-        page_id, field = fields[place]
-        element_id = ":".join(str(part) for part in place if part != "")
-        rows.append([page_id, element_id, hits.task, field, str(n), str(hits.raters)])
-    return csv_bytes(("service_name", "element_id", "task", "field", "have", "need"), sorted(rows))
+    rows: list[list[str]] = []
+    for one in judged:
+        if (n := len(one.votes[decisive])) < hits.raters:
+            place = one.item.place
+            page_id, field = fields[place]
+            element_id = ":".join(str(part) for part in place if part != "")
+            rows.append([page_id, element_id, hits.task, field, str(n), str(hits.raters)])
+    return [("service_name", "element_id", "task", "field", "have", "need"), *sorted(rows)]
 
 
-Interval = tuple[float, float]
-
-_Z = NormalDist().inv_cdf(0.975)
-
-VALIDATED, INVALID = "#VALIDATED", "#INVALID"
-# The groups, and the strata of which they are.
-GROUPS: Mapping[str, frozenset[str]] = {
-    ALL: frozenset({"faithful", "unfaithful", "invalid"}),
-    VALIDATED: frozenset({"faithful", "unfaithful"}),
-    "#FAITHFUL": frozenset({"faithful"}),
-    "#UNFAITHFUL": frozenset({"unfaithful"}),
-    INVALID: frozenset({"invalid"}),
-}
-Votes = tuple[tuple[str, str], ...]  # (worker hash, answer) of the ratings that count
-
-METRICS = ("agreement", "human_faithful", "naturalness", "fleiss_kappa", "krippendorff_alpha")
-
-
-class Judged(msgspec.Struct, frozen=True):
-    """What people say of an utterance.
-
-    Attributes:
-      votes: yes or no.
-      natural: the ratings of naturalness.
-      majority: whether it is faithful; None where there is no majority.
-    """
-
-    item: RatedItem
-    votes: Votes
-    natural: tuple[int, ...]
-    majority: bool | None
-
-    @property
-    def agrees(self) -> bool | None:
-        """Whether the metric says the same."""
-        return None if self.majority is None else self.majority is self.item.faithful
-
-    @property
-    def counts(self) -> list[int]:
-        """How many found it faithful, and how many not."""
-        return [sum(vote == choice for _, vote in self.votes) for choice in (YES, NO)]
-
-    def values(self) -> dict[str, float | None]:
-        """Of each metric that is a mean over utterances, the value of this one."""
-        return {
-            "agreement": None if self.agrees is None else float(self.agrees),
-            "human_faithful": None if self.majority is None else float(self.majority),
-            "naturalness": sum(self.natural) / len(self.natural) if self.natural else None,
-        }
-
-
-class GroupDetails(msgspec.Struct, frozen=True):
-    """What ``details.json`` has of a group.
-
-    Attributes:
-      utterances: how many were to be rated; ``majorities`` have one.
-      complete: how many have all wanted ratings: those of kappa.
-      confusion: metric to majority (``none`` where there is none) to a number.
-      intervals: of 95 %, by metric; None where there is none.
-    """
-
-    utterances: int
-    majorities: int
-    complete: int
-    confusion: dict[str, dict[str, int]]
-    intervals: dict[str, Interval | None]
-
-
-class Details(msgspec.Struct, frozen=True):
-    """``details.json``."""
-
-    raters: int
-    workers: int
-    assignments: int
-    groups: dict[str, GroupDetails]
-    answers: dict[str, int]
-    reasons: dict[str, dict[str, int]]
-    dead_letters: int
-
-
-def judge(hits: Hits[RatedItem], ratings: Iterable[Rating]) -> list[Judged]:
-    """The majority on each utterance, in the order of dialogues and turns."""
-    votes = votes_of(ratings)
-    found = []
-    for item in in_order(hits.items):
-        of_item = votes[item.place, FAITHFUL]
-        natural = tuple(sorted(int(point) for _, point in votes[item.place, NATURAL]))
-        found.append(Judged(item, of_item, natural, majority(of_item, hits.raters)))
-    return found
-
-
-def in_order(items: Iterable[Item]) -> list[Item]:
-    """Utterances in the order of dialogues and turns."""
-    return sorted(items, key=lambda item: (item.dialogue_id, item.turn, item.place))
-
-
-def votes_of(ratings: Iterable[Rating]) -> dict[tuple[Place, str], Votes]:
-    """(worker, answer) of the ratings that count, by utterance and question; nothing where there are none."""
-    used: dict[tuple[Place, str], list[tuple[str, str]]] = defaultdict(list)
-    for rating in ratings:
-        if rating.disposition == "used":
-            worker = rating.assignment.worker_hash or rating.assignment.assignment_id
-            used[rating.place, rating.of.question].append((worker, rating.text))
-    return defaultdict(tuple, {of: tuple(sorted(votes)) for of, votes in used.items()})
-
-
-def majority(votes: Votes, raters: int) -> bool | None:
-    """Whether more than half of the wanted workers say yes; None where neither yes nor no has so many."""
-    answers = [answer for _, answer in votes]
-    for choice in (YES, NO):
-        if 2 * answers.count(choice) > raters:
-            return choice == YES
-    return None
-
-
-class Agreement(msgspec.Struct, frozen=True):
-    """How far workers agree with one another on a question.
-
-    Attributes:
-      complete: how many utterances have all wanted ratings: those of ``observed`` and ``fleiss_kappa``.
-      observed: the mean share of the pairs of workers who give the same answer to one.
-    """
-
-    complete: int
-    observed: float | None
-    fleiss_kappa: float | None
-    kappa_interval: Interval | None
-    krippendorff_alpha: float | None
-
-
-def agreement_of(votes: Sequence[tuple[Place, Votes]], raters: int, seed: str) -> Agreement:
-    """How far workers agree, with the interval of kappa over dialogues.
+def summed_up(
+    judged: Sequence[Judged[Item]], values: Sequence[Mapping[str, float | None]], question: str, seed: str
+) -> tuple[dict[str, float | None], dict[str, Interval | None], int]:
+    """(means and agreement, intervals of 95 %, how many have all wanted ratings: those of kappa) of some utterances.
 
     Args:
-      votes: of each utterance.
-      raters: how many workers were wanted.
-      seed: of the bootstrap.
+      judged: the utterances, one at least.
+      values: of each, by metric: shares, and the mean ``naturalness``; None where there is none.
+      question: the one on which workers agree or do not.
+      seed: of the bootstrap over dialogues.
     """
-    complete = [(place, of) for place, of in votes if len(of) == raters and raters > 1]
-    counts = [[sum(answer == choice for _, answer in of) for choice in (YES, NO)] for _, of in complete]
-    drawn = {place[1]: weights(seed, place[1], REPLICATES) for place, _ in complete}
-    kappa = fleiss_kappa(counts)
-    of_complete = np.array([drawn[place[1]] for place, _ in complete])
+    metrics: dict[str, float | None] = {}
+    intervals: dict[str, Interval | None] = {}
+    for name in values[0]:
+        known = [
+            (one.item.dialogue_id, value)
+            for one, row in zip(judged, values, strict=True)
+            if (value := row[name]) is not None
+        ]
+        metrics[name] = sum(value for _, value in known) / len(known) if known else None
+        right = sum(value == 1 for _, value in known)
+        intervals[name] = mean_interval(known, seed) if name == "naturalness" else wilson_interval(right, len(known))
+    raters = judged[0].raters
+    complete = [one for one in judged if len(one.votes[question]) == raters > 1]
+    counts = [one.counts(question) for one in complete]
     alike = [sum(n * (n - 1) for n in of) / (raters * (raters - 1)) for of in counts]
-    return Agreement(
-        len(complete),
-        sum(alike) / len(alike) if alike else None,
-        kappa,
-        None if kappa is None else fleiss_interval(counts, of_complete),
-        krippendorff_alpha([(worker, place, answer) for place, of in votes for worker, answer in of]),
-    )
-
-
-def evaluate(judged: Sequence[Judged], hits: Hits[RatedItem], seed: str) -> tuple[Metrics, dict[str, GroupDetails]]:
-    """(``metrics.json``, details) of each group that has utterances."""
-    metrics: Metrics = {}
-    details = {}
-    for name, strata in GROUPS.items():
-        if group := [one for one in judged if one.item.stratum in strata]:
-            metrics[name], details[name] = _of_group(group, hits.raters, seed)
-            if not hits.naturalness:
-                del metrics[name]["naturalness"]
-                del details[name].intervals["naturalness"]
-    return metrics, details
-
-
-def _of_group(group: Sequence[Judged], raters: int, seed: str) -> tuple[dict[str, float | None], GroupDetails]:
-    among = agreement_of([(one.item.place, one.votes) for one in group], raters, seed)
-    decided = [one for one in group if one.majority is not None]
-    agreeing, faithful = sum(bool(one.agrees) for one in decided), sum(bool(one.majority) for one in decided)
-    natural = [(one.item.dialogue_id, value) for one in group if (value := one.values()["naturalness"]) is not None]
-    values: dict[str, float | None] = {
-        "agreement": agreeing / len(decided) if decided else None,
-        "human_faithful": faithful / len(decided) if decided else None,
-        "naturalness": sum(value for _, value in natural) / len(natural) if natural else None,
-        "fleiss_kappa": among.fleiss_kappa,
-        "krippendorff_alpha": among.krippendorff_alpha,
-    }
-    intervals = {
-        "agreement": wilson_interval(agreeing, len(decided)),
-        "human_faithful": wilson_interval(faithful, len(decided)),
-        "naturalness": mean_interval(natural, seed),
-        "fleiss_kappa": among.kappa_interval,
-    }
-    confusion: dict[str, Counter[str]] = {word: Counter() for word in ("faithful", "unfaithful")}
-    for one in group:
-        confusion[verdict(one.item.faithful)][verdict(one.majority)] += 1
-    return values, GroupDetails(
-        len(group), len(decided), among.complete, {name: dict(of) for name, of in confusion.items()}, intervals
-    )
+    kappa = fleiss_kappa(counts)
+    drawn = {dialogue: weights(seed, dialogue, REPLICATES) for dialogue in {one.item.dialogue_id for one in complete}}
+    of_complete = np.array([drawn[one.item.dialogue_id] for one in complete])
+    labels = [(worker, one.item.place, answer) for one in judged for worker, answer in one.votes[question]]
+    metrics["observed_agreement"] = sum(alike) / len(alike) if alike else None
+    metrics["fleiss_kappa"], metrics["krippendorff_alpha"] = kappa, krippendorff_alpha(labels)
+    intervals["fleiss_kappa"] = None if kappa is None else fleiss_interval(counts, of_complete)
+    return metrics, intervals, len(complete)
 
 
 def mean_interval(values: Sequence[tuple[str, float]], seed: str) -> Interval | None:
     """The bootstrap interval of 95 % of the mean of (dialogue, value)."""
     statistic = [dialogue_id for dialogue_id, _ in values], [value for _, value in values]
     return interval(means(replicated(seed, [statistic]))[:, 0])
-
-
-def verdict(faithful: bool | None) -> str:
-    """The word for what metric or majority say."""
-    return "none" if faithful is None else "faithful" if faithful else "unfaithful"
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:

@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from parapet.evaluation.lines import ALL
-from parapet.evaluation.ratings.judgements import (
-    EXPLANATIONS,
-    INVALID,
-    METRICS,
-    VALIDATED,
-    Answers,
-    Details,
-    Hits,
-    Interval,
-    Judged,
-    answer_counts,
-    answer_files,
-    answer_warnings,
-    evaluate,
-    judge,
-    read_answers,
-    read_hits,
-    verdict,
-    why_none,
-)
+from parapet.evaluation.ratings.judgements import EXPLANATIONS, Answers, Interval, read_answers, read_hits, summed_up
+from parapet.evaluation.ratings.judgements import Judged as JudgedItem
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
 from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
-from parapet.transforms.crowd.worker_ids import load_worker_key
+from parapet.transforms.hits.judged import FAITHFUL
 from parapet.transforms.hits.page import RatedItem
 from parapet.transforms.hits.terms import RATINGS
 from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
 
 EXAMPLES = 30
 
+METRICS = ("agreement", "human_faithful", "naturalness", "fleiss_kappa", "krippendorff_alpha")
+VALIDATED, INVALID = "#VALIDATED", "#INVALID"
+# The groups, and the strata of which they are.
+GROUPS: Mapping[str, frozenset[str]] = {
+    ALL: frozenset({"faithful", "unfaithful", "invalid"}),
+    VALIDATED: frozenset({"faithful", "unfaithful"}),
+    "#FAITHFUL": frozenset({"faithful"}),
+    "#UNFAITHFUL": frozenset({"unfaithful"}),
+    INVALID: frozenset({"invalid"}),
+}
 # Chen, Lin and Byrne (2023), section 2.2. Kappa is given before the turns that fail the validation are mentioned.
 PAPER = {(VALIDATED, "agreement"): "90.0%", (INVALID, "agreement"): "76%", (VALIDATED, "fleiss_kappa"): "0.93"}
 LABELS = {
@@ -66,6 +59,76 @@ OUTPUTS = {
     "shortfall.csv": "utterances that lack ratings, for `parapet mturk topup`",
     "dead_letters.jsonl": "input that could not be read, with file, place and reason",
 }
+
+
+class GroupDetails(msgspec.Struct, frozen=True):
+    """What ``details.json`` has of a group.
+
+    Attributes:
+      utterances: how many were to be rated; ``majorities`` have one.
+      complete: how many have all wanted ratings: those of kappa.
+      confusion: metric to majority (``none`` where there is none) to a number.
+      intervals: of 95 %, by metric; None where there is none.
+    """
+
+    utterances: int
+    majorities: int
+    complete: int
+    confusion: dict[str, dict[str, int]]
+    intervals: dict[str, Interval | None]
+
+
+class Details(msgspec.Struct, frozen=True):
+    """``details.json``."""
+
+    raters: int
+    workers: int
+    assignments: int
+    groups: dict[str, GroupDetails]
+    answers: dict[str, int]
+    reasons: dict[str, dict[str, int]]
+    dead_letters: int
+
+
+Judged = JudgedItem[RatedItem]
+
+
+def agrees(one: Judged) -> bool | None:
+    """Whether majority and metric say the same of an utterance; None where there is no majority."""
+    majority = one.majority(FAITHFUL)
+    return None if majority is None else majority is one.item.faithful
+
+
+def verdict(faithful: bool | None) -> str:
+    """The word for what metric or majority say."""
+    return "none" if faithful is None else "faithful" if faithful else "unfaithful"
+
+
+def _values(one: Judged) -> dict[str, float | None]:
+    """Of each metric that is a mean over utterances, the value of this one."""
+    agreeing, faithful = (None if word is None else float(word) for word in (agrees(one), one.majority(FAITHFUL)))
+    return {"agreement": agreeing, "human_faithful": faithful, "naturalness": one.naturalness}
+
+
+def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Metrics, dict[str, GroupDetails]]:
+    """(``metrics.json``, details) of each group that has utterances."""
+    metrics: Metrics = {}
+    details = {}
+    for name, strata in GROUPS.items():
+        group = [one for one in judged if one.item.stratum in strata]
+        if not group:
+            continue
+        values, intervals, complete = summed_up(group, [_values(one) for one in group], FAITHFUL, seed)
+        if not naturalness:
+            del values["naturalness"], intervals["naturalness"]
+        metrics[name] = {metric: values[metric] for metric in METRICS if metric in values}
+        confusion: dict[str, Counter[str]] = {word: Counter() for word in ("faithful", "unfaithful")}
+        for one in group:
+            confusion[verdict(one.item.faithful)][verdict(one.majority(FAITHFUL))] += 1
+        decided = sum(one.majority(FAITHFUL) is not None for one in group)
+        by_word = {word: dict(counts) for word, counts in confusion.items()}
+        details[name] = GroupDetails(len(group), decided, complete, by_word, intervals)
+    return metrics, details
 
 
 def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Report:
@@ -159,11 +222,11 @@ def _groups_table(metrics: Metrics, details: Details) -> Table:
 
 def _differences(judged: Iterable[Judged]) -> list[Section]:
     """The utterances of which metric and majority say different things; the most certain majorities first."""
-    wrong = [one for one in judged if one.agrees is False]
-    wrong.sort(key=lambda one: (one.item.stratum == "invalid", -max(one.counts), one.item.dialogue_id, one.item.turn))
+    wrong = [one for one in judged if agrees(one) is False]
+    wrong.sort(key=lambda one: (one.item.stratum == "invalid", -max(one.counts(FAITHFUL))))
     examples = []
     for one in wrong[:EXAMPLES]:
-        item, (yes, no) = one.item, one.counts
+        item, (yes, no) = one.item, one.counts(FAITHFUL)
         lines = {"before": item.previous, "utterance": item.utterance, "metric": verdict(item.faithful)}
         lines["workers"] = f"{yes} faithful, {no} unfaithful"
         shown = [Line(label, [Part(line)]) for label, line in lines.items()]
@@ -174,14 +237,7 @@ def _differences(judged: Iterable[Judged]) -> list[Section]:
     return [Examples(title="Where people and the metric differ", note=note, examples=examples)] if examples else []
 
 
-class Inputs(msgspec.Struct, frozen=True):
-    """The pages and what workers answered."""
-
-    hits: Hits[RatedItem]
-    answers: Answers
-
-
-class Ratings(Task[Inputs], frozen=True, kw_only=True):
+class Ratings(Task[Answers[RatedItem]], frozen=True, kw_only=True):
     """``parapet evaluate --task ratings``.
 
     Attributes:
@@ -202,41 +258,37 @@ class Ratings(Task[Inputs], frozen=True, kw_only=True):
         """The pages, and the files of answers."""
         return {"hits": self.hits, **{f"responses/{i}": path for i, path in enumerate(self.responses, 1)}}
 
-    def read(self) -> Inputs:
+    def read(self) -> Answers[RatedItem]:
         """Reads pages and answers. Raises InputError where nothing can be made of them."""
-        hits = read_hits(self.hits, RATINGS)
-        return Inputs(hits, read_answers(self.responses, hits, load_worker_key(), self.encoding))
+        return read_answers(read_hits(self.hits, RATINGS), self.responses, self.encoding)
 
-    def score(self, inputs: Inputs, stage: Stage) -> Result:
+    def score(self, inputs: Answers[RatedItem], stage: Stage) -> Result:
         """Majorities, and how far workers and metric agree. Raises InputError where no rating can be used."""
-        hits, answers = inputs.hits, inputs.answers
-        judged = judge(hits, answers.ratings)
-        if not any(one.votes for one in judged):
-            raise InputError(f"no rating can be used: {why_none(answers)}", ", ".join(self.responses))
-        metrics, groups = evaluate(judged, hits, self.seed)
-        details = Details(raters=hits.raters, groups=groups, **answer_counts(answers))
-        short = {one.item.place: len(one.votes) for one in judged if len(one.votes) < hits.raters}
-        files = files_of(metrics, details, _rows(judged), report(judged, metrics, details))
-        files |= answer_files(hits, answers, short)
+        hits, judged = inputs.hits, inputs.judged()
+        if not any(one.votes[FAITHFUL] for one in judged):
+            raise InputError(f"no rating can be used: {inputs.why_none()}", ", ".join(self.responses))
+        metrics, groups = evaluate(judged, hits.naturalness, self.seed)
+        details = Details(groups=groups, **inputs.counts())
+        files, warnings = inputs.files(judged)
         return Result(
-            files=files,
+            files=files | files_of(metrics, details, _rows(judged), report(judged, metrics, details)),
             summary=_summary(metrics, details),
             options={"raters": hits.raters, "naturalness": hits.naturalness, "seed": self.seed},
-            counts={"utterances": len(judged), "assignments": answers.assignments, "ratings": len(answers.ratings)},
-            warnings=answer_warnings(len(short), answers),
+            counts={"utterances": len(judged), "assignments": inputs.assignments, "ratings": len(inputs.ratings)},
+            warnings=warnings,
         )
 
 
 def _rows(judged: Sequence[Judged]) -> bytes:
-    values = [one.values() for one in judged]
+    values = [_values(one) for one in judged]
     return rows_bytes(
         [("", one.item.dialogue_id, one.item.turn) for one in judged],
         {name: [row[name] for row in values] for name in ("agreement", "human_faithful", "naturalness")},
         {
             "stratum": [one.item.stratum for one in judged],
             "metric": [verdict(one.item.faithful) for one in judged],
-            "majority": [verdict(one.majority) for one in judged],
-            "votes": ["/".join(map(str, one.counts)) for one in judged],
+            "majority": [verdict(one.majority(FAITHFUL)) for one in judged],
+            "votes": ["/".join(map(str, one.counts(FAITHFUL))) for one in judged],
             "utterance": [one.item.utterance for one in judged],
         },
     )

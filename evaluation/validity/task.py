@@ -9,17 +9,7 @@ from typing import NamedTuple
 
 from parapet.evaluation.bootstrap import interval, means, replicated
 from parapet.evaluation.lines import ALL, groups_of, with_mean
-from parapet.evaluation.ratings.judgements import (
-    EXPLANATIONS,
-    Answers,
-    Hits,
-    answer_counts,
-    answer_files,
-    answer_warnings,
-    read_answers,
-    read_hits,
-    why_none,
-)
+from parapet.evaluation.ratings.judgements import EXPLANATIONS, Answers, Judged, read_answers, read_hits, summed_up
 from parapet.evaluation.ratings.task import OUTPUTS, with_interval
 from parapet.evaluation.sets import Sources
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
@@ -27,30 +17,27 @@ from parapet.evaluation.validity.turns import (
     FUZZY,
     METRICS,
     OF_ROWS,
-    PEOPLE,
     Check,
     Crowd,
     Details,
     GroupDetails,
-    Judged,
     LabelModel,
     Pairs,
+    PeopleDetails,
     check,
+    check_same_turns,
     compared_form,
-    judge,
+    judged_values,
     load_classifier,
     lost_by_slot,
     predict_labels,
     read_pairs,
-    short_of,
-    summed_up,
 )
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
 from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
-from parapet.transforms.crowd.worker_ids import load_worker_key
-from parapet.transforms.hits.judged import YES
+from parapet.transforms.hits.judged import SAME, VALUES
 from parapet.transforms.hits.page import Place, VariedItem
 from parapet.transforms.hits.terms import VALIDITY
 from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
@@ -98,10 +85,11 @@ HEADS = {
 }
 
 
+JudgedTurns = Mapping[Place, Judged[VariedItem]]
 Failing = Callable[[Check], Sequence[tuple[str, str]]]  # the lines that say how a turn fails; none where it does not
 
 
-def report(checks: Sequence[Check], judged: Mapping[Place, Judged], metrics: Metrics, details: Details) -> Report:
+def report(checks: Sequence[Check], judged: JudgedTurns, metrics: Metrics, details: Details) -> Report:
     """The report: the numbers of each set, what people say of it, what was lost in it, and turns that fail a check."""
     sets = [name for name in details.groups if name != ALL]
     of_all, everything = metrics[ALL], details.groups[ALL]
@@ -181,13 +169,13 @@ def _people_table(sets: Sequence[str], metrics: Metrics, people: Crowd) -> Table
     )
 
 
-def _not_valid(judged: Mapping[Place, Judged], one: Check) -> Sequence[tuple[str, str]]:
-    found = judged.get(one.pair.place)
-    if found is None or found.values()["human_valid"] != 0:
+def _not_valid(judged: JudgedTurns, one: Check) -> Sequence[tuple[str, str]]:
+    asked = judged.get(one.pair.place)
+    if asked is None or judged_values(asked)["human_valid"] != 0:
         return []
-    counts = [("the same", found.same), ("all values", found.kept)]
-    said = [f"{what}: {sum(answer == YES for _, answer in of)} of {len(of)}" for what, of in counts if of]
-    return [("people", ", ".join(said))]
+    questions = (("the same", SAME), ("all values", VALUES))
+    counts = [(what, asked.counts(question)[0], len(asked.votes[question])) for what, question in questions]
+    return [("people", ", ".join(f"{what}: {yes} of {n}" for what, yes, n in counts if n))]
 
 
 def _sets_table(sets: Sequence[str], names: Sequence[str], metrics: Metrics, details: Details, what: str) -> Table:
@@ -252,20 +240,13 @@ def _relabelled(one: Check) -> Sequence[tuple[str, str]]:
 SHOWN_CHANGES = 20
 
 
-class Asked(NamedTuple):
-    """What people were asked, what they answered, and what they say of each turn."""
-
-    hits: Hits[VariedItem]
-    answers: Answers
-    judged: dict[Place, Judged]
-
-
 class Inputs(NamedTuple):
     """The user turns; the classifier; and what people have answered of some of them, where they were asked."""
 
     pairs: Pairs
     model: LabelModel | None
-    asked: Asked | None
+    asked: Answers[VariedItem] | None
+    judged: JudgedTurns
 
 
 class Validity(Task[Inputs], frozen=True, kw_only=True):
@@ -297,19 +278,18 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
         """The user turns of all sets beside the original's. Raises InputError where they cannot be compared."""
         model = load_classifier(self.classifier) if self.classifier is not None else None
         pairs = read_pairs(self.sources)
-        return Inputs(pairs, model, self._read_answers(pairs) if self.hits is not None else None)
-
-    def _read_answers(self, pairs: Pairs) -> Asked:
-        assert self.hits is not None
-        hits = read_hits(self.hits, VALIDITY)
-        answers = read_answers(self.responses, hits, load_worker_key(), self.encoding)
-        return Asked(hits, answers, judge(hits, answers, pairs.pairs, self.hits))
+        if self.hits is None:
+            return Inputs(pairs, model, None, {})
+        asked = read_answers(read_hits(self.hits, VALIDITY), self.responses, self.encoding)
+        judged = asked.judged()
+        check_same_turns(judged, pairs.pairs, self.hits)
+        return Inputs(pairs, model, asked, {one.item.place: one for one in judged})
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
         """Checks every pair. Raises InputError where people were asked and no answer can be used."""
-        pairs, labels, asked = inputs.pairs, None, inputs.asked
-        if asked is not None and not any(one.same for one in asked.judged.values()):
-            raise InputError(f"no answer can be used: {why_none(asked.answers)}", ", ".join(self.responses))
+        pairs, labels, asked, judged = inputs.pairs, None, inputs.asked, inputs.judged
+        if asked is not None and not any(one.votes[SAME] for one in judged.values()):
+            raise InputError(f"no answer can be used: {asked.why_none()}", ", ".join(self.responses))
         if inputs.model is not None:
             stage("classify turns")
             labels = predict_labels(inputs.model, pairs.pairs)
@@ -317,16 +297,14 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
         form, spoken = compared_form()
         checks = [check(pair, labels, form) for pair in pairs.pairs]
         metrics, groups = evaluate(checks, pairs.sets, labels is not None, self.seed)
-        judged = asked.judged if asked is not None else {}
-        people = _add_people(metrics, asked, self.seed) if asked is not None else None
+        people = _add_people(metrics, asked, judged.values(), self.seed) if asked is not None else None
         details = Details(labels.task if labels else None, spoken, pairs.missing, pairs.bad_spans, groups, people)
         metrics = with_mean(metrics)
         files = files_of(metrics, details, _rows(checks, judged), report(checks, judged, metrics, details))
         warnings = _warnings(pairs, spoken)
         if asked is not None:
-            short = short_of(judged)
-            files |= answer_files(asked.hits, asked.answers, short)
-            warnings += answer_warnings(len(short), asked.answers)
+            of_answers, more = asked.files(judged.values())
+            files, warnings = files | of_answers, warnings + more
         return Result(
             files=files,
             summary=_summary(metrics, details),
@@ -367,16 +345,20 @@ def evaluate(
     return metrics, details
 
 
-def _add_people(metrics: Metrics, asked: Asked, seed: str) -> Crowd:
+def _add_people(metrics: Metrics, asked: Answers[VariedItem], judged: Iterable[Judged[VariedItem]], seed: str) -> Crowd:
     """Adds what people say to the metrics of each set that they were asked about; the details of it."""
-    names = [name for name in PEOPLE if name != "naturalness" or asked.hits.naturalness]
-    groups = {}
+    judged, groups = list(judged), {}
     for group in metrics:
-        judged = [one for one in asked.judged.values() if group in (ALL, one.item.stratum)]
-        if judged:
-            found, groups[group] = summed_up(judged, seed)
-            metrics[group] |= {name: found[name] for name in names}
-    return Crowd(asked.hits.raters, groups=groups, **answer_counts(asked.answers))
+        of_group = [one for one in judged if group in (ALL, one.item.stratum)]
+        if of_group:
+            values = [judged_values(one) for one in of_group]
+            people, intervals, complete = summed_up(of_group, values, SAME, seed)
+            if not asked.hits.naturalness:
+                del people["naturalness"]
+            metrics[group] |= people
+            decided = sum(row["human_valid"] is not None for row in values)
+            groups[group] = PeopleDetails(len(of_group), decided, complete, intervals)
+    return Crowd(groups=groups, **asked.counts())
 
 
 def _mean(column: Sequence[float | None]) -> float | None:
@@ -406,11 +388,10 @@ def _details(checks: Sequence[Check], columns: Mapping[str, Sequence[float | Non
     )
 
 
-def _rows(checks: Sequence[Check], judged: Mapping[Place, Judged]) -> bytes:
+def _rows(checks: Sequence[Check], judged: JudgedTurns) -> bytes:
     keys = [one.pair.place for one in checks]
-    values = [
-        one.values() | (judged[key].values() if key in judged else {}) for key, one in zip(keys, checks, strict=True)
-    ]
+    people = {place: judged_values(one) for place, one in judged.items()}
+    values = [one.values() | people.get(one.pair.place, {}) for one in checks]
     return rows_bytes(
         keys,
         {name: [row.get(name) for row in values] for name in (*METRICS, *(OF_ROWS if judged else ()))},

@@ -11,22 +11,11 @@ import msgspec
 from rapidfuzz import fuzz
 
 from parapet.evaluation.intent import acts_of, user_turns
-from parapet.evaluation.ratings.judgements import (
-    Answers,
-    Hits,
-    Interval,
-    Votes,
-    agreement_of,
-    in_order,
-    majority,
-    mean_interval,
-    votes_of,
-    wilson_interval,
-)
+from parapet.evaluation.ratings.judgements import Interval, Judged
 from parapet.evaluation.sets import SetRoot, Sources, find_sets, read_dialogues
 from parapet.schemas.dialogue import Dialogue, State, Turn
 from parapet.schemas.errors import InputError
-from parapet.transforms.hits.judged import NATURAL, SAME, VALUES
+from parapet.transforms.hits.judged import SAME, VALUES
 from parapet.transforms.hits.markup import KeptValue, find_word, marks, speakable
 from parapet.transforms.hits.page import CHECK, Place, VariedItem
 from parapet.transforms.seeding import stable_digest
@@ -387,32 +376,13 @@ PEOPLE = (
 OF_ROWS = PEOPLE[:4]  # are means over turns
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """What people say of a user turn.
-
-    Attributes:
-      same: of whether it says the same; ``values`` of whether it has all values, nothing where there are none.
-      natural: the ratings of naturalness, 1 to 5.
-      raters: how many workers were wanted.
-    """
-
-    item: VariedItem
-    same: Votes
-    kept: Votes
-    natural: tuple[int, ...]
-    raters: int
-
-    def values(self) -> dict[str, float | None]:
-        """Each of ``OF_ROWS``; None where there is no majority."""
-        same, kept = majority(self.same, self.raters), majority(self.kept, self.raters)
-        undecided = same is None or (kept is None and self.item.values)
-        valid = False if same is False or kept is False else None if undecided else True
-        return {
-            "human_valid": _number(valid),
-            "human_same": _number(same),
-            "human_values": _number(kept),
-            "naturalness": sum(self.natural) / len(self.natural) if self.natural else None,
-        }
+def judged_values(one: Judged[VariedItem]) -> dict[str, float | None]:
+    """What people say of a turn: each of ``OF_ROWS``; None where there is no majority."""
+    same, kept = one.majority(SAME), one.majority(VALUES)
+    undecided = same is None or (kept is None and one.item.values)
+    valid = False if same is False or kept is False else None if undecided else True
+    words = (("human_valid", valid), ("human_same", same), ("human_values", kept))
+    return {**{name: None if word is None else float(word) for name, word in words}, "naturalness": one.naturalness}
 
 
 class PeopleDetails(msgspec.Struct, frozen=True):
@@ -482,63 +452,11 @@ class Details(msgspec.Struct, frozen=True):
     people: Crowd | None = None
 
 
-def judge(hits: Hits[VariedItem], answers: Answers, pairs: Iterable[Pair], path: str) -> dict[Place, Judged]:
-    """What people say of each turn that was drawn.
-
-    Args:
-      hits: the pages.
-      answers: to them, vetted.
-      pairs: of all sets.
-      path: of the pages, for messages.
-
-    Raises:
-      InputError: the pages are of other sets than the pairs.
-    """
-    of_place = {pair.place: pair for pair in pairs}
-    votes = votes_of(answers.ratings)
-    found = {}
-    for item in in_order(hits.items):
-        pair = of_place.get(item.place)
+def check_same_turns(judged: Iterable[Judged[VariedItem]], pairs: Iterable[Pair], path: str) -> None:
+    """Raises InputError where the pages, which are at ``path``, show other sets than the pairs are of."""
+    pair_at = {pair.place: pair for pair in pairs}
+    for one in judged:
+        item, pair = one.item, pair_at.get(one.item.place)
         if pair is None or (item_of(pair).original, pair.utterance) != (item.original, item.utterance):
             what = f"{item.stratum!r} has no such turn, or another text: {item.dialogue_id!r}, turn {item.turn}"
             raise InputError(f"shows other sets than --sets: {what}", path, "--hits")
-        place = item.place
-        natural = tuple(sorted(int(point) for _, point in votes[place, NATURAL]))
-        found[place] = Judged(item, votes[place, SAME], votes[place, VALUES], natural, hits.raters)
-    return found
-
-
-def summed_up(judged: Sequence[Judged], seed: str) -> tuple[dict[str, float | None], PeopleDetails]:
-    """(``PEOPLE``, details) of some turns. Agreement is on whether the turn says the same."""
-    rows = [one.values() for one in judged]
-    columns = {name: [row[name] for row in rows if row[name] is not None] for name in OF_ROWS}
-    raters = judged[0].raters if judged else 0
-    among = agreement_of([(one.item.place, one.same) for one in judged], raters, seed)
-    metrics: dict[str, float | None] = {
-        name: sum(column) / len(column) if column else None  # type: ignore[arg-type]
-        for name, column in columns.items()
-    }
-    metrics |= {
-        "observed_agreement": among.observed,
-        "fleiss_kappa": among.fleiss_kappa,
-        "krippendorff_alpha": among.krippendorff_alpha,
-    }
-    natural = [
-        (one.item.dialogue_id, value)
-        for one, row in zip(judged, rows, strict=True)
-        if (value := row["naturalness"]) is not None
-    ]
-    intervals: dict[str, Interval | None] = {
-        name: wilson_interval(sum(value == 1 for value in columns[name]), len(columns[name])) for name in OF_ROWS[:3]
-    }
-    intervals |= {"naturalness": mean_interval(natural, seed), "fleiss_kappa": among.kappa_interval}
-    return metrics, PeopleDetails(len(judged), len(columns["human_valid"]), among.complete, intervals)
-
-
-def short_of(judged: Mapping[Place, Judged]) -> dict[Place, int]:
-    """The turns that lack ratings, with how many they have."""
-    return {place: len(one.same) for place, one in judged.items() if len(one.same) < one.raters}
-
-
-def _number(value: bool | None) -> float | None:
-    return None if value is None else float(value)
