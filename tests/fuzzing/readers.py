@@ -570,10 +570,10 @@ READERS: list[Reader] = [
         lambda p: submission._read(p.parent),
     ),
     Reader(
-        "evaluation.ratings.judgements.read_validity_hits",
+        "evaluation.ratings.judgements.read_hits",
         "manifest.jsonl",
         _validity,
-        lambda p: judgements.read_validity_hits(str(p.parent)),
+        lambda p: judgements.read_hits(str(p.parent), "validity"),
     ),
     Reader(
         "evaluation.models.saving.read_card",
@@ -715,7 +715,7 @@ ELSEWHERE = {
     "evaluation.lines.read_keyed": "by read_lines",
     "evaluation.models.": "models of torch, whose files are weights; their cards are read by saving.read_card",
     "evaluation.ood.": "the case of evaluate ood",
-    "evaluation.ratings.": "read_validity_hits; their rows are of evaluate generation",
+    "evaluation.ratings.": "read_hits; their rows are of evaluate generation",
     "evaluation.response.": "the cases of evaluate response",
     "evaluation.sets.": "the cases of evaluate",
     "evaluation.validity.": "the cases of evaluate validity",

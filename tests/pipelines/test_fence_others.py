@@ -38,10 +38,10 @@ def composed(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-ASSIGNMENTS = ("answers._entry", "settle.worker_columns", "merge._merge", "ingest.files.take")
+ASSIGNMENTS = ("services._entry", "composing.worker_columns", "merge._merge", "ingest.take")
 
 
-@pytest.mark.parametrize("target", some(ASSIGNMENTS, "answers._entry"))
+@pytest.mark.parametrize("target", some(ASSIGNMENTS, "services._entry"))
 def test_one_assignment_costs_itself(
     target: str,
     composed: Path,

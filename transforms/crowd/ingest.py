@@ -27,7 +27,7 @@ from parapet.schemas.decisions import Decision, parse_decisions
 from parapet.schemas.elements import FIELD, TASKS
 from parapet.schemas.errors import DamagedFile, InputError
 from parapet.schemas.json_text import compact_json, parse_json_line
-from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.layout import as_path, is_there, same_place
 from parapet.schemas.limits import in_bytes
 from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
 from parapet.transforms.compressed import check_input, open_input
@@ -316,77 +316,65 @@ def _task_answers(text: str) -> dict[str, str]:
     return found
 
 
-class Form(msgspec.Struct):
-    """One worker's submission.
-
-    Attributes:
-      task: of which service, and which one.
-      given: form field to text, others than answers included.
-      asked: the fields that the form showed, where the export says so; ``None`` where it gives those and no others.
-      seconds: the work time as the export states it.
-      source: ``file: row N``.
-    """
-
-    assignment_id: str
-    task: tuple[str, CrowdTask]
-    worker_id: str
-    given: dict[str, str]
-    asked: list[str] | None
-    accept_time: str
-    submit_time: str
-    seconds: str
-    status: str
-    source: str
-
-
-def take(form: Form, key: bytes, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Assignment | DeadLetter]:
-    """The assignment, and dead letters for what in it is no answer.
+def take(
+    row: Mapping[str, str], asked: list[str] | None, source: str, key: bytes, kind: TaskKind = SCHEMA_TASKS
+) -> Iterator[Assignment | DeadLetter]:
+    """The assignment of one worker's submission, and dead letters for what in it is no answer.
 
     Args:
-      form: the submission.
+      row: of a batch CSV, by column; or what the API says of an assignment, with the answers as XML.
+      asked: the fields that the form showed, where the CSV says so; ``None`` for the API, which gives those and no
+        others.
+      source: ``file: row N``.
       key: for the worker's hash.
       kind: of the tasks whose answers are taken.
 
     Raises:
       Unusable: nothing of it can be used.
     """
-    if not form.assignment_id:
+    task_id, service, name = (row.get(f"Input.{column}", "") for column in ("task_id", "service_name", "task"))
+    task = find_task(task_id, service, name, row.get("RequesterAnnotation", ""), kind)
+    if asked is None:
+        given = parse_answer_xml(row["Answer"])
+    else:
+        given = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
+    assignment_id, own = row["AssignmentId"].strip(), row["WorkerId"].strip()
+    if not assignment_id:
         raise Unusable("no_assignment_id: the AssignmentId is missing")
-    own = form.worker_id.strip()
-    if own and own.split(",")[0].strip() == form.assignment_id:
+    if own and own.split(",")[0].strip() == assignment_id:
         raise Unusable("no_assignment_id: the AssignmentId is the WorkerId")
-    if len(own) == 30 and own.startswith("3") and form.assignment_id.startswith("A"):
+    if len(own) == 30 and own.startswith("3") and assignment_id.startswith("A"):
         raise Unusable("no_assignment_id: the columns AssignmentId and WorkerId seem to be interchanged")
-    answers, others = split_answers(form.given, kind.field)
-    if form.asked:
+
+    def dead(field: str, reason: str, text: str) -> DeadLetter:
+        return DeadLetter("ingest", f"{assignment_id}:{redact(field, own)}", reason, payload(text, own), source)
+
+    answers, others = split_answers(given, kind.field)
+    if asked:
         # The columns are those of the whole batch; what this form did not show and nobody filled is no answer.
-        answers = {name: text for name, text in answers.items() if text or name in form.asked}
+        answers = {name: text for name, text in answers.items() if text or name in asked}
     for name in [name for name, text in answers.items() if len(text) > MAX_ANSWER]:
-        yield _dead(form, name, f"too_large: over {MAX_ANSWER:,} characters", answers.pop(name))
+        yield dead(name, f"too_large: over {MAX_ANSWER:,} characters", answers.pop(name))
     answers = {name: redact(text, own, is_answer=True) if text else text for name, text in answers.items()}
     for name, text in others.items():
-        yield _dead(form, name, "unknown_field: not a field of ours", text)
-    accept, submit = parse_time(form.accept_time), parse_time(form.submit_time)
+        yield dead(name, "unknown_field: not a field of ours", text)
+    accept, submit = parse_time(row.get("AcceptTime", "")), parse_time(row.get("SubmitTime", ""))
     yield Assignment(
-        form.assignment_id,
-        *form.task,
-        worker_hash(key, form.worker_id),
+        assignment_id,
+        *task,
+        worker_hash(key, own),
         answers,
-        asked=form.asked is None or bool(form.asked),
+        asked=asked is None or bool(asked),
         accept_time=accept,
         submit_time=submit,
-        work_seconds=work_seconds(accept, submit, form.seconds),
-        rejected=form.status.strip() == "Rejected",
-        source=form.source,
+        work_seconds=work_seconds(accept, submit, row.get("WorkTimeInSeconds", "")),
+        rejected=row.get("AssignmentStatus", "").strip() == "Rejected",
+        source=source,
     )
 
 
-def _dead(form: Form, field: str, reason: str, text: str) -> DeadLetter:
-    key = f"{form.assignment_id}:{redact(field, form.worker_id)}"
-    return DeadLetter("ingest", key, reason, payload(text, form.worker_id), form.source)
-
-
 REQUIRED = ("AssignmentId", "WorkerId")
+API_MEMBERS = (*REQUIRED, "RequesterAnnotation", "Answer", "AcceptTime", "SubmitTime", "AssignmentStatus")
 
 # The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
@@ -408,6 +396,23 @@ class Sources(msgspec.Struct, frozen=True):
     reviewers: list[str] = []
     encoding: str = "utf-8"
     kind: TaskKind = SCHEMA_TASKS
+
+    def files(self) -> list[tuple[str, str]]:
+        """(name of the flag, path) of each file."""
+        names = ("responses", "decisions", "reviewers")
+        return [(name, path) for name in names for path in getattr(self, name)]
+
+    def check(self, flag: str) -> None:
+        """Raises InputError for a file that is missing, an unknown encoding, and reviewers whose sheets are one.
+
+        Args:
+          flag: what stands before the names of flags: ``--``, or nothing for arguments.
+        """
+        if self.reviewers and same_place(*self.reviewers):
+            raise InputError("give two different sheets: this is one and the same", f"{flag}reviewers")
+        for name, path in self.files():
+            check_file(path, f"{flag}{name}")
+        check_encoding(self.encoding, f"{flag}encoding")
 
 
 def distinct(paths: Iterable[str]) -> list[str]:
@@ -493,7 +498,7 @@ def read_batch(
             continue
         row = dict(zip(columns, record.cells, strict=True))
         try:
-            yield from list(take(_form_of_row(row, source, kind), key, kind))
+            yield from list(take(row, row.get("Input.fields", "").split(), source, key, kind))
         except Exception as error:
             shown = ", ".join(f"{name}={text}" for name, text in row.items() if text and name != "WorkerId")
             yield _unusable(error, row, shown, source)
@@ -510,7 +515,8 @@ def read_assignments(
         item: dict[str, Any] = {}
         try:
             item = _object(line)
-            yield from list(take(_form_of_item(item, source, kind), key, kind))
+            row = {name: _text(item, name) for name in API_MEMBERS}
+            yield from list(take(row, None, source, key, kind))
         except Exception as error:
             shown = compact_json({name: value for name, value in item.items() if name != "WorkerId"})
             yield _unusable(error, item, shown if item else withheld(key, line.shown), source)
@@ -556,29 +562,6 @@ def _hint(header: str) -> str:
     return ""
 
 
-def _form_of_row(row: dict[str, str], source: str, kind: TaskKind) -> Form:
-    given = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
-    task = find_task(
-        row.get("Input.task_id", ""),
-        row.get("Input.service_name", ""),
-        row.get("Input.task", ""),
-        row.get("RequesterAnnotation", ""),
-        kind,
-    )
-    return Form(
-        row["AssignmentId"].strip(),
-        task,
-        row["WorkerId"],
-        given,
-        row.get("Input.fields", "").split(),
-        row.get("AcceptTime", ""),
-        row.get("SubmitTime", ""),
-        row.get("WorkTimeInSeconds", ""),
-        row.get("AssignmentStatus", ""),
-        source,
-    )
-
-
 def _object(line: Line) -> dict[str, Any]:
     if line.text is None:
         raise Unusable("encoding: the row is not UTF-8; save the file as UTF-8")
@@ -589,21 +572,6 @@ def _object(line: Line) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise Unusable(f"broken_row: expected an object, found {type(item).__name__}")
     return item
-
-
-def _form_of_item(item: dict[str, Any], source: str, kind: TaskKind) -> Form:
-    return Form(
-        _text(item, "AssignmentId").strip(),
-        find_task("", "", "", _text(item, "RequesterAnnotation"), kind),
-        _text(item, "WorkerId"),
-        parse_answer_xml(_text(item, "Answer")),
-        None,
-        _text(item, "AcceptTime"),
-        _text(item, "SubmitTime"),
-        "",
-        _text(item, "AssignmentStatus"),
-        source,
-    )
 
 
 def parse_answer_xml(xml: str) -> dict[str, str]:
