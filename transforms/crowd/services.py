@@ -198,26 +198,6 @@ Place = tuple[Task, str]  # task and form field
 Variants = dict[str, dict[str, list[dict[str, Any]]]]  # variant to split to services
 
 
-class Settings(msgspec.Struct, frozen=True):
-    """What shapes the result, the same for every service.
-
-    Attributes:
-      conventions: of the corpus's names.
-      method: distances, stopwords, lemmas.
-      seed: of the draw.
-      selection: ``random`` or ``diverse``.
-      allow_partial: compose services whose elements have fewer than five good answers, but one at least: they repeat.
-      vetting_rules: of plug-ins, by name.
-    """
-
-    conventions: Conventions = Conventions()
-    method: Method = Method()
-    seed: int = 0
-    selection: str = "random"
-    allow_partial: bool = False
-    vetting_rules: tuple[str, ...] = ()
-
-
 class Short(msgspec.Struct):
     """An element with fewer than five good answers.
 
@@ -271,17 +251,10 @@ class Options(msgspec.Struct, frozen=True):
         distance.check_spacy_model(self.spacy_model)
         vet.choose_rules(self.vetting_rules)
 
-    def settings(self, splits: Sequence[SplitSchemas]) -> Settings:
-        """The same as every service needs it, with the conventions of the corpus's names."""
+    def distances(self) -> Method:
+        """What ranks names and descriptions."""
         stopwords = distance.load_stopwords(self.stopwords)
-        return Settings(
-            conventions_of(services_by_name(list(splits)).values()),
-            method=Method(self.name_distance, self.description_distance, stopwords, self.spacy_model),
-            seed=self.seed,
-            selection=self.selection,
-            allow_partial=self.allow_partial,
-            vetting_rules=self.vetting_rules,
-        )
+        return Method(self.name_distance, self.description_distance, stopwords, self.spacy_model)
 
     def method(self) -> dict[str, str]:
         """``method`` of ``statistics.json``; never the names of input files, which do not shape the result."""
@@ -318,7 +291,12 @@ class ServiceOutcome(Outcome, kw_only=True):
 
 
 def settle_service(
-    raw: Mapping[str, Any], assignments: Sequence[Assignment], decisions: Decisions, settings: Settings
+    raw: Mapping[str, Any],
+    assignments: Sequence[Assignment],
+    decisions: Decisions,
+    options: Options,
+    conventions: Conventions,
+    method: Method,
 ) -> ServiceOutcome:
     """Settles one service.
 
@@ -326,14 +304,16 @@ def settle_service(
       raw: the service as its schema file has it.
       assignments: its assignments, each once.
       decisions: on their answers.
-      settings: of the run.
+      options: of the run.
+      conventions: of the corpus's names.
+      method: ranks names and descriptions.
     """
     service = parse_service(raw)
     outcome = ServiceOutcome(name=service.service_name)
     elements = {task: elements_of(service, task) for task in TASKS}
     assignments = sorted(assignments, key=lambda a: a.assignment_id)
-    rules = vet.rules_of(settings.vetting_rules)
-    answers = read_answers(assignments, elements, decisions, settings.conventions, rules, outcome)
+    rules = vet.rules_of(options.vetting_rules)
+    answers = read_answers(assignments, elements, decisions, conventions, rules, outcome)
     by_place: dict[Place, list[ElementAnswer]] = defaultdict(list)
     for answer in answers:
         by_place[answer.task, answer.element.field].append(answer)
@@ -341,7 +321,7 @@ def settle_service(
         place: settle_same((answer.same(), answer) for answer in of_place) for place, of_place in by_place.items()
     }
     good = {place: good_answers(found) for place, found in clusters.items()}
-    taken = _take(elements, good, settings, outcome)
+    taken = _take(elements, good, options, method, outcome)
     for short in outcome.short:
         held = clusters.get((short.task, short.form_field), [])
         short.in_review = sum(same[0].disposition == "review" for same in held)
@@ -373,7 +353,8 @@ def settle_service(
 def _take(
     elements: Mapping[Task, list[Element]],
     good: Mapping[Place, list[ElementAnswer]],
-    settings: Settings,
+    options: Options,
+    method: Method,
     outcome: Outcome,
 ) -> dict[Place, list[str]] | None:
     """The five texts of every element from near to far, or None where the service cannot be composed.
@@ -381,7 +362,7 @@ def _take(
     Sets the distance of every good answer, and notes elements that are short.
     """
     candidates = {
-        (task, element.field): _candidates(element, task, good.get((task, element.field), []), settings)
+        (task, element.field): _candidates(element, task, good.get((task, element.field), []), options, method)
         for task in TASKS
         for element in elements[task]
     }
@@ -390,7 +371,7 @@ def _take(
     missing = {place for place, found in candidates.items() if len(found.texts) < NEEDED}
     collided = {place for place, found in names.items() if found.key not in assigned} - missing
     # An element without answers cannot be completed by repeating any.
-    partial = settings.allow_partial and all(found.texts for found in candidates.values())
+    partial = options.allow_partial and all(found.texts for found in candidates.values())
     if missing | collided and partial:
         for place in missing | collided:
             element = next(e for e in elements[place[0]] if e.field == place[1])
@@ -407,11 +388,13 @@ def _take(
     return taken if taken.keys() == candidates.keys() else None
 
 
-def _candidates(element: Element, task: Task, answers: list[ElementAnswer], settings: Settings) -> Candidates:
-    metric = settings.method.metric(task)
+def _candidates(
+    element: Element, task: Task, answers: list[ElementAnswer], options: Options, method: Method
+) -> Candidates:
+    metric = method.metric(task)
     original = element.text(task)
-    texts = draw([a.canonical for a in answers], settings.seed, element.id, task)
-    if settings.selection == "diverse":
+    texts = draw([a.canonical for a in answers], options.seed, element.id, task)
+    if options.selection == "diverse":
         texts = most_diverse(texts, NEEDED, metric)
     for answer in answers:
         answer.distance = float(metric(original, answer.canonical))
@@ -476,7 +459,8 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
 
     def settle(self, assignments: Sequence[Assignment], decisions: Decisions) -> Iterator[ServiceOutcome]:
         """Every service of the schemas and of the answers."""
-        settings, raws = self.options.settings(self.splits), raw_by_name(self.splits)
+        raws, method = raw_by_name(self.splits), self.options.distances()
+        conventions = conventions_of(services_by_name(self.splits).values())
         by_service: dict[str, list[Assignment]] = {name: [] for name in raws}
         for assignment in assignments:
             by_service.setdefault(assignment.service_name, []).append(assignment)
@@ -484,7 +468,9 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         for name, of_service in by_service.items():
             if name in raws:
                 advance(1, "services")
-                settle = partial(settle_service, raws[name], settings=settings)
+                settle = partial(
+                    settle_service, raws[name], options=self.options, conventions=conventions, method=method
+                )
                 blank = ServiceOutcome(name=name, known=False)
                 yield settle_fenced(blank, of_service, decisions, settle, self._source(name))
             else:

@@ -111,18 +111,8 @@ class Example(msgspec.Struct, frozen=True, order=True):
     text: str
 
 
-def compose_variations_report(
-    numbers: Mapping[str, Any],
-    used: Mapping[str, Sequence[Example]],
-    others: Mapping[tuple[str, str], Sequence[Example]],
-) -> Report:
-    """The report.
-
-    Args:
-      numbers: ``statistics.json``.
-      used: kind to some of the rewritten turns that are used.
-      others: (disposition, reason) to some answers that were rejected or held.
-    """
+def compose_variations_report(numbers: Mapping[str, Any], examples: Iterable[Example]) -> Report:
+    """The report; ``numbers`` are ``statistics.json``."""
     answers, kinds, complete = numbers["answers"], numbers["kinds"], numbers["complete"]
     sections: list[Section] = [
         answers_table(answers, "in rewritten.jsonl"),
@@ -134,11 +124,7 @@ def compose_variations_report(
             rows=[[kind, *_cells(row)] for kind, row in kinds.items()],
         ),
         *reasons_tables(numbers["reasons"], EXPLANATIONS),
-        *(_examples(f"{words(kind)}: some rewritten turns", rows, "rewritten") for kind, rows in used.items() if rows),
-        *(
-            _examples(f"{words(disposition)}, {words(reason).lower()}: some answers", rows, "answer")
-            for (disposition, reason), rows in others.items()
-        ),
+        *example_tables(examples),
     ]
     return Report(
         command="compose_variations",
@@ -162,16 +148,6 @@ def compose_variations_report(
     )
 
 
-def _examples(title: str, rows: Sequence[Example], column: str) -> Table:
-    return Table(
-        title=title,
-        columns=["dialogue:turn", "kind", "original", column],
-        rows=[[row.place, row.kind, row.original, row.text] for row in rows],
-        text_columns=4,
-        in_card=False,
-    )
-
-
 def _cells(row: Mapping[str, Any]) -> list[str]:
     counts = [row["turns"], row["short"], row["answers"]["total"], *(row["answers"][name] for name in DISPOSITIONS)]
     return [*map(number, counts), percent(row["words"], 0), percent(row["letters_changed"], 0)]
@@ -188,27 +164,29 @@ def fewest(examples: Iterable[Example], n: int) -> list[Example]:
     """Of each kind, disposition and reason the first ``n`` in the drawn order."""
     groups: dict[tuple[str, str, str], list[Example]] = defaultdict(list)
     for example in sorted(examples):
-        group = groups[example.kind, example.disposition, example.reason]
-        if len(group) < n:
-            group.append(example)
-    return [example for group in groups.values() for example in group]
+        groups[example.kind, example.disposition, example.reason].append(example)
+    return [example for group in groups.values() for example in group[:n]]
 
 
-def used_examples(examples: Sequence[Example]) -> dict[str, list[Example]]:
-    """Of each kind some that are used."""
-    used = fewest((example for example in examples if example.disposition == "used"), SHOWN)
-    return {kind: [example for example in used if example.kind == kind] for kind in KINDS}
-
-
-def other_examples(examples: Iterable[Example]) -> dict[tuple[str, str], list[Example]]:
-    """(disposition, reason) to some that were rejected or held."""
-    groups: dict[tuple[str, str], list[Example]] = defaultdict(list)
-    held = (example for example in examples if example.disposition in ("rejected", "review"))
-    for example in sorted(fewest(held, SHOWN)):
-        group = groups[example.disposition, example.reason]
-        if len(group) < SHOWN_REASON:
-            group.append(example)
-    return dict(sorted(groups.items()))
+def example_tables(examples: Iterable[Example]) -> Iterator[Table]:
+    """Some rewritten turns of each kind that are used, and some answers that were rejected or held, by reason."""
+    tables: dict[tuple[str, ...], list[Example]] = defaultdict(list)
+    for example in sorted(fewest(examples, SHOWN)):
+        if example.disposition == "used":
+            tables["", str(KINDS.index(example.kind)), f"{words(example.kind)}: some rewritten turns"].append(example)
+        elif example.disposition in ("rejected", "review"):
+            title = f"{words(example.disposition)}, {words(example.reason).lower()}: some answers"
+            tables[example.disposition, example.reason, title].append(example)
+    for (disposition, _, title), chosen in sorted(tables.items()):
+        yield Table(
+            title=title,
+            columns=["dialogue:turn", "kind", "original", "answer" if disposition else "rewritten"],
+            rows=[
+                [row.place, row.kind, row.original, row.text] for row in chosen[: SHOWN_REASON if disposition else None]
+            ],
+            text_columns=4,
+            in_card=False,
+        )
 
 
 def statistics(composed: Composed[DialogueOutcome], method: Mapping[str, str]) -> dict[str, Any]:
@@ -549,7 +527,7 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
         outcomes = composed.outcomes
         numbers = statistics(composed, self.method)
         examples = [example for outcome in outcomes for example in outcome.examples]
-        report = compose_variations_report(numbers, used_examples(examples), other_examples(examples))
+        report = compose_variations_report(numbers, examples)
         rewritten = [turn for outcome in outcomes for turn in outcome.rewritten]
         lines = b"".join(msgspec.json.encode(turn) + b"\n" for turn in rewritten)
         files = {"rewritten.jsonl": lines, "shortfall.csv": shortfall(outcomes)}
