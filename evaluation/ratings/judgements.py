@@ -19,8 +19,6 @@ from parapet.evaluation.bootstrap import REPLICATES, interval, means, quiet, rep
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.responses import RATINGS as RATINGS_SCHEMA
 from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
 from parapet.transforms.crowd.composing import worker_columns
@@ -29,7 +27,7 @@ from parapet.transforms.crowd.merge import answers_text, merge
 from parapet.transforms.crowd.vet import is_too_fast
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
-from parapet.transforms.hits.page import CHECK, PageRecord, Place, RatedItem, VariedItem
+from parapet.transforms.hits.page import CHECK, Place, RatedItem, VariedItem, read_manifest
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.text import counted
 
@@ -189,33 +187,24 @@ class Answers(msgspec.Struct, Generic[Item], frozen=True):
 
 def read_hits(folder: str, task: CrowdTask) -> Hits[Any]:
     """Reads the manifest of ``parapet hits`` with pages of a task. Raises InputError where it is none."""
-    path = as_path(folder) / "manifest.jsonl"
-    try:
-        lines = read_whole(path, MAX_DIALOGUE_FILE).splitlines()
-    except InputError as error:
-        raise InputError(f"no folder of 'parapet hits': {error.reason}", path, "--hits") from None
     pages: dict[str, dict[str, Field]] = {}
     items: dict[Place, RatedItem | VariedItem] = {}
     raters, naturalness = 0, False
-    for number, line in enumerate(lines, 1):
-        try:
-            record = msgspec.json.decode(line, type=PageRecord)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"not a manifest of 'parapet hits': {error}", path, f"row {number}") from None
+    for row, record in read_manifest(folder):
         of_record = record.judged
         if record.task != task or not of_record:
-            raise InputError(f"has other tasks: make them with 'parapet hits --task {task}'", path, "--hits")
+            raise InputError(f"has other tasks: make them with 'parapet hits --task {task}'", folder, "--hits")
         page = pages.setdefault(record.task_id.partition(":")[0], {})
         try:
             page.update(_fields(record.fields, of_record, DECISIVE[task]))
         except ValueError:
             reason = "not a manifest of 'parapet hits': fields and items do not match"
-            raise InputError(reason, path, f"row {number}") from None
+            raise InputError(reason, f"{folder}/manifest.jsonl", row) from None
         items |= {item.place: item for item in of_record if item.stratum != CHECK}
         raters = record.assignments
         naturalness = naturalness or any(field.startswith(NATURAL) for field in record.fields)
     if not items:
-        raise InputError("has no utterance to be rated", path, "--hits")
+        raise InputError("has no utterance to be rated", folder, "--hits")
     return Hits(task, pages, list(items.values()), raters, naturalness)
 
 

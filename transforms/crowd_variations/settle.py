@@ -53,7 +53,6 @@ from parapet.transforms.crowd_variations.tasks import (
     FIELD_OF,
     KIND_OF,
     SourceTurn,
-    Task,
     check_same,
     place_of,
     source_turn,
@@ -71,6 +70,7 @@ from parapet.transforms.crowd_variations.vet import (
 )
 from parapet.transforms.dead_letters import id_of
 from parapet.transforms.distance import levenshtein
+from parapet.transforms.hits.page import PageRecord
 from parapet.transforms.hits.rewrite_pages import turn_task_id
 from parapet.transforms.hits.terms import REWRITES
 from parapet.transforms.perturbation.fence import Fault, bad_record
@@ -445,7 +445,12 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
     explanations = EXPLANATIONS
 
     def __init__(
-        self, files: Sequence[DialogueFile], tasks: Mapping[str, Sequence[Task]], seed: int, split: str, output: str
+        self,
+        files: Sequence[DialogueFile],
+        tasks: Mapping[str, Sequence[PageRecord]],
+        seed: int,
+        split: str,
+        output: str,
     ) -> None:
         self.files, self.tasks, self.seed, self.output = list(files), tasks, seed, output
         self.method = {"split": split, "seed": str(seed)}
@@ -458,12 +463,13 @@ class RewritingTask(CrowdTask[DialogueOutcome]):
             name, turn = place_of(assignment.service_name)
             by_dialogue.setdefault(name, {}).setdefault(turn, []).append(assignment)
         positions = {
-            name: {*by_turn, *(task.turn for task in self.tasks.get(name, ()))} for name, by_turn in by_dialogue.items()
+            name: {*by_turn, *(task.turn or 0 for task in self.tasks.get(name, ()))}
+            for name, by_turn in by_dialogue.items()
         }
         sources = self._read(positions)
         for name, tasks in self.tasks.items():
             for task in tasks:
-                check_same(task, sources[name][task.turn])
+                check_same(task, sources[name][task.turn or 0])
         repeats = Repeats(
             (assignment.worker_hash, text, source.utterance)
             for name, by_turn in by_dialogue.items()

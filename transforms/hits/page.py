@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from functools import cache
 from math import ceil
@@ -19,7 +19,7 @@ import msgspec
 from parapet.schemas.elements import TASKS, elements_of, task_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.limits import read_text
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_text, read_whole
 from parapet.schemas.service import Service
 from parapet.transforms.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
 from parapet.transforms.hits.terms import CENT, HOUR, WORDING, HitTask, Terms, plain
@@ -222,6 +222,20 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.judged is not None:
             return sum(item.turns for item in self.judged)
         return 0 if self.turn is None else self.turn + 1
+
+
+def read_manifest(folder: str) -> Iterator[tuple[str, PageRecord]]:
+    """(``row N``, record) of the pages of a folder of ``parapet hits``. Raises InputError where it is none."""
+    path = as_path(folder) / "manifest.jsonl"
+    try:
+        lines = read_whole(path, MAX_DIALOGUE_FILE).splitlines()
+    except InputError as error:
+        raise InputError(f"no folder of 'parapet hits': {error.reason}", path, "--hits") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            yield f"row {number}", msgspec.json.decode(line, type=PageRecord)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"not a manifest of 'parapet hits': {error}", path, f"row {number}") from None
 
 
 class NotAsked(msgspec.Struct, frozen=True):
