@@ -377,6 +377,19 @@ def make_page(
     return Page(record, html.encode(), question, body)
 
 
+def fit(items: Sequence[str], room: int) -> tuple[list[list[int]], list[int]]:
+    """The positions of the items of each page, in order, and of those that are too large for any.
+
+    Args:
+      items: as HTML.
+      room: bytes for the items of a page.
+    """
+    sizes = [len(item.encode()) for item in items]
+    fits = [i for i, size in enumerate(sizes) if size <= room]
+    runs = split([sizes[i] for i in fits], room)
+    return [[fits[i] for i in run] for run in runs], [i for i, size in enumerate(sizes) if size > room]
+
+
 def split(sizes: Sequence[int], capacity: int) -> list[range]:
     """Cuts a sequence into as few runs as possible, none above ``capacity``, about equally large.
 
