@@ -354,9 +354,9 @@ def _shortfall(hits: Hits[Item], judged: Iterable[Judged[Item]]) -> list[Sequenc
         if field.question == decisive and field.item.stratum != CHECK
     }
     rows: list[list[str]] = []
-    for one in judged:
-        if (n := len(one.votes[decisive])) < hits.raters:
-            place = one.item.place
+    for judgement in judged:
+        if (n := len(judgement.votes[decisive])) < hits.raters:
+            place = judgement.item.place
             page_id, field = fields[place]
             element_id = ":".join(str(part) for part in place if part != "")
             rows.append([page_id, element_id, hits.task, field, str(n), str(hits.raters)])
@@ -378,21 +378,26 @@ def summed_up(
     intervals: dict[str, Interval | None] = {}
     for name in values[0]:
         known = [
-            (one.item.dialogue_id, value)
-            for one, row in zip(judged, values, strict=True)
+            (judgement.item.dialogue_id, value)
+            for judgement, row in zip(judged, values, strict=True)
             if (value := row[name]) is not None
         ]
         metrics[name] = sum(value for _, value in known) / len(known) if known else None
         right = sum(value == 1 for _, value in known)
         intervals[name] = mean_interval(known, seed) if name == "naturalness" else wilson_interval(right, len(known))
     raters = judged[0].raters
-    complete = [one for one in judged if len(one.votes[question]) == raters > 1]
-    counts = [one.counts(question) for one in complete]
+    complete = [judgement for judgement in judged if len(judgement.votes[question]) == raters > 1]
+    counts = [judgement.counts(question) for judgement in complete]
     alike = [sum(n * (n - 1) for n in of) / (raters * (raters - 1)) for of in counts]
     kappa = fleiss_kappa(counts)
-    drawn = {dialogue: weights(seed, dialogue, REPLICATES) for dialogue in {one.item.dialogue_id for one in complete}}
-    of_complete = np.array([drawn[one.item.dialogue_id] for one in complete])
-    labels = [(worker, one.item.place, answer) for one in judged for worker, answer in one.votes[question]]
+    drawn = {
+        dialogue: weights(seed, dialogue, REPLICATES)
+        for dialogue in {judgement.item.dialogue_id for judgement in complete}
+    }
+    of_complete = np.array([drawn[judgement.item.dialogue_id] for judgement in complete])
+    labels = [
+        (worker, judgement.item.place, answer) for judgement in judged for worker, answer in judgement.votes[question]
+    ]
     metrics["observed_agreement"] = sum(alike) / len(alike) if alike else None
     metrics["fleiss_kappa"], metrics["krippendorff_alpha"] = kappa, krippendorff_alpha(labels)
     intervals["fleiss_kappa"] = None if kappa is None else fleiss_interval(counts, of_complete)

@@ -93,10 +93,10 @@ class Details(msgspec.Struct, frozen=True):
 Judged = JudgedItem[RatedItem]
 
 
-def agrees(one: Judged) -> bool | None:
+def agrees(judgement: Judged) -> bool | None:
     """Whether majority and metric say the same of an utterance; None where there is no majority."""
-    majority = one.majority(FAITHFUL)
-    return None if majority is None else majority is one.item.faithful
+    majority = judgement.majority(FAITHFUL)
+    return None if majority is None else majority is judgement.item.faithful
 
 
 def verdict(faithful: bool | None) -> str:
@@ -104,10 +104,12 @@ def verdict(faithful: bool | None) -> str:
     return "none" if faithful is None else "faithful" if faithful else "unfaithful"
 
 
-def _values(one: Judged) -> dict[str, float | None]:
+def _values(judgement: Judged) -> dict[str, float | None]:
     """Of each metric that is a mean over utterances, the value of this one."""
-    agreeing, faithful = (None if word is None else float(word) for word in (agrees(one), one.majority(FAITHFUL)))
-    return {"agreement": agreeing, "human_faithful": faithful, "naturalness": one.naturalness}
+    agreeing, faithful = (
+        None if word is None else float(word) for word in (agrees(judgement), judgement.majority(FAITHFUL))
+    )
+    return {"agreement": agreeing, "human_faithful": faithful, "naturalness": judgement.naturalness}
 
 
 def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Metrics, dict[str, GroupDetails]]:
@@ -115,17 +117,17 @@ def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Me
     metrics: Metrics = {}
     details = {}
     for name, strata in GROUPS.items():
-        group = [one for one in judged if one.item.stratum in strata]
+        group = [judgement for judgement in judged if judgement.item.stratum in strata]
         if not group:
             continue
-        values, intervals, complete = summed_up(group, [_values(one) for one in group], FAITHFUL, seed)
+        values, intervals, complete = summed_up(group, [_values(judgement) for judgement in group], FAITHFUL, seed)
         if not naturalness:
             del values["naturalness"], intervals["naturalness"]
         metrics[name] = {metric: values[metric] for metric in METRICS if metric in values}
         confusion: dict[str, Counter[str]] = {word: Counter() for word in ("faithful", "unfaithful")}
-        for one in group:
-            confusion[verdict(one.item.faithful)][verdict(one.majority(FAITHFUL))] += 1
-        decided = sum(one.majority(FAITHFUL) is not None for one in group)
+        for judgement in group:
+            confusion[verdict(judgement.item.faithful)][verdict(judgement.majority(FAITHFUL))] += 1
+        decided = sum(judgement.majority(FAITHFUL) is not None for judgement in group)
         by_word = {word: dict(counts) for word, counts in confusion.items()}
         details[name] = GroupDetails(len(group), decided, complete, by_word, intervals)
     return metrics, details
@@ -222,11 +224,11 @@ def _groups_table(metrics: Metrics, details: Details) -> Table:
 
 def _differences(judged: Iterable[Judged]) -> list[Section]:
     """The utterances of which metric and majority say different things; the most certain majorities first."""
-    wrong = [one for one in judged if agrees(one) is False]
-    wrong.sort(key=lambda one: (one.item.stratum == "invalid", -max(one.counts(FAITHFUL))))
+    wrong = [judgement for judgement in judged if agrees(judgement) is False]
+    wrong.sort(key=lambda judgement: (judgement.item.stratum == "invalid", -max(judgement.counts(FAITHFUL))))
     examples = []
-    for one in wrong[:EXAMPLES]:
-        item, (yes, no) = one.item, one.counts(FAITHFUL)
+    for judgement in wrong[:EXAMPLES]:
+        item, (yes, no) = judgement.item, judgement.counts(FAITHFUL)
         lines = {"before": item.previous, "utterance": item.utterance, "metric": verdict(item.faithful)}
         lines["workers"] = f"{yes} faithful, {no} unfaithful"
         shown = [Line(label, [Part(line)]) for label, line in lines.items()]
@@ -265,7 +267,7 @@ class Ratings(Task[Answers[RatedItem]], frozen=True, kw_only=True):
     def score(self, inputs: Answers[RatedItem], stage: Stage) -> Result:
         """Majorities, and how far workers and metric agree. Raises InputError where no rating can be used."""
         hits, judged = inputs.hits, inputs.judged()
-        if not any(one.votes[FAITHFUL] for one in judged):
+        if not any(judgement.votes[FAITHFUL] for judgement in judged):
             raise InputError(f"no rating can be used: {inputs.why_none()}", ", ".join(self.responses))
         metrics, groups = evaluate(judged, hits.naturalness, self.seed)
         details = Details(groups=groups, **inputs.counts())
@@ -280,16 +282,16 @@ class Ratings(Task[Answers[RatedItem]], frozen=True, kw_only=True):
 
 
 def _rows(judged: Sequence[Judged]) -> bytes:
-    values = [_values(one) for one in judged]
+    values = [_values(judgement) for judgement in judged]
     return rows_bytes(
-        [("", one.item.dialogue_id, one.item.turn) for one in judged],
+        [("", judgement.item.dialogue_id, judgement.item.turn) for judgement in judged],
         {name: [row[name] for row in values] for name in ("agreement", "human_faithful", "naturalness")},
         {
-            "stratum": [one.item.stratum for one in judged],
-            "metric": [verdict(one.item.faithful) for one in judged],
-            "majority": [verdict(one.majority(FAITHFUL)) for one in judged],
-            "votes": ["/".join(map(str, one.counts(FAITHFUL))) for one in judged],
-            "utterance": [one.item.utterance for one in judged],
+            "stratum": [judgement.item.stratum for judgement in judged],
+            "metric": [verdict(judgement.item.faithful) for judgement in judged],
+            "majority": [verdict(judgement.majority(FAITHFUL)) for judgement in judged],
+            "votes": ["/".join(map(str, judgement.counts(FAITHFUL))) for judgement in judged],
+            "utterance": [judgement.item.utterance for judgement in judged],
         },
     )
 
