@@ -18,8 +18,7 @@ from parapet.local_mturk.forms import Form, read_form
 from parapet.local_mturk.marketplace import PREVIEW, WORKER_ID
 from parapet.local_mturk.question import SUBMIT_PATH
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest.fields import Unusable, parse_time, split_answers
-from parapet.transforms.crowd.ingest.records import read_lines
+from parapet.transforms.crowd.ingest import Unusable, parse_answer_xml, parse_time, read_lines, split_answers
 
 _LINE_END = re.compile("\r\n?|\n")
 _WORDS = (
@@ -95,8 +94,6 @@ def scripts_from_jsonl(path: Path) -> tuple[list[Script], Counter[str]]:
 
 
 def _script(line: str | None) -> Script:
-    from parapet.transforms.crowd.ingest.files import parse_answer_xml  # brings pyarrow
-
     try:
         item: Any = orjson.loads(line or "")
     except orjson.JSONDecodeError:

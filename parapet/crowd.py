@@ -214,17 +214,20 @@ def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> A
     from parapet.schemas.decisions import Decision
     from parapet.schemas.responses import Assignment
     from parapet.transforms.crowd.composing import read_answers
-    from parapet.transforms.crowd.ingest.files import Sources, check_encoding
+    from parapet.transforms.crowd.ingest import Sources
     from parapet.transforms.crowd.worker_ids import load_worker_key
 
-    check_encoding(encoding, "encoding")
     response_files, assignments = _paths_and_records(responses, "responses", Assignment)
     decision_files, decided = _paths_and_records(decisions if decisions is not None else [], "decisions", Decision)
-    sheets = _sheets(reviewers)
+    sheets = [str(path) for path in reviewers or ()]
+    if len(sheets) not in (0, 2):
+        raise InputError(f"expected two sheets, found {len(sheets)}", "reviewers")
+    sources = Sources(response_files, decision_files, sheets, encoding)
+    sources.check("")
+    for place, path in sources.files():
+        check_published(path, place)
     try:
-        answers = read_answers(
-            Sources(response_files, decision_files, sheets, encoding), load_worker_key() if response_files else b""
-        )
+        answers = read_answers(sources, load_worker_key() if response_files else b"")
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "responses") from None
     answers.assignments += assignments
@@ -234,14 +237,10 @@ def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> A
 
 def _paths_and_records(items: Any, place: str, kind: type[Record]) -> tuple[list[str], list[Record]]:
     """Paths of files that are there, and records of a kind, checked. Raises InputError for anything else."""
-    from parapet.transforms.crowd.ingest.files import check_file
-
     paths: list[str] = []
     records: list[Record] = []
     for i, item in enumerate([items] if isinstance(items, str | Path | kind) else items):
         if isinstance(item, str | Path):
-            check_file(str(item), place)
-            check_published(item, place)
             paths.append(str(item))
         elif isinstance(item, kind):
             records.append(_checked(item, f"{place}[{i}]"))
@@ -260,18 +259,3 @@ def _checked(record: Record, place: str) -> Record:
         return msgspec.convert(values, type(record))
     except msgspec.ValidationError as error:
         raise InputError(str(error), place) from None
-
-
-def _sheets(reviewers: Any) -> list[str]:
-    from parapet.schemas.layout import same_place
-    from parapet.transforms.crowd.ingest.files import check_file
-
-    sheets = [str(path) for path in reviewers or ()]
-    if sheets and len(sheets) != 2:
-        raise InputError(f"expected two sheets, found {len(sheets)}", "reviewers")
-    for sheet in sheets:
-        check_file(sheet, "reviewers")
-        check_published(sheet, "reviewers")
-    if sheets and same_place(*sheets):
-        raise InputError("give two different sheets: this is one and the same", "reviewers")
-    return sheets

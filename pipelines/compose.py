@@ -80,7 +80,7 @@ def check(args: argparse.Namespace) -> Composition:
     """The configuration. Raises InputError for what cannot work."""
     from parapet.schemas import layout
     from parapet.schemas.errors import InputError
-    from parapet.transforms.crowd.ingest.fields import SCHEMA_TASKS
+    from parapet.transforms.crowd.ingest import SCHEMA_TASKS
     from parapet.transforms.crowd.services import Options, SchemaTask
 
     responses = args.responses or []

@@ -73,7 +73,7 @@ def check(args: argparse.Namespace) -> Composition:
 
 def report(config: Composition, counters: dict[str, int]) -> int:
     """Says what was composed and what to do next. Returns the exit status."""
-    from parapet.transforms.crowd_variations.report import of_other_sentences
+    from parapet.transforms.crowd_variations.settle import of_other_sentences
 
     published = PublishedAnswers(config.task.output)
     statistics = published.statistics

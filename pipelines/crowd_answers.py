@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.crowd.composing import CrowdTask
-    from parapet.transforms.crowd.ingest.fields import TaskKind
-    from parapet.transforms.crowd.ingest.files import Sources
+    from parapet.transforms.crowd.ingest import Sources, TaskKind
 
 
 _RESPONSES = "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'"
@@ -65,7 +64,7 @@ def add_judgements(parser: StrictParser, task: str, group: str = INPUT, required
 
 def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
     """The files of ``--responses``; of a folder of ``parapet mturk`` its answers. Raises InputError for a wrong one."""
-    from parapet.transforms.crowd.ingest.files import check_encoding, check_file
+    from parapet.transforms.crowd.ingest import check_encoding, check_file
 
     paths = _files_of(args.responses)
     for path in paths:
@@ -93,27 +92,13 @@ def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: Task
     Raises:
       InputError: a file is missing, the two reviewers' sheets are one, or the encoding is unknown.
     """
-    from parapet.transforms.crowd.ingest.files import Sources, check_encoding, check_file
+    from parapet.transforms.crowd.ingest import Sources
 
-    sources = Sources(_files_of(responses), args.decisions, args.reviewers, args.encoding, kind)
-    if args.reviewers and layout.same_place(*args.reviewers):
-        raise InputError("give two different sheets: this is one and the same", "--reviewers")
     if not responses:
         raise InputError("give the response files to read", "--responses")
-    for flag, path in answer_files(sources):
-        check_file(path, flag)
-    check_encoding(args.encoding, "--encoding")
+    sources = Sources(_files_of(responses), args.decisions, args.reviewers, args.encoding, kind)
+    sources.check("--")
     return sources
-
-
-def answer_files(sources: Sources) -> list[tuple[str, str]]:
-    """(flag, path) of the files of answers and decisions, which workers read."""
-    flags = (
-        ("--responses", sources.responses),
-        ("--decisions", sources.decisions),
-        ("--reviewers", sources.reviewers),
-    )
-    return [(flag, path) for flag, paths in flags for path in paths]
 
 
 class Composition(msgspec.Struct, frozen=True):
@@ -134,7 +119,7 @@ class Composition(msgspec.Struct, frozen=True):
 
 def inputs(config: Composition) -> list[tuple[str, str]]:
     """What workers read."""
-    return [*config.others, *answer_files(config.sources)]
+    return [*config.others, *((f"--{name}", path) for name, path in config.sources.files())]
 
 
 def build(pipeline: beam.Pipeline, config: Composition) -> None:

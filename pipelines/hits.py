@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from parapet.transforms.hits.judged import Item
     from parapet.transforms.hits.make_hits import Unit
-    from parapet.transforms.hits.plan import Plan
-    from parapet.transforms.hits.records import Settings
+    from parapet.transforms.hits.page import Plan, Settings
     from parapet.transforms.runs import RunInfo
 
 DESCRIPTION = """\
@@ -204,8 +203,7 @@ def check(args: argparse.Namespace) -> Config:
 def _check_schemas(args: argparse.Namespace) -> Config:
     from parapet.schemas.elements import elements_of
     from parapet.schemas.layout import sample_root, services_by_name
-    from parapet.transforms.hits.plan import read_shortfall, top_up_assignments
-    from parapet.transforms.hits.records import AUTO, NONE, Settings
+    from parapet.transforms.hits.page import AUTO, NONE, Settings, read_shortfall, top_up_assignments
     from parapet.transforms.hits.schema_pages import read_ambiguous, read_cues, revealing
 
     services = services_by_name(read_good(args.schemas or sample_root()))
@@ -233,7 +231,7 @@ def _check_schemas(args: argparse.Namespace) -> Config:
 
 def _check_rewrites(args: argparse.Namespace) -> Config:
     from parapet.schemas.layout import sample_root
-    from parapet.transforms.hits.records import Settings
+    from parapet.transforms.hits.page import Settings
     from parapet.transforms.hits.rewrite_pages import dialogue_paths
 
     if args.turns is not None and args.turns < 1:
@@ -288,7 +286,7 @@ def _judged(
 ) -> Config:
     """The pages on which utterances are judged, with their checks."""
     from parapet.transforms.hits.judged import group_items
-    from parapet.transforms.hits.records import Settings
+    from parapet.transforms.hits.page import Settings
 
     terms, seed = _terms(args, _ASSIGNMENTS), args.seed or 0
     settings = Settings(terms, sandbox=args.sandbox, tasks=(task,), seed=seed, naturalness=not args.no_naturalness)
@@ -394,8 +392,7 @@ def _published_plan(config: Config) -> Plan:
     import msgspec
 
     from parapet.transforms.files import read_written
-    from parapet.transforms.hits.plan import make_plan
-    from parapet.transforms.hits.records import NotAsked, PageRecord
+    from parapet.transforms.hits.page import NotAsked, PageRecord, make_plan
 
     lines = read_written(config.output, "manifest.jsonl").splitlines()
     not_asked = json.loads(read_written(config.output, "plan.json"))["not_asked"]

@@ -68,14 +68,14 @@ def vetted(task: Any) -> Callable[[str], object]:
 def xml(written: str) -> object:
     answer = f"<Q><Answer><QuestionIdentifier>a</QuestionIdentifier><FreeText>{written}</FreeText></Answer></Q>"
     try:
-        return files.parse_answer_xml(answer)
-    except fields.Unusable as reason:
+        return ingest.parse_answer_xml(answer)
+    except ingest.Unusable as reason:
         return worker_ids.redact(str(reason))
 
 
 def canonical(task: Any) -> Callable[[str], object]:
     convention = naming.Convention.SNAKE
-    return lambda written: answers.canonical_form.__wrapped__(written, task, convention, "Name of the alarm")
+    return lambda written: services.canonical_form.__wrapped__(written, task, convention, "Name of the alarm")
 
 
 RULES = spoken.load_normalisation()
@@ -87,9 +87,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "canonical descriptions": canonical("descriptions"),
     "redact": lambda written: worker_ids.redact(written, "A2ZX81QWERT3KV"),
     "redact answers": lambda written: worker_ids.redact(written, "A2ZX81QWERT3KV", is_answer=True),
-    "payload": fields.payload,
+    "payload": ingest.payload,
     "answer XML": xml,
-    "time": fields.parse_time.__wrapped__,
+    "time": ingest.parse_time.__wrapped__,
     "convention": lambda written: naming.find_convention([written]),
     "spelling": lambda written: lexicon.spelling_rank(written, text.words(written), written),
     "clean": text.clean,

@@ -1,224 +1,413 @@
-"""What people say of each utterance, and how far they agree with one another and with the metric."""
+"""What workers say of utterances that they judge: answers, read and vetted as all are, and how far they agree."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from statistics import NormalDist
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from parapet.evaluation.bootstrap import REPLICATES, interval, means, quiet, replicated, weights
-from parapet.evaluation.lines import ALL
-from parapet.evaluation.ratings.answers import Hits, Item, Rating
-from parapet.evaluation.task import Metrics
-from parapet.transforms.hits.judged import FAITHFUL, NATURAL, NO, YES
-from parapet.transforms.hits.records import Place, RatedItem
+from parapet.schemas.decisions import csv_bytes
+from parapet.schemas.elements import response_id
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import RATINGS as RATINGS_SCHEMA
+from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
+from parapet.transforms.crowd.composing import worker_columns
+from parapet.transforms.crowd.ingest import TaskKind, distinct, read_responses
+from parapet.transforms.crowd.merge import answers_text, merge
+from parapet.transforms.crowd.vet import is_too_fast
+from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
+from parapet.transforms.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
+from parapet.transforms.hits.page import CHECK, Place, RatedItem, VariedItem, read_manifest
+from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.text import counted
 
+
+def judged_tasks(task: CrowdTask) -> TaskKind:
+    """The pages of ``ratings`` or ``validity``."""
+    task_id = re.compile(rf"(?P<service>[0-9]{{3,6}}-[0-9a-f]{{8}}):(?P<task>{task})")
+    return TaskKind((task,), task_id, f"PAGE:{task}", FIELD)
+
+
+# Reason to what a requester should know of it.
+EXPLANATIONS = {
+    "assignment_rejected": "The requester has rejected the assignment.",
+    "too_fast": "The worker spent less time than reading the page takes.",
+    "failed_check": "The worker answered Yes to a check: the utterance of another turn, which says none of the values.",
+    "same_rating": "The worker answered Yes, or No, to each of ten utterances or more.",
+    "blank": "Nothing was chosen.",
+    "unknown_value": "Not one of the choices of the page.",
+    "repeated": "The worker has rated this utterance before.",
+    "not_needed": "As many workers as were wanted had rated the utterance before.",
+    "check": "A check, which says something of the worker and nothing of the utterances.",
+}
+SAME_FROM = 10  # utterances
+
+CHOICES = {FAITHFUL: (YES, NO), SAME: (YES, NO), VALUES: (YES, NO), NATURAL: POINTS}
+
+Item = TypeVar("Item", RatedItem, VariedItem)
+Votes = tuple[tuple[str, str], ...]
 Interval = tuple[float, float]
 
 _Z = NormalDist().inv_cdf(0.975)
 
-VALIDATED, INVALID = "#VALIDATED", "#INVALID"
-# The groups, and the strata of which they are.
-GROUPS: Mapping[str, frozenset[str]] = {
-    ALL: frozenset({"faithful", "unfaithful", "invalid"}),
-    VALIDATED: frozenset({"faithful", "unfaithful"}),
-    "#FAITHFUL": frozenset({"faithful"}),
-    "#UNFAITHFUL": frozenset({"unfaithful"}),
-    INVALID: frozenset({"invalid"}),
-}
-Votes = tuple[tuple[str, str], ...]  # (worker hash, answer) of the ratings that count
 
-METRICS = ("agreement", "human_faithful", "naturalness", "fleiss_kappa", "krippendorff_alpha")
+class Field(msgspec.Struct, frozen=True):
+    """What a form field asks about which utterance."""
+
+    item: RatedItem | VariedItem
+    question: str
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """What people say of an utterance.
+class Hits(msgspec.Struct, Generic[Item], frozen=True):
+    """The pages by id, each of form fields, the utterances in order, checks aside, and how many workers judge each."""
+
+    task: CrowdTask
+    pages: dict[str, dict[str, Field]]
+    items: list[Item]
+    raters: int
+    naturalness: bool
+
+
+class Rating(msgspec.Struct):
+    """One answer and what becomes of it: a row of ``responses.parquet``."""
+
+    assignment: Assignment
+    field: str
+    of: Field
+    text: str
+    disposition: Literal["used", "surplus", "duplicate", "rejected"] = "used"
+    reason: str = ""
+
+    @property
+    def place(self) -> Place:
+        """The utterance that it is about."""
+        return self.of.item.place
+
+    @property
+    def is_check(self) -> bool:
+        """Whether it is about a check."""
+        return self.of.item.stratum == CHECK
+
+
+class Judged(msgspec.Struct, Generic[Item], frozen=True):
+    """What people say of an utterance: (worker hash, answer) of the ratings that count, by question.
 
     Attributes:
-      votes: yes or no.
-      natural: the ratings of naturalness.
-      majority: whether it is faithful; None where there is no majority.
+      raters: how many workers were wanted.
     """
 
-    item: RatedItem
-    votes: Votes
-    natural: tuple[int, ...]
-    majority: bool | None
+    item: Item
+    votes: dict[str, Votes]
+    raters: int
+
+    def majority(self, question: str) -> bool | None:
+        """Whether more than half of the wanted workers say yes; None where neither yes nor no has so many."""
+        for choice, n in zip((YES, NO), self.counts(question), strict=True):
+            if 2 * n > self.raters:
+                return choice == YES
+        return None
+
+    def counts(self, question: str) -> list[int]:
+        """How many say yes, and how many no."""
+        return [sum(vote == choice for _, vote in self.votes[question]) for choice in (YES, NO)]
 
     @property
-    def agrees(self) -> bool | None:
-        """Whether the metric says the same."""
-        return None if self.majority is None else self.majority is self.item.faithful
+    def naturalness(self) -> float | None:
+        """The mean rating, 1 to 5."""
+        points = [int(point) for _, point in self.votes[NATURAL]]
+        return sum(points) / len(points) if points else None
 
-    @property
-    def counts(self) -> list[int]:
-        """How many found it faithful, and how many not."""
-        return [sum(vote == choice for _, vote in self.votes) for choice in (YES, NO)]
 
-    def values(self) -> dict[str, float | None]:
-        """Of each metric that is a mean over utterances, the value of this one."""
+class Answers(msgspec.Struct, Generic[Item], frozen=True):
+    """All that was answered to some pages: every answer is a rating, or in a dead letter."""
+
+    hits: Hits[Item]
+    ratings: list[Rating]
+    dead: list[DeadLetter]
+    assignments: int
+
+    def judged(self) -> list[Judged[Item]]:
+        """What people say of each utterance, in the order of dialogues and turns."""
+        used: dict[Place, dict[str, list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
+        for rating in self.ratings:
+            if rating.disposition == "used":
+                worker = rating.assignment.worker_hash or rating.assignment.assignment_id
+                used[rating.place][rating.of.question].append((worker, rating.text))
+        return [
+            Judged(item, {name: tuple(sorted(used[item.place][name])) for name in CHOICES}, self.hits.raters)
+            for item in sorted(self.hits.items, key=lambda item: (item.dialogue_id, item.turn, item.place))
+        ]
+
+    def why_none(self) -> str:
+        """Why no answer can be used: the most frequent reasons."""
+        reasons = Counter(rating.reason for rating in self.ratings if rating.reason)
+        reasons += Counter(letter.reason.partition(":")[0] for letter in self.dead)
+        return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common(3)) or "the files hold none"
+
+    def counts(self) -> dict[str, Any]:
+        """How many workers and assignments there are, answers by disposition and by reason, and dead letters."""
+        reasons: dict[str, Counter[str]] = defaultdict(Counter)
+        for rating in self.ratings:
+            if rating.reason:
+                reasons[rating.disposition][rating.reason] += 1
+        workers = {rating.assignment.worker_hash for rating in self.ratings} - {""}
         return {
-            "agreement": None if self.agrees is None else float(self.agrees),
-            "human_faithful": None if self.majority is None else float(self.majority),
-            "naturalness": sum(self.natural) / len(self.natural) if self.natural else None,
+            "raters": self.hits.raters,
+            "workers": len(workers),
+            "assignments": self.assignments,
+            "answers": dict(sorted(Counter(rating.disposition for rating in self.ratings).items())),
+            "reasons": {disposition: dict(sorted(of.items())) for disposition, of in sorted(reasons.items())},
+            "dead_letters": len(self.dead),
         }
 
-
-class GroupDetails(msgspec.Struct, frozen=True):
-    """What ``details.json`` has of a group.
-
-    Attributes:
-      utterances: how many were to be rated; ``majorities`` have one.
-      complete: how many have all wanted ratings: those of kappa.
-      confusion: metric to majority (``none`` where there is none) to a number.
-      intervals: of 95 %, by metric; None where there is none.
-    """
-
-    utterances: int
-    majorities: int
-    complete: int
-    confusion: dict[str, dict[str, int]]
-    intervals: dict[str, Interval | None]
+    def files(self, judged: Iterable[Judged[Item]]) -> tuple[dict[str, bytes], list[str]]:
+        """The files about answers, by path, and what the requester should look at."""
+        short = _shortfall(self.hits, judged)
+        n = len(short) - 1
+        warnings = [f"{counted(n, 'utterance')} short of ratings, see shortfall.csv"] if n else []
+        if self.dead:
+            warnings.append(f"not used: {counted(len(self.dead), 'record')}, see dead_letters.jsonl")
+        files = {
+            "responses.parquet": responses_bytes(self.ratings),
+            "shortfall.csv": csv_bytes(short[0], short[1:]),
+            "dead_letters.jsonl": b"".join(line + b"\n" for line in sorted(map(msgspec.json.encode, self.dead))),
+        }
+        return files, warnings
 
 
-class Details(msgspec.Struct, frozen=True):
-    """``details.json``."""
-
-    raters: int
-    workers: int
-    assignments: int
-    groups: dict[str, GroupDetails]
-    answers: dict[str, int]
-    reasons: dict[str, dict[str, int]]
-    dead_letters: int
-
-
-def judge(hits: Hits[RatedItem], ratings: Iterable[Rating]) -> list[Judged]:
-    """The majority on each utterance, in the order of dialogues and turns."""
-    votes = votes_of(ratings)
-    found = []
-    for item in in_order(hits.items):
-        of_item = votes[item.place, FAITHFUL]
-        natural = tuple(sorted(int(point) for _, point in votes[item.place, NATURAL]))
-        found.append(Judged(item, of_item, natural, majority(of_item, hits.raters)))
-    return found
-
-
-def in_order(items: Iterable[Item]) -> list[Item]:
-    """Utterances in the order of dialogues and turns."""
-    return sorted(items, key=lambda item: (item.dialogue_id, item.turn, item.place))
+def read_hits(folder: str, task: CrowdTask) -> Hits[Any]:
+    """Reads the manifest of ``parapet hits`` with pages of a task. Raises InputError where it is none."""
+    pages: dict[str, dict[str, Field]] = {}
+    items: dict[Place, RatedItem | VariedItem] = {}
+    raters, naturalness = 0, False
+    for row, record in read_manifest(folder):
+        of_record = record.judged
+        if record.task != task or not of_record:
+            raise InputError(f"has other tasks: make them with 'parapet hits --task {task}'", folder, "--hits")
+        page = pages.setdefault(record.task_id.partition(":")[0], {})
+        try:
+            page.update(_fields(record.fields, of_record, DECISIVE[task]))
+        except ValueError:
+            reason = "not a manifest of 'parapet hits': fields and items do not match"
+            raise InputError(reason, f"{folder}/manifest.jsonl", row) from None
+        items |= {item.place: item for item in of_record if item.stratum != CHECK}
+        raters = record.assignments
+        naturalness = naturalness or any(field.startswith(NATURAL) for field in record.fields)
+    if not items:
+        raise InputError("has no utterance to be rated", folder, "--hits")
+    return Hits(task, pages, list(items.values()), raters, naturalness)
 
 
-def votes_of(ratings: Iterable[Rating]) -> dict[tuple[Place, str], Votes]:
-    """(worker, answer) of the ratings that count, by utterance and question; nothing where there are none."""
-    used: dict[tuple[Place, str], list[tuple[str, str]]] = defaultdict(list)
-    for rating in ratings:
-        if rating.disposition == "used":
-            worker = rating.assignment.worker_hash or rating.assignment.assignment_id
-            used[rating.place, rating.of.question].append((worker, rating.text))
-    return defaultdict(tuple, {of: tuple(sorted(votes)) for of, votes in used.items()})
+def _fields(
+    fields: Sequence[str], items: Sequence[RatedItem | VariedItem], decisive: str
+) -> Iterator[tuple[str, Field]]:
+    """What each field asks. Raises ValueError where those of each item do not begin with the decisive one."""
+    of_items = [list(group) for _, group in groupby(fields, lambda field: field.rpartition("_")[2])]
+    for of_item, item in zip(of_items, items, strict=True):
+        if of_item[0].rpartition("_")[0] != decisive:
+            raise ValueError(of_item[0])
+        for field in of_item:
+            yield field, Field(item, field.rpartition("_")[0])
 
 
-def majority(votes: Votes, raters: int) -> bool | None:
-    """Whether more than half of the wanted workers say yes; None where neither yes nor no has so many."""
-    answers = [answer for _, answer in votes]
-    for choice in (YES, NO):
-        if 2 * answers.count(choice) > raters:
-            return choice == YES
-    return None
-
-
-class Agreement(msgspec.Struct, frozen=True):
-    """How far workers agree with one another on a question.
-
-    Attributes:
-      complete: how many utterances have all wanted ratings: those of ``observed`` and ``fleiss_kappa``.
-      observed: the mean share of the pairs of workers who give the same answer to one.
-    """
-
-    complete: int
-    observed: float | None
-    fleiss_kappa: float | None
-    kappa_interval: Interval | None
-    krippendorff_alpha: float | None
-
-
-def agreement_of(votes: Sequence[tuple[Place, Votes]], raters: int, seed: str) -> Agreement:
-    """How far workers agree, with the interval of kappa over dialogues.
+def read_answers(hits: Hits[Item], paths: Sequence[str], encoding: str = "utf-8") -> Answers[Item]:
+    """Reads batch CSVs and JSON lines, and vets what is in them.
 
     Args:
-      votes: of each utterance.
-      raters: how many workers were wanted.
-      seed: of the bootstrap.
+      hits: the pages that workers saw.
+      paths: the files.
+      encoding: of files without a byte order mark.
     """
-    complete = [(place, of) for place, of in votes if len(of) == raters and raters > 1]
-    counts = [[sum(answer == choice for _, answer in of) for choice in (YES, NO)] for _, of in complete]
-    drawn = {place[1]: weights(seed, place[1], REPLICATES) for place, _ in complete}
-    kappa = fleiss_kappa(counts)
-    of_complete = np.array([drawn[place[1]] for place, _ in complete])
+    tasks, key = judged_tasks(hits.task), load_worker_key()
+    records = [record for path in distinct(paths) for record in read_responses(path, key, encoding, tasks)]
+    merged = merge([record for record in records if isinstance(record, Assignment)], [])
+    dead: list[DeadLetter] = [record for record in records if isinstance(record, DeadLetter)] + merged.dead
+    ratings: list[Rating] = []
+    for assignment in merged.assignments:
+        page = hits.pages.get(assignment.service_name)
+        if page is None:
+            reason = f"unknown_page: the HITs have no page {assignment.service_name!r}"
+            shown, key_of = answers_text(assignment.answers), assignment.assignment_id
+            dead.append(DeadLetter("compose", key_of, reason, shown, assignment.source))
+            continue
+        for field, text in assignment.answers.items():
+            if field in page:
+                ratings.append(Rating(assignment, field, page[field], text.strip()))
+            elif text.strip():
+                reason = f"unknown_field: the page has no field {field}"
+                key_of, shown = response_id(assignment.assignment_id, field), answers_text({field: text})
+                dead.append(DeadLetter("compose", key_of, reason, shown, assignment.source))
+    vet(ratings, hits.raters)
+    return Answers(hits, ratings, [*map(without_ids, dead)], len(merged.assignments))
+
+
+def vet(ratings: Sequence[Rating], raters: int) -> None:
+    """Sets the disposition of each rating: what rejects a whole assignment comes first, then what concerns one answer.
+
+    Args:
+      ratings: of all assignments.
+      raters: how many workers rate an utterance; of more, those who were first count.
+    """
+    by_assignment: dict[str, list[Rating]] = defaultdict(list)
+    for rating in ratings:
+        by_assignment[rating.assignment.assignment_id].append(rating)
+    same = _same_everywhere(ratings)
+    for of_assignment in by_assignment.values():
+        reason = _reason_of(of_assignment, same)
+        for rating in of_assignment:
+            why = reason or _reason_of_answer(rating)
+            if why:
+                rating.disposition, rating.reason = "rejected", why
+            elif rating.is_check:
+                rating.disposition, rating.reason = "surplus", "check"
+    _keep_first(ratings, raters)
+
+
+def _reason_of(ratings: Sequence[Rating], same: set[str]) -> str:
+    assignment = ratings[0].assignment
+    if assignment.rejected:
+        return "assignment_rejected"
+    if is_too_fast(assignment, len(ratings)):
+        return "too_fast"
+    if any(rating.is_check and rating.of.question in DECISIVE.values() and rating.text == YES for rating in ratings):
+        return "failed_check"
+    return "same_rating" if assignment.worker_hash in same else ""
+
+
+def _reason_of_answer(rating: Rating) -> str:
+    if not rating.text:
+        return "blank"
+    return "" if rating.text in CHOICES[rating.of.question] else "unknown_value"
+
+
+def _same_everywhere(ratings: Iterable[Rating]) -> set[str]:
+    """The hashes of workers who gave one answer to all utterances, of which they had ``SAME_FROM`` or more."""
+    given: dict[str, list[str]] = defaultdict(list)
+    for rating in ratings:
+        if rating.of.question in DECISIVE.values() and rating.text in (YES, NO):
+            given[rating.assignment.worker_hash].append(rating.text)
+    return {worker for worker, texts in given.items() if worker and len(texts) >= SAME_FROM and len(set(texts)) == 1}
+
+
+def _keep_first(ratings: Iterable[Rating], raters: int) -> None:
+    """Of each utterance and question one rating of a worker counts, and so many as were wanted, the first ones."""
+    taken: dict[tuple[Place, str], set[str]] = defaultdict(set)
+    for rating in sorted(ratings, key=_order):
+        if rating.disposition != "used":
+            continue
+        workers = taken[rating.place, rating.of.question]
+        worker = rating.assignment.worker_hash or rating.assignment.assignment_id
+        if worker in workers:
+            rating.disposition, rating.reason = "duplicate", "repeated"
+        elif len(workers) == raters:
+            rating.disposition, rating.reason = "surplus", "not_needed"
+        else:
+            workers.add(worker)
+
+
+def _order(rating: Rating) -> tuple[bool, int, str]:
+    submitted = rating.assignment.submit_time
+    return submitted is None, submitted or 0, rating.assignment.assignment_id
+
+
+def responses_bytes(ratings: Iterable[Rating]) -> bytes:
+    """``responses.parquet``, which ``parapet mturk pay --audit`` reads, too."""
+    rows = [
+        {
+            "response_id": response_id(rating.assignment.assignment_id, rating.field),
+            "dialogue_id": rating.of.item.dialogue_id,
+            "turn": rating.of.item.turn,
+            "stratum": rating.of.item.stratum,
+            "question": rating.of.question,
+            "text": rating.text,
+            "disposition": rating.disposition,
+            "reason": rating.reason,
+            **worker_columns(rating.assignment),
+        }
+        for rating in sorted(ratings, key=_row_order)
+    ]
+    return parquet_bytes(pa.Table.from_pylist(rows, RATINGS_SCHEMA))
+
+
+def _row_order(rating: Rating) -> tuple[str, int, str, str, str]:
+    item = rating.of.item
+    return item.dialogue_id, item.turn, item.place[0], rating.assignment.assignment_id, rating.field
+
+
+def _shortfall(hits: Hits[Item], judged: Iterable[Judged[Item]]) -> list[Sequence[str]]:
+    """The rows of ``shortfall.csv`` as ``parapet mturk topup`` reads it: of each utterance that lacks ratings."""
+    decisive = DECISIVE[hits.task]
+    fields = {
+        field.item.place: (page_id, name)
+        for page_id, page in hits.pages.items()
+        for name, field in page.items()
+        if field.question == decisive and field.item.stratum != CHECK
+    }
+    rows: list[list[str]] = []
+    for judgement in judged:
+        if (n := len(judgement.votes[decisive])) < hits.raters:
+            place = judgement.item.place
+            page_id, field = fields[place]
+            element_id = ":".join(str(part) for part in place if part != "")
+            rows.append([page_id, element_id, hits.task, field, str(n), str(hits.raters)])
+    return [("service_name", "element_id", "task", "field", "have", "need"), *sorted(rows)]
+
+
+def summed_up(
+    judged: Sequence[Judged[Item]], values: Sequence[Mapping[str, float | None]], question: str, seed: str
+) -> tuple[dict[str, float | None], dict[str, Interval | None], int]:
+    """(means and agreement, intervals of 95 %, how many have all wanted ratings: those of kappa) of some utterances.
+
+    Args:
+      judged: the utterances, one at least.
+      values: of each, by metric: shares, and the mean ``naturalness``; None where there is none.
+      question: the one on which workers agree or do not.
+      seed: of the bootstrap over dialogues.
+    """
+    metrics: dict[str, float | None] = {}
+    intervals: dict[str, Interval | None] = {}
+    for name in values[0]:
+        known = [
+            (judgement.item.dialogue_id, value)
+            for judgement, row in zip(judged, values, strict=True)
+            if (value := row[name]) is not None
+        ]
+        metrics[name] = sum(value for _, value in known) / len(known) if known else None
+        right = sum(value == 1 for _, value in known)
+        intervals[name] = mean_interval(known, seed) if name == "naturalness" else wilson_interval(right, len(known))
+    raters = judged[0].raters
+    complete = [judgement for judgement in judged if len(judgement.votes[question]) == raters > 1]
+    counts = [judgement.counts(question) for judgement in complete]
     alike = [sum(n * (n - 1) for n in of) / (raters * (raters - 1)) for of in counts]
-    return Agreement(
-        len(complete),
-        sum(alike) / len(alike) if alike else None,
-        kappa,
-        None if kappa is None else fleiss_interval(counts, of_complete),
-        krippendorff_alpha([(worker, place, answer) for place, of in votes for worker, answer in of]),
-    )
-
-
-def evaluate(judged: Sequence[Judged], hits: Hits[RatedItem], seed: str) -> tuple[Metrics, dict[str, GroupDetails]]:
-    """(``metrics.json``, details) of each group that has utterances."""
-    metrics: Metrics = {}
-    details = {}
-    for name, strata in GROUPS.items():
-        if group := [one for one in judged if one.item.stratum in strata]:
-            metrics[name], details[name] = _of_group(group, hits.raters, seed)
-            if not hits.naturalness:
-                del metrics[name]["naturalness"]
-                del details[name].intervals["naturalness"]
-    return metrics, details
-
-
-def _of_group(group: Sequence[Judged], raters: int, seed: str) -> tuple[dict[str, float | None], GroupDetails]:
-    among = agreement_of([(one.item.place, one.votes) for one in group], raters, seed)
-    decided = [one for one in group if one.majority is not None]
-    agreeing, faithful = sum(bool(one.agrees) for one in decided), sum(bool(one.majority) for one in decided)
-    natural = [(one.item.dialogue_id, value) for one in group if (value := one.values()["naturalness"]) is not None]
-    values: dict[str, float | None] = {
-        "agreement": agreeing / len(decided) if decided else None,
-        "human_faithful": faithful / len(decided) if decided else None,
-        "naturalness": sum(value for _, value in natural) / len(natural) if natural else None,
-        "fleiss_kappa": among.fleiss_kappa,
-        "krippendorff_alpha": among.krippendorff_alpha,
+    kappa = fleiss_kappa(counts)
+    drawn = {
+        dialogue: weights(seed, dialogue, REPLICATES)
+        for dialogue in {judgement.item.dialogue_id for judgement in complete}
     }
-    intervals = {
-        "agreement": wilson_interval(agreeing, len(decided)),
-        "human_faithful": wilson_interval(faithful, len(decided)),
-        "naturalness": mean_interval(natural, seed),
-        "fleiss_kappa": among.kappa_interval,
-    }
-    confusion: dict[str, Counter[str]] = {word: Counter() for word in ("faithful", "unfaithful")}
-    for one in group:
-        confusion[verdict(one.item.faithful)][verdict(one.majority)] += 1
-    return values, GroupDetails(
-        len(group), len(decided), among.complete, {name: dict(of) for name, of in confusion.items()}, intervals
-    )
+    of_complete = np.array([drawn[judgement.item.dialogue_id] for judgement in complete])
+    labels = [
+        (worker, judgement.item.place, answer) for judgement in judged for worker, answer in judgement.votes[question]
+    ]
+    metrics["observed_agreement"] = sum(alike) / len(alike) if alike else None
+    metrics["fleiss_kappa"], metrics["krippendorff_alpha"] = kappa, krippendorff_alpha(labels)
+    intervals["fleiss_kappa"] = None if kappa is None else fleiss_interval(counts, of_complete)
+    return metrics, intervals, len(complete)
 
 
 def mean_interval(values: Sequence[tuple[str, float]], seed: str) -> Interval | None:
     """The bootstrap interval of 95 % of the mean of (dialogue, value)."""
     statistic = [dialogue_id for dialogue_id, _ in values], [value for _, value in values]
     return interval(means(replicated(seed, [statistic]))[:, 0])
-
-
-def verdict(faithful: bool | None) -> str:
-    """The word for what metric or majority say."""
-    return "none" if faithful is None else "faithful" if faithful else "unfaithful"
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:

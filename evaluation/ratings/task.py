@@ -1,40 +1,245 @@
-"""Human judgements of generated utterances: majority, agreement of the raters, and agreement with the metric."""
+"""Human judgements of generated utterances: majority, agreement of the raters and with the metric, and the page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from parapet.evaluation.ratings.answers import (
-    Answers,
-    Hits,
-    answer_counts,
-    answer_files,
-    answer_warnings,
-    read_answers,
-    read_hits,
-    why_none,
-)
-from parapet.evaluation.ratings.judgements import Details, Interval, Judged, evaluate, judge, verdict
-from parapet.evaluation.ratings.page import report
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.lines import ALL
+from parapet.evaluation.ratings.judgements import EXPLANATIONS, Answers, Interval, read_answers, read_hits, summed_up
+from parapet.evaluation.ratings.judgements import Judged as JudgedItem
+from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
-from parapet.transforms.crowd.worker_ids import load_worker_key
-from parapet.transforms.hits.records import RatedItem
+from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
+from parapet.transforms.hits.judged import FAITHFUL
+from parapet.transforms.hits.page import RatedItem
 from parapet.transforms.hits.terms import RATINGS
+from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
+
+EXAMPLES = 30
+
+METRICS = ("agreement", "human_faithful", "naturalness", "fleiss_kappa", "krippendorff_alpha")
+VALIDATED, INVALID = "#VALIDATED", "#INVALID"
+# The groups, and the strata of which they are.
+GROUPS: Mapping[str, frozenset[str]] = {
+    ALL: frozenset({"faithful", "unfaithful", "invalid"}),
+    VALIDATED: frozenset({"faithful", "unfaithful"}),
+    "#FAITHFUL": frozenset({"faithful"}),
+    "#UNFAITHFUL": frozenset({"unfaithful"}),
+    INVALID: frozenset({"invalid"}),
+}
+# Chen, Lin and Byrne (2023), section 2.2. Kappa is given before the turns that fail the validation are mentioned.
+PAPER = {(VALIDATED, "agreement"): "90.0%", (INVALID, "agreement"): "76%", (VALIDATED, "fleiss_kappa"): "0.93"}
+LABELS = {
+    ALL: "all",
+    VALIDATED: "validated",
+    "#FAITHFUL": "validated, metric: faithful",
+    "#UNFAITHFUL": "validated, metric: unfaithful",
+    INVALID: "not validated",
+}
+TERMS = {
+    "Majority": "What more than half of the wanted workers say of an utterance; there is none where too few ratings "
+    "count.",
+    "Agreement": "The share of utterances with a majority of which majority and metric say the same. The interval is "
+    "Wilson's, of 95 %.",
+    "Judged faithful": "The share of utterances with a majority that it finds faithful.",
+    "Fleiss' kappa": "Agreement of the workers beyond chance (Fleiss 1971), over utterances with all wanted ratings: 1 "
+    "is full agreement, 0 is chance. Where nearly all utterances are of one kind, as in the "
+    "two halves of the validated ones, it is near 0, too.",
+    "Krippendorff's alpha": "The same over all utterances with two ratings or more.",
+    "Naturalness": "The mean over utterances of their mean rating, 1 to 5.",
+    "Validated": "The ground truth entails a reference of every act, and none with other values.",
+}
+OUTPUTS = {
+    "responses.parquet": "a row for every answer, with its disposition and the reason",
+    "shortfall.csv": "utterances that lack ratings, for `parapet mturk topup`",
+    "dead_letters.jsonl": "input that could not be read, with file, place and reason",
+}
 
 
-class Inputs(msgspec.Struct, frozen=True):
-    """The pages and what workers answered."""
+class GroupDetails(msgspec.Struct, frozen=True):
+    """What ``details.json`` has of a group.
 
-    hits: Hits[RatedItem]
-    answers: Answers
+    Attributes:
+      utterances: how many were to be rated; ``majorities`` have one.
+      complete: how many have all wanted ratings: those of kappa.
+      confusion: metric to majority (``none`` where there is none) to a number.
+      intervals: of 95 %, by metric; None where there is none.
+    """
+
+    utterances: int
+    majorities: int
+    complete: int
+    confusion: dict[str, dict[str, int]]
+    intervals: dict[str, Interval | None]
 
 
-class Ratings(Task[Inputs], frozen=True, kw_only=True):
+class Details(msgspec.Struct, frozen=True):
+    """``details.json``."""
+
+    raters: int
+    workers: int
+    assignments: int
+    groups: dict[str, GroupDetails]
+    answers: dict[str, int]
+    reasons: dict[str, dict[str, int]]
+    dead_letters: int
+
+
+Judged = JudgedItem[RatedItem]
+
+
+def agrees(judgement: Judged) -> bool | None:
+    """Whether majority and metric say the same of an utterance; None where there is no majority."""
+    majority = judgement.majority(FAITHFUL)
+    return None if majority is None else majority is judgement.item.faithful
+
+
+def verdict(faithful: bool | None) -> str:
+    """The word for what metric or majority say."""
+    return "none" if faithful is None else "faithful" if faithful else "unfaithful"
+
+
+def _values(judgement: Judged) -> dict[str, float | None]:
+    """Of each metric that is a mean over utterances, the value of this one."""
+    agreeing, faithful = (
+        None if word is None else float(word) for word in (agrees(judgement), judgement.majority(FAITHFUL))
+    )
+    return {"agreement": agreeing, "human_faithful": faithful, "naturalness": judgement.naturalness}
+
+
+def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Metrics, dict[str, GroupDetails]]:
+    """(``metrics.json``, details) of each group that has utterances."""
+    metrics: Metrics = {}
+    details = {}
+    for name, strata in GROUPS.items():
+        group = [judgement for judgement in judged if judgement.item.stratum in strata]
+        if not group:
+            continue
+        values, intervals, complete = summed_up(group, [_values(judgement) for judgement in group], FAITHFUL, seed)
+        if not naturalness:
+            del values["naturalness"], intervals["naturalness"]
+        metrics[name] = {metric: values[metric] for metric in METRICS if metric in values}
+        confusion: dict[str, Counter[str]] = {word: Counter() for word in ("faithful", "unfaithful")}
+        for judgement in group:
+            confusion[verdict(judgement.item.faithful)][verdict(judgement.majority(FAITHFUL))] += 1
+        decided = sum(judgement.majority(FAITHFUL) is not None for judgement in group)
+        by_word = {word: dict(counts) for word, counts in confusion.items()}
+        details[name] = GroupDetails(len(group), decided, complete, by_word, intervals)
+    return metrics, details
+
+
+def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Report:
+    """The report: agreement by group beside the paper's, what metric and people say, where they differ, the answers."""
+    of_all = metrics[ALL]
+    validated, invalid = metrics.get(VALIDATED, {}), metrics.get(INVALID, {})
+    tiles = [
+        Tile("agreement, validated", text.percent(validated.get("agreement"))),
+        Tile("agreement, not validated", text.percent(invalid.get("agreement"))),
+        Tile("Fleiss' kappa, validated", text.number(validated.get("fleiss_kappa"), 2)),
+        Tile("judged faithful", text.percent(of_all["human_faithful"])),
+    ]
+    if "naturalness" in of_all:
+        tiles.append(Tile("naturalness, 1 to 5", text.number(of_all["naturalness"], 2)))
+    sections: list[Section] = [
+        _groups_table(metrics, details),
+        Dots(
+            title="Agreement with the metric",
+            dots=[Dot(LABELS[name], values["agreement"], *(details.groups[name].intervals["agreement"] or ()))
+                  for name, values in metrics.items()],
+        ),
+        Table(
+            title="What the metric and the majority say",
+            columns=["sample", "metric", "majority: faithful", "unfaithful", "none"],
+            rows=[
+                [LABELS[name], metric, *(f"{of.get(word, 0):,}" for word in ("faithful", "unfaithful", "none"))]
+                for name in (VALIDATED, INVALID) if name in details.groups
+                for metric, of in details.groups[name].confusion.items()
+            ],
+            text_columns=2,
+            numbers_in="details.json",
+        ),
+        *_differences(judged),
+        *reasons_tables(details.reasons, EXPLANATIONS, "Answers that do not count"),
+    ]  # fmt: skip
+    missing = sum(group.utterances - group.majorities for name, group in details.groups.items() if name == ALL)
+    notes = [f"{text.counted(missing, 'utterance')} without a majority: see `shortfall.csv`."] if missing else []
+    return Report(
+        command="evaluate",
+        title="Human evaluation",
+        headline=f"People and the metric agree on {text.percent(validated.get('agreement'))} of validated utterances",
+        lead=f"{text.counted(len(judged), 'utterance')}, each rated by {text.counted(details.raters, 'worker')}; "
+        f"{details.answers.get('used', 0):,} of {sum(details.answers.values()):,} answers count.",
+        tiles=tiles,
+        sections=sections,
+        terms=TERMS,
+        notes=[*notes, *dead_letters_note(details.dead_letters)],
+        links={**FILES, **OUTPUTS},
+    )
+
+
+def with_interval(
+    value: float | None, pair: Interval | None, form: Callable[[float | None], str] = text.percent
+) -> str:
+    """A number and, below it, its interval where there is one."""
+    return form(value) + (f"\n{form(pair[0])} to {form(pair[1])}" if pair else "")
+
+
+def _groups_table(metrics: Metrics, details: Details) -> Table:
+    named = [name for name in METRICS if name in metrics[ALL]]
+    heads = {
+        "agreement": "agreement",
+        "human_faithful": "judged faithful",
+        "naturalness": "naturalness",
+        "fleiss_kappa": "Fleiss' kappa",
+        "krippendorff_alpha": "Krippendorff's alpha",
+    }
+
+    def cell(group: str, name: str) -> str:
+        form = text.percent if name in ("agreement", "human_faithful") else lambda value: text.number(value, 2)
+        cell = with_interval(metrics[group][name], details.groups[group].intervals.get(name), form)
+        published = PAPER.get((group, name))
+        return f"{cell}\npaper: {published}" if published else cell
+
+    return Table(
+        title="Agreement",
+        columns=["sample", *(heads[name] for name in named), "utterances", "with a majority"],
+        rows=[
+            [
+                LABELS[group],
+                *(cell(group, name) for name in named),
+                f"{details.groups[group].utterances:,}",
+                f"{details.groups[group].majorities:,}",
+            ]
+            for group in metrics
+        ],
+        note="Intervals of 95 %; beside the paper's figures (Chen, Lin and Byrne 2023, section 2.2).",
+        numbers_in="details.json",
+    )
+
+
+def _differences(judged: Iterable[Judged]) -> list[Section]:
+    """The utterances of which metric and majority say different things; the most certain majorities first."""
+    wrong = [judgement for judgement in judged if agrees(judgement) is False]
+    wrong.sort(key=lambda judgement: (judgement.item.stratum == "invalid", -max(judgement.counts(FAITHFUL))))
+    examples = []
+    for judgement in wrong[:EXAMPLES]:
+        item, (yes, no) = judgement.item, judgement.counts(FAITHFUL)
+        lines = {"before": item.previous, "utterance": item.utterance, "metric": verdict(item.faithful)}
+        lines["workers"] = f"{yes} faithful, {no} unfaithful"
+        shown = [Line(label, [Part(line)]) for label, line in lines.items()]
+        shown[1:1] = [Line("has to", [Part(act.text)]) for act in item.acts]
+        place = f"dialogue {item.dialogue_id}, turn {item.turn}"
+        examples.append(Example(f"{place}, not validated" if item.stratum == "invalid" else place, shown))
+    note = f"{len(examples):,} of {text.counted(len(wrong), 'utterance')}."
+    return [Examples(title="Where people and the metric differ", note=note, examples=examples)] if examples else []
+
+
+class Ratings(Task[Answers[RatedItem]], frozen=True, kw_only=True):
     """``parapet evaluate --task ratings``.
 
     Attributes:
@@ -55,42 +260,38 @@ class Ratings(Task[Inputs], frozen=True, kw_only=True):
         """The pages, and the files of answers."""
         return {"hits": self.hits, **{f"responses/{i}": path for i, path in enumerate(self.responses, 1)}}
 
-    def read(self) -> Inputs:
+    def read(self) -> Answers[RatedItem]:
         """Reads pages and answers. Raises InputError where nothing can be made of them."""
-        hits = read_hits(self.hits, RATINGS)
-        return Inputs(hits, read_answers(self.responses, hits, load_worker_key(), self.encoding))
+        return read_answers(read_hits(self.hits, RATINGS), self.responses, self.encoding)
 
-    def score(self, inputs: Inputs, stage: Stage) -> Result:
+    def score(self, inputs: Answers[RatedItem], stage: Stage) -> Result:
         """Majorities, and how far workers and metric agree. Raises InputError where no rating can be used."""
-        hits, answers = inputs.hits, inputs.answers
-        judged = judge(hits, answers.ratings)
-        if not any(one.votes for one in judged):
-            raise InputError(f"no rating can be used: {why_none(answers)}", ", ".join(self.responses))
-        metrics, groups = evaluate(judged, hits, self.seed)
-        details = Details(raters=hits.raters, groups=groups, **answer_counts(answers))
-        short = {one.item.place: len(one.votes) for one in judged if len(one.votes) < hits.raters}
-        files = files_of(metrics, details, _rows(judged), report(judged, metrics, details))
-        files |= answer_files(hits, answers, short)
+        hits, judged = inputs.hits, inputs.judged()
+        if not any(judgement.votes[FAITHFUL] for judgement in judged):
+            raise InputError(f"no rating can be used: {inputs.why_none()}", ", ".join(self.responses))
+        metrics, groups = evaluate(judged, hits.naturalness, self.seed)
+        details = Details(groups=groups, **inputs.counts())
+        files, warnings = inputs.files(judged)
         return Result(
-            files=files,
+            files=files | files_of(metrics, details, _rows(judged), report(judged, metrics, details)),
             summary=_summary(metrics, details),
             options={"raters": hits.raters, "naturalness": hits.naturalness, "seed": self.seed},
-            counts={"utterances": len(judged), "assignments": answers.assignments, "ratings": len(answers.ratings)},
-            warnings=answer_warnings(len(short), answers),
+            counts={"utterances": len(judged), "assignments": inputs.assignments, "ratings": len(inputs.ratings)},
+            warnings=warnings,
         )
 
 
 def _rows(judged: Sequence[Judged]) -> bytes:
-    values = [one.values() for one in judged]
+    values = [_values(judgement) for judgement in judged]
     return rows_bytes(
-        [("", one.item.dialogue_id, one.item.turn) for one in judged],
+        [("", judgement.item.dialogue_id, judgement.item.turn) for judgement in judged],
         {name: [row[name] for row in values] for name in ("agreement", "human_faithful", "naturalness")},
         {
-            "stratum": [one.item.stratum for one in judged],
-            "metric": [verdict(one.item.faithful) for one in judged],
-            "majority": [verdict(one.majority) for one in judged],
-            "votes": ["/".join(map(str, one.counts)) for one in judged],
-            "utterance": [one.item.utterance for one in judged],
+            "stratum": [judgement.item.stratum for judgement in judged],
+            "metric": [verdict(judgement.item.faithful) for judgement in judged],
+            "majority": [verdict(judgement.majority(FAITHFUL)) for judgement in judged],
+            "votes": ["/".join(map(str, judgement.counts(FAITHFUL))) for judgement in judged],
+            "utterance": [judgement.item.utterance for judgement in judged],
         },
     )
 

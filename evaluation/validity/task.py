@@ -1,55 +1,243 @@
-"""The task: validity of perturbed sets, by what a machine can check and by what people say."""
+"""The task: validity of perturbed sets, by what a machine can check and by what people say; and its page."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from parapet.evaluation.bootstrap import interval, means, replicated
 from parapet.evaluation.lines import ALL, groups_of, with_mean
-from parapet.evaluation.ratings.answers import (
-    Answers,
-    Hits,
-    answer_counts,
-    answer_files,
-    answer_warnings,
-    read_answers,
-    read_hits,
-    why_none,
-)
+from parapet.evaluation.ratings.judgements import EXPLANATIONS, Answers, Judged, read_answers, read_hits, summed_up
+from parapet.evaluation.ratings.task import OUTPUTS, with_interval
 from parapet.evaluation.sets import Sources
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
-from parapet.evaluation.validity.checks import (
+from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.validity.turns import (
+    FUZZY,
     METRICS,
+    OF_ROWS,
     Check,
+    Crowd,
+    Details,
+    GroupDetails,
     LabelModel,
+    Pairs,
+    PeopleDetails,
     check,
+    check_same_turns,
     compared_form,
+    judged_values,
     load_classifier,
     lost_by_slot,
     predict_labels,
+    read_pairs,
 )
-from parapet.evaluation.validity.page import report
-from parapet.evaluation.validity.people import METRICS as PEOPLE
-from parapet.evaluation.validity.people import OF_ROWS, Crowd, Details, GroupDetails, Judged, judge, short_of, summed_up
-from parapet.evaluation.validity.turns import Pairs, read_pairs
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
-from parapet.transforms.crowd.worker_ids import load_worker_key
-from parapet.transforms.hits.records import Place, VariedItem
+from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
+from parapet.transforms.hits.judged import SAME, VALUES
+from parapet.transforms.hits.page import Place, VariedItem
 from parapet.transforms.hits.terms import VALIDITY
+from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
+
+PEOPLE_HEADS = {
+    "human_valid": "valid",
+    "human_same": "the same",
+    "human_values": "all values",
+    "naturalness": "naturalness",
+    "observed_agreement": "agreement",
+    "fleiss_kappa": "Fleiss' kappa",
+    "krippendorff_alpha": "Krippendorff's alpha",
+}
+PEOPLE_TERMS = {
+    "Valid": "Turns that say the same as the original and, where it has values, all of these, as more than half of the "
+    "wanted workers find; of turns with a majority. The interval is Wilson's.",
+    "Agreement": "The share of pairs of workers with one answer to whether a turn says the same; of turns with all "
+    "wanted ratings.",
+    "Naturalness": "The mean over turns of their mean rating, 1 to 5.",
+    "Fleiss' kappa": "Agreement of the workers beyond chance on whether a turn says the same (Fleiss 1971), over turns "
+    "with all wanted ratings: 1 is full agreement, 0 is chance, and near 0 where nearly all turns say the same.",
+    "Krippendorff's alpha": "The same over all turns with two ratings or more.",
+}
+_NUMBERS = ("naturalness", "fleiss_kappa", "krippendorff_alpha")  # are no shares
+EXAMPLES = 12  # of each set and check
+
+TERMS = {
+    "Changed": "User turns whose text is not the original's. The other columns, states aside, are of them.",
+    "Values kept": "Changed turns with annotated values in which all of these stand letter for letter, as words of "
+    "their own. Where a set has other values than the original, as unseen entities do, it is the set's that count.",
+    "Nearly kept": f"The same where it is enough that a piece of the turn resembles the value, by {FUZZY} of 100 "
+    "(Indel similarity); numbers and times are compared as they are spoken, where the extra `speech` is installed.",
+    "States equal": "User turns, changed or not, whose dialogue states are the original's.",
+    "Same label": "Changed turns for which the classifier predicts the same of the original and of the varied text.",
+    "Accuracy": "Changed turns for which it predicts the right label, of the original and of the varied text.",
+}
+HEADS = {
+    "changed": "changed",
+    "states_equal": "states equal",
+    "values_kept": "values kept",
+    "values_kept_fuzzy": "nearly kept",
+    "same_label": "same label",
+    "accuracy_original": "accuracy, original",
+    "accuracy": "accuracy, varied",
+}
+
+
+JudgedTurns = Mapping[Place, Judged[VariedItem]]
+Failing = Callable[[Check], Sequence[tuple[str, str]]]  # the lines that say how a turn fails; none where it does not
+
+
+def report(checks: Sequence[Check], judged: JudgedTurns, metrics: Metrics, details: Details) -> Report:
+    """The report: the numbers of each set, what people say of it, what was lost in it, and turns that fail a check."""
+    sets = [name for name in details.groups if name != ALL]
+    of_all, everything = metrics[ALL], details.groups[ALL]
+    names = [name for name in HEADS if name in of_all]
+    what = {"acts": "dialogue acts"}.get(details.labels or "", details.labels or "")
+    sections: list[Section] = [
+        _sets_table(sets, names, metrics, details, what),
+        _dots("Changed turns with all values, letter for letter", "values_kept", sets, metrics, details),
+    ]
+    if what:
+        title = f"Changed turns for which the same {what} is predicted"
+        sections.append(_dots(title, "same_label", sets, metrics, details))
+    if details.people is not None:
+        sections.append(_people_table(sets, metrics, details.people))
+    sections.append(_values_table(sets, details))
+    changes = [
+        [name, before, after, f"{n:,}"] for name in sets for before, after, n in details.groups[name].changed_labels
+    ]
+    if changes:
+        columns = ["set", "predicted of the original", "of the varied text", "user turns"]
+        title = "Predictions that change"
+        sections.append(
+            Table(title=title, columns=columns, rows=changes, text_columns=3, numbers_in="details.json", in_card=False)
+        )
+    for name in sets:
+        of_set = [one for one in checks if one.pair.set == name]
+        sections += _examples(f"Turns of {name} that people do not find valid", of_set, partial(_not_valid, judged))
+        sections += _examples(f"Values lost in {name}", of_set, _lost)
+        sections += _examples(f"Values that {name} says in another form", of_set, _in_another_form)
+        sections += _examples(f"Turns of {name} with another prediction", of_set, _relabelled)
+    notes: list[str] = []
+    if details.people is not None:
+        sections += reasons_tables(details.people.reasons, EXPLANATIONS, "Answers that do not count")
+        notes = dead_letters_note(details.people.dead_letters)
+    return Report(
+        command="evaluate",
+        title="Validity",
+        headline=f"{text.percent(of_all['values_kept'])} of changed turns keep all values letter for letter",
+        lead=f"{', '.join(sets)}: {everything.changed:,} of {everything.user_turns:,} user turns changed.",
+        tiles=[Tile(HEADS[name], text.percent(of_all[name])) for name in names],
+        sections=sections,
+        terms={**_terms(bool(what)), **(PEOPLE_TERMS if details.people else {})},
+        notes=notes,
+        links={**FILES, **(OUTPUTS if details.people else {})},
+    )
+
+
+def _terms(classified: bool) -> dict[str, str]:
+    return {term: meaning for term, meaning in TERMS.items() if classified or term not in ("Same label", "Accuracy")}
+
+
+def _people_table(sets: Sequence[str], metrics: Metrics, people: Crowd) -> Table:
+    names = [name for name in PEOPLE_HEADS if any(name in metrics[group] for group in people.groups)]
+
+    def cell(group: str, name: str) -> str:
+        form = text.percent if name not in _NUMBERS else lambda value: text.number(value, 2)
+        return with_interval(metrics[group][name], people.groups[group].intervals.get(name), form)
+
+    rows = [
+        [
+            name,
+            *(cell(name, metric) for metric in names),
+            f"{people.groups[name].pairs:,}",
+            f"{people.groups[name].majorities:,}",
+        ]
+        for name in sets
+        if name in people.groups
+    ]
+    used, every = people.answers.get("used", 0), sum(people.answers.values())
+    return Table(
+        title="What people say",
+        columns=["set", *(PEOPLE_HEADS[name] for name in names), "turns", "with a majority"],
+        rows=rows,
+        note=f"{text.counted(people.raters, 'worker')} for each turn, {text.counted(people.workers, 'worker')} in all; "
+        f"{used:,} of {text.counted(every, 'answer')} count. Intervals of 95 %.",
+        numbers_in="details.json",
+    )
+
+
+def _not_valid(judged: JudgedTurns, one: Check) -> Sequence[tuple[str, str]]:
+    asked = judged.get(one.pair.place)
+    if asked is None or judged_values(asked)["human_valid"] != 0:
+        return []
+    questions = (("the same", SAME), ("all values", VALUES))
+    counts = [(what, asked.counts(question)[0], len(asked.votes[question])) for what, question in questions]
+    return [("people", ", ".join(f"{what}: {yes} of {n}" for what, yes, n in counts if n))]
+
+
+def _sets_table(sets: Sequence[str], names: Sequence[str], metrics: Metrics, details: Details, what: str) -> Table:
+    def cell(group: str, name: str) -> str:
+        return with_interval(metrics[group][name], details.groups[group].intervals.get(name))
+
+    return Table(
+        title="Sets",
+        columns=["set", "user turns", *(HEADS[name] for name in names)],
+        rows=[
+            [name, f"{details.groups[name].user_turns:,}", *(cell(name, metric) for metric in names)] for name in sets
+        ],
+        note="Intervals of 95 %, over dialogues." + (f" The classifier predicts {what}." if what else ""),
+        numbers_in="metrics.json",
+    )
+
+
+def _values_table(sets: Sequence[str], details: Details) -> Table:
+    rows = []
+    for name in sets:
+        group = details.groups[name]
+        found = (group.values_found, group.values_found_fuzzy)
+        shares = [text.percent(n / group.values if group.values else None) for n in found]
+        lost = ", ".join(f"{slot} ({n:,})" for slot, n in [*group.lost_by_slot.items()][:5])
+        rows.append([name, lost, f"{group.values:,}", *shares])
+    columns = ["set", "slots that lose most, letter for letter", "values", "letter for letter", "nearly"]
+    title = "Annotated values of changed turns"
+    return Table(title=title, columns=columns, rows=rows, text_columns=2, numbers_in="details.json")
+
+
+def _dots(title: str, metric: str, sets: Sequence[str], metrics: Metrics, details: Details) -> Dots:
+    dots = [Dot(name, metrics[name][metric], *(details.groups[name].intervals[metric] or ())) for name in sets]
+    return Dots(title=title, dots=dots)
+
+
+def _examples(title: str, checks: Iterable[Check], failing: Failing) -> list[Section]:
+    failed = [(one, lines) for one in checks if (lines := failing(one))]
+    examples = []
+    for one, lines in failed[:EXAMPLES]:
+        original, pair = one.pair.original, one.pair
+        shown = [*original.before[-1:], ("ORIGINAL", original.utterance), (pair.set, pair.utterance), *lines]
+        place = f"dialogue {pair.dialogue_id}, turn {pair.turn}"
+        examples.append(Example(place, [Line(label, [Part(line)]) for label, line in shown]))
+    note = f"{len(examples):,} of {text.counted(len(failed), 'user turn')}."
+    return [Examples(title=title, note=note, examples=examples)] if examples else []
+
+
+def _lost(one: Check) -> Sequence[tuple[str, str]]:
+    return [("lost", wanted.text) for wanted in one.lost_fuzzy]
+
+
+def _in_another_form(one: Check) -> Sequence[tuple[str, str]]:
+    return [("value", wanted.text) for wanted in one.lost if wanted not in one.lost_fuzzy]
+
+
+def _relabelled(one: Check) -> Sequence[tuple[str, str]]:
+    if not one.predicted or one.predicted[0] == one.predicted[1]:
+        return []
+    return [("predicted", f"{one.predicted[0]}, then {one.predicted[1]}"), ("label", one.label or "none")]
+
 
 SHOWN_CHANGES = 20
-
-
-class Asked(NamedTuple):
-    """What people were asked, what they answered, and what they say of each turn."""
-
-    hits: Hits[VariedItem]
-    answers: Answers
-    judged: dict[Place, Judged]
 
 
 class Inputs(NamedTuple):
@@ -57,7 +245,8 @@ class Inputs(NamedTuple):
 
     pairs: Pairs
     model: LabelModel | None
-    asked: Asked | None
+    asked: Answers[VariedItem] | None
+    judged: JudgedTurns
 
 
 class Validity(Task[Inputs], frozen=True, kw_only=True):
@@ -89,19 +278,18 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
         """The user turns of all sets beside the original's. Raises InputError where they cannot be compared."""
         model = load_classifier(self.classifier) if self.classifier is not None else None
         pairs = read_pairs(self.sources)
-        return Inputs(pairs, model, self._read_answers(pairs) if self.hits is not None else None)
-
-    def _read_answers(self, pairs: Pairs) -> Asked:
-        assert self.hits is not None
-        hits = read_hits(self.hits, VALIDITY)
-        answers = read_answers(self.responses, hits, load_worker_key(), self.encoding)
-        return Asked(hits, answers, judge(hits, answers, pairs.pairs, self.hits))
+        if self.hits is None:
+            return Inputs(pairs, model, None, {})
+        asked = read_answers(read_hits(self.hits, VALIDITY), self.responses, self.encoding)
+        judged = asked.judged()
+        check_same_turns(judged, pairs.pairs, self.hits)
+        return Inputs(pairs, model, asked, {one.item.place: one for one in judged})
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
         """Checks every pair. Raises InputError where people were asked and no answer can be used."""
-        pairs, labels, asked = inputs.pairs, None, inputs.asked
-        if asked is not None and not any(one.same for one in asked.judged.values()):
-            raise InputError(f"no answer can be used: {why_none(asked.answers)}", ", ".join(self.responses))
+        pairs, labels, asked, judged = inputs.pairs, None, inputs.asked, inputs.judged
+        if asked is not None and not any(one.votes[SAME] for one in judged.values()):
+            raise InputError(f"no answer can be used: {asked.why_none()}", ", ".join(self.responses))
         if inputs.model is not None:
             stage("classify turns")
             labels = predict_labels(inputs.model, pairs.pairs)
@@ -109,16 +297,14 @@ class Validity(Task[Inputs], frozen=True, kw_only=True):
         form, spoken = compared_form()
         checks = [check(pair, labels, form) for pair in pairs.pairs]
         metrics, groups = evaluate(checks, pairs.sets, labels is not None, self.seed)
-        judged = asked.judged if asked is not None else {}
-        people = _add_people(metrics, asked, self.seed) if asked is not None else None
+        people = _add_people(metrics, asked, judged.values(), self.seed) if asked is not None else None
         details = Details(labels.task if labels else None, spoken, pairs.missing, pairs.bad_spans, groups, people)
         metrics = with_mean(metrics)
         files = files_of(metrics, details, _rows(checks, judged), report(checks, judged, metrics, details))
         warnings = _warnings(pairs, spoken)
         if asked is not None:
-            short = short_of(judged)
-            files |= answer_files(asked.hits, asked.answers, short)
-            warnings += answer_warnings(len(short), asked.answers)
+            of_answers, more = asked.files(judged.values())
+            files, warnings = files | of_answers, warnings + more
         return Result(
             files=files,
             summary=_summary(metrics, details),
@@ -146,7 +332,7 @@ def evaluate(
       seed: of the bootstrap over dialogues.
     """
     names = METRICS if classified else METRICS[:-3]
-    by_key = {(one.pair.set, *one.pair.place): one for one in checks}
+    by_key = {one.pair.place: one for one in checks}
     groups = groups_of(by_key)
     metrics: Metrics = {}
     details = {}
@@ -159,16 +345,20 @@ def evaluate(
     return metrics, details
 
 
-def _add_people(metrics: Metrics, asked: Asked, seed: str) -> Crowd:
+def _add_people(metrics: Metrics, asked: Answers[VariedItem], judged: Iterable[Judged[VariedItem]], seed: str) -> Crowd:
     """Adds what people say to the metrics of each set that they were asked about; the details of it."""
-    names = [name for name in PEOPLE if name != "naturalness" or asked.hits.naturalness]
-    groups = {}
+    judged, groups = list(judged), {}
     for group in metrics:
-        judged = [one for one in asked.judged.values() if group in (ALL, one.item.stratum)]
-        if judged:
-            found, groups[group] = summed_up(judged, seed)
-            metrics[group] |= {name: found[name] for name in names}
-    return Crowd(asked.hits.raters, groups=groups, **answer_counts(asked.answers))
+        of_group = [one for one in judged if group in (ALL, one.item.stratum)]
+        if of_group:
+            values = [judged_values(one) for one in of_group]
+            people, intervals, complete = summed_up(of_group, values, SAME, seed)
+            if not asked.hits.naturalness:
+                del people["naturalness"]
+            metrics[group] |= people
+            decided = sum(row["human_valid"] is not None for row in values)
+            groups[group] = PeopleDetails(len(of_group), decided, complete, intervals)
+    return Crowd(groups=groups, **asked.counts())
 
 
 def _mean(column: Sequence[float | None]) -> float | None:
@@ -198,11 +388,10 @@ def _details(checks: Sequence[Check], columns: Mapping[str, Sequence[float | Non
     )
 
 
-def _rows(checks: Sequence[Check], judged: Mapping[Place, Judged]) -> bytes:
-    keys = [(one.pair.set, *one.pair.place) for one in checks]
-    values = [
-        one.values() | (judged[key].values() if key in judged else {}) for key, one in zip(keys, checks, strict=True)
-    ]
+def _rows(checks: Sequence[Check], judged: JudgedTurns) -> bytes:
+    keys = [one.pair.place for one in checks]
+    people = {place: judged_values(one) for place, one in judged.items()}
+    values = [one.values() | people.get(one.pair.place, {}) for one in checks]
     return rows_bytes(
         keys,
         {name: [row.get(name) for row in values] for name in (*METRICS, *(OF_ROWS if judged else ()))},

@@ -1,22 +1,29 @@
-"""The user turns of a corpus beside those of its sets, the values each has to say, and which people compare."""
+"""The user turns of a corpus beside those of its sets: what a machine can check, and what people say of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import msgspec
+from rapidfuzz import fuzz
 
 from parapet.evaluation.intent import acts_of, user_turns
+from parapet.evaluation.ratings.judgements import Interval, Judged
 from parapet.evaluation.sets import SetRoot, Sources, find_sets, read_dialogues
 from parapet.schemas.dialogue import Dialogue, State, Turn
 from parapet.schemas.errors import InputError
-from parapet.transforms.hits.kept_values import KeptValue, marks, speakable
-from parapet.transforms.hits.records import CHECK, VariedItem
+from parapet.transforms.hits.judged import SAME, VALUES
+from parapet.transforms.hits.markup import KeptValue, find_word, marks, speakable
+from parapet.transforms.hits.page import CHECK, Place, VariedItem
 from parapet.transforms.seeding import stable_digest
 
-BEFORE = 3  # turns of the dialogue that are shown before a user turn
+if TYPE_CHECKING:
+    from parapet.evaluation.models.classifier.net import Classifier
 
-Place = tuple[str, int]  # dialogue id, position of the turn
+BEFORE = 3  # turns of the dialogue that are shown before a user turn
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -72,8 +79,8 @@ class Pair(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> Place:
-        """The turn in its set."""
-        return self.dialogue_id, self.turn
+        """What distinguishes it from others."""
+        return self.set, self.dialogue_id, self.turn
 
     @property
     def changed(self) -> bool:
@@ -237,3 +244,219 @@ def item_of(pair: Pair) -> VariedItem:
         values,
         pair.utterance,
     )
+
+
+FUZZY = 85  # of 100: how similar a piece of the turn has to be to a value
+
+METRICS = ("changed", "states_equal", "values_kept", "values_kept_fuzzy", "same_label", "accuracy_original", "accuracy")
+
+Form = Callable[[str], str]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """What was found of a pair.
+
+    Attributes:
+      lost: the values that are not in the text letter for letter; ``lost_fuzzy`` those that nothing in it resembles.
+      label: the right one; empty where it is not known.
+      predicted: of the original and of the varied text; empty without a classifier, and of a turn that is unchanged.
+    """
+
+    pair: Pair
+    lost: tuple[Wanted, ...]
+    lost_fuzzy: tuple[Wanted, ...]
+    label: str = ""
+    predicted: tuple[str, str] | tuple[()] = ()
+
+    def values(self) -> dict[str, float | None]:
+        """Each of ``METRICS`` for this turn; None where it says nothing of it."""
+        found: dict[str, float | None] = dict.fromkeys(METRICS)
+        found["changed"] = float(self.pair.changed)
+        found["states_equal"] = float(not self.pair.other_states)
+        if self.pair.wanted:
+            found["values_kept"] = float(not self.lost)
+            found["values_kept_fuzzy"] = float(not self.lost_fuzzy)
+        if self.predicted:
+            before, after = self.predicted
+            found["same_label"] = float(before == after)
+            if self.label:
+                found["accuracy_original"], found["accuracy"] = float(before == self.label), float(after == self.label)
+        return found
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """What a classifier says: the kind of its labels, ``intent`` or ``acts``, and the label of each text."""
+
+    task: str
+    of_text: Mapping[str, str]
+
+
+class LabelModel(msgspec.Struct, frozen=True):
+    """A classifier of ``parapet train classifier``, and the kind of its labels, ``intent`` or ``acts``."""
+
+    task: str
+    classifier: Classifier
+
+
+def load_classifier(folder: str) -> LabelModel:
+    """Loads a classifier. Raises InputError: there is none in the folder, or it knows out-of-domain turns only."""
+    from parapet.evaluation.models.classifier.net import load
+
+    card, classifier = load(folder, "cpu", 256)
+    if card.task not in ("intent", "acts"):
+        raise InputError(f"is a classifier of --task {card.task}: train one of intents or acts", folder, "--classifier")
+    return LabelModel(card.task, classifier)
+
+
+def predict_labels(model: LabelModel, pairs: Iterable[Pair]) -> Labels:
+    """What a classifier says of every text that has changed, before and after."""
+    changed = [pair for pair in pairs if pair.changed]
+    texts = sorted({text for pair in changed for text in (pair.original.utterance, pair.utterance)})
+    answers, _ = model.classifier.answers(texts)
+    return Labels(model.task, {text: answer.label for text, answer in zip(texts, answers, strict=True)})
+
+
+def check(pair: Pair, labels: Labels | None, form: Form) -> Check:
+    """Checks a pair.
+
+    Args:
+      pair: of the original and the varied turn.
+      labels: of the texts, where there is a classifier.
+      form: how texts are compared that need not be the same letter for letter, see :func:`compared_form`.
+    """
+    text = speakable(pair.utterance)
+    lost = tuple(one for one in pair.wanted if not any(find_word(text, value) is not None for value in one.texts))
+    resembling = form(text) if lost else ""
+    lost_fuzzy = tuple(one for one in lost if not any(resembles(form(value), resembling) for value in one.texts))
+    if labels is None or not pair.changed:
+        return Check(pair, lost, lost_fuzzy)
+    label = pair.original.intent if labels.task == "intent" else pair.original.acts
+    predicted = labels.of_text[pair.original.utterance], labels.of_text[pair.utterance]
+    return Check(pair, lost, lost_fuzzy, label, predicted)
+
+
+def resembles(value: str, text: str) -> bool:
+    """Whether some piece of a text is nearly a value: ``san fracisco`` for ``san francisco``."""
+    if len(text) < len(value):
+        return fuzz.ratio(value, text) >= FUZZY
+    return bool(value) and fuzz.partial_ratio(value, text) >= FUZZY
+
+
+def compared_form() -> tuple[Form, bool]:
+    """How a text is compared, and whether that is its spoken form, in which ``5:30 pm`` is ``five thirty p m``.
+
+    That needs what the extra ``speech`` brings; without it, letters are lower-cased.
+    """
+    if find_spec("num2words") is None:
+        return str.casefold, False
+    from parapet.transforms.speech.spoken import load_normalisation, spoken_words
+
+    rules = load_normalisation()
+
+    @lru_cache(1 << 14)
+    def spoken(text: str) -> str:
+        return " ".join(word.text for word in spoken_words(text, rules)) or text.casefold()
+
+    return spoken, True
+
+
+def lost_by_slot(checks: Sequence[Check]) -> dict[str, int]:
+    """How many values of each slot are not in the text letter for letter, the most first."""
+    counts: dict[str, int] = {}
+    for one in checks:
+        for wanted in one.lost:
+            counts[wanted.slot] = counts.get(wanted.slot, 0) + 1
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+PEOPLE = (
+    *("human_valid", "human_same", "human_values", "naturalness"),
+    *("observed_agreement", "fleiss_kappa", "krippendorff_alpha"),
+)
+OF_ROWS = PEOPLE[:4]  # are means over turns
+
+
+def judged_values(one: Judged[VariedItem]) -> dict[str, float | None]:
+    """What people say of a turn: each of ``OF_ROWS``; None where there is no majority."""
+    same, kept = one.majority(SAME), one.majority(VALUES)
+    undecided = same is None or (kept is None and one.item.values)
+    valid = False if same is False or kept is False else None if undecided else True
+    words = (("human_valid", valid), ("human_same", same), ("human_values", kept))
+    return {**{name: None if word is None else float(word) for name, word in words}, "naturalness": one.naturalness}
+
+
+class PeopleDetails(msgspec.Struct, frozen=True):
+    """What ``details.json`` has of what people say of a set, or of all.
+
+    Attributes:
+      pairs: how many were drawn; ``majorities`` have one on whether they are valid.
+      complete: how many have all wanted ratings: those of kappa.
+      intervals: of 95 %, by metric; None where there is none.
+    """
+
+    pairs: int
+    majorities: int
+    complete: int
+    intervals: dict[str, Interval | None]
+
+
+class GroupDetails(msgspec.Struct, frozen=True):
+    """What ``details.json`` has of a set, or of all.
+
+    Attributes:
+      user_turns: how many there are; ``changed`` have another text, of which everything below is.
+      values: that these turns have to say; ``values_found`` letter for letter, ``values_found_fuzzy`` nearly.
+      lost_by_slot: values that are not found letter for letter.
+      changed_labels: (predicted of the original, predicted of the varied text, turns), the most frequent ones.
+      intervals: of 95 %, by metric; None where there is none.
+    """
+
+    user_turns: int
+    changed: int
+    values: int
+    values_found: int
+    values_found_fuzzy: int
+    lost_by_slot: dict[str, int]
+    changed_labels: list[tuple[str, str, int]]
+    intervals: dict[str, Interval | None]
+
+
+class Crowd(msgspec.Struct, frozen=True):
+    """What ``details.json`` has of the answers of people: how many, and what became of them."""
+
+    raters: int
+    workers: int
+    assignments: int
+    answers: dict[str, int]
+    reasons: dict[str, dict[str, int]]
+    dead_letters: int
+    groups: dict[str, PeopleDetails]
+
+
+class Details(msgspec.Struct, frozen=True):
+    """``details.json``.
+
+    Attributes:
+      labels: what the classifier predicts: ``intent`` or ``acts``; None without one.
+      spoken: whether values are compared in their spoken form, too.
+      missing_dialogues: of the reference, by set.
+      bad_spans: user turns of the reference with a span outside the text.
+      people: what people say, where some were asked.
+    """
+
+    labels: str | None
+    spoken: bool
+    missing_dialogues: dict[str, int]
+    bad_spans: int
+    groups: dict[str, GroupDetails]
+    people: Crowd | None = None
+
+
+def check_same_turns(judged: Iterable[Judged[VariedItem]], pairs: Iterable[Pair], path: str) -> None:
+    """Raises InputError where the pages, which are at ``path``, show other sets than the pairs are of."""
+    pair_at = {pair.place: pair for pair in pairs}
+    for one in judged:
+        item, pair = one.item, pair_at.get(one.item.place)
+        if pair is None or (item_of(pair).original, pair.utterance) != (item.original, item.utterance):
+            what = f"{item.stratum!r} has no such turn, or another text: {item.dialogue_id!r}, turn {item.turn}"
+            raise InputError(f"shows other sets than --sets: {what}", path, "--hits")

@@ -32,7 +32,7 @@ from parapet.evaluation.compare import leaderboard, results
 from parapet.evaluation.dst import files as dst_files
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.babi import data as babi_data
-from parapet.evaluation.ratings import answers as rating_answers
+from parapet.evaluation.ratings import judgements
 from parapet.evaluation.response import multiwoz
 from parapet.local_mturk import forms
 from parapet.pipelines.suite import suite_file
@@ -257,7 +257,7 @@ READERS: list[Reader] = [
     ),
     *(
         Reader(
-            f"transforms.crowd.ingest.files.read_responses {name}",
+            f"transforms.crowd.ingest.read_responses {name}",
             name,
             _sample(f"crowd/{name}"),
             lambda p: _all(ingest.read_responses(str(p), KEY, "utf-8")),
@@ -265,20 +265,20 @@ READERS: list[Reader] = [
         for name in ("names.csv", "assignments.jsonl", "rewrites.csv")
     ),
     Reader(
-        "transforms.crowd.ingest.files.read_sheet",
+        "transforms.crowd.ingest.read_sheet",
         "d.csv",
         _sample("crowd/decisions.csv"),
         lambda p: ingest.read_sheet(str(p)),
     ),
     Reader(
-        "transforms.crowd.ingest.files.parse_answer_xml",
+        "transforms.crowd.ingest.parse_answer_xml",
         "a.xml",
         _text(XML),
         lambda p: parse_answer_xml(p.read_bytes().decode("utf-8", "surrogateescape")),
         (Unusable,),
     ),
     Reader(
-        "transforms.crowd.ingest.fields.parse_time",
+        "transforms.crowd.ingest.parse_time",
         "time.txt",
         _text("Wed Jun 11 07:23:58 PDT 2025"),
         lambda p: parse_time(p.read_bytes().decode("utf-8", "replace")),
@@ -326,10 +326,10 @@ READERS: list[Reader] = [
         lambda p: schema_pages.read_cues(p, _known(p)),
     ),
     Reader(
-        "transforms.hits.plan.read_shortfall",
+        "transforms.hits.page.read_shortfall",
         "shortfall.csv",
         _text(CSVS["shortfall"]),
-        lambda p: plan.read_shortfall(str(p), _known(p)),
+        lambda p: hits_page.read_shortfall(str(p), _known(p)),
     ),
     Reader(
         "transforms.translation.memory.read_memory csv",
@@ -570,10 +570,10 @@ READERS: list[Reader] = [
         lambda p: submission._read(p.parent),
     ),
     Reader(
-        "evaluation.ratings.answers.read_validity_hits",
+        "evaluation.ratings.judgements.read_hits",
         "manifest.jsonl",
         _validity,
-        lambda p: rating_answers.read_validity_hits(str(p.parent)),
+        lambda p: judgements.read_hits(str(p.parent), "validity"),
     ),
     Reader(
         "evaluation.models.saving.read_card",
@@ -715,7 +715,7 @@ ELSEWHERE = {
     "evaluation.lines.read_keyed": "by read_lines",
     "evaluation.models.": "models of torch, whose files are weights; their cards are read by saving.read_card",
     "evaluation.ood.": "the case of evaluate ood",
-    "evaluation.ratings.": "read_validity_hits; their rows are of evaluate generation",
+    "evaluation.ratings.": "read_hits; their rows are of evaluate generation",
     "evaluation.response.": "the cases of evaluate response",
     "evaluation.sets.": "the cases of evaluate",
     "evaluation.validity.": "the cases of evaluate validity",

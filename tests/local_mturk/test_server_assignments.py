@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from parapet.transforms.crowd.ingest.files import parse_answer_xml
+from parapet.transforms.crowd.ingest import parse_answer_xml
 
 
 @pytest.fixture

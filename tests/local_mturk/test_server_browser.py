@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from parapet.transforms.crowd.ingest.files import parse_answer_xml
+from parapet.transforms.crowd.ingest import parse_answer_xml
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

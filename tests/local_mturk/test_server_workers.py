@@ -13,7 +13,7 @@ from parapet.local_mturk.practice import simulate
 from parapet.local_mturk.requirements import Profile
 from parapet.local_mturk.workers import Report, Script, invented, play, scripts_from_jsonl
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest.files import parse_answer_xml
+from parapet.transforms.crowd.ingest import parse_answer_xml
 from parapet.transforms.hits.markup import question_xml
 
 

@@ -227,7 +227,7 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(
         (["--responses", "nowhere.csv"], "nowhere.csv: --responses: there is no such file"),
         (["--sgd", str(sample_root())], "give the response files to read"),
         (["--split", "all"], "there are no dialogues in 'all'"),
-        (["--hits", str(sample_root())], "there is no manifest.jsonl: give the output of 'parapet hits'"),
+        (["--hits", str(sample_root())], "manifest.jsonl: --hits: no folder of 'parapet hits'"),
         (["--reviewers", "a.csv", "a.csv"], "two different sheets"),
         (["--encoding", "klingon"], "no text encoding 'klingon'"),
         (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),

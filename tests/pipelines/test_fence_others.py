@@ -38,10 +38,10 @@ def composed(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-ASSIGNMENTS = ("answers._entry", "settle.worker_columns", "merge._merge", "ingest.files.take")
+ASSIGNMENTS = ("services._entry", "composing.worker_columns", "merge._merge", "ingest.take")
 
 
-@pytest.mark.parametrize("target", some(ASSIGNMENTS, "answers._entry"))
+@pytest.mark.parametrize("target", some(ASSIGNMENTS, "services._entry"))
 def test_one_assignment_costs_itself(
     target: str,
     composed: Path,
@@ -77,7 +77,7 @@ def test_one_assignment_costs_itself(
 def test_an_answer_lost_and_another_twice(
     sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    doubled(monkeypatch, "parapet.transforms.crowd.settle.Entry.row")
+    doubled(monkeypatch, "parapet.transforms.crowd.composing.Entry.row")
     assert compose(sample, tmp_path / "out") == 1
     assert "the counts do not balance for answers_given (as many, but not the same)" in capsys.readouterr().err
     assert not (tmp_path / "out/run.json").exists()

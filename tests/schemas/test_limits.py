@@ -20,7 +20,7 @@ from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.compressed import check_input, open_input, read_input
-from parapet.transforms.crowd.ingest.records import read_lines, read_records
+from parapet.transforms.crowd.ingest import read_lines, read_records
 
 READERS: dict[str, Callable[[str], object]] = {
     "whole": limits.read_whole,

@@ -180,10 +180,8 @@ def _shown(c: str) -> str:
 
 def _sheet_row(item: ReviewItem, explanations: Mapping[str, str]) -> list[str]:
     flags = " | ".join(f"{reason}: {explanation}" for reason, explanation in _flags(item, explanations).items())
-    neighbours, more = _neighbours(item)
-    times = [f", {n['times']} times" if n["times"] > 1 else "" for n in neighbours]
-    others = [f"{n['text']} ({n['disposition']}{often})" for n, often in zip(neighbours, times, strict=True)]
-    others += [f"and {more} more"] if more else []
+    others = [f"{visible(text)} ({visible(disposition)})" for text, disposition in item.neighbours]
+    others += [f"and {item.more_neighbours} more"] if item.more_neighbours else []
     texts = [visible(text) for text in (item.prompt, item.original, item.answer)]
     return [item.response_id, "", "", "", "", item.element_id, item.task, flags, *texts, " | ".join(others)]
 
@@ -263,7 +261,6 @@ def _groups(items: Sequence[ReviewItem], explanations: Mapping[str, str]) -> lis
 
 
 def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, Any]:
-    neighbours, more = _neighbours(item)
     return {
         "index": index,
         "response_id": visible(item.response_id),
@@ -271,8 +268,8 @@ def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> dict
         "typed": visible(item.text) if item.text != item.answer else "",  # where it is not what is emitted
         "flags": _flags(item, explanations),
         "same_answers": item.same_answers,
-        "neighbours": neighbours,
-        "more_neighbours": more,
+        "neighbours": [{"text": visible(text), "disposition": visible(said)} for text, said in item.neighbours],
+        "more_neighbours": item.more_neighbours,
     }
 
 
@@ -280,14 +277,6 @@ def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, str]:
     """Reason id to what a person should know of it."""
     reasons = dict.fromkeys(item.reasons)
     return {visible(r): visible(explanations.get(r, r.replace("_", " "))) for r in reasons}
-
-
-def _neighbours(item: ReviewItem) -> tuple[list[dict[str, Any]], int]:
-    """The other answers, equal ones counted, used ones first; and how many of them are not shown."""
-    counts = Counter(item.neighbours)
-    ordered = sorted(counts.items(), key=lambda pair: _used_first(pair[0]))
-    shown = [{"text": visible(t), "disposition": visible(d), "times": n} for (t, d), n in ordered[:MAX_NEIGHBOURS]]
-    return shown, len(ordered) - len(shown) + item.more_neighbours
 
 
 def _digest(items: Sequence[ReviewItem]) -> str:

@@ -1,7 +1,6 @@
 """Schema tasks: the answers about a service become its variants v1 to v5 (SGD-X, Lee et al. 2022, section 2.3).
 
-Normalise, vet, apply the reviewers' decisions, deduplicate, draw five, rank, compose.
-"""
+Normalise, vet, apply the reviewers' decisions, deduplicate, draw five, rank, compose."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from importlib.metadata import version
 from itertools import islice
 from typing import Any
@@ -18,33 +17,174 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.decisions import neutralise
-from parapet.schemas.elements import TASKS, VARIANTS, Element, Task, elements_of
+from parapet.schemas.elements import TASKS, VARIANTS, Element, Task, elements_of, response_id
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import SINGLE, SplitSchemas, raw_by_name, schema_bytes, services_by_name, splits_of
 from parapet.schemas.responses import RESPONSES, Assignment, DeadLetter
 from parapet.schemas.service import parse_service
 from parapet.transforms import distance, plugins, table1
 from parapet.transforms.crowd import vet
-from parapet.transforms.crowd.answers import ElementAnswer, read_answers
-from parapet.transforms.crowd.composing import Composed, CrowdTask, Results, dispositions, reasons
-from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.crowd.merge import Decisions
-from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
-from parapet.transforms.crowd.report import Example, compose_report
-from parapet.transforms.crowd.settle import (
+from parapet.transforms.crowd.composing import (
+    Composed,
+    CrowdTask,
+    Entry,
     Outcome,
+    Results,
+    decided,
+    dispositions,
     good_answers,
     note_answers,
+    reasons,
     review_items,
     settle_fenced,
     settle_same,
     unknown,
 )
+from parapet.transforms.crowd.ingest import payload
+from parapet.transforms.crowd.merge import Decisions, no_answer
+from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
+from parapet.transforms.crowd.report import Example, compose_report
 from parapet.transforms.distance import Method
-from parapet.transforms.naming import Conventions, conventions_of
+from parapet.transforms.naming import Convention, Conventions, conventions_of, join_words, name_words
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.seeding import seed_text
+from parapet.transforms.text import as_description, clean, words
 from parapet.transforms.variants.names import compose_variant
+
+
+class ElementAnswer(Entry, kw_only=True):
+    """An answer about an element of a schema; ``variant`` is the one that uses it."""
+
+    element: Element
+    task: Task
+    variant: int | None = None
+    distance: float | None = None
+
+    def vetted(self) -> vet.Answer:
+        """What the rules look at."""
+        return vet.Answer(clean(self.text), self.words, self.task, self.element.name, self.element.description)
+
+    def shown(self) -> tuple[str, str, str, str]:
+        """The element, the task, its prompt, and the text that was hidden from the worker."""
+        return self.element.id, self.task, self.element.prompt(self.task), self.element.text(self.task)
+
+    def same(self) -> str:
+        """What is the same of answers that are duplicates."""
+        return self.canonical if self.task == "names" else " ".join(self.words)
+
+    def row(self) -> dict[str, Any]:
+        """A row of ``responses.parquet``."""
+        return {
+            **super().row(),
+            "element_id": self.element.id,
+            "field": "name" if self.task == "names" else "description",
+            "variant": self.variant,
+            "distance": self.distance,
+        }
+
+
+def read_answers(
+    assignments: Sequence[Assignment],
+    elements: Mapping[Task, Sequence[Element]],
+    decisions: Decisions,
+    conventions: Conventions,
+    rules: vet.Rules,
+    outcome: Outcome,
+) -> list[ElementAnswer]:
+    """Every answer with the verdict on it, before answers are compared with each other.
+
+    Args:
+      assignments: of one service, each once, in order.
+      elements: of the service, by task.
+      decisions: on the answers.
+      conventions: of the corpus's names.
+      rules: besides those that are built in.
+      outcome: gets the dead letters of fields that the task does not have, and of decisions without effect.
+    """
+    by_field: dict[str, dict[str, Element]] = {
+        task: {element.field: element for element in of_task} for task, of_task in elements.items()
+    }
+    seen_both = _not_blind(assignments)
+    answers = []
+    for assignment in assignments:
+        known = by_field[assignment.task]
+        verdict = vet.vet_assignment(assignment, [field for field in assignment.answers if field in known])
+        if not verdict.action and assignment.assignment_id in seen_both:
+            verdict = vet.Verdict("review", "not_blind")
+        for field, text in sorted(assignment.answers.items()):
+            decision = decisions.get(assignment.assignment_id, {}).get(field)
+            if field in known:
+                make = partial(_entry, assignment, known[field], conventions.of(known[field].kind), text)
+                entry, dead = decided(make, text, decision, _problem)
+                outcome.dead += dead
+                if entry.decision is None:
+                    of_text = vet.PASS if verdict.action == "reject" else vet.vet_answer(entry.vetted(), rules)
+                    entry.verdict = of_text if of_text.action else verdict
+                answers.append(entry)
+            elif text.strip() or decision:
+                reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"
+                note = f" (decision {decision.decision} of {decision.source} is void too)" if decision else ""
+                key = response_id(assignment.assignment_id, field)
+                outcome.dead.append(DeadLetter("compose", key, reason + note, payload(text.strip()), assignment.source))
+                outcome.dead_answers += [key] if text.strip() else []
+        if not any(field in known or text.strip() for field, text in assignment.answers.items()):
+            outcome.dead.append(no_answer(assignment))
+    return answers
+
+
+def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
+    """Assignments of workers who did the sibling task before: they have seen what is hidden."""
+    first: dict[str, dict[str, int]] = defaultdict(dict)
+    for a in assignments:
+        if a.worker_hash:
+            when = a.submit_time or 0
+            first[a.worker_hash][a.task] = min(when, first[a.worker_hash].get(a.task, when))
+    return {
+        a.assignment_id
+        for a in assignments
+        for task, when in first.get(a.worker_hash, {}).items()
+        if task != a.task and when <= (a.submit_time or 0)
+    }
+
+
+def _problem(entry: ElementAnswer) -> str:
+    return "" if entry.words else "no word is left of the text to be used"
+
+
+def _entry(
+    assignment: Assignment, element: Element, convention: Convention, text: str, text_to_use: str
+) -> ElementAnswer:
+    task = assignment.task
+    assert task in ("names", "descriptions")  # the ingest takes answers to schema tasks only
+    canonical, words = canonical_form(text_to_use, task, convention, element.text(task))
+    return ElementAnswer(
+        response_id=response_id(assignment.assignment_id, element.field),
+        text=text,
+        canonical=canonical,
+        words=words,
+        assignment=assignment,
+        element=element,
+        task=task,
+    )
+
+
+@lru_cache(maxsize=1 << 15)
+def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
+    """A text as it is emitted, and the words by which answers are the same.
+
+    Args:
+      text: as typed.
+      task: ``names`` or ``descriptions``.
+      convention: of names.
+      original: the element's own text.
+    """
+    text = clean(text)
+    if task == "names":
+        name = join_words(name_words(text), convention, original)
+        # The domain of MultiWOZ's names is added, so "area" for hotel-area is the original and must be seen as such.
+        return name, name_words(name) if convention is Convention.DOMAIN_SLOT else name_words(text)
+    return as_description(text, original), words(text)
+
 
 NEEDED = len(VARIANTS)
 SELECTIONS = ("random", "diverse")
@@ -56,26 +196,6 @@ _SERVICES_SHOWN = 2  # whose paraphrases the report shows
 
 Place = tuple[Task, str]  # task and form field
 Variants = dict[str, dict[str, list[dict[str, Any]]]]  # variant to split to services
-
-
-class Settings(msgspec.Struct, frozen=True):
-    """What shapes the result, the same for every service.
-
-    Attributes:
-      conventions: of the corpus's names.
-      method: distances, stopwords, lemmas.
-      seed: of the draw.
-      selection: ``random`` or ``diverse``.
-      allow_partial: compose services whose elements have fewer than five good answers, but one at least: they repeat.
-      vetting_rules: of plug-ins, by name.
-    """
-
-    conventions: Conventions = Conventions()
-    method: Method = Method()
-    seed: int = 0
-    selection: str = "random"
-    allow_partial: bool = False
-    vetting_rules: tuple[str, ...] = ()
 
 
 class Short(msgspec.Struct):
@@ -131,17 +251,10 @@ class Options(msgspec.Struct, frozen=True):
         distance.check_spacy_model(self.spacy_model)
         vet.choose_rules(self.vetting_rules)
 
-    def settings(self, splits: Sequence[SplitSchemas]) -> Settings:
-        """The same as every service needs it, with the conventions of the corpus's names."""
+    def distances(self) -> Method:
+        """What ranks names and descriptions."""
         stopwords = distance.load_stopwords(self.stopwords)
-        return Settings(
-            conventions_of(services_by_name(list(splits)).values()),
-            method=Method(self.name_distance, self.description_distance, stopwords, self.spacy_model),
-            seed=self.seed,
-            selection=self.selection,
-            allow_partial=self.allow_partial,
-            vetting_rules=self.vetting_rules,
-        )
+        return Method(self.name_distance, self.description_distance, stopwords, self.spacy_model)
 
     def method(self) -> dict[str, str]:
         """``method`` of ``statistics.json``; never the names of input files, which do not shape the result."""
@@ -178,7 +291,12 @@ class ServiceOutcome(Outcome, kw_only=True):
 
 
 def settle_service(
-    raw: Mapping[str, Any], assignments: Sequence[Assignment], decisions: Decisions, settings: Settings
+    raw: Mapping[str, Any],
+    assignments: Sequence[Assignment],
+    decisions: Decisions,
+    options: Options,
+    conventions: Conventions,
+    method: Method,
 ) -> ServiceOutcome:
     """Settles one service.
 
@@ -186,14 +304,16 @@ def settle_service(
       raw: the service as its schema file has it.
       assignments: its assignments, each once.
       decisions: on their answers.
-      settings: of the run.
+      options: of the run.
+      conventions: of the corpus's names.
+      method: ranks names and descriptions.
     """
     service = parse_service(raw)
     outcome = ServiceOutcome(name=service.service_name)
     elements = {task: elements_of(service, task) for task in TASKS}
     assignments = sorted(assignments, key=lambda a: a.assignment_id)
-    rules = vet.rules_of(settings.vetting_rules)
-    answers = read_answers(assignments, elements, decisions, settings.conventions, rules, outcome)
+    rules = vet.rules_of(options.vetting_rules)
+    answers = read_answers(assignments, elements, decisions, conventions, rules, outcome)
     by_place: dict[Place, list[ElementAnswer]] = defaultdict(list)
     for answer in answers:
         by_place[answer.task, answer.element.field].append(answer)
@@ -201,7 +321,7 @@ def settle_service(
         place: settle_same((answer.same(), answer) for answer in of_place) for place, of_place in by_place.items()
     }
     good = {place: good_answers(found) for place, found in clusters.items()}
-    taken = _take(elements, good, settings, outcome)
+    taken = _take(elements, good, options, method, outcome)
     for short in outcome.short:
         held = clusters.get((short.task, short.form_field), [])
         short.in_review = sum(same[0].disposition == "review" for same in held)
@@ -233,7 +353,8 @@ def settle_service(
 def _take(
     elements: Mapping[Task, list[Element]],
     good: Mapping[Place, list[ElementAnswer]],
-    settings: Settings,
+    options: Options,
+    method: Method,
     outcome: Outcome,
 ) -> dict[Place, list[str]] | None:
     """The five texts of every element from near to far, or None where the service cannot be composed.
@@ -241,7 +362,7 @@ def _take(
     Sets the distance of every good answer, and notes elements that are short.
     """
     candidates = {
-        (task, element.field): _candidates(element, task, good.get((task, element.field), []), settings)
+        (task, element.field): _candidates(element, task, good.get((task, element.field), []), options, method)
         for task in TASKS
         for element in elements[task]
     }
@@ -250,7 +371,7 @@ def _take(
     missing = {place for place, found in candidates.items() if len(found.texts) < NEEDED}
     collided = {place for place, found in names.items() if found.key not in assigned} - missing
     # An element without answers cannot be completed by repeating any.
-    partial = settings.allow_partial and all(found.texts for found in candidates.values())
+    partial = options.allow_partial and all(found.texts for found in candidates.values())
     if missing | collided and partial:
         for place in missing | collided:
             element = next(e for e in elements[place[0]] if e.field == place[1])
@@ -267,11 +388,13 @@ def _take(
     return taken if taken.keys() == candidates.keys() else None
 
 
-def _candidates(element: Element, task: Task, answers: list[ElementAnswer], settings: Settings) -> Candidates:
-    metric = settings.method.metric(task)
+def _candidates(
+    element: Element, task: Task, answers: list[ElementAnswer], options: Options, method: Method
+) -> Candidates:
+    metric = method.metric(task)
     original = element.text(task)
-    texts = draw([a.canonical for a in answers], settings.seed, element.id, task)
-    if settings.selection == "diverse":
+    texts = draw([a.canonical for a in answers], options.seed, element.id, task)
+    if options.selection == "diverse":
         texts = most_diverse(texts, NEEDED, metric)
     for answer in answers:
         answer.distance = float(metric(original, answer.canonical))
@@ -336,7 +459,8 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
 
     def settle(self, assignments: Sequence[Assignment], decisions: Decisions) -> Iterator[ServiceOutcome]:
         """Every service of the schemas and of the answers."""
-        settings, raws = self.options.settings(self.splits), raw_by_name(self.splits)
+        raws, method = raw_by_name(self.splits), self.options.distances()
+        conventions = conventions_of(services_by_name(self.splits).values())
         by_service: dict[str, list[Assignment]] = {name: [] for name in raws}
         for assignment in assignments:
             by_service.setdefault(assignment.service_name, []).append(assignment)
@@ -344,7 +468,9 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         for name, of_service in by_service.items():
             if name in raws:
                 advance(1, "services")
-                settle = partial(settle_service, raws[name], settings=settings)
+                settle = partial(
+                    settle_service, raws[name], options=self.options, conventions=conventions, method=method
+                )
                 blank = ServiceOutcome(name=name, known=False)
                 yield settle_fenced(blank, of_service, decisions, settle, self._source(name))
             else:

@@ -12,11 +12,10 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
-from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rewritings import Kind
-from parapet.transforms.crowd.ingest.fields import TaskKind
-from parapet.transforms.files import join, read_bytes
-from parapet.transforms.hits.kept_values import KeptValue, Mark, find_word, speakable
+from parapet.transforms.crowd.ingest import TaskKind
+from parapet.transforms.hits.markup import Mark, find_word, speakable
+from parapet.transforms.hits.page import PageRecord, read_manifest
 from parapet.transforms.hits.rewrite_pages import FIELDS, Rewriting, rewriting_of, services_of, turn_task_id
 from parapet.transforms.hits.terms import REWRITES
 
@@ -38,8 +37,6 @@ REWRITING_TASKS = TaskKind(
 
 # Values of states and actions that are not words of the dialogue.
 _UNSAID = frozenset({"", "true", "false", "dontcare", "none", "yes", "no"})
-
-MANIFEST = "manifest.jsonl"
 
 
 Place = tuple[int, int]
@@ -145,58 +142,29 @@ def _known(frame: Frame) -> Iterator[str]:
             yield from values
 
 
-class Task(msgspec.Struct, frozen=True):
-    """A line of the manifest: what is needed to see whether the turn is still the same."""
-
-    task: str
-    task_id: str
-    dialogue_id: str = ""
-    turn: int = -1
-    utterance: str = ""
-    values: list[KeptValue] = []
-
-
-_decode = msgspec.json.Decoder(Task).decode
-
-
-def read_tasks(folders: Iterable[str]) -> dict[str, list[Task]]:
+def read_tasks(folders: Iterable[str]) -> dict[str, list[PageRecord]]:
     """The tasks of folders of ``hits``, by dialogue; each once.
 
     Raises:
       InputError: no such folder, no rewriting tasks in it, or two folders that do not agree.
     """
-    found: dict[str, Task] = {}
+    found: dict[str, PageRecord] = {}
     for folder in folders:
-        for task in _of_folder(folder):
-            if found.setdefault(task.task_id, task) != task:
+        of_folder = [record for _, record in read_manifest(folder) if record.task == REWRITES]
+        if not of_folder:
+            raise InputError("has no rewriting tasks: make them with 'parapet hits --task rewrites'", folder, "--hits")
+        for task in of_folder:
+            first = found.setdefault(task.task_id, task)
+            if (first.utterance, first.values) != (task.utterance, task.values):
                 reason = f"{task.task_id} has another sentence than in an earlier folder: give folders of one corpus"
                 raise InputError(reason, folder, "--hits")
-    tasks: dict[str, list[Task]] = defaultdict(list)
+    tasks: dict[str, list[PageRecord]] = defaultdict(list)
     for _, task in sorted(found.items()):
         tasks[task.dialogue_id].append(task)
     return dict(tasks)
 
 
-def _of_folder(folder: str) -> list[Task]:
-    path = join(folder, MANIFEST)
-    try:
-        lines = read_bytes(path, MAX_DIALOGUE_FILE).splitlines()
-    except OSError:
-        raise InputError(f"there is no {MANIFEST}: give the output of 'parapet hits'", folder, "--hits") from None
-    tasks = []
-    for number, line in enumerate(lines, 1):
-        try:
-            task = _decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"not a manifest of 'parapet hits': {error}", path, f"row {number}") from None
-        if task.task == REWRITES:
-            tasks.append(task)
-    if not tasks:
-        raise InputError("has no rewriting tasks: make them with 'parapet hits --task rewrites'", folder, "--hits")
-    return tasks
-
-
-def check_same(task: Task, turn: SourceTurn | str) -> None:
+def check_same(task: PageRecord, turn: SourceTurn | str) -> None:
     """Raises InputError unless the corpus still has the turn of the task."""
     if isinstance(turn, str):
         why = turn

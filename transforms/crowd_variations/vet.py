@@ -24,17 +24,16 @@ from parapet.transforms.crowd.vet import (
     first_verdict,
     is_too_fast,
 )
+from parapet.transforms.crowd.vet import EXPLANATIONS as SCHEMA_REASONS
 from parapet.transforms.crowd.worker_ids import has_mask
 from parapet.transforms.crowd_variations.tasks import Place, SourceTurn, find_units, interchangeable
 from parapet.transforms.distance import levenshtein
-from parapet.transforms.hits.kept_values import find_word, speakable
+from parapet.transforms.hits.markup import find_word, speakable
 from parapet.transforms.text import clean, words
 
 # Reason id to what a reviewer or requester should know of it.
 EXPLANATIONS = {
-    "blank": "Nothing was written.",
-    "markup": "Contains HTML, a web or e-mail address or a spreadsheet formula.",
-    "worker_id": "Contained what may be a worker id, which is not kept.",
+    **SCHEMA_REASONS,
     "placeholder": "A filler such as n/a, test or a compliment, not an answer.",
     "too_long": "Far longer than the sentence.",
     "lost_value": "A slot value is gone, or not letter for letter.",
@@ -43,22 +42,15 @@ EXPLANATIONS = {
     "not_longer": "Was to be longer and has no more words.",
     "not_shorter": "Was to be shorter and has no fewer words.",
     "leaked_value": "Says a value of the dialogue that the sentence does not say.",
-    "assignment_rejected": "The requester has rejected the assignment.",
-    "reviewer": "A reviewer rejected it.",
     "meaning": "A negation or a yes came or went: it may mean the opposite.",
     "other_number": "Says other numbers than the sentence.",
     "swapped_values": "Two slots have the same value here: once they are moved, it is unclear which is which.",
     "common_value": "Says a common word that is also a value of the dialogue, and not of this sentence.",
     "near_original": "Differs from the sentence by two letters or fewer: rather mistyped than reworded.",
     "single_character": "One letter or digit that the sentence does not have.",
-    "gibberish": "A keyboard run, repeated letters or letters without a vowel.",
     "other_script": "Has letters of another script.",
-    "other_language": "Looks like another language than English.",
-    "profanity": "Contains a word from the profanity list; titles and medicine have such words too.",
-    "unknown_word": "Contains a word that English texts do not have: a typo, or a name.",
     "same_answer": "The worker gave the same words in another field of the form.",
     "repeated_answer": "The worker gave the same words for several different sentences.",
-    "too_fast": "The worker spent less time than reading the form takes.",
     "not_drawn": "Another good answer was drawn.",
     "duplicate_of": "The same words as another answer for the turn and kind, which counts for both.",
 }

@@ -8,13 +8,22 @@ utterance, or of which set it is, decides nothing here, so that no page can reve
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
-from parapet.transforms.hits.kept_values import KeptValue, Mark, bold_pieces, find_word
-from parapet.transforms.hits.markup import shown
-from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line, split
-from parapet.transforms.hits.records import Hits, NotAsked, Page, RatedItem, Settings, VariedItem
+from parapet.transforms.hits.markup import KeptValue, Mark, bold_pieces, find_word, shown
+from parapet.transforms.hits.page import (
+    TOO_LARGE,
+    Hits,
+    NotAsked,
+    RatedItem,
+    Settings,
+    VariedItem,
+    capacity,
+    fit,
+    make_page,
+    one_line,
+)
 from parapet.transforms.hits.terms import RATINGS, VALIDITY, HitTask
 from parapet.transforms.pages import render
 from parapet.transforms.seeding import stable_digest, stable_hash
@@ -129,17 +138,29 @@ def render_judged(position: int, items: Sequence[RatedItem | VariedItem], settin
     task = RATINGS if isinstance(items[0], RatedItem) else VALIDITY
     rendered = [item_html(i, item, settings.naturalness) for i, item in enumerate(items)]
     room = capacity(task) - len(judged_body(task, []).encode())
-    fits = [i for i, html in enumerate(rendered) if len(html.encode()) <= room]
-    runs = split([len(rendered[i].encode()) for i in fits], room)
+    runs, large = fit(rendered, room)
     # By the hash, answers to the pages of another sample are recognised; within a sample the number is enough.
     page_id = f"{position + 1:03}-{stable_digest(*rendered)[:8]}"
     task_id = f"{page_id}:{task}"
-    large = set(range(len(items))) - set(fits)
     hits = Hits(position, [], [NotAsked(task_id, f"{items[i].dialogue_id}:{items[i].turn}", TOO_LARGE) for i in large])
     for part, run in enumerate(runs, 1):
-        chosen = [fits[i] for i in run]
-        body = judged_body(task, [rendered[i] for i in chosen])
-        hits.pages.append(_page(task, task_id, part, len(runs), {i: items[i] for i in chosen}, body, settings))
+        chosen = [items[i] for i in run]
+        page = make_page(
+            task,
+            f"pages/{page_id}.{task}" + (f".{part}" if part > 1 else ""),
+            judged_body(task, [rendered[i] for i in run]),
+            settings,
+            task_id=task_id,
+            fields=[f"{name}_{i}" for i in run for name in names_of(items[i], settings.naturalness)],
+            turns=sum(item.turns for item in chosen),
+            service_name="+".join(sorted({name for item in chosen for name in item.service_name.split("+")})),
+            part=part,
+            parts=len(runs),
+            element_ids=[],
+            ambiguous=[],
+            **{"items" if task == RATINGS else "pairs": chosen},
+        )
+        hits.pages.append(page)
     return hits
 
 
@@ -171,34 +192,6 @@ def judged_body(task: HitTask, items: Sequence[str]) -> str:
     """The body of a page, on one line; ``items`` are of :func:`item_html`."""
     legend = "The replies" if task == RATINGS else "The sentences"
     return one_line(f"<fieldset disabled><legend>{legend}</legend><ol>{''.join(items)}</ol></fieldset>")
-
-
-def _page(
-    task: HitTask,
-    task_id: str,
-    part: int,
-    parts: int,
-    chosen: Mapping[int, RatedItem | VariedItem],
-    body: str,
-    settings: Settings,
-) -> Page:
-    page_id = task_id.partition(":")[0]
-    items = [*chosen.values()]
-    return make_page(
-        task,
-        f"pages/{page_id}.{task}" + (f".{part}" if part > 1 else ""),
-        body,
-        settings,
-        task_id=task_id,
-        fields=[f"{name}_{i}" for i, item in chosen.items() for name in names_of(item, settings.naturalness)],
-        turns=sum(item.turns for item in items),
-        service_name="+".join(sorted({name for item in items for name in item.service_name.split("+")})),
-        part=part,
-        parts=parts,
-        element_ids=[],
-        ambiguous=[],
-        **{"items" if task == RATINGS else "pairs": items},
-    )
 
 
 def _digest(seed: int, what: str, item: RatedItem | VariedItem) -> str:

@@ -21,9 +21,17 @@ from parapet.transforms.compressed import read_input
 from parapet.transforms.counts import Balance, CountKey, Counts, Equals, Invariant
 from parapet.transforms.files import STAGING, read_written, write_staged
 from parapet.transforms.hits.judged import render_judged
-from parapet.transforms.hits.page import requester_html
-from parapet.transforms.hits.plan import Plan, make_plan
-from parapet.transforms.hits.records import Hits, Page, PageRecord, RatedItem, Settings, VariedItem
+from parapet.transforms.hits.page import (
+    Hits,
+    Page,
+    PageRecord,
+    Plan,
+    RatedItem,
+    Settings,
+    VariedItem,
+    make_plan,
+    requester_html,
+)
 from parapet.transforms.hits.rewrite_pages import Choice, DialoguePath, Scan, choose, render_dialogues, scan
 from parapet.transforms.hits.schema_pages import render_service
 from parapet.transforms.hits.terms import RATINGS, REWRITES, SCHEMAS, VALIDITY, HitTask, kind_of

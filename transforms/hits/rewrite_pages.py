@@ -15,10 +15,8 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
-from parapet.transforms.hits.kept_values import Mark, bold_pieces, marks, speakable
-from parapet.transforms.hits.markup import page_name, shown
-from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line
-from parapet.transforms.hits.records import Hits, NotAsked, Page, Settings
+from parapet.transforms.hits.markup import Mark, bold_pieces, marks, page_name, shown, speakable
+from parapet.transforms.hits.page import TOO_LARGE, Hits, NotAsked, Page, Settings, capacity, make_page, one_line
 from parapet.transforms.hits.terms import MAX_ANNOTATION, REWRITES
 from parapet.transforms.pages import render
 from parapet.transforms.perturbation.fence import bad_record

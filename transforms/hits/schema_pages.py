@@ -28,8 +28,18 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
 from parapet.transforms.hits.markup import shown
-from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line, split
-from parapet.transforms.hits.records import AUTO, NONE, Hits, NotAsked, Page, Settings
+from parapet.transforms.hits.page import (
+    AUTO,
+    NONE,
+    TOO_LARGE,
+    Hits,
+    NotAsked,
+    Settings,
+    capacity,
+    fit,
+    make_page,
+    one_line,
+)
 from parapet.transforms.naming import name_words
 from parapet.transforms.pages import render
 
@@ -319,16 +329,26 @@ def render_service(position: int, service: Service, settings: Settings) -> Hits:
         items = [item_html(task, each.question) for each in questions]
         cue = cue_of(service, task, settings.cues, settings.written)
         room = _room(task, questions, cue)
-        fits = [len(item.encode()) <= room for item in items]
-        large = [each.element_id for each, ok in zip(questions, fits, strict=True) if not ok]
-        questions = [each for each, ok in zip(questions, fits, strict=True) if ok]
-        items = [item for item, ok in zip(items, fits, strict=True) if ok]
+        runs, large = fit(items, room)
         hits.not_asked.extend(NotAsked(this, element_id, NOTHING_TO_SHOW) for element_id in blank)
-        hits.not_asked.extend(NotAsked(this, element_id, TOO_LARGE) for element_id in large)
-        runs = split([len(item.encode()) for item in items], room)
+        hits.not_asked.extend(NotAsked(this, questions[i].element_id, TOO_LARGE) for i in large)
         for part, run in enumerate(runs, 1):
-            chosen = [questions[i] for i in run], [items[i] for i in run]
-            hits.pages.append(_page(service.service_name, task, part, len(runs), *chosen, cue, settings))
+            chosen = [questions[i] for i in run]
+            page = make_page(
+                task,
+                f"pages/{service.service_name}.{task}" + (f".{part}" if part > 1 else ""),
+                body_html(task, [each.question for each in chosen], [items[i] for i in run], cue),
+                settings,
+                task_id=this,
+                service_name=service.service_name,
+                part=part,
+                parts=len(runs),
+                fields=[each.question.field for each in chosen],
+                element_ids=[each.element_id for each in chosen],
+                ambiguous=[each.element_id for each in chosen if each.question.meaning],
+                cue=cue,
+            )
+            hits.pages.append(page)
     return hits
 
 
@@ -336,32 +356,6 @@ def _room(task: Task, questions: Sequence[ElementQuestion], cue: str) -> int:
     """Bytes for the questions of a page: all of its body but what is around them, at its largest."""
     one_of_each_kind = list({each.question.kind: each.question for each in questions}.values())
     return capacity(task) - len(body_html(task, one_of_each_kind, [""] * len(one_of_each_kind), cue).encode())
-
-
-def _page(
-    service_name: str,
-    task: Task,
-    part: int,
-    parts: int,
-    questions: Sequence[ElementQuestion],
-    items: Sequence[str],
-    cue: str,
-    settings: Settings,
-) -> Page:
-    return make_page(
-        task,
-        f"pages/{service_name}.{task}" + (f".{part}" if part > 1 else ""),
-        body_html(task, [each.question for each in questions], items, cue),
-        settings,
-        task_id=task_id(service_name, task),
-        service_name=service_name,
-        part=part,
-        parts=parts,
-        fields=[each.question.field for each in questions],
-        element_ids=[each.element_id for each in questions],
-        ambiguous=[each.element_id for each in questions if each.question.meaning],
-        cue=cue,
-    )
 
 
 def item_html(task: Task, question: Question) -> str:

@@ -32,7 +32,7 @@ CENT = Decimal("0.01")
 
 # botocore's service model, MTurkRequesterServiceV20170117.
 REWARD = re.compile(r"[0-9]+(\.)?[0-9]{0,2}")
-MAX_TITLE, MAX_DESCRIPTION, MAX_KEYWORDS, MAX_ANNOTATION = 128, 2_000, 1_000, 255
+MAX_ANNOTATION = 255
 MIN_DURATION, MAX_DURATION = 30, 31_536_000  # seconds
 MAX_AUTO_APPROVAL = 2_592_000  # seconds
 MAX_ASSIGNMENTS = 1_000_000_000
@@ -41,21 +41,11 @@ HOUR, QUARTER = 3_600, 900  # seconds
 
 
 class Wording(msgspec.Struct, frozen=True):
-    """The entry of a task in the worker's list. The same for all of its HITs: a service name would reveal too much.
-
-    Raises:
-      InputError: longer than MTurk takes.
-    """
+    """The entry of a task in the worker's list. The same for all of its HITs: a service name would reveal too much."""
 
     title: str
     description: str
     keywords: str
-
-    def __post_init__(self) -> None:
-        limits = (("title", MAX_TITLE), ("description", MAX_DESCRIPTION), ("keywords", MAX_KEYWORDS))
-        for name, limit in limits:
-            if not 0 < len(getattr(self, name)) <= limit:
-                raise InputError(f"a HIT's {name} has 1 to {limit:,} characters", name)
 
 
 WORDING: dict[HitTask, Wording] = {

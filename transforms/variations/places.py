@@ -2,7 +2,7 @@
 
 What must be found again letter for letter, as words of its own, is what slot spans point to, and values of the turn's
 acts that stand in it without a span, as people who rewrite turns are asked
-to keep (``parapet.transforms.hits.kept_values``).
+to keep (``parapet.transforms.hits.markup``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from parapet.transforms.hits.kept_values import find_word, marks
+from parapet.transforms.hits.markup import find_word, marks
 from parapet.transforms.perturb.protected import Range, is_decisive
 from parapet.transforms.user_turns import UserTurn
 

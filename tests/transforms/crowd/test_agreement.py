@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.decisions import VERDICTS, Decision, parse_decisions
-from parapet.transforms.crowd.agreement import adjudicate_csv, merge_reviewers
+from parapet.transforms.crowd.merge import adjudicate_csv, merge_reviewers
 
 
 def sheet(labels, reviewer="EL", text="x"):

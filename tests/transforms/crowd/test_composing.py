@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 
 from parapet.pipelines.main import main
 from parapet.schemas.responses import RESPONSES
-from parapet.transforms.crowd import composing, services
-from parapet.transforms.crowd.ingest import files
+from parapet.transforms.crowd import composing, ingest, services
 from parapet.transforms.crowd.services import SchemaTask, settle_service
 
 
@@ -50,7 +49,7 @@ def test_a_disk_that_fails_while_reading_fails_the_run(tmp_path: Path, capsys, m
         raise OSError("the disk went away")
         yield
 
-    monkeypatch.setattr(files, "read_batch", failing)
+    monkeypatch.setattr(ingest, "read_batch", failing)
     assert fails_unpublished(tmp_path / "out")
     told = capsys.readouterr().err
     assert "the disk went away" in told

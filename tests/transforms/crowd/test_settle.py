@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from functools import partial
 from itertools import permutations
 
 import pytest
@@ -12,9 +13,12 @@ from hypothesis import strategies as st
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.responses import Assignment
-from parapet.transforms.crowd.answers import canonical_form
-from parapet.transforms.crowd.services import Settings, settle_service
+from parapet.transforms.crowd.services import Options, canonical_form
+from parapet.transforms.crowd.services import settle_service as settle_with
+from parapet.transforms.distance import Method
 from parapet.transforms.naming import Convention, Conventions
+
+settle_service = partial(settle_with, conventions=Conventions(), method=Method())
 
 SERVICE = {
     "service_name": "Parks_1",
@@ -97,7 +101,7 @@ def more(field: str, *texts: str, task: str = "names", start: int = 5) -> list[A
 
 
 def test_five_good_answers_are_used_from_near_to_far() -> None:
-    outcome = settle_service(SERVICE, assignments(), {}, Settings())
+    outcome = settle_service(SERVICE, assignments(), {}, Options())
     assert [v["service_name"] for v in outcome.variants] == [f"Parks_1{k}" for k in range(1, 6)]
     # By hand, Levenshtein from "city": town 4, place 5, location 6, municipality 8, where_it_is 9.
     assert [v["slots"][1]["name"] for v in outcome.variants] == [
@@ -158,7 +162,7 @@ COMMON = st.sampled_from(
 @settings(max_examples=30, deadline=None)
 @given(st.lists(COMMON, min_size=5, max_size=8, unique=True), st.integers(0, 3))
 def test_names_are_those_of_a_plain_reference(texts: list[str], seed: int) -> None:
-    outcome = settle_service(SERVICE, assignments({**NAMES, "slot_1": texts}), {}, Settings(seed=seed))
+    outcome = settle_service(SERVICE, assignments({**NAMES, "slot_1": texts}), {}, Options(seed=seed))
     ours = [variant["slots"][1]["name"] for variant in outcome.variants]
     assert tuple(ours) in plain_reference({"slot_1": texts}, seed)["slot_1"]
     fate = fates(outcome)
@@ -172,7 +176,7 @@ def test_names_are_those_of_a_plain_reference(texts: list[str], seed: int) -> No
 
 def test_the_same_words_count_once_and_the_best_spelled_stands_for_them() -> None:
     extra = more("slot_1", "TOWN", "Town.", "town ", "hamllet")
-    outcome = settle_service(SERVICE, assignments() + extra, {}, Settings())
+    outcome = settle_service(SERVICE, assignments() + extra, {}, Options())
     fate = fates(outcome)
     assert [fate[f"names{w}:slot_1"][0] for w in (5, 6, 7)] == ["duplicate"] * 3
     assert all(fate[f"names{w}:slot_1"][1] == "duplicate_of: names0:slot_1" for w in (5, 6, 7))
@@ -186,7 +190,7 @@ def test_decisions_override_the_automatic_verdict() -> None:
         "names7": {"slot_1": Decision("names7:slot_1", "fix", "village")},
         "names8": {"slot_1": Decision("names8:slot_1", "reject", "", "too small")},
     }
-    outcome = settle_service(SERVICE, assignments() + extra, decisions, Settings())
+    outcome = settle_service(SERVICE, assignments() + extra, decisions, Options())
     fate = fates(outcome)
     assert fate["names5:slot_1"][0] in ("used", "surplus")
     assert fate["names6:slot_1"][:2] == ("rejected", "placeholder")
@@ -199,10 +203,10 @@ def test_decisions_override_the_automatic_verdict() -> None:
 def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_is_accepted() -> None:
     extra = more("slot_1", "hamlet", "Hamlet", "HAMLET")
     reject = {"names5": {"slot_1": Decision("names5:slot_1", "reject")}}
-    fate = fates(settle_service(SERVICE, assignments() + extra, reject, Settings()))
+    fate = fates(settle_service(SERVICE, assignments() + extra, reject, Options()))
     assert {fate[f"names{w}:slot_1"][0] for w in (5, 6, 7)} == {"rejected"}
     accept = {**reject, "names6": {"slot_1": Decision("names6:slot_1", "accept")}}
-    fate = fates(settle_service(SERVICE, assignments() + extra, accept, Settings()))
+    fate = fates(settle_service(SERVICE, assignments() + extra, accept, Options()))
     assert fate["names5:slot_1"][0] == "rejected"
     assert fate["names6:slot_1"][0] in ("used", "surplus")
     assert fate["names7:slot_1"][0] == "duplicate"
@@ -210,7 +214,7 @@ def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_
 
 def test_held_answers_are_held_together_and_shown_once() -> None:
     extra = more("slot_1", "hamllet", "Hamllet")
-    outcome = settle_service(SERVICE, assignments() + extra, {}, Settings())
+    outcome = settle_service(SERVICE, assignments() + extra, {}, Options())
     assert [fates(outcome)[f"names{w}:slot_1"][0] for w in (5, 6)] == ["review", "review"]
     (item,) = outcome.reviews
     assert (item.element_id, item.task, item.original, item.prompt) == (
@@ -226,7 +230,7 @@ def test_held_answers_are_held_together_and_shown_once() -> None:
 
 def test_a_service_that_is_short_waits_and_says_for_what() -> None:
     names = {**NAMES, "slot_0": [*NAMES["slot_0"][:3], "qwerty", "labell"]}
-    outcome = settle_service(SERVICE, assignments(names), {}, Settings())
+    outcome = settle_service(SERVICE, assignments(names), {}, Options())
     assert outcome.variants == []
     (short,) = outcome.short
     assert (short.element_id, short.form_field, short.have, short.in_review, short.reason) == (
@@ -242,7 +246,7 @@ def test_a_service_that_is_short_waits_and_says_for_what() -> None:
 def test_partial_repeats_the_furthest_answer_or_the_original() -> None:
     names = {**NAMES, "slot_0": NAMES["slot_0"][:3]}
     descriptions = {**DESCRIPTIONS, "service": DESCRIPTIONS["service"][:1]}
-    outcome = settle_service(SERVICE, assignments(names, descriptions), {}, Settings(allow_partial=True))
+    outcome = settle_service(SERVICE, assignments(names, descriptions), {}, Options(allow_partial=True))
     slots = [variant["slots"][0]["name"] for variant in outcome.variants]
     assert slots == ["park_title", "green_area", "name_of_place", "name_of_place", "name_of_place"]
     assert {variant["description"] for variant in outcome.variants} == {"Look up parks"}
@@ -251,7 +255,7 @@ def test_partial_repeats_the_furthest_answer_or_the_original() -> None:
 
 def test_partial_does_not_make_up_what_nobody_has_answered() -> None:
     outcome = settle_service(
-        SERVICE, assignments(NAMES, {**DESCRIPTIONS, "service": []}), {}, Settings(allow_partial=True)
+        SERVICE, assignments(NAMES, {**DESCRIPTIONS, "service": []}), {}, Options(allow_partial=True)
     )
     assert outcome.variants == []
     assert [(s.form_field, s.have, s.filled) for s in outcome.short] == [("service", 0, ())]
@@ -259,7 +263,7 @@ def test_partial_does_not_make_up_what_nobody_has_answered() -> None:
 
 def test_a_decision_that_leaves_no_word_is_void_and_told() -> None:
     decisions = {"names0": {"slot_1": Decision("names0:slot_1", "fix", "\u65e5\u672c\u8a9e", source="d.csv: row 2")}}
-    outcome = settle_service(SERVICE, assignments(), decisions, Settings())
+    outcome = settle_service(SERVICE, assignments(), decisions, Options())
     assert fates(outcome)["names0:slot_1"][0] == "used"
     assert outcome.decisions == {}
     (letter,) = outcome.dead
@@ -278,7 +282,7 @@ def test_the_original_is_recognised_without_its_domain() -> None:
         Assignment(f"3{i}", "Parks_1", "names", f"w{i}", {"slot_0": text}, True)
         for i, text in enumerate(["area", "park area", "district"])
     ]
-    fate = fates(settle_service(raw, answers, {}, Settings(conventions)))
+    fate = fates(settle_service(raw, answers, {}, Options(), conventions=conventions))
     assert [fate[f"3{i}:slot_0"][:2] for i in range(3)] == [
         ("rejected", "original_copy"),
         ("rejected", "original_copy"),
@@ -290,13 +294,13 @@ def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast() -> No
     answers = {"slot_1": "hamlet", "slot_0": "", "intent_0": ""}
     for asked, expected in ((False, "surplus"), (True, "rejected")):
         top_up = Assignment("3T", "Parks_1", "names", "t", answers, asked, 0, 6, 6)
-        fate = fates(settle_service(SERVICE, [top_up], {}, Settings()))
+        fate = fates(settle_service(SERVICE, [top_up], {}, Options()))
         assert fate["3T:slot_1"][0] == expected
 
 
 def test_names_never_stand_twice_in_a_variant() -> None:
     same = ["spot", "area", "zone", "region", "place"]
-    outcome = settle_service(SERVICE, assignments({**NAMES, "slot_0": same, "slot_1": same}), {}, Settings())
+    outcome = settle_service(SERVICE, assignments({**NAMES, "slot_0": same, "slot_1": same}), {}, Options())
     if outcome.variants:  # distances to "park_name" and "city" order them differently
         for variant in outcome.variants:
             assert variant["slots"][0]["name"] != variant["slots"][1]["name"]
@@ -308,7 +312,7 @@ def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer() -> None:
     both = assignments()
     both[0].worker_hash = both[5].worker_hash = "same"
     both[0].submit_time, both[5].submit_time = 100, 200
-    fate = fates(settle_service(SERVICE, both, {}, Settings()))
+    fate = fates(settle_service(SERVICE, both, {}, Options()))
     assert fate["descriptions0:slot_0"][:2] == ("review", "not_blind")
     assert fate["names0:slot_0"][0] != "review"
 
@@ -322,13 +326,13 @@ def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer() -> None:
 )
 def test_a_worker_who_cannot_have_meant_it_is_rejected_whole(answers: dict, seconds: int, reason: str) -> None:
     careless = Assignment("3X", "Parks_1", "names", "careless", answers, True, 0, seconds, seconds)
-    fate = fates(settle_service(SERVICE, [*assignments(), careless], {}, Settings()))
+    fate = fates(settle_service(SERVICE, [*assignments(), careless], {}, Options()))
     assert {fate[f"3X:{field}"][:2] for field in answers} == {("rejected", reason)}
 
 
 def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter() -> None:
     odd = Assignment("3X", "Parks_1", "names", "w", {"slot_9": "something", "service": "", "slot_1": "hamlet"}, False)
-    outcome = settle_service(SERVICE, [*assignments(), odd], {}, Settings())
+    outcome = settle_service(SERVICE, [*assignments(), odd], {}, Options())
     (letter,) = outcome.dead
     assert (letter.key, letter.reason.partition(":")[0], letter.payload) == (
         "3X:slot_9",
@@ -343,7 +347,7 @@ def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter() -> None
 @given(st.lists(st.tuples(st.sampled_from(["intent_0", "slot_0", "slot_1"]), st.text(max_size=30)), max_size=12))
 def test_whatever_is_typed_every_answer_has_one_fate_and_variants_stay_valid(typed: list[tuple[str, str]]) -> None:
     odd = [Assignment(f"3X{i}", "Parks_1", "names", f"w{i}", {f: t}, True) for i, (f, t) in enumerate(typed)]
-    outcome = settle_service(SERVICE, [*assignments(), *odd], {}, Settings())
+    outcome = settle_service(SERVICE, [*assignments(), *odd], {}, Options())
     given_ids = {f"{a.assignment_id}:{field}" for a in [*assignments(), *odd] for field in a.answers}
     assert sorted(row["response_id"] for row in outcome.audit) == sorted(given_ids)
     by_variant = defaultdict(list)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.crowd.worker_ids import VARIABLE, key_file, load_worker_key
 
 

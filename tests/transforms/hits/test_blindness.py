@@ -7,8 +7,7 @@ from hits_corpora import big_service, corpus, hostile_service
 
 from parapet.schemas.elements import TASKS
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.hits.page import page_html, requester_html
-from parapet.transforms.hits.records import Settings
+from parapet.transforms.hits.page import Settings, page_html, requester_html
 from parapet.transforms.hits.schema_pages import ambiguous_elements, cue_of, questions_of, render_service, revealing
 
 SERVICES = [hostile_service(), big_service(), *corpus()]

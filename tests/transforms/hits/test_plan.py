@@ -4,8 +4,7 @@ import msgspec
 from hits_corpora import big_service, corpus
 
 from parapet.transforms.hits.make_hits import plan_of
-from parapet.transforms.hits.plan import make_plan
-from parapet.transforms.hits.records import Settings
+from parapet.transforms.hits.page import Settings, make_plan
 from parapet.transforms.hits.schema_pages import render_service
 from parapet.transforms.hits.terms import Terms
 

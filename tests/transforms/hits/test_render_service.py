@@ -11,8 +11,7 @@ from parapet.schemas.elements import TASKS, elements_of
 from parapet.schemas.service import Service, Slot
 from parapet.transforms.hits.make_hits import CSV_COLUMNS, csv_head, csv_rows, summary_files
 from parapet.transforms.hits.markup import MAX_BYTES, html_of
-from parapet.transforms.hits.page import page_html, requester_html
-from parapet.transforms.hits.records import Settings
+from parapet.transforms.hits.page import Settings, page_html, requester_html
 from parapet.transforms.hits.schema_pages import Question, body_html, item_html, questions_of, render_service
 
 

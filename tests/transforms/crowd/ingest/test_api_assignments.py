@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.responses import Assignment, DeadLetter
-from parapet.transforms.crowd.ingest.fields import MAX_ANSWER, Unusable, worker_hash
-from parapet.transforms.crowd.ingest.files import parse_answer_xml, read_assignments, read_batch
+from parapet.transforms.crowd.ingest import (
+    MAX_ANSWER,
+    Unusable,
+    parse_answer_xml,
+    read_assignments,
+    read_batch,
+    worker_hash,
+)
 
 KEY = b"a key of at least sixteen bytes"
 WORKERS = ["A3ZOYR34V3P4T6", "A1ROEDVMTO9Y3X", "AXXXXXXXXXXXXX"]

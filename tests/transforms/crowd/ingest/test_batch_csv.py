@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment, DeadLetter
-from parapet.transforms.crowd.ingest.fields import worker_hash
-from parapet.transforms.crowd.ingest.files import read_batch
+from parapet.transforms.crowd.ingest import read_batch, worker_hash
 
 KEY = b"a key of at least sixteen bytes"
 WORKERS = ["A3ZOYR34V3P4T6", "A1ROEDVMTO9Y3X", "AXXXXXXXXXXXXX"]

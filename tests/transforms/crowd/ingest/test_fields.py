@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.crowd.ingest import fields
+from parapet.transforms.crowd import ingest as fields
 
 KEY = b"a key of at least sixteen bytes"
 WORKER = "A3ZOYR34V3P4T6"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from parapet.transforms.crowd.ingest.records import MAX_LINES_OF_A_RECORD, Line, Record, read_lines, read_records
+from parapet.transforms.crowd.ingest import MAX_LINES_OF_A_RECORD, Line, Record, read_lines, read_records
 
 CELL = st.text(st.sampled_from('ab,;"\n\r\t é\u2028\x85\x0b\x00中😀')) | st.text(
     st.characters(exclude_categories=["Cs"])

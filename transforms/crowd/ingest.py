@@ -1,0 +1,605 @@
+"""The files that people give: batch results CSV and JSON lines of MTurk's API to assignments, sheets to decisions.
+
+A bad row costs itself, never the rows after it."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import hashlib
+import hmac
+import io
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import chain
+from typing import Any, BinaryIO
+
+import msgspec
+import orjson
+from defusedxml import ElementTree
+from defusedxml.common import DefusedXmlException
+
+from parapet.schemas import limits
+from parapet.schemas.decisions import Decision, parse_decisions
+from parapet.schemas.elements import FIELD, TASKS
+from parapet.schemas.errors import DamagedFile, InputError
+from parapet.schemas.json_text import compact_json, parse_json_line
+from parapet.schemas.layout import as_path, is_there, same_place
+from parapet.schemas.limits import in_bytes
+from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
+from parapet.transforms.compressed import check_input, open_input
+from parapet.transforms.crowd.worker_ids import redact, withheld
+from parapet.transforms.perturbation.fence import bad_record
+
+# More lines than this in one record mean a quote that was never closed.
+MAX_LINES_OF_A_RECORD = 500
+
+_SHOWN = 2_000  # bytes of a long line
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+class Line(msgspec.Struct):
+    """A physical line.
+
+    Attributes:
+      number: from 1.
+      text: None where its bytes are not of the file's encoding, or more than one line may have.
+      raw: its bytes, where there is no text; of a long line the first.
+      problem: why there is no text.
+    """
+
+    number: int
+    text: str | None
+    raw: bytes = b""
+    problem: str = "encoding: the row is not UTF-8; save the file as UTF-8"
+
+    @property
+    def shown(self) -> str:
+        """The line for a dead letter, readable in any case."""
+        return self.text if self.text is not None else self.raw.decode("latin-1")
+
+
+class Record(msgspec.Struct):
+    """A CSV record: the line it begins on, and its cells, or why it is broken and what it was."""
+
+    number: int
+    cells: list[str] = []
+    problem: str = ""
+    raw: str = ""
+
+
+def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
+    """The lines of a file. A byte order mark decides; else ``encoding`` holds, line by line.
+
+    A line that does not decode comes with ``text=None``: the lines around it are still good.
+    """
+    head = handle.read(4)
+    mark = 0
+    for bom, name in _BOMS:
+        if head.startswith(bom):
+            encoding, mark = name, len(bom) if name == "utf-8" else 0
+            break
+    encoding = codecs.lookup(encoding).name  # one spelling: "UTF-16" and "utf_16" are "utf-16"
+    if encoding.startswith(("utf-16", "utf-32")):  # line ends have several bytes: decoded as a whole
+        data = head + handle.read(limits.MAX_FILE)
+        if len(data) > limits.MAX_FILE:
+            size = in_bytes(limits.MAX_FILE)
+            yield Line(1, None, data[:_SHOWN], f"too_large: over {size} of {encoding.upper()}: save it as UTF-8")
+            return
+        for number, line in enumerate(io.StringIO(data.decode(encoding, errors="replace"), newline=""), 1):
+            yield Line(number, line) if "\ufffd" not in line else Line(number, None, line.encode("utf-8"))
+        return
+    head += handle.readline(limits.MAX_LINE)
+    # Lines of old Macs end with a carriage return: the first line is all of their file.
+    is_long = len(head) >= limits.MAX_LINE
+    first = [head] if is_long else head[mark:].splitlines(keepends=True)
+    others = iter(lambda: handle.readline(limits.MAX_LINE + 1), b"")
+    for number, raw in enumerate(chain(first, others), 1):
+        if len(raw) > limits.MAX_LINE or (is_long and number == 1):
+            rest = raw
+            while rest and not rest.endswith(b"\n"):
+                rest = handle.readline(limits.MAX_LINE)
+            yield Line(number, None, raw[:_SHOWN], f"too_large: the line has more than {in_bytes(limits.MAX_LINE)}")
+        else:
+            try:
+                yield Line(number, raw.decode(encoding))
+            except UnicodeDecodeError:
+                yield Line(number, None, raw)
+
+
+def read_records(lines: Iterator[Line]) -> Iterator[Record]:
+    """CSV records of lines; the first record sets the width that the others must have.
+
+    A record whose quotes do not close, or whose cells do not fit the header, is broken; reading goes on at the line
+    after its first one, so that one stray quote does not swallow the rest of the file.
+    """
+    waiting: deque[Line] = deque()  # lines pushed back for another try
+    width = None
+    while (first := waiting.popleft() if waiting else next(lines, None)) is not None:
+        if first.text is None:
+            yield Record(first.number, problem=first.problem, raw=first.shown)
+            continue
+        if not first.text.strip():
+            continue
+        record = [first]
+        quotes, size = first.text.count('"'), len(first.text)
+        while quotes % 2 and len(record) < MAX_LINES_OF_A_RECORD and size <= limits.MAX_LINE:
+            line = waiting.popleft() if waiting else next(lines, None)
+            if line is None:
+                break
+            record.append(line)
+            size += len(line.text or "")
+            quotes += (line.text or "").count('"')
+        cells, problem = _cells(record, quotes, width)
+        if problem:
+            waiting.extendleft(reversed(record[1:]))
+            yield Record(first.number, problem=problem, raw=first.shown)
+            continue
+        width = width or len(cells)
+        yield Record(first.number, cells)
+
+
+def _cells(record: list[Line], quotes: int, width: int | None) -> tuple[list[str], str]:
+    if quotes % 2 and sum(len(line.text or "") for line in record) > limits.MAX_LINE:
+        return [], f"too_large: the row has more than {in_bytes(limits.MAX_LINE)}"
+    if quotes % 2:
+        return [], "broken_row: a quote is opened and never closed"
+    if wrong := next((line for line in record if line.text is None), None):
+        return [], wrong.problem
+    text = "".join(line.text or "" for line in record)
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except csv.Error as error:
+        return [], f"broken_row: {error}"
+    if len(rows) != 1:
+        return [], "broken_row: a line break outside quotes"
+    if width is not None and len(rows[0]) != width:
+        return [], f"broken_row: {len(rows[0])} cells where the header has {width}"
+    return rows[0], ""
+
+
+# An answer over this many characters is no answer to a question about a few words.
+MAX_ANSWER = 20_000
+# So much of a record is kept in its dead letter; the file and row lead to the whole.
+MAX_PAYLOAD = 2_000
+
+# What forms post besides answers.
+PLUMBING = frozenset(
+    {"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token"}
+)
+
+_BATCH_TIME = re.compile(r"\w{3} (\w{3} \d{1,2} \d\d:\d\d:\d\d) ([A-Z]{3,4}) (\d{4})")
+_YEAR_2262 = 9_223_372_036  # seconds: the last that 64 bits of nanoseconds can count, as pandas may
+_ZONES = {"PDT": "-0700", "PST": "-0800", "UTC": "+0000", "GMT": "+0000"}
+
+
+class TaskKind(msgspec.Struct, frozen=True):
+    """A kind of tasks, whose answers a run takes.
+
+    Attributes:
+      tasks: their names.
+      task_id: the form of their ids, in groups ``service`` (what the task is about) and ``task``.
+      shape: the same in words, for messages.
+      field: the form of their form fields.
+    """
+
+    tasks: tuple[CrowdTask, ...]
+    task_id: re.Pattern[str]
+    shape: str
+    field: re.Pattern[str]
+
+
+SCHEMA_TASKS = TaskKind(
+    TASKS,
+    re.compile(r"(?P<service>[^;\s]+):(?P<task>names|descriptions)"),
+    "SERVICE:names or SERVICE:descriptions",
+    FIELD,
+)
+
+
+class Unusable(Exception):
+    """A record that must become a dead letter; its message is the reason."""
+
+
+def payload(text: str, worker_id: str = "") -> str:
+    """A record for the dead letters: no worker ids, cut to a readable length, what was cut said and hashed."""
+    text = redact(text, worker_id).replace("\0", "")  # of UTF-16 that was taken for another encoding
+    if len(text) <= MAX_PAYLOAD:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:MAX_PAYLOAD]}… [{len(text):,} characters, sha256 {digest}]"
+
+
+def worker_hash(key: bytes, worker_id: str) -> str:
+    """A keyed hash (HMAC-SHA256, 16 hex digits) of a worker id; ids that a tool has doubled (``W,W``) are one."""
+    worker_id = worker_id.split(",")[0].strip()
+    return hmac.new(key, worker_id.encode(), hashlib.sha256).hexdigest()[:16] if worker_id else ""
+
+
+@lru_cache(maxsize=1 << 14)
+def parse_time(text: str) -> int | None:
+    """Seconds since 1970 of ``Tue Oct 31 14:05:22 PDT 2017`` or of an ISO time with an offset; None for others.
+
+    None, too, where that is before 1970 or after April 2262 in UTC: not every reader of a table has such times.
+    """
+    text = text.strip()
+    try:
+        if match := _BATCH_TIME.fullmatch(text):
+            zone = _ZONES.get(match[2], "")  # strptime's %Z refuses PDT; without one it refuses, too
+            when = datetime.strptime(f"{match[1]} {match[3]} {zone}", "%b %d %H:%M:%S %Y %z")
+        else:
+            when = datetime.fromisoformat(text)
+        seconds = int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds < _YEAR_2262 else None
+
+
+def work_seconds(accept: int | None, submit: int | None, stated: str = "") -> int | None:
+    """The time between the two; the stated number where one of them is missing."""
+    if accept is not None and submit is not None:
+        return submit - accept
+    return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 10 else None
+
+
+def find_task(
+    task_id: str, service: str, task: str, annotation: str, kind: TaskKind = SCHEMA_TASKS
+) -> tuple[str, CrowdTask]:
+    """The service and task that a record answers. Raises Unusable where nothing names them, or two things differ."""
+    named = []
+    for text in (task_id, annotation):
+        if match := kind.task_id.fullmatch(text.strip()):
+            named.append((match["service"], match["task"]))
+    if service.strip() and task.strip():
+        named.append((service.strip(), task.strip()))
+    if not named and task_id.strip():
+        raise Unusable(f"unknown_task: Input.task_id {task_id.strip()!r} is not {kind.shape}")
+    if not named:
+        raise Unusable(
+            "no_task: neither Input.task_id, Input.service_name and Input.task, nor RequesterAnnotation says which task"
+        )
+    if len(set(named)) > 1:
+        raise Unusable(
+            f"contradicting_task: the record names {' and '.join(f'{s}:{t}' for s, t in sorted(set(named)))}"
+        )
+    found_service, found_task = named[0]
+    for known in kind.tasks:
+        if found_task == known:
+            return found_service, known
+    neither = "neither " if len(kind.tasks) > 1 else "not "
+    raise Unusable(f"unknown_task: {found_task!r} is {neither}{' nor '.join(map(repr, kind.tasks))}")
+
+
+def split_answers(given: Mapping[str, str], field: re.Pattern[str] = FIELD) -> tuple[dict[str, str], dict[str, str]]:
+    """Parts form fields into answers (``intent_0``, ``slot_3``, ``service``) and others that hold something.
+
+    Raises Unusable for a ``taskAnswers`` that is not the JSON list of one object that crowd-form pages give.
+    """
+    if "taskAnswers" in given:
+        given = {**{k: v for k, v in given.items() if k != "taskAnswers"}, **_task_answers(given["taskAnswers"])}
+    answers, others = {}, {}
+    for name, text in given.items():
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if field.fullmatch(name):
+            answers[name] = text
+        elif text.strip() and name not in PLUMBING:
+            others[name] = text
+    return answers, others
+
+
+def _task_answers(text: str) -> dict[str, str]:
+    if not text.strip():
+        return {}
+    if len(text) > 100 * MAX_ANSWER:
+        raise Unusable("too_large: taskAnswers is too long to be answers")
+    try:
+        pages = parse_json_line(text)
+    except ValueError as error:
+        raise Unusable(f"task_answers: not JSON: {error}") from None
+    pages = [pages] if isinstance(pages, dict) else pages
+    if not (isinstance(pages, list) and all(isinstance(page, dict) for page in pages)):
+        raise Unusable("task_answers: expected a JSON list of one object")
+    found: dict[str, str] = {}
+    for page in pages:
+        for name, value in page.items():
+            found[name] = value if isinstance(value, str) else compact_json(value)
+    return found
+
+
+def take(
+    row: Mapping[str, str], asked: list[str] | None, source: str, key: bytes, kind: TaskKind = SCHEMA_TASKS
+) -> Iterator[Assignment | DeadLetter]:
+    """The assignment of one worker's submission, and dead letters for what in it is no answer.
+
+    Args:
+      row: of a batch CSV, by column; or what the API says of an assignment, with the answers as XML.
+      asked: the fields that the form showed, where the CSV says so; ``None`` for the API, which gives those and no
+        others.
+      source: ``file: row N``.
+      key: for the worker's hash.
+      kind: of the tasks whose answers are taken.
+
+    Raises:
+      Unusable: nothing of it can be used.
+    """
+    task_id, service, name = (row.get(f"Input.{column}", "") for column in ("task_id", "service_name", "task"))
+    task = find_task(task_id, service, name, row.get("RequesterAnnotation", ""), kind)
+    if asked is None:
+        given = parse_answer_xml(row["Answer"])
+    else:
+        given = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
+    assignment_id, own = row["AssignmentId"].strip(), row["WorkerId"].strip()
+    if not assignment_id:
+        raise Unusable("no_assignment_id: the AssignmentId is missing")
+    if own and own.split(",")[0].strip() == assignment_id:
+        raise Unusable("no_assignment_id: the AssignmentId is the WorkerId")
+    if len(own) == 30 and own.startswith("3") and assignment_id.startswith("A"):
+        raise Unusable("no_assignment_id: the columns AssignmentId and WorkerId seem to be interchanged")
+
+    def dead(field: str, reason: str, text: str) -> DeadLetter:
+        return DeadLetter("ingest", f"{assignment_id}:{redact(field, own)}", reason, payload(text, own), source)
+
+    answers, others = split_answers(given, kind.field)
+    if asked:
+        # The columns are those of the whole batch; what this form did not show and nobody filled is no answer.
+        answers = {name: text for name, text in answers.items() if text or name in asked}
+    for name in [name for name, text in answers.items() if len(text) > MAX_ANSWER]:
+        yield dead(name, f"too_large: over {MAX_ANSWER:,} characters", answers.pop(name))
+    answers = {name: redact(text, own, is_answer=True) if text else text for name, text in answers.items()}
+    for name, text in others.items():
+        yield dead(name, "unknown_field: not a field of ours", text)
+    accept, submit = parse_time(row.get("AcceptTime", "")), parse_time(row.get("SubmitTime", ""))
+    yield Assignment(
+        assignment_id,
+        *task,
+        worker_hash(key, own),
+        answers,
+        asked=asked is None or bool(asked),
+        accept_time=accept,
+        submit_time=submit,
+        work_seconds=work_seconds(accept, submit, row.get("WorkTimeInSeconds", "")),
+        rejected=row.get("AssignmentStatus", "").strip() == "Rejected",
+        source=source,
+    )
+
+
+REQUIRED = ("AssignmentId", "WorkerId")
+API_MEMBERS = (*REQUIRED, "RequesterAnnotation", "Answer", "AcceptTime", "SubmitTime", "AssignmentStatus")
+
+# The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.
+_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """What is read.
+
+    Attributes:
+      responses: batch CSVs and JSON lines.
+      decisions: reviewers' sheets.
+      reviewers: two sheets to be merged, or none.
+      encoding: of response files without a byte order mark.
+      kind: of the tasks whose answers are taken.
+    """
+
+    responses: list[str]
+    decisions: list[str] = []
+    reviewers: list[str] = []
+    encoding: str = "utf-8"
+    kind: TaskKind = SCHEMA_TASKS
+
+    def files(self) -> list[tuple[str, str]]:
+        """(name of the flag, path) of each file."""
+        names = ("responses", "decisions", "reviewers")
+        return [(name, path) for name in names for path in getattr(self, name)]
+
+    def check(self, flag: str) -> None:
+        """Raises InputError for a file that is missing, an unknown encoding, and reviewers whose sheets are one.
+
+        Args:
+          flag: what stands before the names of flags: ``--``, or nothing for arguments.
+        """
+        if self.reviewers and same_place(*self.reviewers):
+            raise InputError("give two different sheets: this is one and the same", f"{flag}reviewers")
+        for name, path in self.files():
+            check_file(path, f"{flag}{name}")
+        check_encoding(self.encoding, f"{flag}encoding")
+
+
+def distinct(paths: Iterable[str]) -> list[str]:
+    """Each file once, however its path is written."""
+    return sorted({str(as_path(path).resolve()): path for path in sorted(paths, reverse=True)}.values())
+
+
+def check_file(path: str, place: str) -> None:
+    """Raises InputError where there is no such file, or none that can be read.
+
+    Args:
+      path: of the file.
+      place: the flag or argument that names it.
+    """
+    if not is_there(path):
+        raise InputError("there is no such file", f"{place} {path}")
+    if as_path(path).is_dir():
+        raise InputError("is a folder; give a file", f"{place} {path}")
+    if "://" not in path:
+        check_input(path)
+
+
+def check_encoding(encoding: str, place: str) -> None:
+    """Raises InputError for what is no text encoding; ``place`` is the flag or argument that names it."""
+    try:
+        "".encode(encoding)  # unlike codecs.lookup, refuses base64 and its like
+    except LookupError:
+        raise InputError(f"Python knows no text encoding {encoding!r}", place) from None
+
+
+def read_responses(
+    path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA_TASKS
+) -> Iterator[Assignment | DeadLetter]:
+    """The assignments of one file, CSV or JSON lines by what it begins with; a file of neither is one dead letter.
+
+    Raises:
+      DamagedFile: a compressed file that is cut off or damaged.
+    """
+    try:
+        with open_input(path) as handle:
+            # Byte order marks and the zeros of UTF-16 aside, JSON begins with a bracket.
+            begins = handle.peek(256)[:256].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")[:1]
+            read = read_assignments if begins in (b"{", b"[") else read_batch
+            yield from read(handle, path, key, encoding, kind)
+    except DamagedFile:
+        raise
+    except InputError as error:
+        yield DeadLetter("ingest", path, f"unusable_file: {error}", "", path)
+
+
+def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
+    """The decisions of one sheet, and its bad rows. Raises InputError for a file that is no sheet."""
+    with open_input(path) as handle:
+        decisions, bad = parse_decisions(handle.read(), path)
+    return decisions, [
+        DeadLetter("decisions", where, f"bad_decision: {reason}", payload(orjson.dumps(cells).decode()), where)
+        for row, reason, cells in bad
+        for where in (f"{path}: row {row}",)
+    ]
+
+
+def read_batch(
+    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
+) -> Iterator[Assignment | DeadLetter]:
+    """Every row of a batch results CSV as an assignment, or as a dead letter that says why not.
+
+    Args:
+      handle: the file, bytes.
+      path: its name, for messages.
+      key: for the workers' hashes.
+      encoding: of files without a byte order mark.
+      kind: of the tasks whose answers are taken.
+
+    Raises:
+      InputError: the file has no usable header.
+    """
+    records = read_records(read_lines(handle, encoding))
+    columns = _header(records, path)
+    for record in records:
+        source = f"{path}: row {record.number}"
+        if record.problem:
+            yield DeadLetter("ingest", source, record.problem, withheld(key, record.raw), source)
+            continue
+        row = dict(zip(columns, record.cells, strict=True))
+        try:
+            yield from list(take(row, row.get("Input.fields", "").split(), source, key, kind))
+        except Exception as error:
+            shown = ", ".join(f"{name}={text}" for name, text in row.items() if text and name != "WorkerId")
+            yield _unusable(error, row, shown, source)
+
+
+def read_assignments(
+    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
+) -> Iterator[Assignment | DeadLetter]:
+    """Every line of boto3's ``list_assignments_for_hit``, with its HIT's RequesterAnnotation, as :func:`read_batch`."""
+    for line in read_lines(handle, encoding):
+        if line.text is not None and not line.text.strip():
+            continue
+        source = f"{path}: row {line.number}"
+        item: dict[str, Any] = {}
+        try:
+            item = _object(line)
+            row = {name: _text(item, name) for name in API_MEMBERS}
+            yield from list(take(row, None, source, key, kind))
+        except Exception as error:
+            shown = compact_json({name: value for name, value in item.items() if name != "WorkerId"})
+            yield _unusable(error, item, shown if item else withheld(key, line.shown), source)
+
+
+def _unusable(error: Exception, record: Mapping[str, Any], shown: str, source: str) -> DeadLetter:
+    """The dead letter of a record that cannot be taken."""
+    if not isinstance(error, Unusable):
+        return DeadLetter("ingest", source, bad_record(error, is_private=True).reason, "", source)
+    own, assignment_id = str(record.get("WorkerId", "")), _text(record, "AssignmentId").strip() or source
+    why = redact(str(error), own)
+    return DeadLetter("ingest", redact(assignment_id, own), why, payload(shown, own) if record else shown, source)
+
+
+def _header(records: Iterator[Record], path: str) -> list[str]:
+    """The columns, by the first record. Raises InputError where it is no header of batch results."""
+    first = next(records, None)
+    if first is None:
+        raise InputError("the file is empty", path)
+    if first.problem:
+        raise InputError(f"the header cannot be read: {first.problem}{_hint(first.raw)}", path, f"row {first.number}")
+    columns = [cell.strip() for cell in first.cells]
+    missing = [name for name in REQUIRED if name not in columns]
+    if not any(name.startswith("Answer.") for name in columns):
+        missing.append("Answer.*")
+    if missing:
+        reason = f"no batch results: the header lacks {', '.join(missing)}{_hint(','.join(columns))}"
+        raise InputError(reason, path, f"row {first.number}")
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    if twice:
+        raise InputError(f"the header has a column twice: {', '.join(twice)}", path, f"row {first.number}")
+    return columns
+
+
+def _hint(header: str) -> str:
+    """What may be the matter with a header that is none."""
+    if header.startswith("PK"):
+        return "; this is a workbook: save it as CSV"
+    if "\0" in header:
+        return "; the file looks like UTF-16: save it as UTF-8"
+    if "," not in header and (";" in header or "\t" in header):
+        return "; the cells must be separated by commas"
+    return ""
+
+
+def _object(line: Line) -> dict[str, Any]:
+    if line.text is None:
+        raise Unusable("encoding: the row is not UTF-8; save the file as UTF-8")
+    try:
+        item = parse_json_line(line.text)
+    except ValueError as error:
+        raise Unusable(f"broken_row: not JSON: {error}") from None
+    if not isinstance(item, dict):
+        raise Unusable(f"broken_row: expected an object, found {type(item).__name__}")
+    return item
+
+
+def parse_answer_xml(xml: str) -> dict[str, str]:
+    """Form field to text of a QuestionFormAnswers document. Raises Unusable; entities and DTDs are refused."""
+    if not xml.strip():
+        raise Unusable("no_answer: the Answer is empty")
+    try:
+        root = ElementTree.fromstring(_DECLARATION.sub("", xml, count=1), forbid_dtd=True)
+    except DefusedXmlException:
+        raise Unusable("unsafe_xml: the answer's XML has a DTD or entities, which are refused") from None
+    except (ElementTree.ParseError, ValueError) as error:
+        raise Unusable(f"broken_xml: {error}") from None
+    found: dict[str, str] = {}
+    for answer in root.iter():
+        if _local(answer.tag) != "Answer":
+            continue
+        parts = {_local(child.tag): child.text or "" for child in answer}
+        name = parts.get("QuestionIdentifier", "").strip()
+        if name in found:
+            raise Unusable(f"broken_xml: field {name!r} is answered twice")
+        found[name] = parts.get("FreeText", "")
+    return found
+
+
+def _local(tag: Any) -> str:
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+
+
+def _text(item: Mapping[str, Any], name: str) -> str:
+    value = item.get(name, "")
+    return value if isinstance(value, str) else str(value if value is not None else "")
