@@ -25,9 +25,9 @@ from parapet.transforms.anonymise import names, numbers, second_look
 from parapet.transforms.crowd import answers, lexicon, vet, worker_ids
 from parapet.transforms.crowd.ingest import fields, files
 from parapet.transforms.crowd_variations import vet as wording
-from parapet.transforms.perturb.protected import Ranges
+from parapet.transforms.perturbations import language
 from parapet.transforms.speech import spoken
-from parapet.transforms.variations import english
+from parapet.transforms.user_turns import Ranges
 
 LENGTH = 20_000
 QUICK = 0.03  # seconds of CPU: what takes no longer is not looked at again
@@ -100,7 +100,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "turns on": lambda written: wording.turns_on(wording.words_of(written), wording.words_of(written[::-1])),
     "spoken": lambda written: spoken.spoken_words(written, RULES),
     "unspeakable": lambda written: spoken.unspeakable(written, RULES, 10**9),
-    "clauses": lambda written: [english.clauses(sentence) for sentence, *_ in english.sentences(written)],
+    "clauses": lambda written: [language.clauses(sentence) for sentence, *_ in language.sentences(written)],
     "numbers": lambda written: list(numbers.numbers_in(written, ["US"])),
     "all numbers": lambda written: list(numbers.all_numbers_in(written)),
     "names of people": lambda written: list(names.names_in(written)),

@@ -13,8 +13,8 @@ from parapet.transforms.anonymise.mentions import PLACEHOLDER, Mention, placehol
 from parapet.transforms.anonymise.names import Entry, Gazetteer, is_no_name, names_in, recognised
 from parapet.transforms.anonymise.numbers import all_numbers_in, numbers_in
 from parapet.transforms.crowd.lexicon import word_frequency
-from parapet.transforms.perturb.edits import Edit, edited
 from parapet.transforms.text import clean
+from parapet.transforms.user_turns import Edit, edited
 
 _TOKEN = re.compile(r"[^\W_]+")
 _NAMES = frozenset({"PERSON", "LOCATION", "ORGANIZATION", "ENTITY"})

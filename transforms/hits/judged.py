@@ -16,7 +16,7 @@ from parapet.transforms.hits.markup import shown
 from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line, split
 from parapet.transforms.hits.records import Hits, NotAsked, Page, RatedItem, Settings, VariedItem
 from parapet.transforms.hits.terms import RATINGS, VALIDITY, HitTask
-from parapet.transforms.pages import render
+from parapet.transforms.report import render
 from parapet.transforms.seeding import stable_digest, stable_hash
 
 FAITHFUL, NATURAL, SAME, VALUES = "faithful", "natural", "same", "values"

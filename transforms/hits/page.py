@@ -11,7 +11,7 @@ from typing import Any
 from parapet.transforms.hits.markup import MAX_BYTES, carriable, question_xml, without_variables
 from parapet.transforms.hits.records import Page, PageRecord, Settings
 from parapet.transforms.hits.terms import HOUR, WORDING, HitTask
-from parapet.transforms.pages import render
+from parapet.transforms.report import render
 
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
 SANDBOX = "https://workersandbox.mturk.com/mturk/externalSubmit"

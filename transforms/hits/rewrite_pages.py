@@ -20,8 +20,8 @@ from parapet.transforms.hits.markup import page_name, shown
 from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line
 from parapet.transforms.hits.records import Hits, NotAsked, Page, Settings
 from parapet.transforms.hits.terms import MAX_ANNOTATION, REWRITES
-from parapet.transforms.pages import render
 from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.report import render
 from parapet.transforms.seeding import stable_digest
 from parapet.transforms.touching import services_in_turns
 

@@ -31,7 +31,7 @@ from parapet.transforms.hits.markup import shown
 from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line, split
 from parapet.transforms.hits.records import AUTO, NONE, Hits, NotAsked, Page, Settings
 from parapet.transforms.naming import name_words
-from parapet.transforms.pages import render
+from parapet.transforms.report import render
 
 # Beyond these, further values do not help to understand a slot.
 MAX_VALUES = 60

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.transforms.entities.forms import ordinal
+from parapet.transforms.entities.kinds import ordinal
 from parapet.transforms.reminders.service import DATE, REPEATS
 from parapet.transforms.seeding import SeededRng
 from parapet.transforms.sgd_turns import Line, act, filled, joined, slots_of

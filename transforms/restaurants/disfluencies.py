@@ -18,10 +18,10 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import listed
-from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.restaurants.simulating import Dialogue, TurnPair, Utterance, World
 from parapet.transforms.seeding import StratifiedRng
 from parapet.transforms.sgd_turns import Line
+from parapet.transforms.user_turns import Edit, edited, moved
 
 KINDS = ("hesitation", "correction", "restart")
 # Shares of user turns, as the paper describes its corpus, which was not available; a turn may have several.

@@ -97,12 +97,12 @@ def main() -> None:
     import pyarrow.parquet
 
     from parapet.pipelines.mturk import collect, pay, publish, topup
-    from parapet.transforms import pages
+    from parapet.transforms import report
     from parapet.transforms.mturk import bonus, client, hits_folder, status_page, top_up
 
     # Loaded once here, not in every child. A session reads megabytes of service descriptions, and keeps them.
     assert all((pyarrow.parquet, collect, pay, publish, topup, bonus, hits_folder, status_page, top_up))
-    pages.environment().get_template("report.html.jinja")
+    report.environment().get_template("report.html.jinja")
     session = boto3.session.Session(region_name=client.REGION)
     boto3.session.Session = lambda **_: session
     client.connect("http://127.0.0.1:1")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.counts import Counts, check_invariants
-from parapet.transforms.entities.forms import minutes_of
+from parapet.transforms.entities.kinds import minutes_of
 from parapet.transforms.reminders import corpus
 from parapet.transforms.reminders.dialogue import DIGEST_SIZE as SIZE
 from parapet.transforms.reminders.dialogue import System, check_dialogue, digest_of, simulate, text_digest
