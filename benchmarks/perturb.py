@@ -29,16 +29,14 @@ from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.entities.choosing import Chooser
-from parapet.transforms.entities.groups import DialogueValues, Group, find_values
-from parapet.transforms.entities.mentions import Table, keep_unclear, marked_in
+from parapet.transforms.entities.mentions import DialogueValues, Group, Table, find_values, keep_unclear, marked_in
 from parapet.transforms.entities.perturbation import UnseenEntities
 from parapet.transforms.entities.replacing import edits_of
-from parapet.transforms.perturb.edits import move_spans
-from parapet.transforms.perturb.typos import Rates, with_typos
 from parapet.transforms.perturbation.corpus import fitted
+from parapet.transforms.perturbations.paraphrase import rephrased
+from parapet.transforms.perturbations.typos import Rates, typo_operations
 from parapet.transforms.seeding import key_of
-from parapet.transforms.user_turns import UserTurn, user_turns
-from parapet.transforms.variations.paraphrase_rules import rephrased
+from parapet.transforms.user_turns import UserTurn, edited, move_spans, moved, user_turns
 
 DIALOGUES_A_FILE = 128
 SEED = "0"
@@ -112,7 +110,10 @@ def ours(turns: list[UserTurn]) -> None:
     rates = Rates()
     for said in turns:
         key = key_of(SEED, "typos", said.dialogue_id, str(said.position))
-        with_typos(said.utterance, said.ranges, said.values, rates, key)
+        operations = typo_operations(said.utterance, said.ranges, said.values, rates, key)
+        edited(said.utterance, operations)
+        for start, end in said.ranges:
+            moved(start, end, operations)
 
 
 def entities(corpus: Path) -> tuple[float, int]:

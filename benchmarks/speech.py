@@ -87,10 +87,9 @@ def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple
     from parapet.transforms.speech.embedded import Espeak, Sphinx
     from parapet.transforms.speech.engine import RATE
     from parapet.transforms.speech.language_model import trained_model
-    from parapet.transforms.speech.noise import plain
-    from parapet.transforms.speech.spoken import load_normalisation
-    from parapet.transforms.speech.transcriber import Channel, Transcriber
-    from parapet.transforms.speech.turns import Speakers, occurrences_of, sentences_of
+    from parapet.transforms.speech.sound import plain
+    from parapet.transforms.speech.spoken import Speakers, load_normalisation, occurrences_of, sentences_of
+    from parapet.transforms.speech.transcribing import Channel, Transcriber
 
     speakers = Speakers(("klatt4",), SEED, load_normalisation(), 1000)
     files = read_corpus(root / "corpus", splits).files
@@ -163,12 +162,14 @@ def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float)
 
 def between(heard: dict[str, str], ratios: tuple[float, float]) -> str:
     """A word error rate in the middle of those of the two noises, so that the pipeline needs both."""
-    from parapet.transforms.speech.alignment import align, word_error_rate
+    from parapet.transforms.speech.spoken import Utterance
+    from parapet.transforms.speech.transcribing import Transcript, errors_of
 
     rates = []
     for ratio in ratios:
-        of_ratio = [(key.split()[1:], words.split()) for key, words in heard.items() if key.split()[0] == f"{ratio:g}"]
-        rates.append(word_error_rate(align(said, words) for said, words in of_ratio))
+        of_ratio = [(key.partition(" ")[2], words) for key, words in heard.items() if key.split()[0] == f"{ratio:g}"]
+        counts = [errors_of(Utterance("", said), Transcript(words, "", 0)) for said, words in of_ratio]
+        rates.append(sum(errors for errors, _ in counts) / sum(words for _, words in counts))
     return f"{sum(rates) / 2:.3f}"
 
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from parapet.scoring import Scores, schema_sensitivity, schema_sensitivity_interval, score_states, to_pandas
     from parapet.transforms.corpora import Corpus, corpus_of
     from parapet.transforms.perturbation.base import Perturbation, Perturbed, changed_turn
-    from parapet.transforms.perturbation.checks import check_perturbation
-    from parapet.transforms.perturbation.corpus import PerturbedCorpus
+    from parapet.transforms.perturbation.corpus import PerturbedCorpus, check_perturbation
     from parapet.transforms.user_turns import edit_user_turns
 
 # Where each public name is.
@@ -31,7 +30,7 @@ _PLACES = {
     "PerturbedCorpus": "parapet.transforms.perturbation.corpus",
     "Scores": "parapet.scoring",
     "apply_variants": "parapet.api",
-    "check_perturbation": "parapet.transforms.perturbation.checks",
+    "check_perturbation": "parapet.transforms.perturbation.corpus",
     "compose": "parapet.crowd",
     "changed_turn": "parapet.transforms.perturbation.base",
     "corpus_of": "parapet.transforms.corpora",

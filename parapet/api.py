@@ -74,7 +74,7 @@ def perturbations() -> Mapping[str, type[Perturbation]]:
       >>> parapet.perturbations()["typos"].name
       'typos'
     """
-    from parapet.transforms.perturbation.registry import Registry
+    from parapet.transforms.perturbation.corpus import Registry
 
     return Registry()
 
@@ -109,8 +109,7 @@ def perturb(
       >>> typos.save("my_typos")  # doctest: +SKIP
     """
     from parapet.transforms.perturbation.base import set_of
-    from parapet.transforms.perturbation.corpus import perturbed_sets
-    from parapet.transforms.perturbation.registry import perturbation_of
+    from parapet.transforms.perturbation.corpus import perturbation_of, perturbed_sets
 
     made = perturbation_of(perturbation, options)
     name = set_of(made, set_name)
@@ -127,8 +126,7 @@ def perturb_sets(
       >>> sorted(parapet.perturb_sets(parapet.load_corpus(), "typos", env=(0.1, 0.5)))
       ['typos', 'typos-env1', 'typos-env2']
     """
-    from parapet.transforms.perturbation.corpus import perturbed_sets
-    from parapet.transforms.perturbation.registry import perturbation_of
+    from parapet.transforms.perturbation.corpus import perturbation_of, perturbed_sets
 
     return perturbed_sets(corpus_from(corpus), perturbation_of(perturbation, options))
 

@@ -39,9 +39,8 @@ from parapet.schemas.service import parse_service
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.dead_letters import dead_dialogue, id_of
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, checked_analysis, set_of
+from parapet.transforms.perturbation.corpus import Services, apply, options_named, perturbation_of
 from parapet.transforms.perturbation.fence import bad_record
-from parapet.transforms.perturbation.registry import options_named, perturbation_of
-from parapet.transforms.perturbation.results import Services, apply
 from parapet.transforms.variants.corpus import renamed_corpora
 from parapet.transforms.variants.dialogues import places_of, rename
 from parapet.transforms.variants.matching import Variant

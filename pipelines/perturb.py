@@ -8,20 +8,20 @@ import inspect
 import logging
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines import workers
+from parapet.pipelines import translating, workers
 from parapet.pipelines.command import check_apart, run_command, say, say_summary, starting, warn_dead_letters
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
-from parapet.transforms.perturbation.command import Command, Option
+from parapet.transforms.perturbation import Command, Option
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from parapet.schemas.dialogue_files import DialogueFile
     from parapet.transforms.corpora import Corpus
     from parapet.transforms.perturbation.base import Perturbation
+    from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.perturbations.variations import LanguageVariations
     from parapet.transforms.runs import RunInfo
+    from parapet.transforms.translation.engine import Engine
 
 EXAMPLE = """\
   parapet perturb typos --output typos           # the sample's test dialogues
@@ -47,13 +50,12 @@ OUT/SET/turns, statistics, a page.
 # Where the commands of Parapet's own perturbations are declared: help imports nothing of what they do.
 DECLARED = {
     "rewrite": "parapet.transforms.variants",
-    "language_variations": "parapet.transforms.variations",
+    "language_variations": "parapet.transforms.perturbations",
     "speech_errors": "parapet.transforms.speech",
     "unseen_entities": "parapet.transforms.entities",
     "ood": "parapet.transforms.ood",
 }
-# What a command needs of other commands: a module with add_flags, from_flags and ended.
-WIRED = {"language_variations": "parapet.pipelines.variations"}
+TRANSLATING = "language_variations"  # the command that shares flags and memories with others that translate
 
 _SHARED = ("seed", "max_bad")  # options of a perturbation that have flags of their own
 
@@ -90,7 +92,7 @@ def command_of(name: str) -> Command:
     if name in DECLARED:
         command: Command = importlib.import_module(DECLARED[name]).COMMAND
         return command
-    from parapet.transforms.perturbation.registry import Registry, unknown
+    from parapet.transforms.perturbation.corpus import Registry, unknown
 
     registry = Registry()
     if name not in registry:
@@ -108,7 +110,7 @@ def command_of(name: str) -> Command:
 
 
 def _option(perturbation: type[Perturbation], parameter: inspect.Parameter) -> Option:
-    from parapet.transforms.perturbation.command import REQUIRED
+    from parapet.transforms.perturbation import REQUIRED
 
     default, text = parameter.default, _about(perturbation, parameter.name)
     if default is False:
@@ -164,8 +166,8 @@ def parser(name: str = "", program: str = "") -> Parser:
         add = result.group(title)
         for option in options:
             add(f"--{option.name}", **option.flag())
-    if name in WIRED:
-        importlib.import_module(WIRED[name]).add_flags(result)
+    if name == TRANSLATING:
+        add_translation_flags(result)
     add_max_bad(result, command.records)
     if command.has_dry_run:
         add_dry_run(result)
@@ -209,7 +211,7 @@ def usage() -> str:
 
 def class_of(name: str, command: Command) -> type[Perturbation]:
     """The class of a perturbation."""
-    from parapet.transforms.perturbation.registry import Registry
+    from parapet.transforms.perturbation.corpus import Registry
 
     module, _, attribute = command.target.partition(":")
     if attribute:
@@ -230,9 +232,7 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
     root = str(args.sgd or sample_root())
     with calling():
         perturbation: Perturbation = (
-            importlib.import_module(WIRED[name]).from_flags(args)
-            if name in WIRED
-            else which.from_flags({**vars(args), "sgd": root})
+            language_variations(args) if name == TRANSLATING else which.from_flags({**vars(args), "sgd": root})
         )
     splits = list(dict.fromkeys(listed(args.split))) if command.has_split else None
     corpus = read_corpus(root, splits)
@@ -291,12 +291,145 @@ def report(config: Config, counters: dict[str, int]) -> None:
             print(line)
         return
     statistics = say_summary(output, perturbation)
-    if perturbation.name in WIRED:
-        for line in importlib.import_module(WIRED[perturbation.name]).ended(perturbation, output, counters):
+    if perturbation.name == TRANSLATING:
+        for line in end_translation(perturbation, output, counters):
             say(line)
     for note in perturbation.notes(statistics):
         logging.warning("%s", note)
     warn_dead_letters(output, perturbation.tallies, config.command.unusable)
+
+
+RULES = "rules"  # the engine that needs no translation
+ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, RULES, translating.CHECKPOINT, translating.MEMORY)
+LEAST_OF_FILES = 0.5  # of rewritten turns, the share of the turns that the files have
+
+_TRANSLATING = ("pivots", "dry_run", "prefix", *translating.FLAGS)
+
+
+def add_translation_flags(parser: Parser) -> None:
+    """Adds the flags of translation."""
+    add = parser.group("translation")
+    text = "rules; checkpoint, a paraphraser; memory looks up --memory; others translate and back (default: rules)"
+    add("--engine", choices=ENGINES, help=text)
+    add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: de)")
+    translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for --engine checkpoint")
+    text = "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)"
+    parser.group("--engine checkpoint", rare=True)("--prefix", metavar="TEXT", help=text)
+
+
+def language_variations(args: argparse.Namespace) -> LanguageVariations:
+    """The kinds and their mixes. Reads memories and rewritten turns, opens the engine.
+
+    Raises:
+      InputError: flags that cannot work.
+    """
+    from parapet.transforms.perturbations.rewritten import Rewritten
+    from parapet.transforms.perturbations.variations import (
+        KINDS,
+        LanguageVariations,
+        Paraphrase,
+        kinds_of,
+        parse_envs,
+        parse_rates,
+    )
+
+    envs = parse_envs(args.env)
+    if args.least_changed is not None and not 0 <= args.least_changed <= 1:
+        raise InputError(f"{args.least_changed:g} is no share: give 0 to 1, such as 0.5", "--least_changed")
+    rewritten = Rewritten(args.rewritten) if args.rewritten else None
+    if rewritten:
+        rewritten.check(args.max_bad)
+    kinds = kinds_of(args.kinds, rewritten)
+    _check_flags(args, kinds)
+    args.engine = _engine(args)
+    how = _translation(args, "paraphrase" in kinds and rewritten is None and args.engine != RULES)
+    parts = []
+    for kind in kinds:
+        typos = {name: getattr(args, name) for name in ("rates", "at_least", "perturb_values") if kind == "typos"}
+        part = KINDS[kind](seed=args.seed, rewritten=rewritten or (), **typos)
+        usual = LEAST_OF_FILES if rewritten else part.usual_least
+        part.least = usual if args.least_changed is None else args.least_changed
+        if isinstance(part, Paraphrase) and how:
+            part.pivots = how.pivots
+        parts.append(part)
+    parse_rates(args.rates, args.at_least)
+    variations = LanguageVariations(parts, envs, how)
+    if how and how.engine and args.engine != translating.CHECKPOINT:
+        variations.plugin = translating.plugin_of(args)
+    return variations
+
+
+def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
+    """Raises InputError where a flag has no effect."""
+    of_kind = {"typos": ("perturb_values", "rates"), "paraphrase": ("engine", *_TRANSLATING)}
+    for kind, flags in of_kind.items():
+        for flag in flags:
+            if args.rewritten and getattr(args, flag):
+                raise InputError("has no effect with --rewritten: those turns are taken as they are", f"--{flag}")
+            if kind not in kinds and getattr(args, flag):
+                raise InputError(f"is for the kind {kind}, which --kinds does not name", f"--{flag}")
+    if _engine(args) == RULES:
+        for flag in _TRANSLATING:
+            if getattr(args, flag):
+                raise InputError(f"is for an engine that translates, and this is {RULES}: add --engine", f"--{flag}")
+
+
+def _engine(args: argparse.Namespace) -> str:
+    """What ``--engine`` names, else the one that the other flags are for."""
+    return args.engine or (translating.MEMORY if args.memory or args.pivots else RULES)
+
+
+def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
+    """Reads memories and opens the engine. Gives how texts are translated; without pivots where none is."""
+    from parapet.transforms.back_translate.legs import Known
+    from parapet.transforms.files import join
+    from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.translation.memory import by_languages
+    from parapet.transforms.translation.paraphraser import PARAPHRASED
+
+    # In any case, since what an earlier run into the folder has paid for stays in it; the sample's only where wanted.
+    rows = translating.read_memories(args, args.sgd or ("" if wanted else "none"))
+    paid = join(args.output, translating.PAID)
+    if not wanted:
+        return Translating(Known({}), None, paid, rows) if rows else None
+    translating.check_flags(args)
+    engine: Engine | None
+    if args.engine == translating.CHECKPOINT:
+        engine, pivots = _paraphraser(args), [PARAPHRASED]
+    elif args.prefix is not None:
+        raise InputError(f"is for --engine checkpoint, and this is {args.engine}", "--prefix")
+    else:
+        pivots = translating.parse_pivots(args.pivots or "de")
+        engine = translating.open_engine(args, pivots, args.seed if args.engine == "local" else None)
+    known = Known(by_languages(rows, *((engine.provider, engine.model) if engine else ("", ""))))
+    if engine is None and not any(known.of("en", pivot) for pivot in pivots):
+        hint = "the engine 'memory' only replays: add a --memory that has the user turns, or choose another --engine"
+        raise InputError(f"{hint}; there is nothing in {', '.join(pivots)}", "--engine")
+    return Translating(known, engine, paid, rows, tuple(pivots), args.seed)
+
+
+def _paraphraser(args: argparse.Namespace) -> Engine:
+    """A checkpoint that paraphrases. Raises InputError where there is none."""
+    from parapet.transforms.translation.paraphraser import Paraphraser
+
+    if args.pivots:
+        raise InputError("is for an engine that translates, and this is checkpoint", "--pivots")
+    if args.model is None or len(args.model) != 1:
+        raise InputError("name one folder, that of the checkpoint", "--model")
+    engine = Paraphraser(args.model[0], prefix=args.prefix, **({} if args.beams is None else {"beams": args.beams}))
+    if not args.dry_run:
+        engine.open()
+    return engine
+
+
+def end_translation(perturbation: Any, output: str, counters: Mapping[str, int]) -> Iterator[str]:
+    """Clears what a published memory has, and says what a translation has cost."""
+    from parapet.transforms.files import clear, join
+
+    clear(join(output, translating.PAID))
+    how = perturbation.translating
+    if how and how.engine:
+        yield translating.bill(how.engine.provider, how.engine.dollars_per_million, counters)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,9 @@ from parapet.transforms.mturk import collect as collected
 from parapet.transforms.mturk.batch import Journal
 from parapet.transforms.mturk.publish import read_hits
 from parapet.transforms.ood.sources import _of_line as utterance_of
+from parapet.transforms.perturbations.rewritten import read_lines as read_rewritten
 from parapet.transforms.release.opening import latest_version
 from parapet.transforms.variants.folders import read_mapping
-from parapet.transforms.variations.rewritten import read_lines as read_rewritten
 
 DIALOGUE = b'{"dialogue_id": "1", "services": [], "turns": [], "more": %s}'
 LINE = b'{"AssignmentId": "1", "WorkerId": "1", "HITId": "1", "RequesterAnnotation": "1", "id": "1", "more": %s}'

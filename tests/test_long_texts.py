@@ -25,9 +25,9 @@ from parapet.transforms.anonymise import mentions, replacing
 from parapet.transforms.crowd import answers, lexicon, vet, worker_ids
 from parapet.transforms.crowd.ingest import fields, files
 from parapet.transforms.crowd_variations import vet as wording
-from parapet.transforms.perturb.protected import Ranges
+from parapet.transforms.perturbations import language
 from parapet.transforms.speech import spoken
-from parapet.transforms.variations import english
+from parapet.transforms.user_turns import Ranges
 
 LENGTH = 20_000
 QUICK = 0.03  # seconds of CPU: what takes no longer is not looked at again

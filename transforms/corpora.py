@@ -131,7 +131,7 @@ class Corpus:
         Raises:
           InputError: a dialogue cannot be used, the folder holds anything else, or the corpus was read from it.
         """
-        from parapet.transforms.saving import save
+        from parapet.transforms.perturbation.files import save
 
         if not isinstance(folder, str | os.PathLike):
             raise InputError(f"expected the path of a folder, not {folder!r}")

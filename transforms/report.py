@@ -1,8 +1,7 @@
-"""The one report page and the one card (README.md): numbers, tables, charts and examples, and what they mean.
+"""Renders the Jinja2 pages of ``crowd_templates``.
 
-Values are formatted by who makes the report (``percent``, ``number`` and ``counted`` of ``parapet.transforms.text``).
-Whatever the text is, page and card show it as it is: it is escaped here, once. In leads, notes and paragraphs what is
-between backticks is shown as code, or as a link where it is a web address or :attr:`Report.links` has it.
+Everything in them is escaped as HTML unless a template says otherwise. Nothing is in ``.md.jinja``: Markdown has other
+escapes, see ``parapet.transforms.markdown``.
 """
 
 from __future__ import annotations
@@ -10,18 +9,38 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import assert_never
+from functools import cache
+from typing import Any, assert_never
 
+import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
 from parapet.transforms import markdown, svg
-from parapet.transforms.pages import render
 from parapet.transforms.svg import Curve as Curve
 from parapet.transforms.svg import Dot as Dot
 from parapet.transforms.svg import Point as Point
 from parapet.transforms.svg import Series as Series
 from parapet.transforms.text import number, percent
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Autoescape for every page, an error for every name that a template misses."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("parapet.crowd_templates", ""),
+        autoescape=jinja2.select_autoescape((), disabled_extensions=("md.jinja",), default=True),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render(template: str, **context: Any) -> str:
+    """The page as text. Raises jinja2.UndefinedError where the template uses a name that ``context`` lacks."""
+    return environment().get_template(template).render(**context)
+
 
 MAX_ROWS = 1000  # of a table in the page; a longer one is slow to open
 MAX_CARD_ROWS = 100  # of a table in a card

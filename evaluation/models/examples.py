@@ -20,8 +20,7 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.compressed import read_input
 from parapet.transforms.corpora import Item, listed, read_corpus
 from parapet.transforms.perturbation.base import Perturbation
-from parapet.transforms.perturbation.registry import perturbation_of
-from parapet.transforms.perturbation.results import apply
+from parapet.transforms.perturbation.corpus import apply, perturbation_of
 from parapet.transforms.seeding import key_of, stable_hash
 
 Row = TypeVar("Row")

@@ -23,7 +23,7 @@ from parapet.evaluation.sets import (
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_root, is_there
 from parapet.schemas.limits import open_path
-from parapet.transforms.ood.injecting import FALLBACKS
+from parapet.transforms.ood.plan import FALLBACKS
 
 OOD, IN_DOMAIN = "ood", "in_domain"
 

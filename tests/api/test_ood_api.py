@@ -15,7 +15,7 @@ from test_same_as_commands import SPLITS, data_of, run
 
 import parapet
 from parapet.schemas.layout import sample_root
-from parapet.transforms.exact_rates import size_of
+from parapet.transforms.perturbation.base import size_of
 
 WHO, DID, WHAT = (
     ("uncle", "beekeeper", "goalkeeper", "volcano", "orchestra", "penguin", "librarian", "glacier"),

@@ -15,13 +15,13 @@ from fuzzing.watching import Finding, call
 from parapet.evaluation.dst.frames import fuzzy_score
 from parapet.evaluation.generation.lexical import Lexical, parse_claim
 from parapet.evaluation.response.knowledge import is_said, placeholders
-from parapet.transforms import markdown, naming, text
+from parapet.transforms import markdown, naming, text, user_turns
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
 from parapet.transforms.crowd import vet
-from parapet.transforms.entities import forms
+from parapet.transforms.entities import kinds
 from parapet.transforms.hits import markup
-from parapet.transforms.perturb import protected, typos
+from parapet.transforms.perturbations import typos
 from parapet.transforms.speech.spoken import load_normalisation, spoken_words, unspeakable
 
 CALLS = 300  # of a round
@@ -92,7 +92,8 @@ def _anonymised(record: str) -> None:
 
 
 def _typed(record: str) -> None:
-    typos.with_typos(record, [(0, len(record) // 2)], protected.sayable([record[:9], "a"]), typos.Rates(), b"key")
+    values = user_turns.sayable([record[:9], "a"])
+    user_turns.edited(record, typos.typo_operations(record, [(0, len(record) // 2)], values, typos.Rates(), b"key"))
 
 
 RULES = load_normalisation()
@@ -113,7 +114,7 @@ FUNCTIONS: list[Function] = [
     _of_text("parapet.rank jaccard", lambda one: parapet.rank("Name of the gym", [one[:5_000], "a b"], by="jaccard")),
     _of_text("transforms.crowd.vet.vet_answer", _vetted),
     _of_text("transforms.anonymise.replacing.Anonymiser", _anonymised),
-    _of_text("transforms.perturb.typos.with_typos", _typed),
+    _of_text("transforms.perturbations.typos.typo_operations", _typed),
     _of_text("transforms.naming.name_words", naming.name_words),
     _of_text("transforms.naming.find_convention", lambda one: naming.find_convention([one, "a_b"])),
     _of_text("transforms.text.clean", lambda one: text.words(text.clean(one))),
@@ -129,15 +130,15 @@ FUNCTIONS: list[Function] = [
         lambda one: (markdown.text(one), markdown.code(one), markdown.prose(one, 2), markdown.link(one, one)),
     ),
     _of_text(
-        "transforms.entities.forms",
+        "transforms.entities.kinds",
         lambda one: (
-            forms.day_of(one),
-            forms.minutes_of(one),
-            forms.minutes_said(one),
-            forms.amount_of(one),
-            forms.is_relative(one),
-            forms.digits_of(one),
-            forms.code_of(one),
+            kinds.day_of(one),
+            kinds.minutes_of(one),
+            kinds.minutes_said(one),
+            kinds.amount_of(one),
+            kinds.is_relative(one),
+            kinds.digits_of(one),
+            kinds.code_of(one),
         ),
     ),
     _of_text("evaluation.dst.frames.fuzzy_score", lambda one: fuzzy_score(one[:2_000], "port alder at noon")),

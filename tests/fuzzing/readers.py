@@ -56,13 +56,13 @@ from parapet.transforms.entities import sources as entity_sources
 from parapet.transforms.hits import plan, schema_pages
 from parapet.transforms.mturk import collect, pay, publish, qualifications
 from parapet.transforms.ood import sources as ood_sources
+from parapet.transforms.perturbations import rewritten
 from parapet.transforms.release import opening
 from parapet.transforms.simulators.restaurants import ontology
 from parapet.transforms.simulators.task6 import calls, rules
 from parapet.transforms.speech import alignment, audio, calibrate, spoken
 from parapet.transforms.translation import memory
 from parapet.transforms.variants import folders
-from parapet.transforms.variations import rewritten
 
 KEY = b"a worker key for fuzzing only"
 
@@ -356,7 +356,7 @@ READERS: list[Reader] = [
         lambda p: folders.read_mapping(p.read_bytes(), p),
     ),
     Reader(
-        "transforms.variations.rewritten.read_lines",
+        "transforms.perturbations.rewritten.read_lines",
         "r.jsonl",
         _lines({"dialogue_id": "1", "turn": i, "kind": "typos", "utterance": "a"} for i in range(5)),
         lambda p: _all(rewritten.read_lines(str(p))),
@@ -412,10 +412,10 @@ READERS: list[Reader] = [
         lambda p: babi_format.parse_candidates(p.read_bytes(), p),
     ),
     Reader(
-        "transforms.entities.sources.read_gazetteer",
+        "transforms.entities.choosing.read_gazetteer",
         "v.csv",
         _text(CSVS["values"]),
-        lambda p: entity_sources.read_gazetteer(str(p)),
+        lambda p: choosing.read_gazetteer(str(p)),
     ),
     *(
         Reader(f"transforms.ood.sources.read_source {file}", file, seed, _ood_source)
@@ -477,20 +477,13 @@ READERS: list[Reader] = [
         for file in ("manifest.jsonl", "run.json")
     ),
     Reader(
-        "transforms.speech.audio.read_sound", "a.wav", _wav, lambda p: audio.read_sound(p.read_bytes()), (Exception,)
+        "transforms.speech.sound.read_sound", "a.wav", _wav, lambda p: audio.read_sound(p.read_bytes()), (Exception,)
     ),
     Reader(
-        "transforms.speech.alignment.parse_alignment",
-        "a.txt",
-        _text("a b>c >d e>"),
-        lambda p: alignment.parse_alignment(p.read_bytes().decode("utf-8", "replace")),
-        (ValueError,),
-    ),
-    Reader(
-        "transforms.speech.calibrate.read_calibration",
+        "transforms.speech.alignment.read_calibration",
         "c.json",
         _of("heard", HEARD, "calibration.json"),
-        lambda p: calibrate.read_calibration(str(p), [0.4], {"seed": "0"}),
+        lambda p: alignment.read_calibration(str(p), [0.4], {"seed": "0"}),
     ),
     Reader(
         "transforms.speech.spoken.load_normalisation",
@@ -709,7 +702,7 @@ ELSEWHERE = {
     "transforms.splits.": "the cases of few_shot and unseen_services",
     "transforms.table1.read_": "the cases of statistics",
     "transforms.translation.": "models, and parts that this very run wrote",
-    "transforms.variations.": "flags, and rewritten.read_lines",
+    "transforms.perturbations.": "flags, and rewritten.read_lines",
     "evaluation.board.setting.open_released": "by open_release",
     "evaluation.generation.": "the cases of evaluate generation",
     "evaluation.lines.read_keyed": "by read_lines",

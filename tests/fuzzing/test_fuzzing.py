@@ -144,15 +144,15 @@ def test_a_planted_fault_is_found_and_traced_to_its_record(
 ) -> None:
     bad = json.dumps({**cases.good_dialogues("test")[0], "dialogue_id": "bad", "fuzz": [1, 2]})
     good = [json.dumps({**one, "dialogue_id": f"1_{i}"}) for i, one in enumerate(cases.good_dialogues("test") * 3)]
-    from parapet.transforms.perturbation import files as perturbed_files
+    from parapet.transforms.perturbation import files
 
     monkeypatch.setattr(workshop, "patience", 2.0)
-    real_text = perturbed_files.dialogue_text
+    real_text = files.dialogue_text
 
     def text(dialogue: dict[str, object], plain: bool = True) -> bytes:
         return real_text({**dialogue, "x": {}["planted"]} if "fuzz" in dialogue else dialogue, plain)
 
-    monkeypatch.setattr(perturbed_files, "dialogue_text", text)
+    monkeypatch.setattr(files, "dialogue_text", text)
     found = list(running._traced(workshop, planted("fault"), [*good[:3], bad, *good[3:6]], set()))
     assert [one.finding.kind.split(" ")[0].rstrip(":") for one in found] in (["KeyError"], ["internal_error"])
     (record,) = found[0].records

@@ -22,7 +22,7 @@ from two_workers import TWO_PROCESSES, TWO_THREADS
 
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import ISSUES
-from parapet.transforms.perturbation import files as perturbed_files
+from parapet.transforms.perturbation import files
 from parapet.transforms.splits import few_shot
 
 VICTIM, TRAINED = "1_victim", "1_trained"  # a dialogue of test, and one of train
@@ -264,12 +264,12 @@ class Some(parapet.Perturbation):
 
 # Each: a command line, and a function of Parapet through which every dialogue goes.
 FAULTS = {
-    "typos": (["perturb", "typos", "--sgd", "{corpus}"], "parapet.transforms.variations.perturbations.user_turns"),
+    "typos": (["perturb", "typos", "--sgd", "{corpus}"], "parapet.transforms.perturbations.variations.user_turns"),
     "planned": (
         ["language_variations", "--kinds", "simple", "--env", "0.5", "--sgd", "{corpus}", "--split", "test"],
-        "parapet.transforms.variations.perturbations.user_turns",
+        "parapet.transforms.perturbations.variations.user_turns",
     ),
-    "ood": (["ood", "--rates", "0.2", "--sgd", "{corpus}"], "parapet.transforms.ood.reading.places_of"),
+    "ood": (["ood", "--rates", "0.2", "--sgd", "{corpus}"], "parapet.transforms.ood.planning.places_of"),
     "unseen_entities": (["unseen_entities", "--sgd", "{corpus}"], "parapet.transforms.entities.perturbation.replaced"),
     "studied": (["unseen_entities", "--sgd", "{corpus}"], "parapet.transforms.entities.study.values_of"),
     "spoken": (
@@ -277,7 +277,7 @@ FAULTS = {
             *("speech_errors", "--wer", "0.8", "--snr", "0,30", "--language_model", "own", "--longest", "25"),
             *("--sgd", "{corpus}", "--split", "test"),
         ],
-        "parapet.transforms.speech.turns.voice_of",
+        "parapet.transforms.speech.spoken.voice_of",
     ),
     "rewrite": (
         ["rewrite", "--sgd", "{corpus}", "--variants", "{corpus}/../variants"],
@@ -340,7 +340,7 @@ def test_a_dialogue_that_was_planned_and_then_lost(
     """No set has it, not even the first, whose dialogue was there already; all others are as they were."""
     argv = ["perturb", "ood", "--rates", "0.1,0.2", "--sgd", "{corpus}"]
     assert run(argv, corpora / "whole", tmp_path / "clean") == 0
-    original, called = perturbed_files.dialogue_text, list[str]()
+    original, called = files.dialogue_text, list[str]()
 
     def second(dialogue: dict[str, Any], plain: bool) -> bytes:
         called.extend([VICTIM] if dialogue["dialogue_id"] == VICTIM else [])
@@ -348,7 +348,7 @@ def test_a_dialogue_that_was_planned_and_then_lost(
             raise KeyError("second")
         return original(dialogue, plain)
 
-    monkeypatch.setattr(perturbed_files, "dialogue_text", second)
+    monkeypatch.setattr(files, "dialogue_text", second)
     assert run(argv, corpora / "whole", tmp_path / "out") == 0
     assert len(called) == 2
     (letter,) = letters_of(tmp_path / "out")
@@ -397,14 +397,14 @@ def test_one_lost(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     argv, place = LOSSES[name]
-    original, calls = perturbed_files.SetFiles.add, list[Any]()
+    original, calls = files.SetFiles.add, list[Any]()
 
     def add(*given: Any) -> None:
         calls.append(given)
         if len(calls) != 2:
             original(*given)
 
-    monkeypatch.setattr(perturbed_files.SetFiles, "add", add)
+    monkeypatch.setattr(files.SetFiles, "add", add)
     assert run(argv, corpora / "whole", tmp_path / "out") == 1
     assert len(calls) > 2
     message = capsys.readouterr().err

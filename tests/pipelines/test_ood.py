@@ -18,8 +18,8 @@ from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.ood_turns import OOD_TURNS
-from parapet.transforms.ood.injecting import FALLBACKS
-from parapet.transforms.ood.texts import key_of
+from parapet.transforms.ood.language import key_of
+from parapet.transforms.ood.plan import FALLBACKS
 
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
 

@@ -18,11 +18,9 @@ import soundfile
 from azure_speech_server import KEY
 from heard_sets import Some, both, dialogues_of, files_of, rows_of, run, three_dialogues, write_corpus
 
-from parapet.transforms.speech.alignment import align
-from parapet.transforms.speech.audio import digest, read_sound
-from parapet.transforms.speech.calibrate import share
+from parapet.transforms.speech.alignment import align, share
 from parapet.transforms.speech.embedded import Espeak, Sphinx
-from parapet.transforms.speech.noise import plain, through_noise
+from parapet.transforms.speech.sound import digest, plain, read_sound, through_noise
 from parapet.transforms.speech.spoken import load_normalisation, spoken_words
 
 EMBEDDED = ["--wer", "0.1,0.3", "--language_model", "own", "--snr", "14,9,6,3", "--sample", "4"]

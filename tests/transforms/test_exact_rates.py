@@ -11,7 +11,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.exact_rates import Keys, level_of, size_of, thresholds, thresholds_of
+from parapet.transforms.perturbation.base import Keys, level_of, size_of, thresholds, thresholds_of
 
 RATES = ("0.1", "0.5", "0.8")
 WIDTH = 4
@@ -34,7 +34,7 @@ def divided(keys: list[bytes], others: int, parts: int, drawn: random.Random) ->
     """Keys in random order in so many parts; ``others`` are turns that cannot be taken."""
     shuffled = drawn.sample(keys, len(keys))
     of_parts = [shuffled[i::parts] for i in range(parts)]
-    return [Keys(len(part) + len(range(i, others, parts)), WIDTH, b"".join(part)) for i, part in enumerate(of_parts)]
+    return [(len(part) + len(range(i, others, parts)), part) for i, part in enumerate(of_parts)]
 
 
 def reference(keys: list[bytes], turns: int) -> list[set[bytes]]:
@@ -54,8 +54,8 @@ def test_in_a_pipeline() -> None:
     """Groups by themselves, one of them without any key."""
     drawn = random.Random(1)
     keys = [drawn.randbytes(WIDTH) for _ in range(500)]
-    parts = [("train", part) for part in divided(keys, 40, 7, drawn)]
-    parts += [("test", Keys(3, WIDTH, b"")), ("test", Keys(0, WIDTH, b""))]
+    parts: list[tuple[str, Keys]] = [("train", part) for part in divided(keys, 40, 7, drawn)]
+    parts += [("test", (3, [])), ("test", (0, []))]
     wanted = sorted(keys)
     last = [wanted[size_of(rate, 540) - 1] if size_of(rate, 540) <= 500 else wanted[-1] for rate in RATES]
     with TestPipeline(runner="FnApiRunner") as pipeline:

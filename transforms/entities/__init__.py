@@ -1,6 +1,6 @@
 """Slot values replaced by values that training does not have, consistently through each dialogue."""
 
-from parapet.transforms.perturbation.command import Command, Option
+from parapet.transforms.perturbation import Command, Option
 
 CATEGORICAL = ("keep", "replace")
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import apache_beam as beam
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, typed
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.replacements import REPLACEMENTS
 from parapet.transforms.corpora import Corpus, Item, read_corpus
 from parapet.transforms.counts import Balance, Counted, Counts, Invariant, Zero
 from parapet.transforms.entities import CATEGORICAL, COMMAND
+from parapet.transforms.entities.choosing import CORPUS, GENERATED
 from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
-from parapet.transforms.entities.sources import CORPUS, GENERATED
-from parapet.transforms.entities.study import Config, Inputs, Study, inputs_of
+from parapet.transforms.entities.study import Config, Inputs, Study, inputs_of, study_corpus
 from parapet.transforms.perturbation.base import (
     Analysis,
     Detailed,
@@ -31,11 +33,6 @@ from parapet.transforms.perturbation.base import (
 )
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.report import Example, Line, edited
-
-if TYPE_CHECKING:
-    import apache_beam as beam
-
-    from parapet.schemas.dialogue_files import DialogueFile
 
 _REPLACER, _STUDY = "replacer", "study"
 
@@ -127,11 +124,7 @@ class UnseenEntities(Perturbation):
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Learns what training has, and the kinds of the slots: the same for all dialogues."""
-        import apache_beam as beam
-
-        from parapet.transforms.entities.learning import StudyCorpus
-
-        study, refused = files.pipeline | "Corpus" >> StudyCorpus(self.inputs)
+        study, refused = study_corpus(files.pipeline, self.inputs)
         numbers = study | "Numbers" >> beam.Map(Study.numbers)
         shared = study | "Shared" >> beam.Map(lambda study: ("", study.replacer))
         return Analysis(shared={_REPLACER: shared}, reported={_STUDY: numbers}, refused=refused)

@@ -11,23 +11,22 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
 from parapet.schemas.errors import InputError
-from parapet.transforms.entities import names
-from parapet.transforms.entities.choosing import Chooser, in_case_of, leaks
-from parapet.transforms.entities.forms import is_relative
-from parapet.transforms.entities.groups import (
+from parapet.transforms.entities.choosing import Chooser, Sources, in_case_of, leaks
+from parapet.transforms.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind, is_none, is_relative
+from parapet.transforms.entities.mentions import (
     DialogueValues,
     Group,
     Kinds,
+    Mention,
     Slot,
+    Table,
     distinct_annotations,
     find_values,
+    keep_unclear,
     reason_of,
 )
-from parapet.transforms.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind, is_none
-from parapet.transforms.entities.mentions import Mention, Table, keep_unclear
-from parapet.transforms.entities.sources import Sources
-from parapet.transforms.entities.vocabulary import Training, folded, is_number, words
-from parapet.transforms.perturb.edits import Edit, move_spans
+from parapet.transforms.entities.words import BEFORE_DATE, Training, folded, is_number, words
+from parapet.transforms.user_turns import Edit, move_spans
 
 _ARTICLE = re.compile(r"\b(an?)(?=\s+[\"'“‘(]?$)", re.IGNORECASE)
 _OPENING, _LAST = " \t\"'“‘(", ("a", "n", "A", "N")
@@ -87,7 +86,7 @@ def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]
         start = free + the.start() if the else mention.start
         word = _WORD_BEFORE.search(utterance[:start])
         bare = is_relative(mention.text) and not mention.text.casefold().startswith("on ")
-        on = "on " if bare and word and word[1].casefold() not in names.BEFORE_DATE else ""
+        on = "on " if bare and word and word[1].casefold() not in BEFORE_DATE else ""
         return [Edit(start, mention.start, on)] if the or on else []
     # An article ends with one of these letters, and most texts before a value do not.
     article = _ARTICLE.search(before) if before.rstrip(_OPENING)[-1:] in _LAST else None

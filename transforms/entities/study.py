@@ -1,29 +1,29 @@
 """What must be known before values are replaced: training, the kinds of the slots, and whether values suffice.
 
-Here are the functions on files, values and sums; ``learning.py`` runs them over a corpus.
+Each file is read by a worker, and one puts together what all have. What grows with the corpus is a vocabulary: the
+different values of each slot; of training, 8 bytes for each different word and each pair of words that follow each
+other.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import apache_beam as beam
 import msgspec
 import numpy as np
+from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.corpora import Corpus, inlined, read_file, selected, train_files
-from parapet.transforms.entities.forms import step_of
-from parapet.transforms.entities.groups import Group, Kinds, Slot, find_values, values_of
-from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
-from parapet.transforms.entities.replacing import Replacer
-from parapet.transforms.entities.sources import (
+from parapet.transforms.entities.choosing import (
     CORPUS,
     GENERATED,
     Row,
@@ -33,9 +33,13 @@ from parapet.transforms.entities.sources import (
     pools_of,
     read_gazetteer,
 )
-from parapet.transforms.entities.vocabulary import Hashes, Training, grams_in, hashes_of, strings_of
+from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city, step_of
+from parapet.transforms.entities.mentions import Group, Kinds, Slot, find_values, values_of
+from parapet.transforms.entities.replacing import Replacer
+from parapet.transforms.entities.words import Hashes, Training, grams_in, hashes_of, strings_of
+from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbation.fence import Fault, bad_record, fatal, needed
-from parapet.transforms.progress import ANALYSIS, tracked
+from parapet.transforms.progress import ANALYSIS, expect_dialogues, tracked
 
 Values = dict[Slot, tuple[set[str], set[str]]]  # of slots: as they are said, and those known to be canonical
 Refused = dict[tuple[str, int], InputError]  # by file and position: dialogues that cannot be used
@@ -339,3 +343,42 @@ def checked(study: Study, files: Iterable[dict[str, int]], config: Config) -> St
 def open_slots(kinds: Kinds) -> list[Slot]:
     """The slots whose values may be replaced by unseen ones."""
     return sorted(slot for slot, of in kinds.items() if of.kind in KINDS)
+
+
+def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollection, beam.PCollection]:
+    """Pipeline to one element, a Study; and to (place, error) of each dialogue of which nothing was learned.
+
+    Reads training and the dialogues that are perturbed; where values are drawn from a pool, also who needs them.
+    """
+    config = inputs.config
+    expect_dialogues([studied.file for studied in inputs.files], ANALYSIS)
+    files = pipeline | "Files" >> beam.Create(inputs.files)
+    learned, refused = _of_each(files, "Read", learn)
+    once = pipeline | "Once" >> beam.Create([inputs], reshuffle=False)
+    study: beam.PCollection = once | "Study" >> beam.Map(study_of, beam.pvalue.AsIter(learned))
+    if config.values == GENERATED:
+        return study, refused
+    every = [refused]
+    if config.values == CORPUS:
+        names, refused = _of_each(files, "Names", names_in, beam.pvalue.AsSingleton(study))
+        every.append(refused)
+        study = study | "Hold out" >> beam.Map(with_names, beam.pvalue.AsIter(names), config.seed)
+    needs, refused = _of_each(files, "Needs", needs_of, beam.pvalue.AsSingleton(study))
+    every.append(refused)
+    study = study | "Check" >> beam.Map(checked, beam.pvalue.AsIter(needs), config)
+    return study, every | "Refused" >> beam.Flatten()
+
+
+def _of_each(
+    files: beam.PCollection, label: str, function: Callable[..., Any], *side: Any
+) -> tuple[beam.PCollection, beam.PCollection]:
+    """PCollections of what a function makes of each file, and of the dialogues that it refuses."""
+    results = files | label >> beam.FlatMap(_call, function, *side).with_outputs(REFUSED, main="results")
+    return results["results"], results[REFUSED]
+
+
+def _call(studied: StudiedFile, function: Callable[..., Any], study: Study | None = None) -> Iterator[Any]:
+    refused: Refused = {}
+    yield function(studied, refused, *([] if study is None else [study]))
+    # Those that are refused by a fault: of others whoever writes them finds out what is wrong.
+    yield from (TaggedOutput(REFUSED, pair) for pair in refused.items() if isinstance(pair[1], Fault))

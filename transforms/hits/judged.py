@@ -25,7 +25,7 @@ from parapet.transforms.hits.page import (
     one_line,
 )
 from parapet.transforms.hits.terms import RATINGS, VALIDITY, HitTask
-from parapet.transforms.pages import render
+from parapet.transforms.report import render
 from parapet.transforms.seeding import stable_digest, stable_hash
 
 FAITHFUL, NATURAL, SAME, VALUES = "faithful", "natural", "same", "values"

@@ -35,8 +35,8 @@ from parapet.transforms.hits.page import (
 from parapet.transforms.hits.rewrite_pages import Choice, DialoguePath, Scan, choose, render_dialogues, scan
 from parapet.transforms.hits.schema_pages import render_service
 from parapet.transforms.hits.terms import RATINGS, REWRITES, SCHEMAS, VALIDITY, HitTask, kind_of
-from parapet.transforms.pages import render
 from parapet.transforms.progress import advance, expect
+from parapet.transforms.report import render
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
 
 CSV_COLUMNS = ("task_id", "service_name", "task", "fields", "body")

@@ -18,8 +18,8 @@ from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_the
 from parapet.transforms.hits.markup import Mark, bold_pieces, marks, page_name, shown, speakable
 from parapet.transforms.hits.page import TOO_LARGE, Hits, NotAsked, Page, Settings, capacity, make_page, one_line
 from parapet.transforms.hits.terms import MAX_ANNOTATION, REWRITES
-from parapet.transforms.pages import render
 from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.report import render
 from parapet.transforms.seeding import stable_digest
 from parapet.transforms.touching import services_in_turns
 

@@ -41,7 +41,7 @@ from parapet.transforms.hits.page import (
     one_line,
 )
 from parapet.transforms.naming import name_words
-from parapet.transforms.pages import render
+from parapet.transforms.report import render
 
 # Beyond these, further values do not help to understand a slot.
 MAX_VALUES = 60

@@ -1,6 +1,6 @@
 """Out-of-domain utterances put into dialogues (RADDLE, Peng et al. 2021, section 4)."""
 
-from parapet.transforms.perturbation.command import Command, Option
+from parapet.transforms.perturbation import Command, Option
 
 OWN = "own"  # the source where foreign utterances are the corpus's own
 PLACES = ("append", "between")

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import apache_beam as beam
 import msgspec
 
 from parapet.schemas.dialogue_files import DialogueFile
@@ -16,23 +17,24 @@ from parapet.schemas.ood_turns import OOD_TURNS
 from parapet.transforms import plugins
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import FAULTS, Balance, Counted, CountKey, Counts, Exact, Invariant, Zero
-from parapet.transforms.exact_rates import size_of
+from parapet.transforms.dead_letters import Tally
 from parapet.transforms.ood import COMMAND, OWN, PLACES
-from parapet.transforms.ood.injecting import Row, check_unicode, injected
-from parapet.transforms.ood.language import Schemas, schemas_of
+from parapet.transforms.ood.language import Schemas, key_of, schemas_of
 from parapet.transforms.ood.plan import (
     MOST_USES,
     TURNS_A_USE,
     Config,
     Injection,
-    check_places_of,
+    Row,
+    check_unicode,
+    injected,
     most_uses,
     parse_rates,
     set_name,
 )
+from parapet.transforms.ood.planning import plan_injections, tallies_of_sources
 from parapet.transforms.ood.pool import STATUSES, pool_numbers
 from parapet.transforms.ood.sources import kinds_of, list_sources, plugin_of
-from parapet.transforms.ood.texts import key_of
 from parapet.transforms.perturbation.base import (
     Analysis,
     Detailed,
@@ -43,15 +45,11 @@ from parapet.transforms.perturbation.base import (
     Texts,
     comma_separated,
     share_of,
+    size_of,
 )
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.report import Example, Line, Part
-
-if TYPE_CHECKING:
-    import apache_beam as beam
-
-    from parapet.transforms.dead_letters import Tally
-    from parapet.transforms.runs import Outputs
+from parapet.transforms.runs import Outputs
 
 _USED = "used"  # the tag of the utterances that were injected
 
@@ -159,19 +157,13 @@ class OutOfDomain(Perturbation):
         """Learns what the domains of the corpus speak of."""
         if self.own:
             self.schemas = schemas_of(service for of in corpus.folders.values() for service in of.services)
-        check_places_of((file for file in corpus.files if file.split in self.splits), self.config)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """The state of a dialogue: its injections."""
-        from parapet.transforms.ood.planning import PlanInjections
-
-        analysis: Analysis = files | "Injections" >> PlanInjections(self.config, self.sources, self.schemas)
-        return analysis
+        return plan_injections(files, self.config, self.sources, self.schemas)
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """Dialogues of splits that are not written, and rows of the source."""
-        from parapet.transforms.ood.reading import tallies_of_sources
-
         return tallies_of_sources(counts)
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
@@ -210,8 +202,6 @@ class OutOfDomain(Perturbation):
 
     def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
         """Counts how often each utterance was used in each set and split, over all dialogues."""
-        import apache_beam as beam
-
         uses = (
             outputs.others[_USED]
             | "Batch" >> beam.BatchElements(1 << 10, 1 << 16)

@@ -1,24 +1,127 @@
-"""Which places of a split get which foreign utterances, in which sets, and how often one is used."""
+"""Assigns foreign utterances to places: each place gets one that fits, and each utterance is used once."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import copy
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
+from heapq import heapify, heappop, heapreplace
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import dialogues_of, listed
-from parapet.transforms.exact_rates import size_of
+from parapet.schemas.errors import InputError, is_unicode
+from parapet.transforms.corpora import listed
 from parapet.transforms.ood import PLACES
-from parapet.transforms.ood.matching import Matching
 from parapet.transforms.ood.pool import Utterance
+from parapet.transforms.perturbation.base import size_of
 from parapet.transforms.seeding import stable_hash
+
+# What places have in common, and what utterances have: whether they fit depends on nothing else.
+P = TypeVar("P", bound=Hashable)
+U = TypeVar("U", bound=Hashable)
+
+
+class Matching(Generic[P, U]):
+    """Places served in order, each by the first utterance in order that fits and is left.
+
+    Where none is left, others change theirs to make room: a maximum matching by augmenting paths (Berge 1957), over
+    groups of the same kind. Whoever is served stays so.
+
+    Attributes:
+      found: for each place the index of its utterance, or None.
+    """
+
+    def __init__(self, places: Sequence[P], utterances: Sequence[U], fits: Callable[[P, U], bool]) -> None:
+        self.places = places
+        self.found: list[int | None] = [None] * len(places)
+        self.free: dict[U, deque[int]] = {}
+        for i, kind in enumerate(utterances):
+            self.free.setdefault(kind, deque()).append(i)
+        # kind of utterance -> kind of place -> the places of it that hold one
+        self.holders: dict[U, dict[P, list[int]]] = {group: {} for group in self.free}
+        self.groups = {kind: [group for group in self.free if fits(kind, group)] for kind in dict.fromkeys(places)}
+        # kind of place -> (the first utterance of a kind that fits, its kind's number); what is outdated goes when met
+        self._names = list(self.free)
+        numbers = {group: n for n, group in enumerate(self._names)}
+        self._heads = {
+            kind: [(self.free[group][0], numbers[group]) for group in groups] for kind, groups in self.groups.items()
+        }
+        for heap in self._heads.values():
+            heapify(heap)
+        self._hopeless: set[P] = set()
+
+    def serve(self, place: int) -> bool:
+        """Serves a place, if it can be."""
+        kind = self.places[place]
+        group = self._first(kind)
+        if group is not None:
+            self._give(place, group)
+        elif kind not in self._hopeless:
+            path = self._path(kind)
+            if path is not None:  # else there will be none later: whoever is served keeps something
+                self._shift(place, path)
+        return self.found[place] is not None
+
+    def _first(self, kind: P) -> U | None:
+        """The group with the first utterance that fits and is left."""
+        heap = self._heads[kind]
+        while heap:
+            head, number = heap[0]
+            left = self.free[self._names[number]]
+            if left and left[0] == head:
+                return self._names[number]
+            if left:
+                heapreplace(heap, (left[0], number))
+            else:
+                heappop(heap)
+        return None
+
+    def _give(self, place: int, group: U) -> None:
+        self.found[place] = self.free[group].popleft()
+        self.holders[group].setdefault(self.places[place], []).append(place)
+
+    def _path(self, kind: P) -> list[tuple[U, P]] | None:
+        """Steps (group, kind of a place that leaves it) to a group with something left, which the last one takes."""
+        came: dict[U, tuple[U, P] | None] = dict.fromkeys(self.groups[kind])
+        seen = {kind}
+        queue = deque(came)
+        while queue:
+            group = queue.popleft()
+            for holder, places in self.holders[group].items():
+                if places and holder not in seen:
+                    seen.add(holder)
+                    other = self._first(holder)
+                    if other is not None:
+                        return self._steps(came, group, [(group, holder), (other, holder)])
+                    new = [other for other in self.groups[holder] if other not in came]
+                    came.update(dict.fromkeys(new, (group, holder)))
+                    queue.extend(new)
+        self._hopeless |= seen  # whatever these hold, none of them can have another
+        return None
+
+    def _steps(self, came: dict[U, tuple[U, P] | None], group: U, steps: list[tuple[U, P]]) -> list[tuple[U, P]]:
+        """The way from the first group to ``group``, then ``steps``."""
+        at = came[group]
+        while at is not None:
+            steps.insert(0, at)
+            at = came[at[0]]
+        return steps
+
+    def _shift(self, place: int, path: list[tuple[U, P]]) -> None:
+        """From the end of the path: a place takes from the next group what it leaves in its own to the one before."""
+        for (group, holder), (following, _) in reversed(list(pairwise(path))):
+            leaving = self.holders[group][holder].pop()
+            left = self.found[leaving]
+            self._give(leaving, following)
+            if left is not None:
+                self.free[group].append(left)
+        self._give(place, path[0][0])
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -265,25 +368,6 @@ def _fits(place: Kind, utterance: tuple[tuple[str, ...], tuple[str, ...]]) -> bo
     return (not splits or split in splits) and not set(domains) & set(others)
 
 
-def check_places_of(files: Iterable[DialogueFile], config: Config) -> None:
-    """Raises InputError where a split has too few places for the highest rate, before anything else is done.
-
-    Up to a half there are enough in any dialogues that go on for four turns or more; then it is left to the plan.
-    """
-    if float(config.rates[-1]) <= 0.5:
-        return
-    places: Counter[str] = Counter()
-    turns: Counter[str] = Counter()
-    for file in files:
-        with suppress(InputError):  # reported where the file is written
-            for *_, dialogue in dialogues_of(file):
-                if isinstance(dialogue, Dialogue):
-                    turns[file.split] += len(user_turns_of(dialogue))
-                    places[file.split] += len(turns_with_place(dialogue, config.place))
-    for split in config.splits:
-        check_places(config, split, places[split], turns[split])
-
-
 def check_places(config: Config, split: str, there: int, turns: int) -> None:
     """Raises InputError where a split has too few places for the highest rate."""
     needed = size_of(config.rates[-1], turns)
@@ -327,3 +411,106 @@ def _highest(share: float) -> str:
     """The advice, given the share of user turns up to which all is well: rounded down, so that it can be reached."""
     rate = int(share * 1000) / 1000
     return f"give rates up to {rate:g}, the highest possible here" if rate else "no rate is possible: give other splits"
+
+
+# Each fits where the user goes on with the task, and where the dialogue ends: none asks a question that a user turn
+# after it would leave unanswered, none speaks of a domain.
+FALLBACKS = (
+    "Sorry, that is not something I can help you with.",
+    "I'm afraid I can't help with that one.",
+    "That is outside of what I can do, sorry.",
+    "Apologies, I don't have an answer to that.",
+    "Sorry, I didn't quite get that. I can only assist you with the task at hand.",
+    "I'm sorry, I'm not able to do that for you.",
+    "That's beyond what I know about, I'm afraid.",
+    "Unfortunately, this is not something I was made for.",
+    "Sorry, I can't do anything about that. Let's keep to your request.",
+    "I'm not sure I follow. That doesn't seem to be about your request.",
+    "I wish I could help, but I know nothing about that.",
+    "My apologies, that is something I cannot take care of.",
+)
+
+
+def fallback_of(seed: str, dialogue_id: str, turn: int) -> str:
+    """The answer to the utterance that is injected for a dialogue's turn."""
+    return FALLBACKS[stable_hash(seed, "fallback", dialogue_id, str(turn)) % len(FALLBACKS)]
+
+
+Row = dict[str, Any]
+
+
+def injected(
+    raw: dict[str, Any], injections: Sequence[Injection], place: str, seed: str
+) -> tuple[dict[str, Any], list[Row]]:
+    """A dialogue with its injections (Lee and Shalyminov 2019: a foreign turn and a fallback, the rest unchanged).
+
+    The foreign turn has the frames of the user turn before it, with the same state and nothing requested: a
+    tracker must find that nothing has changed. The system's answer has no frames.
+
+    Args:
+      raw: the dialogue as its file has it; it is not modified.
+      injections: of this dialogue.
+      place: ``append`` or ``between``.
+      seed: of the fallbacks.
+
+    Returns:
+      The new dialogue; the rows of its user turns.
+    """
+    dialogue_id = str(raw["dialogue_id"])
+    at_end = place == "append"
+    last = len(raw["turns"]) - 1
+    after: dict[int, list[Injection]] = {}
+    for injection in sorted(injections):
+        after.setdefault(last if at_end else injection.turn + 1, []).append(injection)
+    turns: list[Any] = []
+    rows: list[Row] = []
+    frames: list[Any] = []
+    for t, turn in enumerate(raw["turns"]):
+        if turn["speaker"] == "USER":
+            rows.append(_row(dialogue_id, len(turns), turn["utterance"], original_turn=t))
+            frames = turn["frames"]
+        turns.append(turn)
+        for injection in after.get(t, ()):
+            fallback = fallback_of(seed, dialogue_id, injection.turn)
+            text, source = injection.utterance.text, injection.utterance.source
+            rows.append(_row(dialogue_id, len(turns), text, source=source, fallback=fallback))
+            turns.append({"speaker": "USER", "utterance": text, "frames": kept_frames(frames)})
+            turns.append({"speaker": "SYSTEM", "utterance": fallback, "frames": []})
+    return {**raw, "turns": turns}, rows
+
+
+def kept_frames(frames: Iterable[Any]) -> list[Any]:
+    """The frames of a user turn that says nothing of the services: the state stays, and nothing is requested."""
+    kept = []
+    for frame in frames:
+        if isinstance(frame.get("state"), dict):  # the official scorer reads the state of each frame there is
+            new = {"service": frame["service"], "slots": []}
+            if "actions" in frame:
+                new["actions"] = []
+            kept.append({**new, "state": {**copy.deepcopy(frame["state"]), "requested_slots": []}})
+    return kept
+
+
+def _row(
+    dialogue_id: str,
+    turn: int,
+    utterance: str,
+    original_turn: int | None = None,
+    source: str | None = None,
+    fallback: str | None = None,
+) -> Row:
+    return {
+        "dialogue_id": dialogue_id,
+        "turn": turn,
+        "original_turn": original_turn,
+        "label": "in_domain" if source is None else "ood",
+        "source": source,
+        "utterance": utterance,
+        "fallback": fallback,
+    }
+
+
+def check_unicode(raw: dict[str, Any]) -> InputError | None:
+    """Why a table of turns cannot hold a dialogue; None where it can."""
+    texts = [raw["dialogue_id"], *(turn["utterance"] for turn in raw["turns"])]
+    return None if all(map(is_unicode, texts)) else InputError("not_unicode: half a surrogate pair")

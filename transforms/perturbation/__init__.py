@@ -1,1 +1,82 @@
-"""The frame of perturbations: the base class, its two drivers (of dialogues and of files), checks, pages, commands."""
+"""The frame of perturbations; here, how a perturbation is declared as a command. Nothing heavy is imported for help."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class Option(NamedTuple):
+    """An option of a perturbation as a flag.
+
+    Attributes:
+      name: of the flag, and of the keyword argument of the class.
+      help: what it does.
+      metavar: what stands for its value; empty for a switch and where there are choices.
+      default: of the flag.
+      choices: the values that it takes.
+      type: of its value.
+      many: whether it takes several values.
+      reads: whether its values are files or folders that must be there.
+      apart: whether its value may be a folder, which the output must not be.
+      rare: whether only ``--help-all`` shows it.
+    """
+
+    name: str
+    help: str
+    metavar: str = ""
+    default: Any = None
+    choices: Container[str] | None = None
+    type: type = str
+    many: bool = False
+    reads: bool = False
+    apart: bool = False
+    rare: bool = False
+
+    def flag(self) -> dict[str, Any]:
+        """What ``add`` of a parser's group takes."""
+        flag: dict[str, Any] = {"help": self.help, "rare": self.rare}
+        if not self.metavar and self.choices is None:
+            return flag | {"action": "store_true"}
+        flag |= {"reads": self.reads, "type": self.type}
+        flag |= {"required": True} if self.default is REQUIRED else {"default": self.default}
+        further = {"metavar": self.metavar or None, "choices": self.choices, "nargs": "+" if self.many else None}
+        return flag | {name: value for name, value in further.items() if value is not None}
+
+
+REQUIRED: Any = object()  # the default of a flag that must be given
+
+
+class Command(NamedTuple):
+    """The command of a perturbation.
+
+    Attributes:
+      target: ``module:class``.
+      description: what it does, for the help.
+      examples: command lines.
+      groups: the options besides those of every perturbation, by the title under which help has them.
+      records: what ``--max_bad`` is a share of.
+      done: what could not be done to a bad record, for messages.
+      unusable: what becomes of bad records, for messages.
+      has_split: whether it perturbs some splits; else all there are.
+      has_seed: whether something is drawn.
+      has_dry_run: whether it can say what a run would cost: its class has ``plan_lines``.
+      large: how many bytes of dialogues repay the start of several workers; 0: as usual.
+    """
+
+    target: str
+    description: str
+    examples: str
+    groups: Mapping[str, Sequence[Option]] = {}
+    records: str = "dialogues"
+    done: str = "perturbed"
+    unusable: str = "left out"
+    has_split: bool = True
+    has_seed: bool = True
+    has_dry_run: bool = False
+    large: int = 0
+
+    @property
+    def options(self) -> list[Option]:
+        """Those of all groups."""
+        return [option for options in self.groups.values() for option in options]

@@ -1,17 +1,15 @@
-"""The frame of perturbations: fit on a corpus, applied to a dialogue. A new one is one short class.
+"""An exact share of all turns of a corpus, in random order.
 
-A subclass has a name and a method that perturbs a dialogue; all else has defaults: the sets, what is counted and how it
-reads on the page, what must hold. Random choices are drawn by ``hash(seed, dialogue, turn, operation)``, so that a
-dialogue comes out the same on any machine, alone or in a corpus.
-
-Two drivers run perturbations: ``parapet.transforms.perturbation.corpus`` and ``parapet.beam`` give dialogues to
-dialogues, ``parapet.transforms.perturbation.files`` reads and writes whole files.
+Each turn has a key, a hash of its identity; the share is the turns whose keys are lowest. One number decides: the
+highest key that is taken, the threshold. So the same turns are taken however they are divided among files and workers,
+and a smaller share is part of a larger one. All keys of a group are sorted in memory, some 20 bytes a turn.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -29,10 +27,58 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.dead_letters import Tally
-    from parapet.transforms.perturbation.command import Command
+    from parapet.transforms.perturbation import Command
     from parapet.transforms.plugins import Chosen
     from parapet.transforms.report import Example, Report
     from parapet.transforms.runs import Outputs
+
+
+# Some turns, such as those of a file: how many there are, of which the share is one,
+# and the keys of those that may be taken.
+Keys = tuple[int, Sequence[bytes]]
+
+
+def size_of(rate: str, turns: int) -> int:
+    """``round(rate × turns)``, halves up; the rate as it was written, since 0.1 has no exact float."""
+    return int((Decimal(rate) * turns).quantize(Decimal(1), ROUND_HALF_UP))
+
+
+def level_of(key: bytes, thresholds: Sequence[bytes]) -> int:
+    """The smallest share, from 1, that has the turn; 0 where none has."""
+    return next((i for i, threshold in enumerate(thresholds, 1) if key <= threshold), 0)
+
+
+def thresholds(parts: Iterable[Keys], rates: Sequence[str]) -> list[bytes]:
+    """The threshold of each rate, empty where no key is taken; of more turns than there are keys it is the last key.
+
+    Args:
+      parts: all turns.
+      rates: as they were written.
+    """
+    turns, ordered = 0, list[bytes]()
+    for n, keys in parts:
+        turns += n
+        ordered += keys
+    ordered.sort()
+    sizes = [min(size_of(rate, turns), len(ordered)) for rate in rates]
+    return [ordered[size - 1] if size else b"" for size in sizes]
+
+
+def thresholds_of(keys: beam.PCollection, rates: Sequence[str]) -> beam.PCollection:
+    """The threshold of each rate in each group: splits, for example.
+
+    Args:
+      keys: PCollection of (group, Keys): of files, or other parts of the corpus.
+      rates: as they were written.
+
+    Returns:
+      PCollection of (group, list of thresholds).
+    """
+    import apache_beam as beam
+
+    grouped = keys | "Gather" >> beam.GroupByKey()
+    return grouped | "Thresholds" >> beam.MapTuple(lambda group, parts: (group, thresholds(parts, rates)))
+
 
 Place = tuple[str, int]  # of a dialogue: its file below the root, its position there
 States = Mapping[Place, Any]
@@ -439,7 +485,7 @@ class Perturbation:
         Args:
           flags: the values of all flags of the command, its output too.
         """
-        from parapet.transforms.perturbation.registry import perturbation_of
+        from parapet.transforms.perturbation.corpus import perturbation_of
 
         taken = inspect.signature(cls).parameters
         given = {name: value for name, value in flags.items() if value is not None and value is not False}

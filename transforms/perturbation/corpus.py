@@ -1,25 +1,299 @@
-"""A corpus as a perturbation leaves it: fitted and analyzed at once, perturbed when it is read."""
+"""The perturbations that are installed, applied to a corpus: fitted and analyzed at once, perturbed when it is read."""
 
 from __future__ import annotations
 
+import copy
+import difflib
+import inspect
 import logging
 import os
 import pickle
+import re
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from parapet.schemas.dialogue import Dialogue, problems_of, typed
 from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, UserCodeError, storable_row
+from parapet.schemas.json_text import compact_json
+from parapet.schemas.service import Service, parse_service
+from parapet.transforms import plugins
 from parapet.transforms.corpora import Corpus, Item, checked_items, inlined
-from parapet.transforms.perturbation.base import REFUSED, Perturbation, Place, Shared, States, checked_analysis
-from parapet.transforms.perturbation.registry import options_named
-from parapet.transforms.perturbation.results import apply, services_by_folder
+from parapet.transforms.perturbation.base import (
+    CHANGED_TURNS,
+    REFUSED,
+    Perturbation,
+    Perturbed,
+    Place,
+    Shared,
+    States,
+    changed_turn,
+    checked_analysis,
+)
+from parapet.transforms.perturbation.fence import PLUGIN, Fault, calling, is_plugin
+
+_FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
+
+
+class Registry(Mapping[str, type[Perturbation]]):
+    """The perturbations that are installed, by name. A class is imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._names = plugins.names(plugins.PERTURBATIONS)
+
+    def __getitem__(self, name: str) -> type[Perturbation]:
+        if name not in self._names:
+            raise KeyError(name)
+        chosen = plugins.choose(plugins.PERTURBATIONS, name, "")
+        found = plugins.load(chosen)
+        if not (isinstance(found, type) and issubclass(found, Perturbation)):
+            raise chosen.refused("is no subclass of parapet.Perturbation")
+        if getattr(found, "name", None) != name:
+            raise chosen.refused(f"has another name in its class: give {found.__name__} the line name = {name!r}")
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<perturbations: {', '.join(self._names)}>"
+
+
+def perturbation_of(
+    which: str | type[Perturbation] | Perturbation, options: Mapping[str, Any], as_flags: bool = False
+) -> Perturbation:
+    """An object of a perturbation.
+
+    Args:
+      which: the name of one that is installed, a class, or an object.
+      options: of the class.
+      as_flags: whether messages call an option ``--seed``; else ``seed``.
+
+    Raises:
+      InputError: there is none of that name, or it does not take these options.
+    """
+    if isinstance(which, Perturbation):
+        if options:
+            raise InputError(f"{which.name} is made already: give its options where it is made ({', '.join(options)})")
+        return _complete(copy.copy(which))  # what one corpus teaches it is not for another
+    if isinstance(which, str):
+        registry = Registry()
+        if which not in registry:
+            raise InputError(unknown(which))
+        which = registry[which]
+    if not (isinstance(which, type) and issubclass(which, Perturbation)):
+        raise InputError(f"expected a name, a class or an object of a Perturbation, found {type(which).__name__}")
+    _name_of(which)
+    _check_options(which, options)
+    with nullcontext() if as_flags else options_named():
+        return _complete(which(**options))
+
+
+def unknown(name: str) -> str:
+    """The message for a name of which no perturbation is installed: the nearest one, or all there are."""
+    registry = Registry()
+    near = difflib.get_close_matches(name, registry, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(registry)}"
+    return f"there is no perturbation {name!r}: {hint}"
+
+
+@contextmanager
+def options_named() -> Iterator[None]:
+    """An option is no flag: in messages that were written for commands, ``--seed`` becomes ``seed``."""
+    try:
+        yield
+    except InputError as error:
+        error.args = tuple(_FLAG.sub("", part) for part in (error.reason, error.path, error.where))
+        error.reason, error.path, error.where = error.args
+        raise
+
+
+def _complete(perturbation: Perturbation) -> Perturbation:
+    """A perturbation. Raises InputError where its class lacks something."""
+    its = type(perturbation)
+    _name_of(its)
+    if its.perturb is Perturbation.perturb:
+        raise InputError(f"the class {its.__name__} has no method perturb(self, dialogue, set_name, state)")
+    if not hasattr(perturbation, "seed"):
+        raise InputError(f"{its.__name__}.__init__ must call super().__init__(seed=seed)")
+    return perturbation
+
+
+def _name_of(which: type[Perturbation]) -> str:
+    name = getattr(which, "name", None)
+    if not isinstance(name, str) or not name:
+        raise InputError(f'the class {which.__name__} has no name: add a line such as name = "my_perturbation"')
+    return name
+
+
+def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> None:
+    """Raises InputError where the class does not take one of the options, or needs another."""
+    parameters = inspect.signature(which).parameters.values()
+    named = {one.name: one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+    if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+        for option in options:
+            if option not in named:
+                near = difflib.get_close_matches(option, named, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(named)}"
+                raise InputError(f"{which.name} has no option {option!r}: {hint}")
+    missing = [name for name, one in named.items() if one.default is one.empty and name not in options]
+    if missing:
+        raise InputError(f"{which.name} needs the option {missing[0]!r}")
+
+
+Services = Mapping[str, Service]
+
+
+class Guard:
+    """Compares a dialogue with what a perturbation makes of it. It is made before the perturbation sees the dialogue.
+
+    Args:
+      perturbation: that gets the dialogue.
+      item: the dialogue.
+      services: the services of its split, by name; None where they are not known.
+    """
+
+    def __init__(self, perturbation: Perturbation, item: Item, services: Services | None) -> None:
+        self.perturbation, self.raw, self.services = perturbation, item.raw, services
+        self.original = item.dialogue or typed(item.raw)
+        self.text = _text(item.raw)
+
+    def check(self, dialogue: dict[str, Any]) -> None:
+        """Raises Fault for the first problem of a perturbed dialogue."""
+        for where, reason in self.problems(dialogue):
+            raise Fault(f"{PLUGIN}: {reason} ({type(self.perturbation).__name__}.perturb)", "", where)
+
+    def problems(self, dialogue: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        """(place, what is wrong) of a perturbed dialogue, besides what was wrong with the original."""
+        if _text(self.raw) != self.text:
+            yield "", "the dialogue is modified in place: build new dicts and lists"
+        if dialogue.get("dialogue_id") != self.original.dialogue_id:
+            yield "", f"dialogue_id has become {dialogue.get('dialogue_id')!r}"
+        try:
+            result = typed(dialogue)
+        except InputError as error:
+            yield error.where, error.reason
+            return
+        try:
+            compact_json(dialogue)
+        except (TypeError, ValueError, RecursionError) as error:
+            yield "", f"it is not JSON: {error}"
+        if self.perturbation.keeps_turns:
+            yield from self._changed_turns(result)
+        elif self.original.turns and not result.turns:
+            yield "turns", "there are none left"
+        for i, name in enumerate(result.services):
+            if self.services is not None and name not in self.services and name not in self.original.services:
+                yield f"services[{i}]", f"no schema for service {name!r}"
+        if problems := [*problems_of(result, self.services)]:
+            known = {part for problem in problems_of(self.original, self.services) for part in problem}
+            yield from (problem for problem in problems if known.isdisjoint(problem))
+
+    def _changed_turns(self, result: Dialogue) -> Iterator[tuple[str, str]]:
+        before, after = self.original, result
+        if before.services != after.services:
+            yield "services", f"has become {after.services}, and was {before.services}"
+        if len(before.turns) != len(after.turns):
+            yield "", f"it has {len(after.turns)} turns, and had {len(before.turns)}"
+            return
+        for i, (old, new) in enumerate(zip(before.turns, after.turns, strict=True)):
+            if old.speaker != new.speaker:
+                yield f"turns[{i}]", "the speaker has changed"
+            if [frame.service for frame in old.frames] != [frame.service for frame in new.frames]:
+                yield f"turns[{i}].frames", "the services of the frames have changed"
+
+
+def _text(raw: Any) -> str | None:
+    """A dialogue as JSON; None where a perturbation has put something into it that JSON cannot hold."""
+    try:
+        return compact_json(raw)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def services_by_folder(corpus: Corpus) -> dict[str, Services]:
+    """The services of each split of a corpus, by name."""
+    return {folder: {service.service_name: service for service in of.services} for folder, of in corpus.folders.items()}
+
+
+def guard_for(perturbation: Perturbation, item: Item, services: Services | None) -> Guard | None:
+    """The guard of a dialogue; None for perturbations of Parapet's own, which the tests check."""
+    return Guard(perturbation, item, services) if is_plugin(perturbation) else None
+
+
+def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services | None) -> Item:
+    """An item of a file as a set has it, with its rows; one that cannot be perturbed has the error.
+
+    Args:
+      perturbation: what is done.
+      item: the dialogue.
+      set_name: which set is made.
+      state: of the dialogue, see :meth:`Perturbation.state_of`.
+      services: see :class:`Guard`.
+
+    Raises:
+      UserCodeError: :meth:`Perturbation.perturb` returned something else than it should: an error of the class, not of
+        the dialogue.
+    """
+    if item.error is not None:
+        return item
+    try:
+        guard = guard_for(perturbation, item, services)
+        with calling():
+            returned = perturbation.perturb(item.raw, set_name, state)
+        perturbed = checked(perturbation, returned)
+        if guard is not None:
+            guard.check(perturbed.dialogue)
+    except UserCodeError:
+        raise
+    except InputError as error:
+        return item._replace(error=error)
+    rows = perturbed.rows if item.plain else [storable_row(row) for row in perturbed.rows]
+    return item._replace(raw=perturbed.dialogue, rows=rows, dialogue=None)
+
+
+def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
+    """What ``perturb`` returned, once it is clear that it is what it should be.
+
+    Raises:
+      UserCodeError: it is not.
+    """
+    name = f"{type(perturbation).__name__}.perturb"
+    if not isinstance(perturbed, Perturbed):
+        hint = "expected parapet.Perturbed(dialogue, rows)"
+        raise UserCodeError(f"{name} returned {_kind_of(perturbed)}: {hint}")
+    if not isinstance(perturbed.dialogue, dict):
+        raise UserCodeError(f"{name}: the dialogue in its Perturbed is {_kind_of(perturbed.dialogue)}, expected a dict")
+    if not isinstance(perturbed.rows, list | tuple):
+        raise UserCodeError(
+            f"{name}: the rows of its Perturbed are {_kind_of(perturbed.rows)}, expected a list of dicts"
+        )
+    columns = perturbation.row_schema.names if perturbed.rows else ()
+    for row in perturbed.rows:
+        if not isinstance(row, dict):
+            raise UserCodeError(f"{name}: a row is {_kind_of(row)}, expected a dict")
+        unknown = [str(column) for column in row if column not in columns]
+        if unknown:
+            there = ", ".join(columns)
+            raise UserCodeError(f"{name}: a row has {unknown[0]!r}, which row_schema has not: it has {there}")
+    return perturbed
+
+
+def _kind_of(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 class Analyzed:
@@ -165,3 +439,140 @@ def _quiet_beam() -> Iterator[None]:
 
 def _keep(pairs: list[tuple[Any, Any]], name: str, folder: str) -> None:
     Path(folder, uuid.uuid4().hex).write_bytes(pickle.dumps((name, pairs)))
+
+
+Frame = Mapping[str, Any]
+
+
+def check_perturbation(
+    perturbation: str | type[Perturbation] | Perturbation,
+    corpus: Corpus | str | Path | None = None,
+    *,
+    keeps_meaning: bool = True,
+    **options: Any,
+) -> list[str]:
+    """Applies a perturbation to a corpus and lists what is wrong with it. For the tests of a perturbation of your own.
+
+    Of every dialogue and every set:
+
+    - the result is the same each time, in whatever order dialogues come, and the dialogue itself is not modified;
+    - it is of SGD's form, has the id that it had, and names services, intents and slots of the schema;
+    - turns, speakers and services are as before, unless the class sets ``keeps_turns = False``;
+    - rows follow ``row_schema``; by default there is one for each turn whose utterance has changed, and no other;
+    - where it keeps the meaning: states are as before, and spans have the text that they had.
+
+    A run of ``parapet perturb`` leaves out dialogues of a plug-in that fail the first three, but for the repetition.
+
+    Args:
+      perturbation: the name of one that is installed, a class, or an object of one.
+      corpus: the dialogues to try it on, or their place; None: the bundled sample.
+      keeps_meaning: whether it changes how things are said, and nothing of what is said.
+      options: of the perturbation.
+
+    Returns:
+      A line for each problem: set, dialogue, place and what is wrong. None of them: all of the above holds.
+
+    Raises:
+      InputError: there is no such perturbation or option, ``perturb`` returns something else than it should, or the
+        corpus cannot be perturbed so.
+
+    Example:
+      >>> import parapet
+      >>> parapet.check_perturbation("typos", seed=1)
+      []
+      >>> class Forgetful(parapet.Perturbation):
+      ...     name = "forgetful"
+      ...
+      ...     def perturb(self, dialogue, set_name, state):
+      ...         dialogue["turns"].pop()
+      ...         return parapet.Perturbed(dialogue)
+      >>> parapet.check_perturbation(Forgetful)[0]
+      'forgetful: 1_00000: the dialogue is modified in place: build new dicts and lists'
+    """
+    from parapet.schemas.layout import sample_root
+    from parapet.transforms.corpora import read_corpus
+
+    its = perturbation_of(perturbation, options)
+    corpus = corpus if isinstance(corpus, Corpus) else read_corpus(corpus or sample_root(), None)
+    analyzed = fitted(its, corpus)
+    services = {service.service_name: service for service in map(parse_service, corpus.services())}
+    places = [(file.relative, item) for file in corpus.files_of() for item in checked_items(corpus, file)]
+    problems = []
+    for set_name in its.sets:
+        states = {(path, item.position): analyzed.of((path, item.position)) for path, item in places}
+        first = [_applied(its, item, set_name, states[path, item.position], services) for path, item in places]
+        again = [_applied(its, item, set_name, states[path, item.position], services) for path, item in places[::-1]]
+        for (_, item), (result, broken), (second, _) in zip(places, first, reversed(again), strict=True):
+            every = [*broken, *_problems(its, item, result, second, keeps_meaning)]
+            problems += [f"{set_name}: {item.raw['dialogue_id']}: {problem}" for problem in every]
+    return problems
+
+
+def _applied(
+    perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services
+) -> tuple[Item, list[str]]:
+    """The item after the perturbation, and what the drivers would leave it out for."""
+    item = item._replace(raw=copy.deepcopy(item.raw))
+    guard = Guard(perturbation, item, services)
+    try:
+        dialogue, rows = checked(perturbation, perturbation.perturb(item.raw, set_name, copy.deepcopy(state)))
+    except UserCodeError:
+        raise
+    except InputError as error:
+        return item._replace(error=error), []
+    problems = [f"{where}: {reason}" if where else reason for where, reason in guard.problems(dialogue)]
+    return item._replace(raw=copy.deepcopy(dialogue), rows=rows), problems
+
+
+def _problems(perturbation: Perturbation, item: Item, result: Item, second: Item, keeps_meaning: bool) -> Iterator[str]:
+    if (result.raw, result.rows) != (second.raw, second.rows):
+        yield "the result is another one the second time: draw from self.random(dialogue id, turn)"
+    if result.error is not None:
+        return  # a perturbation may leave a dialogue out
+    try:
+        typed(result.raw)
+    except InputError:
+        return  # the guard has reported it
+    yield from _rows_that_differ(perturbation, item.raw, Perturbed(result.raw, result.rows))
+    if keeps_meaning and len(item.raw["turns"]) == len(result.raw["turns"]):
+        yield from _changes_of_meaning(item.raw, result.raw)
+
+
+def _rows_that_differ(perturbation: Perturbation, dialogue: Any, perturbed: Perturbed) -> Iterator[str]:
+    """Where rows of the usual schema are not the turns that have changed."""
+    if perturbation.row_schema is not CHANGED_TURNS:
+        return
+    turns = zip(dialogue["turns"], perturbed.dialogue["turns"], strict=False)
+    expected = {
+        i: changed_turn(dialogue, i, after)
+        for i, (before, after) in enumerate(turns)
+        if before["utterance"] != after["utterance"]
+    }
+    rows = {row.get("turn"): row for row in perturbed.rows}
+    for turn in sorted({*expected, *(turn for turn in rows if isinstance(turn, int))}):
+        if turn not in rows:
+            yield f"turns[{turn}] has changed and has no row"
+        elif turn not in expected:
+            yield f"turns[{turn}] has a row and has not changed"
+        elif rows[turn] != expected[turn]:
+            yield f"turns[{turn}]: its row is {rows[turn]}, expected {expected[turn]}"
+    if len(rows) != len(perturbed.rows):
+        yield "a turn has two rows"
+
+
+def _changes_of_meaning(dialogue: Any, perturbed: Any) -> Iterator[str]:
+    for i, (before, after) in enumerate(zip(dialogue["turns"], perturbed["turns"], strict=True)):
+        frames: Iterator[tuple[Frame, Frame]] = zip_longest(before["frames"], after["frames"], fillvalue={})
+        for f, (old, new) in enumerate(frames):
+            where = f"turns[{i}].frames[{f}]"
+            if (old.get("service"), old.get("state")) != (new.get("service"), new.get("state")):
+                yield f"{where}: the service or its state has changed"
+            texts = _span_texts(before["utterance"], old), _span_texts(after["utterance"], new)
+            if texts[0] != texts[1]:
+                yield f"{where}: spans had {texts[0]} and have {texts[1]}"
+
+
+def _span_texts(utterance: str, frame: Frame) -> list[tuple[str, str]]:
+    """(slot, text) of the spans of a frame."""
+    spans = [span for span in frame.get("slots", ()) if "start" in span]
+    return [(span["slot"], utterance[span["start"] : span["exclusive_end"]]) for span in spans]

@@ -16,16 +16,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import apache_beam as beam
 
 from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
+from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
-from parapet.transforms.corpora import Corpus, Item
+from parapet.schemas.layout import as_path, is_there
+from parapet.transforms import files
+from parapet.transforms.corpora import Corpus, Item, checked_items, item_text
 from parapet.transforms.counts import FAULTS, CountKey, Counts, Value
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import HashingWriter, WriteFiles, Written, staged, write_staged
+from parapet.transforms.locks import writing
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturbation.base import CHANGES, REFUSED, Analysis, Detailed, Perturbation, analysis_of
-from parapet.transforms.perturbation.corpus import table_of_rows
+from parapet.transforms.perturbation.corpus import (
+    PerturbedCorpus,
+    Services,
+    checked,
+    guard_for,
+    services_by_folder,
+    table_of_rows,
+)
 from parapet.transforms.perturbation.fence import Fault, bad_record, calling, is_plugin
-from parapet.transforms.perturbation.results import Services, checked, guard_for, services_by_folder
 from parapet.transforms.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.report import report_files
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
@@ -368,3 +378,40 @@ class SetFiles:
 
     def _path(self, name: str) -> str:
         return f"{name}/{self._relative}" if name else self._relative
+
+
+PIPELINE = "save"  # what run.json says has made the folder
+
+
+def save(corpus: Corpus, folder: str) -> None:
+    """Writes a corpus, file by file. Raises InputError if a dialogue cannot be used, or the folder is in use."""
+    for path in [file.path for file in corpus.files] + [of.path for of in corpus.folders.values()]:
+        if path and is_there(path) and as_path(path).resolve().is_relative_to(as_path(folder).resolve()):
+            raise InputError("the corpus was read from this folder: save it to another one", folder)
+    with writing(folder):
+        files.prepare(folder, PIPELINE)
+        written = [files.write_staged(folder, path, content) for path, content in corpus.schemas]
+        dialogues = 0
+        for file in corpus.files:
+            count, of_file = _write(corpus, file, folder)
+            dialogues += count
+            written += of_file
+        header = run_header(PIPELINE, corpus.provenance())
+        counts = {"files": len(corpus.files), "dialogues": dialogues}
+        files.publish(folder, files.manifest_of(header, counts, written))
+
+
+def _write(corpus: Corpus, file: DialogueFile, folder: str) -> tuple[int, list[files.Written]]:
+    rows: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        whole = SetFiles(folder, [""], file.relative, stack)
+        for item in checked_items(corpus, file):
+            whole.add("", item_text(file, item))
+            rows += item.rows
+        whole.close()
+    written = whole.written()
+    if isinstance(corpus, PerturbedCorpus):
+        path = f"{corpus.perturbation.rows_folder}/{file.relative.removesuffix('.json')}.parquet"
+        table = table_of_rows(corpus.perturbation, rows)
+        written.append(files.write_staged(folder, path, parquet_bytes(table)))
+    return whole.dialogues[""], written

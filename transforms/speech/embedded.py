@@ -130,7 +130,7 @@ class _Library:
     def speak(self, text: str, variant: str, speed: int) -> Samples:
         import numpy as np
 
-        from parapet.transforms.speech.audio import resampled
+        from parapet.transforms.speech.sound import resampled
 
         with _lock:
             self._set_voice(variant, speed)

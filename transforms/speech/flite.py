@@ -60,7 +60,7 @@ class Synthesiser:
         """See :class:`~parapet.transforms.speech.engine.Synthesiser`."""
         import numpy as np
 
-        from parapet.transforms.speech.audio import resampled
+        from parapet.transforms.speech.sound import resampled
 
         with _lock:
             _library("c").srand(1)  # the breath in its voices is drawn by rand(): else it is another each time

@@ -17,7 +17,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.transforms.speech.embedded import SETTINGS, acoustic_model, library
-from parapet.transforms.speech.turns import Speakers, sentences_of
+from parapet.transforms.speech.spoken import Speakers, sentences_of
 
 KINDS = ("auto", "train", "mixed", "own")
 SEEN = ("mixed", "own")  # trained on the transcribed turns, too

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import apache_beam as beam
 import msgspec
 
 from parapet.schemas.asr_turns import ASR_TURNS
-from parapet.schemas.dialogue import typed
+from parapet.schemas.dialogue import Dialogue, typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, inlined, listed, selected, train_files
@@ -37,24 +38,37 @@ from parapet.transforms.perturbation.base import (
     share_of,
 )
 from parapet.transforms.perturbation.report import place_of
+from parapet.transforms.plugins import Chosen
 from parapet.transforms.refusals import Refused, Stopped
-from parapet.transforms.report import Example, Line, Part, edited_words
+from parapet.transforms.report import Example, Line, Part, Report, edited_words
 from parapet.transforms.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
+from parapet.transforms.speech.alignment import Calibration, Setting
+from parapet.transforms.speech.engine import choose
+from parapet.transforms.speech.language_model import SEEN, limit_of
+from parapet.transforms.speech.replacing import (
+    Form,
+    Replaced,
+    dialogue_counts,
+    failure_of,
+    replaced_turn,
+    statistics,
+    turn_counts,
+    with_turns,
+)
+from parapet.transforms.speech.setup import (
+    Config,
+    Setup,
+    check_config,
+    parse_ratios,
+    parse_targets,
+    prepare,
+    write_model,
+)
+from parapet.transforms.speech.sound import KINDS, sound_bytes
+from parapet.transforms.speech.spoken import SpokenTurn, Utterance, draw_of, size_of, user_turns, voice_of
+from parapet.transforms.speech.transcribing import Outcome, Transcriber, TurnOutcomes, transcribe
 from parapet.transforms.text import counted, percent
 from parapet.transforms.touching import services_in_turns
-
-if TYPE_CHECKING:
-    import apache_beam as beam
-
-    from parapet.schemas.dialogue import Dialogue
-    from parapet.transforms.plugins import Chosen
-    from parapet.transforms.report import Report
-    from parapet.transforms.speech.calibrate import Calibration, Setting
-    from parapet.transforms.speech.replacing import Form, Replaced
-    from parapet.transforms.speech.setup import Setup
-    from parapet.transforms.speech.transcriber import Transcriber
-    from parapet.transforms.speech.transcribing import Outcome, TurnOutcomes
-    from parapet.transforms.speech.turns import SpokenTurn
 
 CACHE = ".heard"  # below the output of a command: transcripts by content; it stays, for the next run
 _SEEN = (
@@ -184,9 +198,6 @@ class SpeechErrors(Perturbation):
         max_bad: float = 0.01,
     ) -> None:
         super().__init__(seed=seed)
-        from parapet.transforms.speech.engine import choose
-        from parapet.transforms.speech.setup import Config, check_config, parse_ratios, parse_targets
-
         self.max_bad = share_of(max_bad, "--max_bad")
         self.cache = str(cache).rstrip("/") if cache else None
         if calibration and (snr or sample):
@@ -242,8 +253,6 @@ class SpeechErrors(Perturbation):
 
     def fit(self, corpus: Corpus) -> None:
         """Creates the engines, and the language model of the listener."""
-        from parapet.transforms.speech.setup import prepare
-
         cache = self.cache
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
@@ -253,8 +262,6 @@ class SpeechErrors(Perturbation):
 
     def remarks(self) -> Iterator[tuple[int, str]]:
         """Warnings of the engines; and why ``--language_model auto`` took another model than that of train."""
-        from parapet.transforms.speech.language_model import limit_of
-
         setup = self.setup
         yield from ((logging.WARNING, line) for line in setup.warnings)
         if setup.perplexity is not None and setup.made_with["language_model"] == "mixed":
@@ -272,15 +279,11 @@ class SpeechErrors(Perturbation):
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """The cache, and recordings of noise."""
-        from parapet.transforms.speech.noise import KINDS
-
         noise = self.setup.config.noise
         return [("--cache", self.setup.channel.cache), *([] if noise in KINDS else [("--noise", noise)])]
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """The amount of speech, and its price."""
-        from parapet.transforms.speech.turns import size_of
-
         setup = self.setup
         synthesiser, recogniser = setup.channel.synthesiser, setup.channel.recogniser
         size = size_of(files, setup.speakers)
@@ -297,14 +300,9 @@ class SpeechErrors(Perturbation):
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Transcribes all turns. Writes the language model for the workers."""
-        import apache_beam as beam
-
-        from parapet.transforms.speech.setup import write_model
-        from parapet.transforms.speech.transcribing import Transcribe
-
         write_model(self.setup)
         self.setup = msgspec.structs.replace(self.setup, model=None)
-        transcribed = files | "Transcribe" >> Transcribe(self.setup)
+        transcribed = transcribe(files, self.setup)
         states = (
             transcribed.turns
             | "By dialogue" >> beam.Map(lambda turn: ((turn.use.file, turn.use.dialogue), turn))
@@ -315,8 +313,8 @@ class SpeechErrors(Perturbation):
             states,
             shared={"calibration": transcribed.calibration | "Shared" >> beam.Map(lambda value: ("", value))},
             reported={"calibration": transcribed.calibration, "curve": transcribed.curve},
-            counts=transcribed.turns | "Count" >> beam.FlatMap(_counts),
-            dead_letters=transcribed.turns | "Failures" >> beam.FlatMap(_dead_letters),
+            counts=transcribed.turns | "Count turns" >> beam.FlatMap(_counts),
+            dead_letters=transcribed.turns | "Turns without a transcript" >> beam.FlatMap(_dead_letters),
             refused=transcribed.refused,
         )
 
@@ -326,8 +324,6 @@ class SpeechErrors(Perturbation):
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: State) -> Perturbed:
         """The dialogue with its transcripts at the set's rate, and a row for every user turn."""
-        from parapet.transforms.speech.replacing import with_turns
-
         known = typed(dialogue)
         setting = state.calibration.settings[self.sets.index(set_name)]
         replaced = self._replaced(known, self._turns(known), setting, state)
@@ -335,9 +331,6 @@ class SpeechErrors(Perturbation):
 
     def perturb_sets(self, item: Item, state: State) -> Iterator[tuple[str, Perturbed | InputError]]:
         """The dialogue in every set, with its counts, its wrong turns as examples, and the sound of its turns."""
-        from parapet.transforms.speech.replacing import with_turns
-        from parapet.transforms.speech.statistics import dialogue_counts, turn_counts
-
         dialogue = typed(item.raw) if item.dialogue is None else item.dialogue
         turns, services = self._turns(dialogue), services_in_turns(dialogue)
         for setting in state.calibration.settings:
@@ -365,8 +358,6 @@ class SpeechErrors(Perturbation):
 
     def open(self) -> None:
         """Makes a transcriber for the sound of turns; its engines are opened when it speaks."""
-        from parapet.transforms.speech.transcriber import Transcriber
-
         self._transcriber: Transcriber = Transcriber(self.setup.channel)
 
     def close(self) -> None:
@@ -374,17 +365,12 @@ class SpeechErrors(Perturbation):
         self._transcriber.close()
 
     def _turns(self, dialogue: Dialogue) -> list[SpokenTurn]:
-        from parapet.transforms.speech.turns import user_turns
-
         return list(user_turns(dialogue, self.setup.speakers))
 
     def _replaced(
         self, dialogue: Dialogue, turns: Sequence[SpokenTurn], setting: Setting, state: State
     ) -> list[Replaced]:
         """The user turns of a dialogue in one set."""
-        from parapet.transforms.speech.replacing import replaced_turn
-        from parapet.transforms.speech.turns import draw_of, voice_of
-
         speakers, noise = self.setup.speakers, self.setup.channel.noise.name
         voice = voice_of(dialogue.dialogue_id, speakers)
         replaced = []
@@ -399,9 +385,6 @@ class SpeechErrors(Perturbation):
         self, setting: Setting, place: Place, rows: Iterable[Mapping[str, Any]]
     ) -> tuple[list[tuple[str, bytes]], list[InputError]]:
         """The sound of each turn that was transcribed, and why there is none."""
-        from parapet.transforms.speech.audio import sound_bytes
-        from parapet.transforms.speech.turns import Utterance
-
         file, position = place
         files, problems = [], []
         for row in rows:
@@ -435,8 +418,6 @@ class SpeechErrors(Perturbation):
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         """The word error rates of the sets, the curve of the sample, and what they depend on."""
-        from parapet.transforms.speech.statistics import statistics
-
         (calibration,) = reported["calibration"]
         return {
             **statistics(counts, calibration.settings, reported["curve"]),
@@ -470,8 +451,6 @@ class SpeechErrors(Perturbation):
         self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
     ) -> Report:
         """The page and the card, which say first that the recogniser has seen the texts where it has."""
-        from parapet.transforms.speech.language_model import SEEN
-
         report = super().report(statistics, examples, options)
         seen = statistics["made_with"]["language_model"] in SEEN
         return msgspec.structs.replace(report, notes=[_SEEN]) if seen else report
@@ -498,8 +477,6 @@ def _counts(turn: TurnOutcomes) -> Iterator[tuple[Any, int]]:
 
 def _dead_letters(turn: TurnOutcomes) -> Iterator[tuple[str, list[DeadLetter]]]:
     """The dead letter of a turn without a transcript, by a key that puts it after those of its file."""
-    from parapet.transforms.speech.replacing import failure_of
-
     use = turn.use
     if failure := failure_of(turn.outcomes):
         split, _, name = use.file.rpartition("/")

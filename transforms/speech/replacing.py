@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from parapet.schemas.dialogue import Turn
-from parapet.transforms.speech.alignment import Aligned, Found, align, alignment_text, find_span, plain_ranges, restored
-from parapet.transforms.speech.transcriber import Failure, Transcript
-from parapet.transforms.speech.transcribing import Outcome
-from parapet.transforms.speech.turns import SpokenTurn, joined
+from parapet.transforms.corpora import domain_of
+from parapet.transforms.counts import Counts
+from parapet.transforms.perturbation.base import Place
+from parapet.transforms.speech.alignment import (
+    LEVELS,
+    Found,
+    Setting,
+    align,
+    alignment_text,
+    find_span,
+    plain_ranges,
+    restored,
+)
+from parapet.transforms.speech.spoken import SpokenTurn, joined
+from parapet.transforms.speech.transcribing import Failure, Outcome, Transcript
 
 Form = Literal["heard", "restored"]
 Spans = dict[tuple[int, int], Found | None]  # (frame, slot entry) to the span in the new utterance; None: it is lost
@@ -23,13 +38,11 @@ class Replaced(msgspec.Struct, frozen=True):
 
     Attributes:
       row: of ``ASR_TURNS``, without the dialogue's id.
-      aligned: reference against transcript; None where there is no transcript.
       spans: (frame, slot entry) to the span in the new utterance: None where the value is lost. Entries without a span
         (a copied value) are left out.
     """
 
     row: dict[str, Any]
-    aligned: Aligned | None
     spans: Spans
 
 
@@ -109,14 +122,14 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound:
         "audio_sha256": transcript.audio,
         "seconds": transcript.seconds,
     }
-    return Replaced(row, aligned, spans)
+    return Replaced(row, spans)
 
 
 def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
     """A turn that keeps its utterance: it is not spoken (``not_spoken``), or an engine failed (``failed``)."""
     spans: Spans = {place: Found(*span) for place, span in _original_spans(turn.turn).items()}
     row = {**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}
-    return Replaced(row, None, spans)
+    return Replaced(row, spans)
 
 
 def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
@@ -179,3 +192,159 @@ def write_into(raw: dict[str, Any], replaced: Replaced) -> None:
             elif (found := replaced.spans[f, i]) is not None:
                 kept.append({**span, "start": found.start, "exclusive_end": found.end})
         frame["slots"] = kept
+
+
+Point = tuple[float, tuple[int, int]]  # signal-to-noise ratio to (errors, words)
+
+_RESAMPLES = 2000
+GARBLED = 0.6  # turns with this word error rate or more
+# What is summed over turns with a transcript.
+SUMS = ("turns", "words", "substitutions", "deletions", "insertions", "slots", "slots_kept")
+
+
+def turn_counts(row: Mapping[str, Any], services: Iterable[str]) -> Iterator[tuple[str | tuple[str, str], int]]:
+    """The counts of one user turn: a name, or a name and a value, to a number.
+
+    Args:
+      row: of ``ASR_TURNS``.
+      services: those that the turn touches.
+    """
+    yield row["status"], 1
+    if row["status"] != "heard":
+        return
+    errors = sum(row[kind] for kind in ("substitutions", "deletions", "insertions"))
+    yield "perfect", int(errors == 0)
+    yield "garbled", int(row["wer"] >= GARBLED)
+    sums = {
+        "turns": 1,
+        **{name: row[name] for name in ("words", "substitutions", "deletions", "insertions")},
+        "slots": len(row["slots"]),
+        "slots_kept": sum(slot["status"] == "kept" for slot in row["slots"]),
+    }
+    domains = {domain_of(service) or service for service in services}
+    for name, n in sums.items():
+        yield (f"voice_{name}", row["voice"]), n
+        for domain in domains:
+            yield (f"domain_{name}", domain), n
+    yield ("turn_errors", f"{errors}/{row['words']}"), 1
+    yield ("turn_snr", f"{row['snr']:g}"), 1
+
+
+def dialogue_counts(place: Place, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], int]]:
+    """Word errors and reference words of a dialogue, from which intervals are drawn."""
+    file, position = place
+    errors = words = 0
+    for row in rows:
+        words += row["words"]
+        errors += sum(row[kind] for kind in ("substitutions", "deletions", "insertions"))
+    key = f"{file}\0{position:06}"
+    yield ("dialogue_errors", key), errors
+    yield ("dialogue_words", key), words
+
+
+def statistics(counts: Counts, settings: Sequence[Setting], curve: Iterable[Point]) -> dict[str, Any]:
+    """The sets and the curve of ``statistics.json``.
+
+    Args:
+      counts: those of all turns and dialogues (:func:`turn_counts`, :func:`dialogue_counts`).
+      settings: the sets.
+      curve: signal-to-noise ratio to (errors, words) of the sample; empty where the calibration is another run's.
+    """
+    return {
+        "sets": {setting.name: _of_set(setting, counts) for setting in sorted(settings)},
+        "curve": [
+            {"snr": snr, "words": words, "errors": errors, "wer": errors / words}
+            for snr, (errors, words) in sorted(curve, reverse=True)
+            if words
+        ],
+    }
+
+
+def _of_set(setting: Setting, counts: Counts) -> dict[str, Any]:
+    by_name: dict[str, dict[str, int]] = {}
+    for key, n in counts.items():
+        if key.set == setting.name and key.value:
+            of_name = by_name.setdefault(key.name, {})
+            of_name[str(key.value)] = of_name.get(str(key.value), 0) + n
+    errors, words = by_name.get("dialogue_errors", {}), by_name.get("dialogue_words", {})
+    low, high = interval([(errors[place], words[place]) for place in sorted(words)], setting.name)
+    parts = {
+        part: {
+            value: numbers([by_name[f"{part}_{name}"][value] for name in SUMS])
+            for value in sorted(by_name.get(f"{part}_turns", {}))
+        }
+        for part in ("domain", "voice")
+    }
+    return {
+        "target": setting.target,
+        **numbers([sum(by_name.get(f"voice_{name}", {}).values()) for name in SUMS]),
+        "wer_low": low,
+        "wer_high": high,
+        "level": None if setting.level is None else setting.level / LEVELS,
+        "turn_wer": turn_rates(by_name.get("turn_errors", {})),
+        "turn_snr": _quartiles((float(snr), n) for snr, n in by_name.get("turn_snr", {}).items()),
+        "domains": parts["domain"],
+        "voices": parts["voice"],
+    }
+
+
+def numbers(sums: Sequence[int]) -> dict[str, Any]:
+    """The sums by name, with the word error rate and the share of slot values kept; None where undefined."""
+    of = dict(zip(SUMS, sums, strict=True))
+    errors = of["substitutions"] + of["deletions"] + of["insertions"]
+    return {
+        **of,
+        "wer": errors / of["words"] if of["words"] else None,
+        "slot_survival": of["slots_kept"] / of["slots"] if of["slots"] else None,
+    }
+
+
+def turn_rates(turns: Mapping[str, int]) -> dict[str, Any]:
+    """The distribution of the word error rates of single turns; each turn counts once, however long.
+
+    Args:
+      turns: the number of turns by ``errors/words``.
+
+    Returns:
+      ``quartiles``; ``perfect``, the share of turns without an error; ``garbled``, of those with ``GARBLED`` or more;
+      ``tenths``, how many turns have no error, then up to 10 %, up to 20 % and so on, and more than 100 %.
+    """
+    rates = [(int(errors) / int(words), n) for name, n in turns.items() for errors, words in [name.split("/")]]
+    every = sum(n for _, n in rates)
+    tenths = [0] * 12
+    for rate, n in rates:
+        tenths[min(math.ceil(round(10 * rate, 9)), 11)] += n
+    return {
+        "quartiles": _quartiles(rates),
+        "perfect": tenths[0] / every if every else None,
+        "garbled": sum(n for rate, n in rates if rate >= GARBLED) / every if every else None,
+        "tenths": tenths,
+    }
+
+
+def _quartiles(values: Iterable[tuple[float, int]]) -> list[float]:
+    """The smallest value that a quarter, half, three quarters are not above; nothing of nothing."""
+    every = sorted(values)
+    total = sum(n for _, n in every)
+    reached = list(itertools.accumulate(n for _, n in every))
+    return [every[bisect_left(reached, total * quarter / 4)][0] for quarter in (1, 2, 3)] if total else []
+
+
+def interval(dialogues: Sequence[tuple[int, int]], name: str) -> tuple[float | None, float | None]:
+    """The 95 % interval of the word error rate: a percentile bootstrap over dialogues, whose turns are not independent.
+
+    Args:
+      dialogues: (errors, words) of each.
+      name: of the set: the seed.
+    """
+    table = np.array(dialogues, np.float64).reshape(-1, 2)
+    if not table[:, 1].sum():
+        return None, None
+    drawn = np.random.default_rng(list(name.encode()))
+    rates = []
+    for _ in range(_RESAMPLES):
+        errors, words = table[drawn.integers(len(table), size=len(table))].sum(axis=0)
+        if words:
+            rates.append(errors / words)
+    low, high = np.percentile(rates, [2.5, 97.5])
+    return round(float(low), 6), round(float(high), 6)

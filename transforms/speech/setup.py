@@ -13,14 +13,13 @@ from parapet.transforms import plugins
 from parapet.transforms.corpora import listed
 from parapet.transforms.files import join, whole
 from parapet.transforms.speech import engine
-from parapet.transforms.speech.calibrate import Calibration, is_ratio, read_calibration, set_name
+from parapet.transforms.speech.alignment import Calibration, is_ratio, read_calibration, set_name
 from parapet.transforms.speech.engine import RATE
 from parapet.transforms.speech.language_model import LanguageModel, choose_model
-from parapet.transforms.speech.noise import make_noise
 from parapet.transforms.speech.replacing import Form
-from parapet.transforms.speech.spoken import load_normalisation
-from parapet.transforms.speech.transcriber import Channel
-from parapet.transforms.speech.turns import Speakers, sentences_of
+from parapet.transforms.speech.sound import make_noise
+from parapet.transforms.speech.spoken import Speakers, load_normalisation, sentences_of
+from parapet.transforms.speech.transcribing import Channel
 
 FORMS: tuple[Form, ...] = ("heard", "restored")
 

@@ -1,6 +1,6 @@
 """Schema variants (SGD-X, Lee et al. 2022): their names matched with the original's, and dialogues renamed to them."""
 
-from parapet.transforms.perturbation.command import REQUIRED, Command, Option
+from parapet.transforms.perturbation import REQUIRED, Command, Option
 
 COMMAND = Command(
     "parapet.transforms.variants.perturbation:ApplyVariants",

@@ -19,7 +19,7 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms import files
 from parapet.transforms.babi_format import BabiDialogue, Exchange, Unanswered
 from parapet.transforms.compressed import read_input
-from parapet.transforms.pages import render
+from parapet.transforms.report import render
 
 
 def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answerer]:

@@ -431,7 +431,7 @@ def dialogue_of(number: int, text: str) -> dict[str, Any]:
 
 def mistyped(seeds: range) -> list[tuple[str, int]]:
     """Turns in which a word that matters is mistyped; seeds that no training has."""
-    from parapet.transforms.variations.perturbations import Typos
+    from parapet.transforms.perturbations.variations import Typos
 
     found = []
     for seed in seeds:

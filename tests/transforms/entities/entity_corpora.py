@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue
+from parapet.transforms.entities.choosing import Sources
 from parapet.transforms.entities.kinds import SlotKind
 from parapet.transforms.entities.replacing import Replaced, Replacer, replaced
-from parapet.transforms.entities.sources import Sources
-from parapet.transforms.entities.vocabulary import training_of
+from parapet.transforms.entities.words import Training, grams_in
 
 SERVICE = "Trips_1"
 KINDS = {
@@ -27,6 +28,13 @@ KINDS = {
     (SERVICE, "class"): SlotKind("choice", ("economy", "business", "first")),
     (SERVICE, "kept_class"): SlotKind("categorical", ("economy", "business", "first")),
 }
+
+
+def training_of(texts: Iterable[str]) -> Training:
+    different = set(texts)
+    return Training(grams_in(different), len(different))
+
+
 TRAINING = training_of(["I want to go to Rome at 7 pm", "A table in Port Alder", "2019-03-05", "the july 9th"])
 
 

@@ -24,12 +24,12 @@ from parapet.schemas.service import Service
 from parapet.schemas.service import Slot as ServiceSlot
 from parapet.transforms.corpora import read_corpus
 from parapet.transforms.entities import mentions
-from parapet.transforms.entities.groups import DialogueValues, Group, find_values, values_of
 from parapet.transforms.entities.kinds import SlotKind
+from parapet.transforms.entities.mentions import DialogueValues, Group, find_values, values_of
 from parapet.transforms.entities.perturbation import UnseenEntities
 from parapet.transforms.entities.replacing import replaced
 from parapet.transforms.entities.study import kinds_of
-from parapet.transforms.entities.vocabulary import words_of
+from parapet.transforms.entities.words import words_of
 from parapet.transforms.perturbation.corpus import fitted
 
 MUTATED = 12_000 if THOROUGH else 300

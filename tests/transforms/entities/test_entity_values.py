@@ -10,16 +10,16 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from entity_corpora import training_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.entities import forms
+from parapet.transforms.entities import kinds
+from parapet.transforms.entities.choosing import check_enough, held_out, pools_of, read_gazetteer
 from parapet.transforms.entities.kinds import NAMES, kind_of, kind_of_value
-from parapet.transforms.entities.names import made_up_name
 from parapet.transforms.entities.replacing import article_of
-from parapet.transforms.entities.sources import check_enough, held_out, pools_of, read_gazetteer
-from parapet.transforms.entities.vocabulary import training_of, words
+from parapet.transforms.entities.words import made_up_name, words
 
 
 @pytest.mark.parametrize(
@@ -172,17 +172,17 @@ def test_names_keep_what_they_are() -> None:
 def test_dates_and_times() -> None:
     day = date(2019, 7, 22)
     like = ["2019-03-05", "March 5th", "march 5th", "Mar 5", "the 5th", "next Tuesday", "5th of March"]
-    assert [forms.said_date(day, one) for one in like] == [
+    assert [kinds.said_date(day, one) for one in like] == [
         "2019-07-22", "July 22nd", "july 22nd", "July 22", "July 22nd", "July 22nd", "July 22nd",
     ]  # fmt: skip
-    assert [forms.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
+    assert [kinds.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "30th",
     ]  # fmt: skip
-    assert [forms.said_time(17 * 60 + 22, one) for one in ("17:00", "5:00", "5 pm", "half past 5", "05:10")] == [
+    assert [kinds.said_time(17 * 60 + 22, one) for one in ("17:00", "5:00", "5 pm", "half past 5", "05:10")] == [
         "17:22", "5:22", "5:22 pm", "5:22 pm", "17:22",
     ]  # fmt: skip
-    assert [forms.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
-    assert (forms.minutes_of("24:00"), forms.minutes_of("-8:17"), forms.day_of("2019-02-30")) == (None, None, None)
+    assert [kinds.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
+    assert (kinds.minutes_of("24:00"), kinds.minutes_of("-8:17"), kinds.day_of("2019-02-30")) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_dates_and_times() -> None:
     ],
 )
 def test_telephone_numbers_keep_country_and_area(like: str, form: str) -> None:
-    made_up = {forms.said_phone(forms.other_digits(like, 2**63 // n), like) for n in range(1, 60)}
+    made_up = {kinds.said_phone(kinds.other_digits(like, 2**63 // n), like) for n in range(1, 60)}
     assert len(made_up) > 50
     assert all(re.fullmatch(form, one) for one in made_up)
 
@@ -217,8 +217,8 @@ def test_telephone_numbers_keep_country_and_area(like: str, form: str) -> None:
     ],
 )
 def test_references_and_postcodes_keep_their_form(kind: str, like: str, form: str) -> None:
-    code = forms.code_of(like)
-    found = {forms.said_code(forms.other_code(kind, code, 2**63 // n), like) for n in range(1, 60)}
+    code = kinds.code_of(like)
+    found = {kinds.said_code(kinds.other_code(kind, code, 2**63 // n), like) for n in range(1, 60)}
     assert len(found) > 30
     assert all(re.fullmatch(form, one) for one in found)
 
@@ -226,22 +226,22 @@ def test_references_and_postcodes_keep_their_form(kind: str, like: str, form: st
 def test_steps() -> None:
     """What nearly all values are multiples of; of a few values less can be told."""
     hours = [f"{hour:02}:{minute}" for hour in range(8, 20) for minute in ("00", "30")]
-    assert forms.step_of("time", hours) == 30
-    assert forms.step_of("time", [*hours, "7:15 pm", "noon"]) == 30  # one in twenty-five
-    assert forms.step_of("time", ["18:00", "7 pm"]) == 15
-    assert forms.step_of("time", ["18:05", "7 pm"]) == 5
-    assert forms.step_of("time", ["18:07", "7 pm"]) == 1
-    assert forms.step_of("price", [str(n) for n in range(500, 5000, 50)]) == 5000
-    assert forms.step_of("price", ["$12.26", "$7"]) == 1
-    assert forms.step_of("price", ["$12", "$7"]) == 100
-    assert forms.step_of("code", ["100"]) == forms.step_of("time", []) == 1
+    assert kinds.step_of("time", hours) == 30
+    assert kinds.step_of("time", [*hours, "7:15 pm", "noon"]) == 30  # one in twenty-five
+    assert kinds.step_of("time", ["18:00", "7 pm"]) == 15
+    assert kinds.step_of("time", ["18:05", "7 pm"]) == 5
+    assert kinds.step_of("time", ["18:07", "7 pm"]) == 1
+    assert kinds.step_of("price", [str(n) for n in range(500, 5000, 50)]) == 5000
+    assert kinds.step_of("price", ["$12.26", "$7"]) == 1
+    assert kinds.step_of("price", ["$12", "$7"]) == 100
+    assert kinds.step_of("code", ["100"]) == kinds.step_of("time", []) == 1
 
 
 @given(st.integers(0, 9999), st.sampled_from(["", ".00", ".25", ".5"]), st.integers(0, 2**64 - 1), st.integers(1, 5000))
 def test_amounts(whole: int, cents: str, number: int, step: int) -> None:
     """Each once, of as many digits, half to twice as much, and a multiple of the step where the old one was."""
     old = f"{whole}{cents}"
-    found = list(islice(forms.other_amounts(old, number, step), 50))
+    found = list(islice(kinds.other_amounts(old, number, step), 50))
     assert len(set(found)) == len(found)
     if not found:
         assert not whole
@@ -258,8 +258,8 @@ def test_amounts(whole: int, cents: str, number: int, step: int) -> None:
 
 @given(st.integers(0, 1439), st.sampled_from(["5 pm", "5pm", "5:10 P.M.", "5:10 am", "17:10", "5:10", "noon", ""]))
 def test_times_in_the_style_of_others(minutes: int, like: str) -> None:
-    text = forms.said_time(minutes, like)
-    found = forms.minutes_said(text)
+    text = kinds.said_time(minutes, like)
+    found = kinds.minutes_said(text)
     assert found is not None
     assert (found - minutes) % 720 == 0
     assert like in ("5:10", "17:10") or found == minutes

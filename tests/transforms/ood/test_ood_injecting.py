@@ -14,10 +14,20 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.transforms.ood.injecting import FALLBACKS, injected, kept_frames
-from parapet.transforms.ood.plan import Config, Injection, Place, most_uses, parse_rates, plan, turns_with_place
+from parapet.transforms.ood.language import key_of
+from parapet.transforms.ood.plan import (
+    FALLBACKS,
+    Config,
+    Injection,
+    Place,
+    injected,
+    kept_frames,
+    most_uses,
+    parse_rates,
+    plan,
+    turns_with_place,
+)
 from parapet.transforms.ood.pool import utterance_of
-from parapet.transforms.ood.texts import key_of
 from parapet.transforms.seeding import stable_hash
 
 STATE = {"active_intent": "Find", "requested_slots": ["price"], "slot_values": {"city": ["Ulm"]}, "note": 1}

@@ -16,9 +16,18 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.ood.language import DomainCounts, Languages, Schemas, TurnContent, content_of_turn, schemas_of
+from parapet.transforms.ood.language import (
+    DomainCounts,
+    Languages,
+    Schemas,
+    TurnContent,
+    Vocabulary,
+    WordCounts,
+    content_of_turn,
+    key_of,
+    schemas_of,
+)
 from parapet.transforms.ood.pool import Utterance, judged, merged, utterance_of
-from parapet.transforms.ood.texts import Vocabulary, WordCounts, key_of
 from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
 

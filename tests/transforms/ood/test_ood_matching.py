@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.ood.matching import match
+from parapet.transforms.ood.plan import Matching
 
 kinds = st.lists(st.sets(st.sampled_from("abc")).map(lambda found: "".join(sorted(found))), max_size=5)
 
 
 def apart(one: str, other: str) -> bool:
     return not set(one) & set(other)
+
+
+def match(places: list[str], utterances: list[str], fits: Callable[[str, str], bool]) -> list[int | None]:
+    matching = Matching(places, utterances, fits)
+    for i in range(len(places)):
+        matching.serve(i)
+    return matching.found
 
 
 @settings(max_examples=60)

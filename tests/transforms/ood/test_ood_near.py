@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.ood.near import Text, near_duplicates, signatures, tokens_of
-from parapet.transforms.ood.pool import judged, merged, utterance_of
-from parapet.transforms.ood.texts import Vocabulary, WordCounts, key_of
+from parapet.transforms.ood.language import Vocabulary, WordCounts, key_of
+from parapet.transforms.ood.pool import Compared, judged, merged, near_duplicates, signatures, tokens_of, utterance_of
 
 domains = st.sampled_from([("Bars",), ("Cars",), ("Bars", "Cars"), ("Dogs",)])
 # Few words, so that sets are near; short sets, and long ones with a few words less or more.
@@ -53,7 +52,7 @@ def test_near_duplicates_are_those_of_a_loop(
     for i, (tokens, of) in enumerate(asked):
         ids.setdefault(tokens, []).append((i, of))
     texts = [
-        Text(tuple(sorted(tokens)), tuple(sorted(spoken_in.get(tokens, ()))), tuple(ids.get(tokens, ())))
+        Compared(tuple(sorted(tokens)), tuple(sorted(spoken_in.get(tokens, ()))), tuple(ids.get(tokens, ())))
         for tokens in spoken_in.keys() | ids.keys()
     ]
     found = set(near_duplicates(texts))
@@ -71,7 +70,10 @@ def test_near_duplicates_are_those_of_a_loop(
 
 def is_near(turn: str, text: str) -> bool:
     ranks = vocabulary_of([(turn, ())]).ranks
-    texts = [Text(tokens_of(turn.split(), ranks), ((),), ()), Text(tokens_of(text.split(), ranks), (), ((7, ()),))]
+    texts = [
+        Compared(tokens_of(turn.split(), ranks), ((),), ()),
+        Compared(tokens_of(text.split(), ranks), (), ((7, ()),)),
+    ]
     return list(near_duplicates(texts)) == [7]
 
 
@@ -136,10 +138,10 @@ def test_work_grows_as_the_corpus_does() -> None:
         keys = [f"i would like to book a table at place{i} in town{i % 50}" for i in range(n)]
         vocabulary = vocabulary_of((key, ("Restaurants",)) for key in keys)
         texts = [
-            Text(tokens_of(key.split(), vocabulary.ranks), (("Restaurants",),), ((i, ("Restaurants",)),))
+            Compared(tokens_of(key.split(), vocabulary.ranks), (("Restaurants",),), ((i, ("Restaurants",)),))
             for i, key in enumerate(keys)
         ]
         assert sum(1 for text in texts for _ in signatures(text.tokens)) == 6 * n
         assert list(near_duplicates(texts)) == []
-    resembles = Text(tokens_of(keys[7].split(), vocabulary.ranks), (("Hotels",),), ())
+    resembles = Compared(tokens_of(keys[7].split(), vocabulary.ranks), (("Hotels",),), ())
     assert 7 in near_duplicates([*texts, resembles])

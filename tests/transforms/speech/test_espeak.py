@@ -20,8 +20,8 @@ pytest.importorskip("espeakng_loader")
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
 from parapet.transforms.refusals import Refused
-from parapet.transforms.speech.audio import digest
 from parapet.transforms.speech.embedded import Espeak, library, parse_voice
+from parapet.transforms.speech.sound import digest
 
 # In the original robosoft8 and f2 flutter, whisper breathes, Reed and anikaRobot echo; klatt4 does not.
 VOICES = ["klatt4", "robosoft8", "f2", "whisper", "Reed:140", "anikaRobot", "plain", "plain:300", "adam:150"]
@@ -45,7 +45,7 @@ def digests(engine: Espeak, asked: Iterable[tuple[str, str]]) -> dict[tuple[str,
 
 ELSEWHERE = """
 import sys
-from parapet.transforms.speech.audio import digest
+from parapet.transforms.speech.sound import digest
 from parapet.transforms.speech.embedded import Espeak
 engine = Espeak()
 engine.open()

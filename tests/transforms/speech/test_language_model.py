@@ -15,8 +15,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import read_corpus, train_files
 from parapet.transforms.speech import language_model as ngram
 from parapet.transforms.speech.language_model import SEEN, LanguageModel, choose_model, limit_of
-from parapet.transforms.speech.spoken import load_normalisation
-from parapet.transforms.speech.turns import Speakers
+from parapet.transforms.speech.spoken import Speakers, load_normalisation
 
 SPEAKERS = Speakers(("klatt4",), "0", load_normalisation(), 1000)
 

@@ -18,10 +18,9 @@ from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
 from parapet.transforms.speech import engine, flite, moonshine
 from parapet.transforms.speech.alignment import align
-from parapet.transforms.speech.audio import active_power
 from parapet.transforms.speech.embedded import Espeak
 from parapet.transforms.speech.engine import RATE
-from parapet.transforms.speech.noise import plain, through_noise
+from parapet.transforms.speech.sound import active_power, plain, through_noise
 from parapet.transforms.speech.spoken import load_normalisation, spoken_words
 
 TEXTS = ["i want a table for two", "no thank you", "book a cab to the airport please", "yes that sounds good"]

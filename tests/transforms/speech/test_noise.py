@@ -13,9 +13,18 @@ pytest.importorskip("soundfile")
 pytest.importorskip("scipy")
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.speech.audio import digest, sound_bytes, to_samples
 from parapet.transforms.speech.embedded import Espeak
-from parapet.transforms.speech.noise import LEVEL, Noise, babble, plain, recordings, through_noise
+from parapet.transforms.speech.sound import (
+    LEVEL,
+    Noise,
+    babble,
+    digest,
+    plain,
+    recordings,
+    sound_bytes,
+    through_noise,
+    to_samples,
+)
 
 RATE = 16000
 SILENCE = math.inf  # dB: no noise at all

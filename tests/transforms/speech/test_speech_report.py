@@ -13,10 +13,10 @@ pytest.importorskip("scipy")
 
 from parapet.transforms.counts import Counts
 from parapet.transforms.report import Bars, Dots, Example, Report, card, page
-from parapet.transforms.speech.calibrate import Setting
+from parapet.transforms.speech.alignment import Setting
 from parapet.transforms.speech.language_model import KINDS
 from parapet.transforms.speech.perturbation import SpeechErrors
-from parapet.transforms.speech.statistics import statistics
+from parapet.transforms.speech.replacing import statistics
 
 MADE_WITH: dict[str, Any] = {
     "synthesiser": "espeak-ng",

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import read_corpus
-from parapet.transforms.speech import noise
-from parapet.transforms.speech.calibrate import Calibration, Setting, read_calibration
-from parapet.transforms.speech.noise import make_noise
+from parapet.transforms.speech import sound
+from parapet.transforms.speech.alignment import Calibration, Setting, read_calibration
 from parapet.transforms.speech.setup import parse_ratios, parse_targets
-from parapet.transforms.speech.spoken import load_normalisation
-from parapet.transforms.speech.turns import Speakers, occurrences_of, size_of
+from parapet.transforms.speech.sound import make_noise
+from parapet.transforms.speech.spoken import Speakers, load_normalisation, occurrences_of, size_of
 
 SPEAKERS = Speakers(("klatt4", "adam"), "0", load_normalisation(), 1000)
 MADE_WITH = {"synthesiser": "espeak-ng", "noise": "pink", "voices": ["klatt4"]}
@@ -212,8 +211,8 @@ def test_a_service_that_breaks_a_rule_is_told_and_no_hindrance(sample: Path, tmp
 
 
 def test_noises_by_their_names(tmp_path: Path) -> None:
-    assert make_noise("pink", ["a"]) == noise.plain("pink")
-    assert make_noise("babble", ["b", "a"]) == noise.babble(["a", "b"])
+    assert make_noise("pink", ["a"]) == sound.plain("pink")
+    assert make_noise("babble", ["b", "a"]) == sound.babble(["a", "b"])
     with pytest.raises(InputError, match="purple: --noise: is neither a kind of noise"):
         make_noise("purple", [])
 

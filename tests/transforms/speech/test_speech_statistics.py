@@ -14,8 +14,8 @@ pytest.importorskip("jiwer")
 
 from parapet.transforms.corpora import domain_of
 from parapet.transforms.counts import Counts
-from parapet.transforms.speech.calibrate import Setting
-from parapet.transforms.speech.statistics import SUMS, dialogue_counts, interval, numbers, statistics, turn_counts
+from parapet.transforms.speech.alignment import Setting
+from parapet.transforms.speech.replacing import SUMS, dialogue_counts, interval, numbers, statistics, turn_counts
 
 
 def row_of(drawn: random.Random) -> dict[str, Any]:

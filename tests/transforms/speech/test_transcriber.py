@@ -16,12 +16,10 @@ import pytest
 pytest.importorskip("soundfile")
 
 from parapet.transforms.refusals import Refused, Stopped
-from parapet.transforms.speech import transcriber as transcriber_module
-from parapet.transforms.speech.audio import digest, read_sound
-from parapet.transforms.speech.noise import Noise, plain
-from parapet.transforms.speech.spoken import load_normalisation
-from parapet.transforms.speech.transcriber import Channel, Failure, Transcriber, Transcript
-from parapet.transforms.speech.turns import Utterance
+from parapet.transforms.speech import transcribing
+from parapet.transforms.speech.sound import Noise, digest, plain, read_sound
+from parapet.transforms.speech.spoken import Utterance, load_normalisation
+from parapet.transforms.speech.transcribing import Channel, Failure, Transcriber, Transcript
 
 RULES = load_normalisation()
 QUIET, LOUD = 60.0, 55.0  # dB: letters are told apart through either
@@ -256,8 +254,8 @@ def test_what_was_paid_for_is_kept_after_each_utterance(paid: str, tmp_path: Pat
 
 def test_what_costs_nothing_is_written_once_for_each_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    whole = transcriber_module.whole
-    monkeypatch.setattr(transcriber_module, "whole", lambda path: written.append(Path(path).name) or whole(path))
+    whole = transcribing.whole
+    monkeypatch.setattr(transcribing, "whole", lambda path: written.append(Path(path).name) or whole(path))
     hear(channel_of(tmp_path / "free", Speaker(), Listener()), TEXTS)
     assert written == ["abc.json"]
     written.clear()

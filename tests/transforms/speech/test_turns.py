@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError, storable
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.speech.spoken import load_normalisation
-from parapet.transforms.speech.turns import (
+from parapet.transforms.speech.spoken import (
     DRAWS,
     Occurrence,
     Speakers,
     Utterance,
     draw_of,
+    load_normalisation,
     occurrences_of,
     sentences_of,
     shard_of,

@@ -29,14 +29,13 @@ from parapet.transforms.markdown import (
     table,
     text,
 )
-from parapet.transforms.pages import render
 from parapet.transforms.release.diff import LEVELS
 from parapet.transforms.release.documents import report
 from parapet.transforms.release.documents.citation import bibtex, in_line, references, release_date, title_of
 from parapet.transforms.release.documents.columns import MEANINGS, Columns, in_words
 from parapet.transforms.release.documents.licences import find
 from parapet.transforms.release.shards import split_sha256
-from parapet.transforms.report import Table, Text, table_markdown
+from parapet.transforms.report import Table, Text, render, table_markdown
 from parapet.transforms.text import counted
 
 TAGS = (

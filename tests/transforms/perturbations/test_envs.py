@@ -1,0 +1,84 @@
+"""Env sets: the order of turns, what must hold of the sets, and the flags."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parapet.schemas.errors import InputError
+from parapet.transforms.counts import Counts, check_invariants
+from parapet.transforms.perturbations.variations import (
+    Typos,
+    among_namesakes,
+    parse_envs,
+    parse_kinds,
+    parse_rates,
+    place_in_order,
+)
+
+
+@given(st.integers(0, 40))
+def test_places_differ_though_ids_do_not(turns: int) -> None:
+    """Where ids occur twice, file and position decide."""
+    places = [
+        place_in_order("0", f"{i // 7 % 3}", i % 7, among_namesakes(f"file{i // 30}", i // 7)) for i in range(turns)
+    ]
+    assert len(set(places)) == turns
+    assert len({place[:16] for place in places}) == min(turns, 21)
+
+
+RIGHT = {
+    ("dialogues", ""): 3,
+    ("left_out", ""): 1,
+    ("dialogues", "typos"): 2,
+    ("dialogues", "typos-env1"): 2,
+    ("turns", "typos"): 10,
+    ("varied", "typos"): 6,
+    ("unchanged", "typos"): 4,
+    ("replaced", "typos-env1"): 5,
+}
+
+
+def check(least: float, **changed: int) -> None:
+    variations = Typos(env=["0.5"])
+    variations.least = least
+    counts = Counts()
+    for (name, set_name), n in RIGHT.items():
+        split = "test" if set_name else ""
+        counts.add(name, changed.get(f"{name}_{set_name}".replace("-", "_"), n), set=set_name, split=split)
+    check_invariants(counts, variations.invariants())
+
+
+def test_balance() -> None:
+    check(0.6)
+    with pytest.raises(InputError, match=r"typos: only 60.0% of 10 user turns changed.*requires 70%"):
+        check(0.7)
+    for name, n in (
+        ("turns_typos", 11),
+        ("dialogues_", 4),
+        ("replaced_typos_env1", 4),
+        ("replaced_typos_env1", 6),
+        ("dialogues_typos_env1", 3),
+    ):
+        with pytest.raises(RuntimeError, match="do not balance"):
+            check(0.6, **{name: n})
+
+
+@pytest.mark.parametrize("given", ["0", "1.1", "0.5,0.1", "0.1,0.1", "a", "", "nan", "0.1,inf"])
+def test_rates_of_mixes_that_cannot_be(given: str) -> None:
+    with pytest.raises(InputError, match="--env"):
+        parse_envs(given)
+
+
+def test_flags_read() -> None:
+    assert parse_envs("none") == []
+    assert parse_envs("0.10, 0.5") == ["0.10", "0.5"]
+    assert parse_kinds("simple,typos") == ["simple", "typos"]
+    rates = parse_rates("word=0.2,omission=1,lost_space=0", 2)
+    assert (rates.word, rates.abbreviation, rates.at_least) == (0.2, 0.15, 2)
+    assert dict(rates.mix) == {"omission": 1, "neighbour": 25, "doubling": 20, "transposition": 15, "lost_space": 0}
+    every = "omission=0,neighbour=0,doubling=0,transposition=0,lost_space=0"
+    for wrong in ("wrod=1", "word", "word=x", "word=2", "word=0.9,abbreviation=0.2", "omission=-1", every):
+        with pytest.raises(InputError, match="--rates"):
+            parse_rates(wrong, 1)

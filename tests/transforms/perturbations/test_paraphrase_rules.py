@@ -1,0 +1,241 @@
+"""Paraphrases by rules: what is drawn for a turn, what no form may do, and the grammar that they need."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import resources
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parapet.transforms.perturbations import language
+from parapet.transforms.perturbations.paraphrase import rephrased
+from parapet.transforms.perturbations.variations import Paraphrase
+from parapet.transforms.user_turns import Span, UserTurn, edited
+
+FILE = resources.files("parapet.transforms.perturbations").joinpath("paraphrases.toml")
+TABLE = tomllib.loads(FILE.read_text(encoding="utf-8"))
+VERBS = frozenset(TABLE["verbs"]["events"])
+
+# Written anew, not those of the rules: words that turn what a sentence says into its opposite.
+NO = re.compile(r"\b(?:no|not|nope|nah|never|nothing|without|cannot)\b|n['’]t\b", re.IGNORECASE)
+YES = re.compile(r"\b(?:yes|yeah|yep|yup|okay|ok|alright|all right)\b", re.IGNORECASE)
+
+VALUES = re.compile(
+    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|dozen|couple|single|double|half|[ap]m|noon|(?:to)?night"
+    r"|morning|afternoon|evening|today|tomorrow|week|weekend|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|dollars?|free|cheap|moderate)\b"
+)
+
+
+def said(text: str, *values: str, acts: str = "", turn: int = 0) -> UserTurn:
+    spans = tuple(Span("S_1", "slot", text.index(v), text.index(v) + len(v)) for v in values)
+    low = tuple(value.lower() for value in values)
+    return UserTurn("1", turn, text, spans, low, frozenset(acts.split()), ("S_1",), (), ())
+
+
+def drawn(text: str, *values: str) -> set[str]:
+    """All that is drawn for a turn; the turn itself where it stays as it is."""
+    turn = said(text, *values)
+    return {edited(text, rephrased(turn, b"%d" % n).operations) for n in range(200)}
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "expected"),
+    [
+        (
+            "I'm looking for a bus to Fresno.",
+            ("Fresno",),
+            {
+                "I'd like to find a bus to Fresno.",
+                "I'm trying to find a bus to Fresno.",
+                "Could you find me a bus to Fresno?",
+                "I'm hoping to find a bus to Fresno.",
+                "Can you help me find a bus to Fresno?",
+                "I want to find a bus to Fresno.",
+            },
+        ),
+        (
+            "Yes, when does the show start?",
+            (),
+            {
+                f"{yes}, {question}"
+                for yes in ("Yeah", "Yep", "Yes indeed")
+                for verb in ("starts", "begins")
+                for question in (
+                    f"could you tell me when the show {verb}?",
+                    f"do you know when the show {verb}?",
+                    f"I'd like to know when the show {verb}.",
+                    f"please tell me when the show {verb}.",
+                    f"may I ask when the show {verb}?",
+                    f"would you happen to know when the show {verb}?",
+                    f"can you let me know when the show {verb}?",
+                )
+            },
+        ),
+        (
+            "reserve a table at Nopa and call them",
+            ("Nopa",),
+            {
+                f"{start} {verb} a table at Nopa and call them{mark}"
+                for start, mark in (
+                    ("could you", "?"),
+                    ("would you be able to", "?"),
+                    ("I'd like you to", ""),
+                    ("would you please", "?"),
+                )
+                for verb in ("reserve", "book")
+            },
+        ),
+        ("Okay. 2 pm.", ("2 pm",), {"All right. 2 pm.", "Alright then. 2 pm."}),
+        ("No, thanks.", (), {"No, thank you.", "Nope, but thank you."}),
+        ("That won't work.", (), {"That won't work."}),
+        ("Do it now.", (), {"Do it now."}),
+        ("Fresno.", ("Fresno",), {"Fresno."}),
+        ('"Can you help me?"', (), {'"Can you help me?"'}),
+    ],
+)
+def test_all_that_is_drawn(text: str, values: tuple[str, ...], expected: set[str]) -> None:
+    assert drawn(text, *values) == expected
+
+
+def test_a_clause_that_another_follows_asks_only_where_it_asked() -> None:
+    for new in drawn("I want to see a doctor, is there one in Fresno?", "Fresno"):
+        assert new.count("?") == 1
+        assert new.endswith("?")
+
+
+def test_a_second_verb_keeps_its_subject() -> None:
+    for new in drawn("I want to book a house and would like to check in on Friday.", "Friday"):
+        assert re.match(r"I(?:'m| was| need) ", new), new
+
+
+def test_a_paraphrase_differs_by_turn_and_seed_and_not_by_acts() -> None:
+    text = "Can you find me a bus to Fresno?"
+    turns = [said(text, "Fresno", turn=n) for n in range(40)]
+    found = [Paraphrase().vary(turn).utterance for turn in turns]
+    assert len(set(found)) > 3
+    assert found != [Paraphrase(seed="1").vary(turn).utterance for turn in turns]
+    for acts in ("INFORM", "REQUEST AFFIRM", "NEGATE GOODBYE"):
+        others = [said(text, "Fresno", acts=acts, turn=n) for n in range(40)]
+        assert [Paraphrase().vary(turn).utterance for turn in others] == found
+
+
+def forms() -> list[str]:
+    frames = [form for frame in TABLE["frames"] for form in frame["to"]]
+    return [*frames, *TABLE["embedding"]["wh"], *TABLE["embedding"]["whether"]]
+
+
+def test_no_form_brings_a_value() -> None:
+    """Numbers, times and money, which a tracker could take for values: none is in a form or a synonym."""
+    synonyms = [word for name in ("nouns", "verb_forms", "other_words") for new in TABLE[name].values() for word in new]
+    for text in [*forms(), *synonyms]:
+        assert not VALUES.search(text), text
+
+
+def test_every_frame_has_other_forms() -> None:
+    for frame in TABLE["frames"]:
+        assert len(set(frame["to"])) == len(frame["to"]) > 1, frame
+
+
+SAID = """Yes No Thanks please Please can could you I'd I am don't want would like to find book a the what's their is it
+address and Hi, Okay . ? ! , that is all good I'm Fresno 7 p.m. when does the show start é 👍🏽 \ud83d \u0301 ｗ \ue000
+"quoted" mail@x.org Ελλάδα 東京 I'll be leaving sounds great not sure for two people"""
+WORDS = st.one_of(st.sampled_from(SAID.split()), st.text(max_size=4))
+
+
+@given(st.lists(WORDS, max_size=16), st.sets(st.integers(0, 15), max_size=3), st.integers(0, 99))
+def test_values_and_what_is_denied_are_kept(words: list[str], valued: set[int], seed: int) -> None:
+    """Any words, of which some are values: each is at its place, letter for letter; no no comes or goes."""
+    text = " ".join(words)
+    places, at = [], 0
+    for i, word in enumerate(words):
+        if i in valued and word.strip():
+            places.append((at, at + len(word)))
+        at += len(word) + 1
+    spans = tuple(Span("S_1", f"slot{i}", *place) for i, place in enumerate(places))
+    turn = UserTurn("1", 0, text, spans, (), frozenset(), ("S_1",), (), ())
+    made = Paraphrase(seed=seed).vary(turn)
+    assert made == Paraphrase(seed=seed).vary(turn)
+    assert [made.utterance[slice(*place)] for place in made.places] == [text[slice(*place)] for place in places]
+    assert edited(text, made.operations) == made.utterance
+    assert bool(NO.search(made.utterance)) == bool(NO.search(text))
+    assert bool(YES.search(made.utterance)) == bool(YES.search(text))
+    assert not made.reason.startswith("torn_span")
+
+
+def test_a_turn_without_end() -> None:
+    text = "Yes, I want to find a bus to Fresno, and what is the price? " * 400
+    new = Paraphrase().vary(said(text)).utterance
+    assert new.count("Fresno") == 400
+    assert new.count("to find a bus") < 300
+    for part in ("can you " * 9_000, "a" * 60_000, "." * 60_000, "no, " * 9_000, " " * 60_000, "7 " * 9_000):
+        assert Paraphrase().vary(said(part)).utterance.split() is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("when does it start", "when it starts"),
+        ("What time does the last show begin", "What time the last show begins"),
+        ("what time is it playing", "what time it is playing"),
+        ("where's the hotel", "where the hotel is"),
+        ("where is the hotel located", "where the hotel is located"),
+        ("which airport do they fly from", "which airport they fly from"),
+        ("how much will that cost", "how much that will cost"),
+        ("who is the director of that movie", "who the director of that movie is"),
+        ("who directed it", "who directed it"),
+        ("how much it's costs", None),
+        ("what happened", None),
+        ("where is the hotel that you found and the bar", None),
+        ("what did they say", None),
+    ],
+)
+def test_a_question_inside_another_sentence(question: str, expected: str | None) -> None:
+    assert language.embedded(question, VERBS) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("is it far", "it is far"),
+        ("Do they have live music", "they have live music"),
+        ("does the flight arrive on time", "the flight arrives on time"),
+        ("is the salon unisex", "the salon is unisex"),
+        ("are there any others", "there are any others"),
+        ("do it for me", None),
+        ("have it sent", None),
+        ("is the phone number right", None),
+    ],
+)
+def test_a_choice_inside_another_sentence(question: str, expected: str | None) -> None:
+    assert language.embedded_choice(question, VERBS) == expected
+
+
+def test_forms_of_verbs() -> None:
+    doubling = TABLE["verbs"]["doubling"]
+    forms = {verb: language.ing_form(verb, doubling) for verb in TABLE["verbs"]["all"]}
+    expected = {"see": "seeing", "make": "making", "get": "getting", "buy": "buying", "give": "giving", "do": "doing"}
+    assert {verb: forms[verb] for verb in expected} == expected
+    assert len(set(forms.values())) == len(forms)
+    thirds = {"have": "has", "be": "is", "go": "goes", "fly": "flies", "play": "plays", "finish": "finishes"}
+    assert {verb: language.third_person(verb) for verb in thirds} == thirds
+
+
+@given(st.lists(WORDS, max_size=16))
+def test_sentences_and_clauses_are_the_whole_text(words: list[str]) -> None:
+    text = " ".join(words)
+    parts = list(language.sentences(text))
+    assert "".join("".join(part) for part in parts) == text
+    for body, _, _ in parts:
+        assert "".join(clause.text + clause.gap for clause in language.clauses(body)) == body
+
+
+def test_clauses() -> None:
+    told = [clause.text for clause in language.clauses("No, that's all and what is it, please tell me or him")]
+    assert told == ["No", "that's all", "what is it", "please tell me or him"]
+    for first, second in permutations(["Yes", "I want a bus", "is it far"], 2):
+        assert [clause.text for clause in language.clauses(f"{first}, {second}")] == [first, second]

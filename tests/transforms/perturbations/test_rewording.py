@@ -1,0 +1,224 @@
+"""Turns in the words of others: where values are found again, the edits between both texts, and back-translations."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
+from parapet.transforms.perturbations.paraphrase import Answers, hidden, hidden_text, paraphrased, plain_text, revealed
+from parapet.transforms.perturbations.rewording import in_order, reworded
+from parapet.transforms.perturbations.rewritten import Line, Rewritten, read_lines
+from parapet.transforms.perturbations.variations import KINDS, Simple, Verbose
+from parapet.transforms.user_turns import Span as Place
+from parapet.transforms.user_turns import UserTurn, edited, moved
+
+WORDS = [
+    "a",
+    "2",
+    "2 pm",
+    "pm",
+    "Port",
+    "Port Alder",
+    "Alder",
+    "I",
+    "don't",
+    "Cafe\u0301",
+    "👍🏽",
+    "ｗ",
+    ",",
+    ".",
+    "no",
+]
+
+
+class Lines(Rewritten):
+    """Rewritten turns that are in no file."""
+
+    def __init__(self, *lines: Line) -> None:
+        super().__init__(())
+        self.lines = {line.key: line for line in lines}
+
+    def get(self, key: Any) -> Line | None:
+        return self.lines.get(key)
+
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
+
+
+def said(text: str, *values: str, at: tuple[tuple[int, int], ...] = (), **acts: str) -> UserTurn:
+    """A turn with spans of the values, first occurrences, or at the places; acts have values without a span."""
+    places = at or tuple((text.index(value), text.index(value) + len(value)) for value in values)
+    spans = [SlotSpan(slot=f"slot{i}", start=start, exclusive_end=end) for i, (start, end) in enumerate(places)]
+    actions = [Action(act="INFORM", slot=slot, values=[value]) for slot, value in acts.items()]
+    turn = Turn(speaker="USER", utterance=text, frames=[Frame(service="S_1", slots=spans, actions=actions)])
+    found = tuple(Place("S_1", f"slot{i}", *place) for i, place in enumerate(places))
+    return UserTurn("1", 0, text, found, (), frozenset(), ("S_1",), (), (), turn)
+
+
+@pytest.mark.parametrize(
+    ("before", "values", "after", "found"),
+    [
+        ("A bus to Fresno at 2 pm", ("Fresno", "2 pm"), "At 2 pm, a bus to Fresno", ["Fresno", "2 pm"]),
+        ("For 2 at 2 pm", ("2", "2 pm"), "At 2 pm, for 2", ["2", "2 pm"]),
+        ("For 2 at 2 pm", ("2", "2 pm"), "At 2 pm, for two", "value_lost: slot0"),
+        ("For 2 people", ("2",), "For 12 people", "value_lost: slot0"),
+        ("For 2 people", ("2",), "For 2.50 each", "value_lost: slot0"),
+        ("For 2 people", ("2",), "2 tables for 2", "value_unclear: slot0"),
+        ("For 2 people, 2 tables", ("2",), "A pair of 2 at 2 tables", ["2"]),
+        ("For two people", ("two",), "The two of us at two tables", "value_unclear: slot0"),
+        ("Go to Fresno", ("Fresno",), "Fresno is where I go, Fresno", ["Fresno"]),
+        ("Go to Fresno", ("Fresno",), "Go to fresno now", "value_lost: slot0"),
+        ("From Rome or Rome", ("Rome",), "Rome it is", ["Rome"]),
+        ("Go to Fresno!", ("Fresno",), "go to Fresno", "copy"),
+        ("In Port Alder now", ("Port Alder", "Alder"), "Now, Port Alder", ["Port Alder", "Alder"]),
+        ("In Port Alder now", ("Port Alder", "Port Alder"), "Port Alder soon", ["Port Alder", "Port Alder"]),
+    ],
+)
+def test_values_are_found_again(before: str, values: tuple[str, ...], after: str, found: Any) -> None:
+    made = reworded(said(before, *values), after, "rewritten", "crowd")
+    if isinstance(found, str):
+        assert (made.reason, made.operations) == (found, ())
+    else:
+        assert [after[slice(*place)] for place in made.places or ()] == found
+        assert edited(before, made.operations) == after
+
+
+def test_a_copy_has_the_same_words_and_a_typo_may() -> None:
+    lines = Lines(*(Line("1", 0, kind, "Thats right", "x") for kind in ("typos", "paraphrase")))
+    turn = said("That's right.")
+    assert KINDS["paraphrase"](rewritten=lines).vary(turn).reason == "copy"
+    assert KINDS["typos"](rewritten=lines).vary(turn).utterance == "Thats right"
+    assert Simple(rewritten=lines).vary(turn).reason == "not_rewritten"
+
+
+def test_each_of_two_that_are_the_same_has_its_own_place() -> None:
+    turn = said("From Rome to Rome", at=((5, 9), (13, 17)))
+    made = reworded(turn, "To Rome I go, and from Rome", "rewritten", "crowd")
+    assert made.places == [(3, 7), (23, 27)]
+    assert reworded(turn, "Round and round in Rome", "rewritten", "crowd").reason == "value_lost: slot0, slot1"
+
+
+def test_values_without_a_span_stay_too() -> None:
+    turn = said("An economy seat to Fresno", "Fresno", seat="economy")
+    assert reworded(turn, "A cheap seat to Fresno", "rewritten", "crowd").reason == "value_lost: seat"
+    made = reworded(turn, "To Fresno, in economy", "rewritten", "crowd")
+    assert made.places == [(3, 9)]
+    assert hidden(turn).text == "An X1 seat to X2"
+
+
+@given(texts, texts, st.data())
+def test_any_texts(before: str, after: str, data: st.DataObject) -> None:
+    """The edits are the map between both; spans stand where their values do; nothing is put where it was not."""
+    ends = sorted(data.draw(st.sets(st.integers(0, len(before)), max_size=6)))
+    places = tuple(data.draw(st.permutations(list(combinations(ends, 2))))[:3])
+    turn = said(before, at=places)
+    row = Verbose(rewritten=Lines(Line("1", 0, "verbose", after, "x"))).vary(turn)
+    if not row.operations:
+        assert (row.utterance, row.reason != "") == (before, True)
+        return
+    assert edited(before, row.operations) == row.utterance == after
+    assert all(before[one.start : one.end] == one.before != one.text for one in row.operations)
+    assert all(one.end < other.start for one, other in zip(row.operations, row.operations[1:], strict=False))
+    for place, new in zip(places, row.places, strict=True):
+        assert after[slice(*new)] == before[slice(*place)]
+    ordered = sorted(zip(places, row.places, strict=True))
+    if [new for _, new in ordered] == sorted(row.places):
+        assert [moved(*place, row.operations) for place, _ in ordered] == [new for _, new in ordered]
+    if len({before[slice(*place)] for place in places}) == len(places) == len(set(row.places)):
+        overlaps = [a[0] < b[1] and b[0] < a[1] for a, b in combinations(places, 2)]
+        assert overlaps == [a[0] < b[1] and b[0] < a[1] for a, b in combinations(row.places, 2)]
+
+
+@given(st.lists(st.integers(0, 9), unique=True, max_size=7))
+def test_the_longest_series(starts: list[int]) -> None:
+    found = in_order([(start, start + 1) for start in starts])
+    values = [starts[i] for i in found]
+    assert values == sorted(values)
+    assert found == sorted(found)
+    longest = max(n for n in range(len(starts) + 1) for some in combinations(starts, n) if list(some) == sorted(some))
+    assert len(found) == longest
+
+
+def answers(**back: str) -> Answers:
+    """Text to what it comes back as, by way of German."""
+    found: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for i, (text, answer) in enumerate((key.replace("_", " "), value) for key, value in back.items()):
+        found |= {("en", "de", text): (f"de {i}", ""), ("de", "en", f"de {i}"): (answer, "")}
+    return found
+
+
+def test_translated_as_it_is_or_without_its_values() -> None:
+    turn = said("Go to Fresno today", "Fresno", "today")
+    plain, form = plain_text(turn), "Go to X1 X2"
+    assert (plain, hidden(turn).text) == ("Go to Fresno today", form)
+    kept = {**answers(Go_to_Fresno_today="Travel to Fresno today")}
+    assert (edited(plain, paraphrased(turn, "de", kept).operations), hidden_text(turn, "de", kept)) == (
+        "Travel to Fresno today",
+        "",
+    )
+    lost = answers(Go_to_Fresno_today="Go to Frisian now")
+    assert (hidden_text(turn, "de", lost), paraphrased(turn, "de", lost).reason) == (form, "value_lost: slot0")
+    both = {**lost, **answers(Go_to_X1_X2="X2 I go to X1"), ("en", "de", plain): ("other", "")}
+    both["other", "en", plain] = both["de", "en", "other"] = ("Go to Frisian now", "")
+    made = paraphrased(turn, "de", both)
+    assert (edited(plain, made.operations), made.source) == ("today I go to Fresno", "back_translation:de")
+    for wrong in ("X2 I go", "X1 X1 X2", "to X1, x2"):
+        assert revealed(wrong, hidden(turn)) is None
+    refused: Answers = {**lost, ("en", "de", form): ("", "invalid: no")}
+    assert paraphrased(turn, "de", refused).reason == "not_translated: invalid: no"
+    assert paraphrased(turn, "de", {}).reason.startswith("not_translated: not_in_memory: add a --memory")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("I want wine", "I don't want wine", "meaning"),
+        ("Nothing else, thanks", "That is everything, thanks", "meaning"),
+        ("I will not go", "I won't be going", ""),
+        ("Yes I do", "I do that", "meaning"),
+        ("Sure, do that", "Yes, go on", ""),
+        ("Sure, do that", "Go on", "meaning"),
+        ("Are you sure?", "Are you certain of it?", ""),
+        ("That's right", "That is correct", ""),
+        ("Do that", "do THAT!", "copy"),
+    ],
+)
+def test_meaning(before: str, after: str, reason: str) -> None:
+    assert paraphrased(said(before), "de", answers(**{before: after})).reason == reason
+
+
+def test_stand_ins_and_texts_that_have_none() -> None:
+    assert hidden(said("Seat X1 in Rome", "Rome")).text == "Seat X1 in Z1"
+    assert plain_text(said("Rome, 2 pm.", "Rome", "2 pm")) == ""
+    assert plain_text(said("?!")) == ""
+
+
+def test_lines(tmp_path: Path) -> None:
+    path = tmp_path / "rewritten.jsonl"
+    good = '{"dialogue_id": "1", "turn": 2, "kind": "typos", "utterance": " helo\\r\\n", "source": "w", "more": [1]}'
+    bad = {
+        good: "duplicate: rewritten.jsonl line 1 has the typos of turn 2 too",
+        "{": "not_json: ",
+        "[]": "bad_line: Expected `object`, got `array`",
+        good.replace("2", '"2"'): "bad_line: turn: Expected `int`, got `str`",
+        good.replace("2", "-2"): "bad_line: turn: Expected `int` >= 0",
+        good.replace('"turn": 2, ', ""): "bad_line: Object missing required field `turn`",
+        good.replace("typos", "typo"): "unknown_kind: 'typo': there are paraphrase, typos, verbose, simple",
+        good.replace("helo", ""): "no_text: the utterance is empty",
+        '{"dialogue_id": "\\ud83d"': "not_json: ",
+    }
+    path.write_text("\ufeff" + "\n\n".join([good, *bad]) + "\n", encoding="utf-8")
+    rewritten = Rewritten([path])
+    assert rewritten.kinds() == {"typos"}
+    found = [letter for _, (letter,) in rewritten.letters((), ())]
+    assert dict(rewritten.counts((), ())) == {("lines", "typos", "", ""): 1, ("bad_lines", "", "", ""): len(bad)}
+    assert next(iter(read_lines(str(path)))) == (1, Line("1", 2, "typos", "helo", "w"))
+    assert [one.where for one in found] == [f"line {2 * i + 1}" for i in range(1, len(bad) + 1)]
+    for one, reason in zip(found, bad.values(), strict=True):
+        assert one.reason.startswith(reason)

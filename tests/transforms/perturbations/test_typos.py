@@ -1,0 +1,198 @@
+"""Typos: where they may be, what they are, how often, and that nothing else moves."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parapet.transforms.perturbations.typos import (
+    MIX,
+    NEIGHBOURS,
+    ROWS,
+    Operation,
+    Rates,
+    abbreviations,
+    typo_operations,
+)
+from parapet.transforms.seeding import draws, key_of
+from parapet.transforms.user_turns import DECISIVE, edited, is_decisive, moved, protected_ranges, sayable, value_ranges
+
+MANY = Rates(word=0.6, abbreviation=0.3, at_least=2)
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from("abcdefgh tion THE'’.,!?-7$@/"),
+        st.characters(),
+        st.sampled_from(["é", "e\u0301", "👍🏽", "\ud83d", "ｗｉｄｅ", "\u200d", "ß", "İ"]),
+    ),
+    max_size=60,
+).map("".join)
+
+
+def operations_of(text: str, *spans: tuple[int, int], values: tuple[str, ...] = (), rates: Rates = MANY, n: int = 0):
+    return typo_operations(text, spans, values, rates, key_of("0", "typos", "1", str(n)))
+
+
+def check(text: str, one: Operation) -> None:
+    """What an operation of its kind does, written down once more."""
+    before, after = text[one.start : one.end], one.text
+    assert before == one.before
+    if one.kind == "abbreviation":
+        assert abbreviations()[before.lower().replace("’", "'")] == after.lower()
+        return
+    assert text[one.start - 1].isascii()
+    if one.kind == "lost_space":
+        assert (before, after) == (" ", "")
+        return
+    # Never the first letter of a word, never a letter of others than ASCII.
+    assert re.fullmatch("[a-z]+", before)
+    assert re.fullmatch("[A-Za-z]", text[one.start - 1])
+    if one.kind == "omission":
+        assert (len(before), after) == (1, "")
+    elif one.kind == "doubling":
+        assert after == before * 2
+    elif one.kind == "transposition":
+        assert after == before[::-1] != before
+    else:
+        assert one.kind == "neighbour"
+        assert after in NEIGHBOURS[before]
+
+
+@given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=3), st.integers(0, 99))
+def test_any_text(text: str, drawn: list[tuple[int, int]], n: int) -> None:
+    spans = [(start, start + length) for start, length in drawn if start + length <= len(text)]
+    made = operations_of(text, *spans, n=n)
+    new = edited(text, made)  # raises where they overlap or are out of order
+    for one in made:
+        check(text, one)
+        assert not any(start < one.end and one.start < end for start, end in spans)
+    for start, end in spans:
+        place = moved(start, end, made)
+        assert place is not None
+        assert new[slice(*place)] == text[start:end]
+    # What is no ASCII letter or blank is there as before, in its order.
+    rest = re.compile("[A-Za-z ]|(?<=[0-9])[A-Za-z]")
+    if all(one.kind != "abbreviation" for one in made):
+        assert rest.sub("", new) == rest.sub("", text)
+
+
+@given(st.lists(st.sampled_from(sorted(DECISIVE)), min_size=1, max_size=8), st.integers(0, 50))
+def test_words_that_decide_stay(words: list[str], n: int) -> None:
+    assert operations_of(" ".join(words), n=n) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("No.", "I don't", "isn’t", "7pm", "$nine", "https://example/path", "someone@example.com", "a.b.c", "LAX"),
+        *("iPhone", "cafe\u0301", "naïve", "wordé", "ｗｏｒｄ", "👍🏽👩‍👩‍👧", "\ud83d\ude00", "it", "", "   ", "5x5"),
+    ],
+)
+def test_nothing_to_change(text: str) -> None:
+    assert all(operations_of(text, n=n) == [] for n in range(20))
+
+
+def test_what_is_made_decides_nothing_either() -> None:
+    """ "now" may lose its last letter, "note" its last, "then" its second: they would say no, not, ten."""
+    for n in range(300):
+        for word in ("now", "note", "then", "tow", "knot", "done", "nigh"):
+            made = edited(word, operations_of(word, rates=Rates(word=1.0, abbreviation=0.0), n=n))
+            assert made != word
+            assert not is_decisive(made)
+
+
+def test_values_and_words_beside_them_stay() -> None:
+    text = "Find me something cheap in San Jose's centre, cheapest first"
+    values = sayable(["Cheap", "san jose", "dontcare", "2", ""])
+    assert values == ("cheap", "san jose")
+    ranges = value_ranges(text, values)
+    assert [text[slice(*one)] for one in ranges] == ["cheap", "San Jose"]
+    for n in range(100):
+        new = edited(text, operations_of(text, values=values, n=n))
+        assert " cheap " in new
+        assert " San Jose's" in new
+    inside = value_ranges("the inn at 2 pm, 12 pm", ["2 pm", "inn", "in"])
+    assert inside == [(11, 15), (4, 7)]
+
+
+def test_values_may_be_perturbed_within_their_span() -> None:
+    text, spans = "Play the Northern Lights again by candlelight", [(9, 24)]
+    values = sayable(["Northern Lights", "candlelight"])
+    seen = set()
+    for n in range(200):
+        made = typo_operations(text, spans, values, MANY, key_of("0", "v", "1", str(n)), perturb_values=True)
+        place = moved(*spans[0], made)
+        assert place is not None
+        new = edited(text, made)
+        seen.add(new[slice(*place)])
+        assert new.endswith("by candlelight") or new.endswith("bycandlelight")
+    assert len(seen) > 20
+    assert "Northern Lights" in seen
+    assert protected_ranges(text, spans, values, perturb_values=True) == [(34, 45)]
+
+
+def test_shares_are_those_asked_for() -> None:
+    text = "nobody knows whether another reasonable sentence contains longer words without trouble".replace(
+        "nobody", "he"
+    )
+    found: Counter[str] = Counter()
+    words = 0
+    for n in range(3000):
+        made = operations_of(text, rates=Rates(word=0.2, abbreviation=0.0, at_least=0), n=n)
+        found.update(one.kind for one in made)
+        words += 9  # that may change: "he" is short, "without" decides
+    total = found.total()
+    assert total / words == pytest.approx(0.2, abs=0.01)
+    for kind, weight in MIX:
+        assert found[kind] / total == pytest.approx(weight / 100, abs=0.02)
+
+
+def test_at_least() -> None:
+    text = "Could you find me another nice restaurant somewhere"
+    nothing = Rates(word=0, abbreviation=0, at_least=0)
+    for n in range(50):
+        assert operations_of(text, rates=nothing, n=n) == []
+        for least in (1, 3):
+            assert len(operations_of(text, rates=Rates(0, 0, at_least=least), n=n)) == least
+    only = Rates(1, 0, (("transposition", 1.0),))
+    assert {one.kind for one in operations_of(text, rates=only)} == {"transposition"}
+    # A kind of weight 0 never occurs, not even where no other fits.
+    assert operations_of("offf", rates=Rates(1, 0, (("transposition", 1.0), ("omission", 0.0)))) == []
+
+
+def test_drawn_by_key_alone() -> None:
+    text = "Could you find me another nice restaurant somewhere"
+    assert operations_of(text, n=1) == operations_of(text, n=1)
+    assert len({edited(text, operations_of(text, n=n)) for n in range(30)}) > 25
+    numbers = draws(b"key")
+    first = [next(numbers) for _ in range(1000)]
+    again = draws(b"key")
+    assert [next(again) for _ in range(1000)] == first
+    assert len(set(first)) > 950
+    assert typo_operations(text, [(10, 14)], (), MANY, b"k")
+
+
+def test_keys_side_by_side() -> None:
+    letters = "".join(row for row, _ in ROWS)
+    assert sorted(letters) == sorted("abcdefghijklmnopqrstuvwxyz")
+    for letter in letters:
+        assert letter not in NEIGHBOURS[letter]
+        assert all(letter in NEIGHBOURS[other] for other in NEIGHBOURS[letter])
+        assert NEIGHBOURS[letter.upper()] == NEIGHBOURS[letter].upper()
+    assert set(NEIGHBOURS["g"]) == set("tyfhvb") | set(NEIGHBOURS["g"]) & set("r")
+    assert set("qs") <= set(NEIGHBOURS["a"])
+    assert "p" not in NEIGHBOURS["a"]
+
+
+def test_abbreviations_are_words_that_decide_nothing() -> None:
+    assert len(abbreviations()) >= 60
+    for word, short in abbreviations().items():
+        assert not is_decisive(word), word
+        assert not is_decisive(short), short
+        assert len(short) < len(word)
+        assert re.fullmatch(r"[a-z]+(?:'[a-z]+)?", word)
+    every = Rates(word=0, abbreviation=1)
+    assert edited("Thanks, you’re great", operations_of("Thanks, you’re great", rates=every)) == "Thx, ur gr8"

@@ -1,0 +1,165 @@
+"""The fillers of the verbose form: they tell nothing of the act, there are many, and they say nothing."""
+
+from __future__ import annotations
+
+import random
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+import pytest
+from multiwoz_corpus import domains_drawn, write_corpus
+
+from parapet.schemas.layout import read_root, sample_root
+from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.ood.language import stopwords
+from parapet.transforms.perturbations.variations import Verbose
+from parapet.transforms.perturbations.verbose import grammar
+from parapet.transforms.text import words
+from parapet.transforms.user_turns import DECISIVE, UserTurn, user_turns
+
+# What states a wish, asks, answers, greets, thanks or judges, or names what a task is about.
+WISHES = """
+want wants wanted wish wishes like likes would could should shall can please need needs hope hoping prefer rather love
+help find search show tell give look looking know let ask asking question wonder choose choice option options book
+reserve order buy check confirm change cancel recommend suggest
+"""
+COURTESIES = """
+hi hello hey thanks thank bye goodbye welcome sorry cheers good great fine perfect nice excellent cool lovely awesome
+bad wrong correct yes no not never nothing right sure okay absolutely exactly definitely certainly
+"""
+TASKS = """
+cheap cheaper expensive price cost pay money dollars free near far north south east west centre center city town street
+address phone number date day time hour minute second moment week month year morning evening tonight today tomorrow
+early late soon now here there place area home room table seat ticket party people person adults
+"""
+# Of these the fillers have some, in a sense of their own.
+HARMLESS = {"like": "I {} like the sound", "know": "you know", "wondering": "I am wondering how to phrase this"}
+
+
+def parts() -> list[str]:
+    sides = [grammar(side) for side in ("opener", "closer")]
+    return sorted({part for of in sides for part in (*of.starts, *of.sentences, *of.adverbs, *of.tails)})
+
+
+def turns_of(root: Path, splits: Iterable[str]) -> Iterator[UserTurn]:
+    for file in read_corpus(root, list(splits)).files:
+        for *_, dialogue in dialogues_of(file):
+            assert not isinstance(dialogue, Exception)
+            yield from user_turns(dialogue)
+
+
+def fillers_of(turn: UserTurn, seed: str = "0") -> list[str]:
+    """Each with its side."""
+    made = Verbose(seed=seed).vary(turn)
+    sides = [(one.kind, one.text) for one in made.operations if one.kind != "full_form"]
+    # An opener behind a greeting brings the first letter of the next sentence along.
+    return [f"{kind}: {text[text.index(text.lstrip('.? ')) : text.rindex('.') + 1]}" for kind, text in sides]
+
+
+def label_of(turn: UserTurn) -> str:
+    """The acts; where there are none, the services that are spoken of."""
+    return "+".join(sorted(turn.acts or turn.services))
+
+
+@pytest.mark.parametrize("part", parts())
+def test_no_part_says_anything(part: str) -> None:
+    """No wish, request, answer, courtesy, number, time or place; what ``protected`` takes as decisive is in none."""
+    found = set(words(part.replace("-", " ")))
+    allowed = {word for word, phrase in HARMLESS.items() if phrase in part or part in phrase}
+    # "am" decides where it stands behind a time; "I am" has none before it.
+    assert not found & ({*WISHES.split(), *COURTESIES.split(), *TASKS.split(), *DECISIVE} - allowed - {"am"})
+    assert not re.search(r"[?!\d]|n't\b", part)
+
+
+def schema_words(root: Path) -> set[str]:
+    """Of names and values of all services, without stopwords."""
+    texts = []
+    for of in read_root(root):
+        for service in of.services:
+            texts += [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", intent.name) for intent in service.intents]
+            for slot in service.slots:
+                texts += [slot.name.replace("_", " "), *(slot.possible_values if slot.is_categorical else ())]
+    return {word for text in texts for word in words(text)} - stopwords()
+
+
+def test_no_part_names_what_a_schema_names(sample: Path) -> None:
+    assert not {word for part in parts() for word in words(part)} & schema_words(sample)
+
+
+def test_no_part_names_what_sgd_names(real_data: Path) -> None:
+    known = schema_words(real_data / "sgd") | schema_words(real_data / "sgd_more")
+    assert not {word for part in parts() for word in words(part)} & known
+
+
+def test_there_are_many() -> None:
+    """Thousands of fillers, none of which dominates, and no sentence in them either."""
+    turn = UserTurn("1", 0, "Two for Cala", (), (), frozenset(), ("S_1",), (), ())
+    made = [filler for n in range(4000) for filler in fillers_of(turn, str(n))]
+    often = Counter(made)
+    assert len(often) > 4500
+    assert often.most_common(1)[0][1] / len(made) < 0.002
+    sentences = tomllib.loads(resources.files("parapet.transforms.perturbations").joinpath("phrases.toml").read_text())
+    for side in ("opener", "closer"):
+        for sentence in (*sentences["sentences"], *sentences[side]["sentences"]):
+            tail = sentence.rpartition("{} ")[2]
+            assert sum(tail in filler for filler in made) / len(made) < 0.06, sentence
+
+
+def check_independence(turns: list[UserTurn], seeds: Iterable[str], most: float = 1.03) -> None:
+    """Fillers share no more information with acts than shuffled acts do, and a classifier does not beat the majority.
+
+    Its dialogues are not those that it learned from. What is frequent is a part of the grammar rather than a filler:
+    all words of fillers are features, and so are pairs of words, sides, and how many sides there are.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.metrics import mutual_info_score
+    from sklearn.naive_bayes import MultinomialNB
+
+    rows = [(turn.dialogue_id, label_of(turn), fillers_of(turn, seed)) for seed in seeds for turn in turns]
+    words_of = [[side + word for side, *rest in map(str.split, said) for word in rest] for _, _, said in rows]
+
+    def information(acts: Iterable[str]) -> float:
+        pairs = [(word, act) for some, act in zip(words_of, acts, strict=True) for word in some]
+        return float(mutual_info_score(*zip(*pairs, strict=True)))
+
+    found = [act for _, act, _ in rows]
+    draw = random.Random(0)
+    assert information(found) < most * max(information(draw.sample(found, len(found))) for _ in range(5))
+    held = set(sorted({name for name, _, _ in rows})[::3])
+    texts: dict[str, list[str]] = {}
+    acts: dict[str, list[str]] = {}
+    for part, inside in (("train", False), ("test", True)):
+        chosen = [(act, " ".join(said) + f" sides{len(said)}") for name, act, said in rows if (name in held) == inside]
+        acts[part], texts[part] = [act for act, _ in chosen], [text for _, text in chosen]
+    features = CountVectorizer(ngram_range=(1, 2), min_df=3, token_pattern=r"\S+")
+    model = MultinomialNB().fit(features.fit_transform(texts["train"]), acts["train"])
+    guesses = model.predict(features.transform(texts["test"]))
+    right = sum(guess == act for guess, act in zip(guesses, acts["test"], strict=True)) / len(guesses)
+    assert right < Counter(acts["test"]).most_common(1)[0][1] / len(guesses) + 0.02
+
+
+def test_fillers_tell_nothing_of_acts(sample: Path) -> None:
+    # Of one split: in another a dialogue may have the same id, and with it the same fillers.
+    check_independence(list(turns_of(sample, ("train",))), [str(n) for n in range(12)])
+
+
+def test_fillers_tell_nothing_of_acts_in_sgd(real_dialogues: Path) -> None:
+    check_independence(list(turns_of(real_dialogues, ("dev",))), "0123")
+
+
+def test_fillers_tell_nothing_of_services_where_there_are_no_acts(tmp_path: Path) -> None:
+    root = write_corpus(tmp_path / "mw", {"test": domains_drawn(60)})
+    check_independence(list(turns_of(root, ("test",))), "0123")
+
+
+def test_annotation_has_no_part() -> None:
+    """Without acts, spans and services a turn has the same fillers."""
+    for turn in islice(turns_of(sample_root(), ("train",)), 100):
+        bare = msgspec.structs.replace(turn, acts=frozenset(), services=(), turn=None, before=None)
+        assert fillers_of(bare) == fillers_of(turn)

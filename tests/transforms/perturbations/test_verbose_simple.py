@@ -1,0 +1,199 @@
+"""The rules of the verbose and the simple form, on turns that show one each, and on any text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from parapet.transforms.perturbations.results import write_into
+from parapet.transforms.perturbations.simple import simple_operations
+from parapet.transforms.perturbations.variations import KINDS, Typos
+from parapet.transforms.perturbations.verbose import verbose_operations
+from parapet.transforms.user_turns import Span, UserTurn, edited, moved, value_ranges
+
+ACTS = ["INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS", "AFFIRM", "NEGATE", "SELECT", "THANK_YOU", "GOODBYE"]
+
+
+def said(text: str, acts: str = "", *values: str, position: int = 0, wrong: tuple[str, ...] = ()) -> UserTurn:
+    spans = tuple(Span("S_1", "slot", text.index(v), text.index(v) + len(v)) for v in values)
+    low = tuple(value.lower() for value in values)
+    return UserTurn("1", position, text, spans, low, frozenset(acts.split()), ("S_1",), wrong, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "acts", "values", "simple"),
+    [
+        ("Can you please find me a flight?", "INFORM_INTENT", (), "Find me a flight."),
+        ("Hi, could you help me find a bus to Fresno?", "INFORM", ("Fresno",), "Find a bus to Fresno."),
+        ("I'd like to book a table at Cala.", "INFORM", ("Cala",), "Book a table at Cala."),
+        ("I am looking for a hotel in Paris.", "INFORM", ("Paris",), "A hotel in Paris."),
+        ("What's their phone number?", "REQUEST", (), "Their phone number?"),
+        ("What is their address and phone number?", "REQUEST", (), "Their address and phone number?"),
+        ("May I also have their phone number please?", "REQUEST", (), "Their phone number?"),
+        ("Yes, please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
+        ("Yes, that sounds great.", "AFFIRM", (), "Yes."),
+        ("That one sounds perfect.", "SELECT", (), "Perfect."),
+        ("Cool. That will be it. Thanks. Bye!", "GOODBYE SELECT", (), "Cool, thanks, bye."),
+        ("No, that is all.", "NEGATE THANK_YOU", (), "No, thanks."),
+        ("That's good. That's all I need for now.", "GOODBYE SELECT", (), "Good, that's all."),
+        ("Nope, that was everything. Bye!", "GOODBYE NEGATE", (), "Nope, bye."),
+        ("Thank you so much for your help. Goodbye!", "GOODBYE THANK_YOU", (), "Thanks, bye."),
+        ("Thank you, that is all I needed.", "GOODBYE THANK_YOU", (), "Thanks, that's all."),
+        ("Thanks a lot, I'm all set for today.", "GOODBYE THANK_YOU", (), "Thanks, that's all."),
+        ("Thanks for that, have a good one!", "GOODBYE THANK_YOU", (), "Thanks, bye."),
+        ("Thank you very much.", "GOODBYE THANK_YOU", (), "Thanks."),
+        ("Yes, that is right. How much is it?", "AFFIRM REQUEST", (), "Yes. How much is it?"),
+        ("Hello there! I want fish.", "INFORM", (), "I want fish."),
+        ("Thanks! Book it at 7 p.m. Can you help me?", "INFORM", ("7 p.m.",), "Book it at 7 p.m."),
+        ("I will be leaving on Monday.", "INFORM", ("Monday",), "I'll be leaving on Monday."),
+    ],
+)
+def test_simple(text: str, acts: str, values: tuple[str, ...], simple: str) -> None:
+    assert edited(text, simple_operations(said(text, acts, *values))[0]) == simple
+
+
+@pytest.mark.parametrize(
+    ("text", "acts", "values"),
+    [
+        ("Yes, but make it Monday.", "AFFIRM", ()),
+        ("Yes, that is fine if it is free.", "AFFIRM", ()),
+        ("Great, the second one.", "SELECT", ()),
+        ("That's not good.", "SELECT", ()),
+        ("Okay. I will look into it.", "GOODBYE SELECT", ()),
+        ("Thank you, and off I go.", "GOODBYE THANK_YOU", ()),
+        ("What is the movie about?", "REQUEST", ()),
+        ("What is the address and do they serve wine?", "REQUEST", ()),
+        ("Please Please Me", "INFORM", ("Please Please Me",)),
+        ("I want to Believe", "INFORM", ("I want to Believe",)),
+        ("Palo Alto.", "INFORM", ("Palo Alto",)),
+        ("?!", "INFORM", ()),
+        ("", "INFORM", ()),
+    ],
+)
+def test_not_sure(text: str, acts: str, values: tuple[str, ...]) -> None:
+    operations, reason = simple_operations(said(text, acts, *values))
+    # A shorter form of "that is" is sure everywhere.
+    assert {one.kind for one in operations} <= {"contraction"}
+    assert operations or reason in ("no_rule", "no_word", "not_shorter")
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        ("What's the fee? I'm new.", "What is the fee? I am new."),
+        ("I'd like that, they're nice.", "I would like that, they are nice."),
+        ("I don't care, thanks.", "I do not care, thank you."),
+        ("Don't they serve it?", "Don't they serve it?"),
+        ("Many thanks.", "Many thanks."),
+        ("Isn't it nice", "Isn't it nice"),
+    ],
+)
+def test_full_forms(text: str, inside: str) -> None:
+    for n in range(10):
+        made = [one for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "full_form"]
+        assert edited(text, made) == inside
+
+
+def test_a_phrase_never_has_a_value() -> None:
+    """A corpus whose values are words of our phrases: they are passed over, or nothing is said."""
+    words = ("talk", "words", "well", "i")
+    turn = UserTurn("1", 0, "Go on.", (), words, frozenset({"INFORM"}), ("S_1",), (), ())
+    for n in range(30):
+        for one in verbose_operations(turn, b"%d" % n)[0]:
+            assert value_ranges(one.text, words) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "between"),
+    [
+        ("Hi, can you book a table?", "Hi. ", " Can you book a table?"),
+        ("Hello there I'm new", "Hello there. ", " I'm new"),
+        ("Good morning! find a bus", "Good morning! ", " find a bus"),
+        ("Thank you, goodbye.", "", " Thank you, goodbye."),
+    ],
+)
+def test_an_opener_stands_behind_a_greeting(text: str, before: str, between: str) -> None:
+    made = [one for n in range(20) for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "opener"]
+    assert made
+    for one in made:
+        new = edited(text, [one])
+        assert (new[: len(before)], new[-len(between) :]) == (before, between)
+        assert new[len(before) :][0].isupper()
+        assert new[: -len(between)].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Hi.", "closer"),
+        ("Hi!", "closer"),
+        ("A table 🙂", "opener"),
+        ("A table,", "opener"),
+    ],
+)
+def test_where_only_one_filler_can_stand(text: str, kind: str) -> None:
+    turn = said(text)
+    for n in range(20):
+        assert [one.kind for one in verbose_operations(turn, b"%d" % n)[0]] == [kind]
+
+
+def test_a_turn_without_its_last_mark_gets_the_one_that_fits() -> None:
+    for text, mark in (("What's their address", "?"), ("Okay, do they deliver", "?"), ("A table", "."), ("Go!", "")):
+        made = [one for n in range(9) for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "closer"]
+        assert made
+        assert {one.text.partition(" ")[0] for one in made} == {mark}
+
+
+SAID = """Yes No Thanks please Please can could you I'd I am want would like to find book a the what's their address
+and Hi, Okay . ? ! , that is all good I'm Fresno 7 p.m. é 👍🏽 \ud83d \u0301 ｗ"""
+WORDS = st.one_of(
+    st.sampled_from(SAID.split()),
+    st.text(max_size=4),
+)
+
+
+@given(
+    st.lists(WORDS, max_size=14),
+    st.sets(st.sampled_from([*ACTS, "OFFER"]), max_size=3),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=3),
+    st.sampled_from(sorted(KINDS)),
+    st.booleans(),
+)
+@example(["Thanks", "want", "want", ""], set(), [(5, 12)], "verbose", False)  # the value ends in a space
+def test_any_turn_keeps_its_spans(
+    words: list[str], acts: set[str], drawn: list[tuple[int, int]], kind: str, perturb_values: bool
+) -> None:
+    """Overlapping spans, spans off by one, cut clusters: all are where they were, with the text they had."""
+    text = " ".join(words)
+    spans = tuple(Span("S_1", "s", start, start + n) for start, n in drawn if start + n <= len(text))
+    turn = UserTurn("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), (), ())
+    part = Typos(perturb_values=perturb_values) if kind == "typos" else KINDS[kind]()
+    made = part.vary(turn)
+    raw: dict[str, Any] = {
+        "speaker": "USER",
+        "utterance": text,
+        "frames": [{"slots": [{"slot": s.slot, "start": s.start, "exclusive_end": s.end} for s in spans]}],
+    }
+    new = write_into(raw, made)
+    for span, place in zip(spans, new["frames"][0]["slots"], strict=True):
+        found = new["utterance"][place["start"] : place["exclusive_end"]]
+        if kind != "typos" or not perturb_values:
+            assert found == text[span.start : span.end]
+        assert (place["start"], place["exclusive_end"]) == (
+            moved(span.start, span.end, made.operations) or (None, None)
+        )
+    assert not made.reason.startswith("torn")
+    assert bool(made.reason) != bool(made.operations)
+    if made.operations and kind == "verbose":
+        assert len(new["utterance"]) > len(text)
+    if made.operations and kind == "simple":
+        assert len(new["utterance"]) < len(text)
+
+
+def test_a_span_outside_the_utterance() -> None:
+    made = Typos().vary(said("something nice", wrong=("city",)))
+    assert made.utterance == "something nice"
+    assert made.reason == "bad_span: city: not inside the utterance"

@@ -1,1 +1,0 @@
-"""Utterances changed in places, with everything that points into them."""

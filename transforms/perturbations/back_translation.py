@@ -1,0 +1,197 @@
+"""User turns through a translation engine, each text once; one that loses a value is sent again without its values.
+
+And what that costs, before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import apache_beam as beam
+import msgspec
+from apache_beam.pvalue import TaggedOutput
+
+from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.errors import InputError
+from parapet.schemas.translation import Translation
+from parapet.transforms.back_translate.composing import ENGLISH
+from parapet.transforms.back_translate.legs import BackTranslate, Known
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.perturbation.base import REFUSED
+from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.perturbations.paraphrase import (
+    Answer,
+    Answers,
+    Leg,
+    back_of,
+    hidden,
+    hidden_text,
+    pivot_of,
+    plain_text,
+)
+from parapet.transforms.translation.engine import Engine
+from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
+from parapet.transforms.translation.translate import Untranslated
+from parapet.transforms.user_turns import UserTurn, user_turns
+
+TextOf = Callable[[UserTurn, str], str]
+
+
+class Translating(msgspec.Struct, frozen=True):
+    """How texts are translated.
+
+    Attributes:
+      known: translations that need not be requested.
+      engine: the engine; None where only the memory is used.
+      paid: the folder in which every answer is kept at once.
+      memory: the rows that the published memory has besides.
+      pivots: the languages that turns go through; none: nothing is translated, and the memory is kept.
+      seed: of the choice of one of them.
+    """
+
+    known: Known
+    engine: Engine | None
+    paid: str
+    memory: Sequence[Translation]
+    pivots: Sequence[str] = ()
+    seed: str = "0"
+
+
+def translate_turns(
+    files: beam.PCollection, how: Translating
+) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection | None]:
+    """DialogueFile to PCollections of (Leg, Answer), each once, and of (path, bytes) of the memory.
+
+    And, where texts are translated, of ((file, position), error) of the dialogues that raised.
+    """
+    if how.engine is None:
+        known = known_answers(how.known, how.pivots).items()
+        answers = files.pipeline | "Known" >> beam.Create(known)
+        return answers, _memory(how, files.pipeline | "Nothing new" >> beam.Create([])), None
+    read = beam.FlatMap(plain_texts, how).with_outputs(REFUSED, main="texts")
+    texts = files | "Texts" >> read
+    plain, lost = texts["texts"] | "As they are" >> BackTranslate(how.known, how.engine, how.paid)
+    first = (plain, lost) | "First answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
+    read_again = beam.FlatMap(hidden_texts, how, beam.pvalue.AsDict(_once(first, "First")))
+    without = files | "Texts without values" >> read_again.with_outputs(REFUSED, main="texts")
+    hidden, lost_too = without["texts"] | "Without values" >> BackTranslate(how.known, how.engine, how.paid)
+    second = (hidden, lost_too) | "Second answers" >> beam.Flatten() | "As answers too" >> beam.Map(answer_of)
+    answers = _once((first, second) | "All answers" >> beam.Flatten(), "All")
+    refused = (texts[REFUSED], without[REFUSED]) | "Untranslated" >> beam.Flatten()
+    return answers, _memory(how, (plain, hidden) | "Translations" >> beam.Flatten()), refused
+
+
+def _memory(how: Translating, translations: beam.PCollection) -> beam.PCollection:
+    """(path below the output, bytes) of the memory to be published: what was asked for now, and known before."""
+    return (
+        translations.pipeline
+        | "Once" >> beam.Create([MEMORY_FILE] if how.memory or how.pivots else [], reshuffle=False)
+        | "Memory" >> beam.Map(_memory_file, beam.pvalue.AsList(translations), how.memory)
+    )
+
+
+def _memory_file(name: str, translations: Iterable[Translation], memory: Sequence[Translation]) -> tuple[str, bytes]:
+    return name, memory_bytes(merge((row for row in translations if row.provider), memory))
+
+
+def _once(answers: beam.PCollection, name: str) -> beam.PCollection:
+    """A text that was asked for both with and without values has one answer."""
+    return answers | f"{name}: one of each" >> beam.CombinePerKey(max)  # a translation rather than none
+
+
+def answer_of(row: Translation | Untranslated) -> tuple[Leg, Answer]:
+    """What came of a text, by the text."""
+    answer = (row.translation, "") if isinstance(row, Translation) else ("", row.reason)
+    return (row.source, row.target, row.text), answer
+
+
+def known_answers(known: Known, pivots: Sequence[str]) -> dict[Leg, Answer]:
+    """What a memory has of some pivots, where nobody is asked."""
+    legs = [leg for pivot in pivots for leg in ((ENGLISH, pivot), (pivot, ENGLISH))]
+    return {(*leg, text): (answer, "") for leg in legs for text, answer in known.of(*leg).items()}
+
+
+def plain_texts(file: DialogueFile, how: Translating) -> Iterator[tuple[str, str] | TaggedOutput]:
+    """(pivot, text) of the turns of a file, as they are; of one that cannot be read nothing.
+
+    And (place, error) of each dialogue that raises (REFUSED).
+    """
+    return _texts(file, how, lambda user_turn, _: plain_text(user_turn))
+
+
+def hidden_texts(file: DialogueFile, how: Translating, answers: Answers) -> Iterator[tuple[str, str] | TaggedOutput]:
+    """(pivot, text) of the turns that have lost a value on the way; and what raises, as of :func:`plain_texts`."""
+    return _texts(file, how, lambda user_turn, pivot: hidden_text(user_turn, pivot, answers))
+
+
+def _texts(file: DialogueFile, how: Translating, text_of: TextOf) -> Iterator[tuple[str, str] | TaggedOutput]:
+    try:
+        for position, _, _, dialogue in dialogues_of(file):
+            if isinstance(dialogue, InputError):
+                continue
+            texts = []
+            try:
+                for user_turn in user_turns(dialogue):
+                    pivot = pivot_of(user_turn, how.pivots, how.seed)
+                    if text := text_of(user_turn, pivot):
+                        texts.append((pivot, text))
+            except Exception as error:
+                yield TaggedOutput(REFUSED, ((file.relative, position), bad_record(error)))
+                continue
+            yield from texts
+    except Exception as error:
+        bad_record(error)
+        return  # who writes the sets says so
+
+
+def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]:
+    """What would be asked for, pivot by pivot, a line each. Files that cannot be read are passed over.
+
+    The way back is taken to be as long as the way there. Of a text that loses values on the way another is asked for.
+    """
+    texts: dict[str, _Texts] = {pivot: _Texts(set(), set(), set()) for pivot in how.pivots}
+    answers = known_answers(how.known, how.pivots)
+    for file in files:
+        with suppress(InputError):
+            for _, _, _, dialogue in dialogues_of(file):
+                for user_turn in () if isinstance(dialogue, InputError) else user_turns(dialogue):
+                    pivot = pivot_of(user_turn, how.pivots, how.seed)
+                    if not (text := plain_text(user_turn)):
+                        continue
+                    texts[pivot].plain.add(text)
+                    if back_of(text, pivot, answers)[0]:
+                        if again := hidden_text(user_turn, pivot, answers):
+                            texts[pivot].certain.add(again)
+                    elif (form := hidden(user_turn)).values:
+                        texts[pivot].perhaps.add(form.text)
+    total = most = 0
+    for pivot, (plain, certain, perhaps) in texts.items():
+        asked, characters = _missing(plain | certain, pivot, how.known)
+        more, more_characters = _missing(perhaps - plain - certain, pivot, how.known)
+        yield (
+            f"{pivot}: {len(plain):,} user turns, each text once; {asked:,} texts to ask for there and back, about "
+            f"{characters:,} characters, and up to {more:,} without their values, {more_characters:,}"
+        )
+        total += characters
+        most += characters + more_characters
+    dollars_per_million = how.engine.dollars_per_million if how.engine else 0
+    cost, most_cost = (f"${size * dollars_per_million / 1e6:,.2f}" for size in (total, most))
+    yield f"{total:,} to {most:,} characters, {cost} to {most_cost}; nothing was asked or written"
+
+
+class _Texts(NamedTuple):
+    """Texts of one pivot: turns as they are; without their values, where those are lost; where they may be lost."""
+
+    plain: set[str]
+    certain: set[str]
+    perhaps: set[str]
+
+
+def _missing(texts: set[str], pivot: str, known: Known) -> tuple[int, int]:
+    """How many texts are to be asked for, there and back, and their characters."""
+    there = {text for text in texts if text not in known.of(ENGLISH, pivot)}
+    translated = {known.of(ENGLISH, pivot)[text] for text in texts - there}
+    back = translated - known.of(pivot, ENGLISH).keys()
+    return 2 * len(there) + len(back), 2 * sum(map(len, there)) + sum(map(len, back))

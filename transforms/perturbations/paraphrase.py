@@ -1,0 +1,453 @@
+"""User turns in other words (RADDLE, section 4), without a crowd: by rules, or through another language and back."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+
+import msgspec
+
+from parapet.transforms.back_translate.composing import ENGLISH
+from parapet.transforms.perturbations import language
+from parapet.transforms.perturbations.rewording import LOST, RULES, UNCLEAR, Anchor, Made, anchors_of, reworded
+from parapet.transforms.perturbations.typos import Draw
+from parapet.transforms.seeding import DRAW_LIMIT, draws, key_of
+from parapet.transforms.translation.paraphraser import PARAPHRASED
+from parapet.transforms.user_turns import Range, UserTurn
+
+NOT_TRANSLATED, MEANING = "not_translated", "meaning"
+NOT_IN_MEMORY = "not_in_memory: add a --memory that has the text, or choose another --engine"
+BACK_TRANSLATED = "back_translated"  # of the operations
+
+Leg = tuple[str, str, str]  # source, target, text
+Answer = tuple[str, str]  # the translation, or nothing and the reason
+Answers = Mapping[Leg, Answer]
+
+_STAND_INS = "XZQKVJ"
+
+_NEGATION = re.compile(
+    r"\b(?:no|not|nope|nah|never|none|nothing|nobody|nowhere|neither|nor|without|cannot|cant|dont|wont)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+# What says yes anywhere; and what does so as a sentence of its own.
+_YES = re.compile(
+    r"\b(?:yes|yeah|yea|yep|yup|ok|okay|okey|alright)\b"
+    r"|(?:^|[.,;!?] *)(?:sure|right|correct|exactly|absolutely|certainly|definitely|of course|agreed|all right|fine)"
+    r"(?= *(?:[.,;!?]|$))"
+    r"|\b(?:that|it)(?:['’]s| is) (?:right|correct)\b",
+    re.IGNORECASE,
+)
+
+
+class Hidden(msgspec.Struct, frozen=True):
+    """A turn with stand-ins for its values: the text, and what each stands for."""
+
+    text: str
+    values: Mapping[str, str]
+
+
+def pivot_of(user_turn: UserTurn, pivots: Sequence[str], seed: str) -> str:
+    """The language that a turn goes through: one of them, drawn."""
+    key = key_of(seed, "pivot", user_turn.dialogue_id, str(user_turn.position))
+    return pivots[next(draws(key)) * len(pivots) // DRAW_LIMIT]
+
+
+def plain_text(user_turn: UserTurn) -> str:
+    """What is translated first; nothing where a turn says values at most."""
+    kept = anchors_of(user_turn)
+    rest = _with(user_turn.utterance, kept, [""] * len(kept))
+    return user_turn.utterance if not user_turn.wrong and any(map(str.isalpha, rest)) else ""
+
+
+def hidden_text(user_turn: UserTurn, pivot: str, answers: Answers) -> str:
+    """What is translated besides, since a value was lost on the way; else nothing."""
+    text = plain_text(user_turn)
+    if not text:
+        return ""
+    answer, _ = back_of(text, pivot, answers)
+    return hidden(user_turn).text if answer and _lost(_taken(user_turn, answer, pivot)) else ""
+
+
+def paraphrased(user_turn: UserTurn, pivot: str, answers: Answers) -> Made:
+    """A turn as it came back, or why it is as it was."""
+    text = plain_text(user_turn)
+    if not text:
+        return Made(reason="no_word")
+    answer, why = back_of(text, pivot, answers)
+    if not answer:
+        return Made(reason=f"{NOT_TRANSLATED}: {why}")
+    made = _taken(user_turn, answer, pivot)
+    if not _lost(made):
+        return made
+    form = hidden(user_turn)
+    answer, why = back_of(form.text, pivot, answers)
+    if not answer:
+        return made if why == NOT_IN_MEMORY else Made(reason=f"{NOT_TRANSLATED}: {why}")
+    shown = revealed(answer, form)
+    return made if shown is None else _taken(user_turn, shown, pivot)
+
+
+def back_of(text: str, pivot: str, answers: Answers) -> Answer:
+    """What came of a text, there and back; or nothing, and the reason."""
+    there, why = answers.get((ENGLISH, pivot, text), ("", NOT_IN_MEMORY))
+    return answers.get((pivot, ENGLISH, there), ("", NOT_IN_MEMORY)) if there else ("", why)
+
+
+def hidden(user_turn: UserTurn) -> Hidden:
+    """The turn with a stand-in for each value."""
+    anchors = anchors_of(user_turn)
+    letter = next((one for one in _STAND_INS if not re.search(rf"{one}\d", user_turn.utterance)), _STAND_INS[0])
+    names = [f"{letter}{i}" for i in range(1, len(anchors) + 1)]
+    values = [user_turn.utterance[one.start : one.end] for one in anchors]
+    return Hidden(_with(user_turn.utterance, anchors, names), dict(zip(names, values, strict=True)))
+
+
+def revealed(text: str, form: Hidden) -> str | None:
+    """A text with the values in the place of the stand-ins; None where one is not there exactly once."""
+    found = re.findall(r"(?<!\w)[A-Z]\d+(?!\w)", text)
+    if sorted(name for name in found if name in form.values) != sorted(form.values):
+        return None
+    return re.sub(r"(?<!\w)[A-Z]\d+(?!\w)", lambda name: form.values.get(name[0], name[0]), text)
+
+
+def _with(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> str:
+    pieces, at = [], 0
+    for one, text in zip(anchors, texts, strict=True):
+        pieces += [utterance[at : one.start], text]
+        at = one.end
+    return "".join([*pieces, utterance[at:]])
+
+
+def _taken(user_turn: UserTurn, answer: str, pivot: str) -> Made:
+    source = "checkpoint" if pivot == PARAPHRASED else f"back_translation:{pivot}"
+    made = reworded(user_turn, answer, BACK_TRANSLATED, source)
+    before = user_turn.utterance
+    if made.operations and (denies(answer) != denies(before) or affirms(answer) != affirms(before)):
+        return Made(reason=MEANING)
+    return made
+
+
+def denies(text: str) -> bool:
+    """Whether a text has a negation."""
+    return _NEGATION.search(text) is not None
+
+
+def affirms(text: str) -> bool:
+    """Whether a text says yes."""
+    return _YES.search(text) is not None
+
+
+def _lost(made: Made) -> bool:
+    return made.reason.startswith((LOST, UNCLEAR))
+
+
+KIND = "rephrased"  # of the operations
+
+_LONGEST = 300  # characters of a clause that has another form
+_FIRST_VALUE = 0xE000
+_MOST_VALUES = 6_400  # characters of private use
+_VALUE = re.compile(language.VALUE)
+# Quotations, addresses and numbers may be values that nobody has annotated.
+_LEFT_ALONE = re.compile(r"\"[^\"]{1,200}\"|(?<!\S)\S*?(?:@|://)\S*|(?<!\S)\S*\d\w*|\b[ap]\.m\.")
+_SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
+_MACRO = re.compile(r"<([A-Z]+)>")
+_SECOND_VERB = re.compile(r"(?:\band|\bbut|,) (?:would|will|am|['’]d|want|need|was|wanted|have|can)\b", re.IGNORECASE)
+_DOUBLED = re.compile(r"\b([a-z]+) \1\b", re.IGNORECASE)
+_JOINED = re.compile(r"\b(?:and|but|then)\b|,", re.IGNORECASE)
+_SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms whose subject is the speaker
+
+Form = tuple[str, bool | None]  # a clause in another form; whether it asks, None for what does neither
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """Clauses that say the same.
+
+    Attributes:
+      patterns: of a whole clause.
+      forms: with slots; one that ends in a question mark asks, one that ends in a full stop does not.
+    """
+
+    patterns: tuple[re.Pattern[str], ...]
+    forms: tuple[str, ...]
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """The content of ``paraphrases.toml``.
+
+    Attributes:
+      frames: in the order in which they are tried.
+      wh: forms with a place for a question that begins with *what*, *where* and the like.
+      whether: forms with a place for another question.
+      words: all words and phrases that have synonyms, each a group.
+      synonyms: by name of the group.
+      verbs: those that can be inflected, to their -ing forms.
+      bases: -ing forms to verbs.
+      second_verb: a verb that is joined to another one.
+      events: verbs by which the subject of a question ends.
+    """
+
+    frames: tuple[Frame, ...]
+    wh: tuple[str, ...]
+    whether: tuple[str, ...]
+    words: re.Pattern[str]
+    synonyms: Mapping[str, tuple[str, ...]]
+    verbs: Mapping[str, str]
+    bases: Mapping[str, str]
+    second_verb: re.Pattern[str]
+    events: frozenset[str]
+
+
+@cache
+def load_rules() -> Rules:
+    """The rules, their patterns compiled."""
+    text = resources.files("parapet.transforms.perturbations").joinpath("paraphrases.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    kinds = table["verbs"]
+    verbs = {verb: language.ing_form(verb, kinds["doubling"]) for verb in kinds["all"]}
+    macros = {
+        **table["macros"],
+        "V": language.VALUE,
+        "VERB": rf"(?=(?:{'|'.join(verbs)})\b)",
+        "ORDER": rf"(?=(?:{'|'.join(kinds['order'])})\b)",
+    }
+    synonyms = [*table["nouns"].items(), *table["verb_forms"].items(), *table["other_words"].items()]
+    words = "|".join(f"(?P<w{i}>{word})" for i, (word, _) in enumerate(synonyms))
+    return Rules(
+        frames=tuple(
+            Frame(tuple(_pattern(pattern, macros) for pattern in frame["from"]), tuple(frame["to"]))
+            for frame in table["frames"]
+        ),
+        wh=tuple(table["embedding"]["wh"]),
+        whether=tuple(table["embedding"]["whether"]),
+        words=re.compile(rf"(?<![\w'’-])(?:{words})(?![\w'’-])"),
+        synonyms={f"w{i}": tuple(others) for i, (_, others) in enumerate(synonyms)},
+        verbs=verbs,
+        bases={ing_form: verb for verb, ing_form in verbs.items()},
+        second_verb=re.compile(rf" (?:and|or|then) (?:{'|'.join(verbs)})\b"),
+        events=frozenset(kinds["events"]),
+    )
+
+
+def _pattern(pattern: str, macros: Mapping[str, str]) -> re.Pattern[str]:
+    while _MACRO.search(pattern):
+        pattern = _MACRO.sub(lambda name: macros[name[1]], pattern)
+    for i in range(pattern.count("(?P<also>") - 1):  # no two groups have one name
+        pattern = pattern.replace("(?P<also>", f"(?P<also{i}>", 1)
+    pattern = _SLOT.sub(r"(?P<\1>\\S.*?)", pattern)
+    return re.compile(pattern.replace("'", "(?: ?['’])?"), re.IGNORECASE)
+
+
+def rephrased(user_turn: UserTurn, key: bytes) -> Made:
+    """A turn in other words, or why it stays as it is.
+
+    Args:
+      user_turn: the turn.
+      key: of the draws.
+    """
+    text, values = without_values(user_turn)
+    if not any(map(str.isalpha, text)):
+        return Made(reason="no_word")
+    draw = draws(key).__next__
+    new = "".join(
+        f"{_sentence(body, marks, draw)}{gap}" if body else f"{marks}{gap}"
+        for body, marks, gap in language.sentences(text)
+    )
+    if language.plain_words(new) == language.plain_words(text):
+        return Made(reason="no_rule")
+    if denies(new) != denies(text) or affirms(new) != affirms(text):
+        return Made(reason=MEANING)
+    new = _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], new)
+    return reworded(user_turn, new, KIND, RULES)
+
+
+def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
+    """The text with a character of private use for each value, and the values.
+
+    Nothing, where the text has such characters already, or too many values.
+    """
+    utterance = user_turn.utterance
+    ranges = [*user_turn.protected(), *(anchor.range for anchor in anchors_of(user_turn))]
+    ranges = _joined([*ranges, *(found.span() for found in _LEFT_ALONE.finditer(utterance))])
+    if _VALUE.search(utterance) or len(ranges) > _MOST_VALUES:
+        return "", []
+    values: list[str] = []
+    pieces, at = [], 0
+    for start, end in ranges:
+        pieces += [utterance[at:start], chr(_FIRST_VALUE + len(values))]
+        values.append(utterance[start:end])
+        at = end
+    return "".join([*pieces, utterance[at:]]), values
+
+
+def _joined(ranges: Sequence[Range]) -> list[Range]:
+    """Ranges in order; those that overlap are one."""
+    found: list[Range] = []
+    for start, end in sorted(ranges):
+        if found and start < found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _sentence(body: str, marks: str, draw: Draw) -> str:
+    """A sentence in other words, with its final marks."""
+    clauses, final = language.clauses(body), marks
+    pieces: list[str] = []
+    alone = True  # no clause before it has a verb: it may ask as well as state
+    for i, clause in enumerate(clauses):
+        last = i + 1 == len(clauses)
+        asked = language.asks(clause.text) or (last and "?" in marks)
+        new, asks = _clause(clause.text, asked, last and alone, draw)
+        if new != clause.text:
+            first = clause.text[0]
+            capital = _begins(first) if i == 0 else first.isupper() and not _is_i(clause.text)
+            new = _capital(new) if capital else _lower(new)
+        if last and asks is not None:
+            if not asks:
+                marks = marks.replace("?", ".")
+            elif "?" not in marks and (marks or not asked):
+                marks = re.sub(r"[.!]", "?", marks) or "?"
+        alone = alone and clause.text.count(" ") < 3
+        # "Yes I want" has another form of both: they need the comma that they lacked.
+        pieces += [new, ", " if i == 0 and clause.gap == " " and new != clause.text else clause.gap]
+    new = "".join([*pieces, marks])
+    return body + final if _DOUBLED.search(new) and not _DOUBLED.search(body) else new
+
+
+def _is_i(text: str) -> bool:
+    return re.match(r"I\b", text) is not None
+
+
+def _begins(first: str) -> bool:
+    """Whether a sentence that begins so begins with a capital, or with a value that may hide one."""
+    return first.isupper() or _VALUE.match(first) is not None
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _lower(text: str) -> str:
+    """With a small first letter, except of *I* and of words in capitals."""
+    return text if re.match(r"I\b|[A-Z]{2}", text) else text[:1].lower() + text[1:]
+
+
+def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool | None]:
+    """A clause in other words, and whether it asks then; None where it has no other form.
+
+    Args:
+      clause: the clause.
+      asked: whether it asks.
+      free: whether another form may state what the clause asks, or ask what it states.
+      draw: gives the numbers.
+    """
+    number = draw()
+    forms = [
+        form
+        for form in (_forms(clause, asked, draw) if 0 < len(clause) <= _LONGEST else ())
+        if (free or form[1] is None or form[1] == asked) and _says_the_same(clause, form[0])
+    ]
+    if not forms:
+        return _with_synonyms(clause, draw, 1), None
+    before = set(language.plain_words(clause))
+    far = [form for form in forms if len(set(language.plain_words(form[0])) - before) > 1]
+    return (far or forms)[number * len(far or forms) // DRAW_LIMIT]
+
+
+def _says_the_same(clause: str, new: str) -> bool:
+    """Whether another form denies and affirms as the clause does, and has its values; a copy says nothing new."""
+    return (
+        denies(clause) == denies(new)
+        and affirms(clause) == affirms(new)
+        and sorted(_VALUE.findall(clause)) == sorted(_VALUE.findall(new))
+        and language.plain_words(clause) != language.plain_words(new)
+    )
+
+
+def _forms(clause: str, asked: bool, draw: Draw) -> Iterator[Form]:
+    """All forms that the rules have for a clause."""
+    rules = load_rules()
+    for frame in rules.frames:
+        for pattern in frame.patterns:
+            if found := pattern.fullmatch(clause):
+                yield from _filled(frame.forms, found, draw)
+                return
+    if (question := language.embedded(clause, rules.events)) is not None:
+        yield from _filled(rules.wh, _lower(question), draw)
+    elif asked and (question := language.embedded_choice(clause, rules.events)) is not None:
+        yield from _filled(rules.whether, _lower(question), draw)
+
+
+def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw) -> Iterator[Form]:
+    """Forms with the texts of their slots.
+
+    Args:
+      forms: the forms.
+      found: the match of a pattern; or the text of the slot ``q``.
+      draw: gives the numbers for synonyms.
+    """
+    texts = {"q": found} if isinstance(found, str) else _texts(found)
+    texts = {name: _with_synonyms(text, draw, 2) for name, text in texts.items()}
+    # A second verb has the subject of the clause, which other forms would lose.
+    joined = any(map(_SECOND_VERB.search, texts.values()))
+    for form in forms:
+        if joined and not form.startswith(_SPEAKER):
+            continue
+        inflected = [_inflected(texts.get(name, ""), how) for name, how in _SLOT.findall(form)]
+        # "I am looking for any" is wrong.
+        if any(text is None or (text.startswith("any") and form[-1] != "?") for text in inflected):
+            continue
+        words = _SLOT.split(form)[::3]  # of a slot the pattern has two groups
+        new = words[0] + "".join(f"{text}{after}" for text, after in zip(inflected, words[1:], strict=True))
+        yield new.rstrip("?."), {"?": True, ".": False}.get(form[-1])
+
+
+def _texts(found: re.Match[str]) -> dict[str, str]:
+    """The texts of the groups; one that began the clause without its capital."""
+    texts: dict[str, str] = {}
+    for name, text in found.groupdict().items():
+        if text is not None:
+            texts["also" if name.startswith("also") else name] = _lower(text) if found.start(name) == 0 else text
+    return texts
+
+
+def _inflected(text: str, how: str) -> str | None:
+    """The text of a slot as a form needs it; None where it cannot be so.
+
+    Args:
+      text: the text.
+      how: ``ing`` and ``base`` are forms of its first verb; ``alone``: nothing is joined
+        to it; ``object``: of a pronoun.
+    """
+    if not how:
+        return text
+    if how == "alone":
+        return None if _JOINED.search(text) else text
+    if how == "object":
+        return "them" if text.lower() == "they" else text
+    rules = load_rules()
+    verb, gap, rest = text.partition(" ")
+    new = (rules.verbs if how == "ing" else rules.bases).get(verb)
+    # A second verb would need the same form.
+    return None if new is None or rules.second_verb.search(f" {rest}") else f"{new}{gap}{rest}"
+
+
+def _with_synonyms(text: str, draw: Draw, one_in: int) -> str:
+    """A text in which a word that has a synonym is replaced ``one_in`` times out of as many.
+
+    Capitals are no words of ours: they may be names.
+    """
+    rules = load_rules()
+
+    def synonym(found: re.Match[str]) -> str:
+        choices = rules.synonyms[str(found.lastgroup)]
+        new = choices[draw() * len(choices) // DRAW_LIMIT]
+        article = text[: found.start()].rpartition(" ")[0].rpartition(" ")[2].lower() in ("a", "an")
+        kept = draw() * one_in // DRAW_LIMIT or (article and not language.same_article(found[0], new))
+        return found[0] if kept else new
+
+    return rules.words.sub(synonym, text)

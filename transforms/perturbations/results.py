@@ -1,0 +1,322 @@
+"""A user turn as a kind of variation has it: what is done to it, checked, and written with its spans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parapet.transforms.corpora import domain_of
+from parapet.transforms.counts import Counted, Counts
+from parapet.transforms.perturbation.base import Metric, Numbers, size_of
+from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED
+from parapet.transforms.perturbations.rewording import RULES, Made
+from parapet.transforms.perturbations.typos import Operation
+from parapet.transforms.text import counted
+from parapet.transforms.user_turns import Edit, Range, Span, UserTurn, edited, moved
+
+if TYPE_CHECKING:
+    from parapet.transforms.perturbations.variations import LanguageVariation
+
+BAD_SPAN, TORN_SPAN = "bad_span", "torn_span"  # reasons for which a turn goes to the dead letters
+
+
+class Variation(msgspec.Struct, frozen=True):
+    """A turn as a set has it.
+
+    Attributes:
+      utterance: its text.
+      places: of its spans, in order.
+      operations: what was done, in order.
+      reason: why nothing was: an id, and what it is about after a colon.
+      source: whose words they are; nothing where it is as it was.
+    """
+
+    utterance: str
+    places: Sequence[Range]
+    operations: Sequence[Operation] = ()
+    reason: str = ""
+    source: str = ""
+
+
+def varied(user_turn: UserTurn, made: Made, perturb_values: bool = False) -> Variation:
+    """A turn after what is to be done to it; as it was, with the reason, where a value would be damaged.
+
+    Args:
+      user_turn: the turn; its spans lie inside the utterance.
+      made: what is to be done.
+      perturb_values: whether operations may change the text of spans.
+    """
+    before = user_turn.utterance
+    reason = made.reason
+    if made.operations:
+        utterance = edited(before, made.operations)
+        places = [
+            moved(span.start, span.end, made.operations) if made.places is None else made.places[i]
+            for i, span in enumerate(user_turn.spans)
+        ]
+        kept = [place for place in places if place is not None]
+        torn = next(
+            (
+                span.slot
+                for span, place in zip(user_turn.spans, places, strict=True)
+                if place is None or utterance[slice(*place)] != _value_after(before, span, made, perturb_values)
+            ),
+            None,
+        )
+        if torn is None and utterance != before:
+            return Variation(utterance, kept, made.operations, source=made.source)
+        reason = "unchanged" if torn is None else f"{TORN_SPAN}: {torn}: it cannot be mended"
+    return Variation(before, user_turn.ranges, reason=reason)
+
+
+def _value_after(utterance: str, span: Span, made: Made, perturb_values: bool) -> str:
+    """What must stand in a span afterwards: the text it had, where values are perturbed after the operations inside."""
+    value = utterance[span.start : span.end]
+    if not perturb_values or made.source != RULES or made.places is not None:
+        return value
+    inside = [
+        Edit(one.start - span.start, one.end - span.start, one.text)
+        for one in made.operations
+        if span.start <= one.start and one.end <= span.end and one.start < one.end
+    ]
+    return edited(value, inside)
+
+
+def write_into(turn: dict[str, Any], variation: Variation) -> dict[str, Any]:
+    """The turn of a file, as a set has it; the given one stays.
+
+    Args:
+      turn: as its file has it.
+      variation: of the same turn.
+    """
+    places = iter(variation.places)
+    frames = []
+    for frame in turn["frames"]:
+        if frame.get("slots"):
+            frame = {**frame, "slots": [_moved_span(span, places) for span in frame["slots"]]}
+        frames.append(frame)
+    return {**turn, "utterance": variation.utterance, "frames": frames}
+
+
+def _moved_span(span: dict[str, Any], places: Iterator[Range]) -> dict[str, Any]:
+    if not isinstance(span.get("start"), int) or not isinstance(span.get("exclusive_end"), int):
+        return span
+    start, end = next(places)
+    return {**span, "start": start, "exclusive_end": end}
+
+
+def row_of(user_turn: UserTurn, variation: Variation, level: int) -> dict[str, Any]:
+    """A row of ``parapet.schemas.perturbed_turns``."""
+    return {
+        "dialogue_id": user_turn.dialogue_id,
+        "turn": user_turn.position,
+        "status": "varied" if variation.operations else "unchanged",
+        "reason": variation.reason,
+        "original": user_turn.utterance,
+        "utterance": variation.utterance,
+        "source": variation.source,
+        "operations": [
+            {"kind": one.kind, "start": one.start, "end": one.end, "before": one.before, "after": one.text}
+            for one in variation.operations
+        ],
+        "env": level,
+        "slots": [
+            {
+                "service": span.service,
+                "slot": span.slot,
+                "value": user_turn.utterance[span.start : span.end],
+                "start": span.start,
+                "exclusive_end": span.end,
+                "new_value": variation.utterance[start:end],
+                "new_start": start,
+                "new_exclusive_end": end,
+            }
+            for span, (start, end) in zip(user_turn.spans, variation.places, strict=True)
+        ],
+    }
+
+
+_SUMS = ("turns", "varied", "words", "characters_before", "characters_after", "characters_edited", "spans",
+         "spans_perturbed")  # fmt: skip
+OPERATIONS = {
+    "neighbour": "neighbouring key",
+    "full_form": "full form",
+    "lost_space": "lost space",
+    "by_acts": "reduced to its dialogue acts",
+    "dropped_sentence": "sentence left out",
+    "full_stop": "full stop",
+    "back_translated": "back-translated",
+}
+_SHARE = Metric("share", "share", percent=True)
+TABLES = (
+    Numbers(
+        "Sets",
+        "kinds/*",
+        ("set",),
+        (
+            Metric("turns", "user turns"),
+            Metric("varied", "varied"),
+            Metric("changed", "user turns changed", percent=True, shown_first=True),
+            Metric("words", "words"),
+            Metric("characters_before", "characters before"),
+            Metric("characters_after", "characters after"),
+            Metric("characters_edited", "characters edited", meaning="For each operation, the characters that it "
+                   "removed or added, whichever are more."),
+        ),
+    ),
+    Numbers("User turns changed, by domain", "kinds/*/domains/*", ("set", "domain"),
+            (Metric("changed", "changed", percent=True), Metric("turns", "user turns")), chart="dots", in_card=False),
+    Numbers(
+        "Mixes with the originals",
+        "kinds/*/envs/*/splits/*",
+        ("kind", "set", "split"),
+        (
+            Metric("rate", "rate", percent=True, digits=0),
+            Metric("user_turns", "user turns"),
+            Metric("can_be_varied", "can be varied", meaning="User turns for which the kind has a rule that applies "
+                   "safely, or words that keep every value. All other turns are unchanged."),
+            Metric("requested", "requested"),
+            Metric("replaced", "varied"),
+            Metric("short", "short", meaning="By how many turns a mix is short of its rate: no other turn can be "
+                   "varied. The turns of Env-1 are among those of Env-2, and so on."),
+            _SHARE._replace(digits=2),
+        ),
+    ),
+    Numbers("Operations", "kinds/*/operations/*", ("set", "operation"),
+            (Metric("count", "count"), _SHARE, Metric("per_word", "per word", meaning="Operations for each word of all "
+                    "user turns, changed or not.", percent=True)), OPERATIONS),
+    Numbers("Sources", "kinds/*/sources/*", ("set", "source"), (Metric("", "user turns"),)),
+    Numbers("Rewritten turns", "rewritten", (), (
+        Metric("lines", "lines"), Metric("bad", "that could not be used"), Metric("with_a_turn", "with a user turn"),
+        Metric("kind_not_asked", "of kinds that were not requested"), Metric("no_user_turn", "without a user turn"))),
+    Numbers("Turns that are unchanged", "kinds/*/reasons/*", ("set", "reason"), (Metric("", "user turns"),)),
+)  # fmt: skip
+
+
+def is_reported(reason: str, first: bool) -> bool:
+    """Whether a turn that is unchanged has a dead letter; one whose spans are wrong has one, whatever the kinds."""
+    return reason.startswith((TORN_SPAN, NOT_TRANSLATED)) or (first and reason.startswith(BAD_SPAN))
+
+
+def counts_of(turns: Sequence[UserTurn], variations: Sequence[Variation]) -> dict[Counted, int]:
+    """The counts of a dialogue in the set of one kind."""
+    sums = dict.fromkeys((*_SUMS, "unchanged", "odd_spans", "bad_spans", "bad_turns"), 0)
+    values: Counter[Counted] = Counter()
+    for turn, variation in zip(turns, variations, strict=True):
+        sums["turns"] += 1
+        sums["words"] += turn.utterance.count(" ") + 1
+        sums["characters_before"] += len(turn.utterance)
+        sums["characters_after"] += len(variation.utterance)
+        sums["spans"] += len(turn.spans)
+        sums["odd_spans"] += len(turn.odd)
+        sums["bad_spans"] += bool(turn.wrong)
+        domains = domains_of(turn.services)
+        values.update([("domain_turns", domain) for domain in domains])
+        if not variation.operations:
+            sums["unchanged"] += 1
+            sums["bad_turns"] += is_reported(variation.reason, first=False)
+            values["reason", variation.reason.partition(":")[0]] += 1
+            continue
+        sums["varied"] += 1
+        values["source", variation.source] += 1
+        values.update([("domain_varied", domain) for domain in domains])
+        for operation in variation.operations:
+            values["operation", operation.kind] += 1
+            sums["characters_edited"] += max(operation.end - operation.start, len(operation.text))
+        for span, place in zip(turn.spans, variation.places, strict=True):
+            before, after = turn.utterance[span.start : span.end], variation.utterance[slice(*place)]
+            sums["spans_perturbed"] += before != after
+    values.update(sums)
+    return values
+
+
+@cache
+def domains_of(services: tuple[str, ...]) -> frozenset[str]:
+    """The domains that a turn speaks of."""
+    return frozenset(map(domain_of, services))
+
+
+def statistics(perturbation: LanguageVariation, counts: Counts) -> dict[str, Any]:
+    """The content of ``statistics.json``."""
+    kinds = [part.name for part in perturbation.parts]
+    return {
+        "odd_spans": counts.sum("odd_spans", set=kinds[0]),
+        "rewritten": _of_lines(kinds, counts),
+        "kinds": {kind: _of_kind(perturbation, kind, counts) for kind in kinds},
+    }
+
+
+def _of_kind(perturbation: LanguageVariation, kind: str, counts: Counts) -> dict[str, Any]:
+    numbers: dict[str, Any] = {name: counts.sum(name, set=kind) for name in _SUMS}
+    numbers["changed"] = _share(numbers["varied"], numbers["turns"])
+    operations = counts.by("value", "operation", set=kind)
+    total = sum(operations.values())
+    numbers["operations"] = {
+        name: {"count": n, "share": _share(n, total), "per_word": _share(n, numbers["words"])}
+        for name, n in operations.items()
+    }
+    varied = counts.by("value", "domain_varied", set=kind)
+    numbers["domains"] = {
+        name: {"turns": n, "varied": varied.get(name, 0), "changed": _share(varied.get(name, 0), n)}
+        for name, n in counts.by("value", "domain_turns", set=kind).items()
+    }
+    numbers["reasons"] = counts.by("value", "reason", set=kind)
+    numbers["sources"] = counts.by("value", "source", set=kind)
+    envs = zip(perturbation.env_names(kind), perturbation.envs, strict=True)
+    numbers["envs"] = {name: _of_env(name, kind, rate, counts) for name, rate in envs}
+    return numbers
+
+
+def _of_env(name: str, kind: str, rate: str, counts: Counts) -> dict[str, Any]:
+    splits = {}
+    replaced = counts.by("split", "replaced", set=name)
+    varied = counts.by("split", "varied", set=kind)
+    for split, turns in counts.by("split", "turns", set=kind).items():
+        n, requested = replaced.get(split, 0), size_of(rate, turns)
+        splits[split or "-"] = {
+            "user_turns": turns,
+            "can_be_varied": varied.get(split, 0),
+            "requested": requested,
+            "replaced": n,
+            "short": requested - n,
+            "share": _share(n, turns),
+        }
+    return {"rate": float(rate), "splits": splits}
+
+
+def _of_lines(kinds: Sequence[str], counts: Counts) -> dict[str, Any] | None:
+    """What became of the lines of rewritten turns, where there are some."""
+    lines = counts.by("set", "lines")
+    if not lines:
+        return None
+    bad = counts.sum("bad_lines")
+    return {
+        "lines": sum(lines.values()) + bad,
+        "bad": bad,
+        "kind_not_asked": sum(n for kind, n in lines.items() if kind not in kinds),
+        "no_user_turn": counts.sum("lines_without_turn"),
+        "with_a_turn": counts.by("set", "lines_with_turn"),
+    }
+
+
+def _share(n: int, total: int) -> float | None:
+    return n / total if total else None
+
+
+def summary(statistics: Mapping[str, Any]) -> Iterator[str]:
+    """How much of each set is varied, and by how much that is short of its rate."""
+    for kind, numbers in statistics["kinds"].items():
+        changed = "" if numbers["changed"] is None else f" ({numbers['changed']:.1%})"
+        yield f"{kind}: {numbers['varied']:,} of {counted(numbers['turns'], 'user turn')} varied{changed}"
+        for name, env in numbers["envs"].items():
+            sums = Counter[str]()
+            for of_split in env["splits"].values():
+                sums.update({count: of_split[count] for count in ("user_turns", "replaced", "short")})
+            turns, short = sums["user_turns"], sums["short"]
+            share = f" ({sums['replaced'] / turns:.1%})" if turns else ""
+            missing = f", {short:,} short of {100 * env['rate']:.4g}%: no other turn can be varied" if short else ""
+            yield f"{name}: {sums['replaced']:,} of {counted(turns, 'user turn')} varied{share}{missing}"

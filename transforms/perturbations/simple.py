@@ -1,0 +1,305 @@
+"""A simpler turn: what its dialogue acts and spans say is kept, fillers and politeness go (RADDLE, section 4).
+
+Two ways. Where acts alone say all that a turn says (a yes, a no, thanks), it becomes one word or two. Else sentences
+lose what they may begin with and need not, and what is polite inside. Only where a rule is sure: words that carry a
+value are never touched, and a turn to which no rule applies stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from parapet.transforms.perturbations.typos import Operation
+from parapet.transforms.user_turns import Range, Ranges, UserTurn, edited
+
+_BETWEEN = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+_YES_ACTS = frozenset({"AFFIRM", "AFFIRM_INTENT", "SELECT"})
+_NO_ACTS = frozenset({"NEGATE", "NEGATE_INTENT"})
+_END_ACTS = frozenset({"THANK_YOU", "GOODBYE"})
+
+
+def simple_operations(user_turn: UserTurn) -> tuple[list[Operation], str]:
+    """What makes a turn shorter, in order; where there is nothing, the reason."""
+    if not any(map(str.isalpha, user_turn.utterance)):
+        return [], "no_word"
+    operations = _by_acts(user_turn) or _by_sentences(user_turn)
+    if not operations:
+        return [], "no_rule"
+    new = edited(user_turn.utterance, operations)
+    if len(new) >= len(user_turn.utterance) or not any(map(str.isalnum, new)):
+        return [], "not_shorter"
+    return operations, ""
+
+
+def _by_acts(user_turn: UserTurn) -> list[Operation]:
+    """The whole turn as its acts have it, where they are a yes, a no or thanks and nothing else."""
+    text, acts = user_turn.utterance, user_turn.acts
+    if not acts or not text.replace("’", "'").isascii() or user_turn.protected() or OBJECTING.search(text):
+        return []
+    end = _end(text, acts)
+    if "GOODBYE" in acts and not end:
+        return []  # it takes leave in words that we do not know
+    if acts <= _YES_ACTS | {"GOODBYE"} and not NEGATED.search(text):
+        first = YES.match(text) or (PLEASED.match(text) if "SELECT" in acts else None)
+        return _cut(text, first, end) or _pleasant(text, end)
+    if acts & _NO_ACTS and acts <= _NO_ACTS | _END_ACTS:
+        return _cut(text, NO.match(text), end or (", thanks" if "THANK_YOU" in acts else ""))
+    if acts <= _END_ACTS and end.startswith(", thanks"):
+        return _whole(text, f"Thanks{end.removeprefix(', thanks')}.")
+    return []
+
+
+def _end(text: str, acts: frozenset[str]) -> str:
+    """How a turn ends that thanks or takes leave by its acts, in fewer words."""
+    thanks = ", thanks" if acts & _END_ACTS and THANKS.search(text) else ""
+    if "GOODBYE" not in acts:
+        return thanks
+    leave = ", bye" if BYE.search(text) else ", that's all" if ALL.search(text) else ""
+    # Words that are neither thanks nor a known farewell may be one: they stay.
+    return thanks + leave if leave or THANKING.match(text) else ""
+
+
+def _whole(text: str, new: str) -> list[Operation]:
+    return [Operation(0, len(text), new, "by_acts", text)] if len(new) < len(text) else []
+
+
+def _cut(text: str, first: re.Match[str] | None, more: str) -> list[Operation]:
+    """The first word, and what is to stand behind it."""
+    if first is None or len(text) <= first.end() + len(more) + 1:
+        return []
+    return [Operation(first.end(), len(text), f"{more}.", "by_acts", text[first.end() :])]
+
+
+def _pleasant(text: str, more: str) -> list[Operation]:
+    found = PLEASANT.match(text)
+    word = found[1].capitalize() if found else ""
+    return _whole(text, f"{word}{more}.") if found else []
+
+
+def _sentences(text: str, kept: Ranges) -> list[Range]:
+    ends = [found.start() for found in _BETWEEN.finditer(text) if not kept.overlap(found.start(), found.start())]
+    starts = [0, *(_after_blanks(text, end) for end in ends)]
+    return list(zip(starts, [*ends, len(text.rstrip())], strict=True))
+
+
+def _after_blanks(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _by_sentences(user_turn: UserTurn) -> list[Operation]:
+    text, kept = user_turn.utterance, Ranges(user_turn.protected())
+    sentences = _sentences(text, kept)
+    droppable = [one for one in sentences if _may_drop(user_turn, *one, kept)]
+    dropped = set(droppable[1:] if len(droppable) == len(sentences) else droppable)
+    operations: list[Operation] = []
+    for i, (start, end) in enumerate(sentences):
+        if (start, end) in dropped:
+            # With the blanks to its neighbour.
+            last = i + 1 == len(sentences)
+            start = len(text[:start].rstrip()) if last else start
+            end = end if last else sentences[i + 1][0]
+            operations.append(Operation(start, end, "", "dropped_sentence", text[start:end]))
+        else:
+            operations += _in_sentence(user_turn, start, end, kept)
+    return _apart(operations)
+
+
+def _apart(operations: Sequence[Operation]) -> list[Operation]:
+    """In order, without those that reach into the one before: two dropped sentences may share their blanks."""
+    found: list[Operation] = []
+    for one in sorted(operations):
+        if not found or found[-1].end <= one.start:
+            found.append(one)
+    return found
+
+
+def _may_drop(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> bool:
+    if kept.touch(start, end):
+        return False
+    sentence = user_turn.utterance[start:end]
+    thanks = not user_turn.acts & _END_ACTS and THANKING.match(sentence)
+    return bool(thanks) or any(pattern.match(sentence) for _, pattern in DROPPED)
+
+
+def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> Iterator[Operation]:
+    text = user_turn.utterance
+    if user_turn.acts & _YES_ACTS and not kept.touch(start, end) and end < len(text.rstrip()):
+        yes = YES.match(text, start, end)
+        rest = text[yes.end() : end].lstrip(" ,") if yes else ""
+        if yes and PLEASANT.match(rest) and not OBJECTING.search(rest) and not NEGATED.search(rest):
+            yield Operation(yes.end(), end, ".", "by_acts", text[yes.end() : end])
+            return
+    first, asked, kind = _led(text, start, end, kept)
+    if first > start:
+        yield Operation(start, first, "", kind, text[start:first])
+        if text[start].isupper() and "a" <= text[first] <= "z" and not kept.touch(first, first + 1):
+            yield Operation(first, first + 1, text[first].upper(), "capital", text[first])
+    else:
+        first = start
+    taken = _inner(text, first + 1, end, kept)
+    yield from taken
+    if asked and text[end - 1] == "?" and all(one.end < end for one in taken):
+        yield Operation(end - 1, end, ".", "full_stop", "?")
+
+
+def _led(text: str, start: int, end: int, kept: Ranges) -> tuple[int, bool, str]:
+    """Where a sentence can begin; whether a question is none then; the kind of the last rule that was applied."""
+    at, asked, last = start, False, ""
+    for kind, pattern in LEADING:
+        found = pattern.match(text, at, end)
+        if found is None or kept.overlap(*found.span()):
+            continue
+        rest = text[found.end() : end]
+        if kind == "name" and not (PHRASE.match(f" {rest}") and not LOOSE_END.search(rest)):
+            continue
+        if kind == "ask":
+            if rest.count("?") + rest.count(" and ") > 1:
+                continue
+            asked = True
+        at, last = found.end(), kind
+        if kind in ("name", "ask", "wish"):
+            break
+    return at, asked, last
+
+
+def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
+    found: list[Operation] = []
+    taken = Ranges()
+
+    def add(match: re.Match[str], new: str, kind: str) -> None:
+        # A blank beside a value may go with what follows it; the value itself may not be reached.
+        if kept.overlap(*match.span()) or taken.overlap(*match.span()):
+            return
+        taken.add(*match.span())
+        found.append(Operation(match.start(), match.end(), new, kind, match[0]))
+
+    for kind, pattern in INNER:
+        for match in pattern.finditer(text, start, end):
+            add(match, "." if match[0].endswith("?") else "", kind)
+    for pattern, new in CONTRACTED:
+        for match in pattern.finditer(text, max(start - 1, 0), end):
+            before = match[0]
+            after = new or f"{before[:-3]}'s"
+            add(match, after[0].upper() + after[1:] if before[0].isupper() else after, "contraction")
+    return sorted(found)
+
+
+def _rule(pattern: str) -> re.Pattern[str]:
+    # People write apostrophes in three ways, or not at all.
+    return re.compile(pattern.replace("'", "['’]?"), re.IGNORECASE)
+
+
+_DO = (
+    r"(?=(?:find|show|tell|give|get|search|look|check|book|reserve|make|suggest|recommend|play|buy|purchase|rent|"
+    r"schedule|add|transfer|send|set|locate|provide|put|change|confirm|pull|see|list|order|share|repeat|arrange|hire|"
+    r"watch|hear|cancel|start|stream|visit|inquire|explore|try|plan|create|move|pay)\b)"
+)
+_WISHED = (
+    r"(?=(?:find|search|get|check|book|reserve|buy|purchase|rent|schedule|make|transfer|set|order|add|send|hire)\b)"
+)
+_SOFT = r"(?:(?:please|kindly|maybe|possibly|perhaps|just|also)\s+)*"
+_YOU = r"(?:can|could|would|will)\s+you\s+" + _SOFT
+_ID = r"i(?:'d|\s+would)\s+(?:also\s+|really\s+)?"
+_NOUN = r"(?=(?:an|a|some)\s+(?!help\b|hand\b|favou?r\b|lot\b|little\b|bit\b))"
+_POSSESSED = r"(?=(?:the|their|its|your)\b)"
+
+# What a sentence may begin with and need not. ``ask`` makes an order of a question: it then ends with a full stop.
+# ``name`` leaves a question of its subject alone, and needs a sentence that is one phrase.
+LEADING = (
+    ("greeting", _rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\b[,.!]*\s+")),
+    ("filler", _rule(r"(?:well|so|oh|hmm+|um+|uh+|actually|also|anyway|basically|and|plus)\b,\s+")),
+    ("filler", _rule(r"(?:and|also)\s+(?=(?:can|could|what|is|are|do|does|where|when|how|will)\b)")),
+    ("filler", _rule(r"so\s+(?=(?:can|could|what|is|are|do|does|where|when|I)\b)")),
+    ("politeness", _rule(r"(?:please|kindly)\b,?\s+(?=[a-z])")),
+    ("name", _rule(_YOU + r"(?:tell|give)\s+me\s+" + _POSSESSED)),
+    ("name", _rule(r"(?:can|could|may|might)\s+i\s+" + _SOFT + r"(?:have|get|know)\s+" + _POSSESSED)),
+    ("name", _rule(r"(?:what's|what\s+is|what\s+are|what\s+will\s+be)\s+" + _POSSESSED)),
+    ("name", _rule(r"i(?:'d|\s+would)\s+(?:also\s+)?like\s+to\s+know\s+" + _POSSESSED)),
+    ("ask", _rule(_YOU + r"(?:help\s+me\s+(?:to\s+)?)?" + _DO)),
+    ("ask", _rule(r"(?:can|could)\s+i\s+" + _SOFT + r"(?=(?:book|reserve|buy|purchase|rent|schedule)\b)")),
+    ("wish", _rule(_ID + r"(?:like|love|prefer)\s+(?:for\s+)?(?:you\s+)?to\s+" + _WISHED)),
+    ("wish", _rule(r"i\s+(?:also\s+|really\s+)?(?:want|need|wish)\s+(?:you\s+)?to\s+" + _WISHED)),
+    ("wish", _rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|hoping|trying|wanting)\s+to\s+" + _WISHED)),
+    ("wish", _rule(r"i(?:'m|\s+am)\s+(?:also\s+)?(?:looking|searching)\s+for\s+" + _NOUN)),
+    ("wish", _rule(_ID + r"(?:like|love|prefer)\s+" + _NOUN)),
+    ("wish", _rule(r"i\s+(?:also\s+|really\s+)?(?:want|need)\s+" + _NOUN)),
+)  # fmt: skip
+
+# What may go inside a sentence, with the comma before it.
+INNER = (
+    ("politeness", _rule(r",?(?<!\s)\s+please(?=[.!?]|$)")),
+    ("politeness", _rule(r"(?<!\s)\s+please\b,?(?=\s)")),
+    ("politeness", _rule(r",?(?<!\s)\s*\b(?:if\s+possible|if\s+you\s+(?:can|could|don't\s+mind)|kindly)"
+                         r"\b(?=[.,!?\s]|$)")),
+    ("filler", _rule(r"(?<=[a-z])\s+(?:really|actually|basically)\b(?=\s)")),
+    ("filler", _rule(r",\s+" + _YOU + r"(?:help|assist)(?:\s+me)?(?:\s+with\s+(?:that|this))?(?:\s+please)?\?$")),
+)  # fmt: skip
+
+# Sentences that may go as a whole, where another is left; the second only where the turn does not thank by its acts.
+DROPPED = (
+    ("filler", _rule(_YOU + r"(?:help|assist)(?:\s+me)?(?:\s+out)?(?:\s+with\s+(?:this|that|it))?(?:\s+please)?\W*$")),
+    ("filler", _rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\W*$")),
+    ("filler", _rule(r"(?:please\s+)?(?:help\s+me|let\s+me\s+know)(?:\s+please)?\W*$")),
+)
+THANKING = _rule(
+    r"(?:thanks|thank\s+you)(?:\s+(?:so|very)\s+much|\s+a\s+lot|\s+in\s+advance)?(?:\s+for\s+(?:your|the|that|all)(?:\s+\w+)?)?\W*$"
+)
+
+# Forms that are shorter and say the same.
+CONTRACTED = tuple(
+    (_rule(pattern), text)
+    for pattern, text in (
+        (r"\bI am(?= [a-z])", "I'm"),
+        (r"\bI would(?= (?:like|love|prefer|rather)\b)", "I'd"),
+        (r"\bI will(?= [a-z])", "I'll"),
+        (r"\bI have(?= (?:been|a\s+meeting|got)\b)", "I've"),
+        (r"\b(?:that|it) is(?= [a-z])", ""),
+        (r"\bwhat is(?= [a-z])", "what's"),
+        (r"\bdo not(?= [a-z])", "don't"),
+        (r"\bcannot(?= [a-z])", "can't"),
+        (r"\bin order to\b", "to"),
+    )
+)
+
+# A noun phrase up to the question mark, two at most: after such a "what is" may go.
+_PHRASE = r"(?:\s+(?!and\b|or\b|is\b|are\b|do\b|does\b|can\b|will\b|if\b)[\w'’-]+){1,7}"
+PHRASE = re.compile(rf"{_PHRASE}(?:\s+and{_PHRASE})?\s*[?.]?$", re.IGNORECASE)
+LOOSE_END = re.compile(
+    r"\b(?:about|like|for|at|in|from|to|on|of|with|by|called|named|doing|playing|again|located|situated)\W*$",
+    re.IGNORECASE,
+)
+
+# Whole turns, of which the acts say all. What they say in their own words must not ask, object or restrict.
+YES = re.compile(
+    r"(?:yes|yeah|yep|yup|yea|sure|okay|ok|alright|all\s+right|absolutely|definitely|correct)\b", re.IGNORECASE
+)
+# So a choice may begin as well.
+PLEASED = re.compile(r"(?:cool|great|good|perfect|nice|wonderful|awesome|excellent|fine)\b", re.IGNORECASE)
+NO = re.compile(r"(?:no|nope|nah)\b", re.IGNORECASE)
+THANKS = re.compile(r"\b(?:thanks|thank\s+you|thank|thx)\b", re.IGNORECASE)
+ALL = re.compile(
+    r"\b(?:(?:that|it|this)(?:['’]?s|\s+is|\s+was|\s+will\s+be|\s+would\s+be|['’]ll\s+be)\s+(?:about\s+)?(?:all|it|everything)"
+    r"|(?:that|this|it)(?:\s+will|['’]?ll|\s+should)\s+do(?:\s+it)?|all\s+i\s+need(?:ed)?|(?:i['’]?m|i\s+am)\s+all\s+set"
+    r"|nothing\s+else|(?:don['’]?t|do\s+not|won['’]?t)\s+need\s+anything\s+(?:else|more))\b",
+    re.IGNORECASE,
+)
+BYE = re.compile(
+    r"\b(?:bye|goodbye|good\s+(?:bye|night|day)|see\s+you|so\s+long|take\s+care"
+    r"|have\s+an?\s+\w+\s+(?:one|day|night|evening|afternoon|weekend|time))\b",
+    re.IGNORECASE,
+)
+PLEASANT = re.compile(
+    r"(?:sounds|(?:that|it|this|everything)(?:\s+(?:one|all))?"
+    r"(?:['’]?s|\s+(?:is|was|sounds|looks|seems|would\s+be|will\s+be)))\s+"
+    r"(?:(?:all|so|very|really|pretty|just|like|a|an|quite|absolutely|sounds)\s+)*"
+    r"(good|great|perfect|fine|nice|awesome|wonderful|correct|right|okay|lovely|excellent|amazing|fantastic)\b",
+    re.IGNORECASE,
+)
+OBJECTING = re.compile(
+    r"\b(?:but|except|instead|although|however|unless|only|if|or|change|rather|first|second|third|last|other|what|when|where|how|which|who)\b|\?|\d",
+    re.IGNORECASE,
+)
+NEGATED = re.compile(r"\b(?:not|never|don['’]?t|doesn['’]?t|won['’]?t|isn['’]?t|can['’]?t)\b", re.IGNORECASE)

@@ -1,0 +1,243 @@
+"""Typos of people who type quickly, and the abbreviations of people who chat (RADDLE, Peng et al. 2021, section 4).
+
+Only ASCII letters are touched, so no grapheme is ever cut; never the first letter of a word, which is rarely wrong
+(Yannakoudakis and Fawthrop 1983); never what :mod:`parapet.transforms.user_turns` keeps.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib import resources
+from math import hypot
+
+import msgspec
+
+from parapet.transforms.seeding import DRAW_LIMIT, draws
+from parapet.transforms.user_turns import DECISIVE, Edit, Range, Ranges, is_decisive, protected_ranges
+
+SHORTEST = 3  # letters of a word that may have a typo
+
+# 90 to 95 of 100 misspellings are one error, an omission most often (Pollock and Zamora 1983).
+MIX = (("omission", 35.0), ("neighbour", 25.0), ("doubling", 20.0), ("transposition", 15.0), ("lost_space", 5.0))
+
+_TOKEN = re.compile(r"[A-Za-z]++(?:['’][A-Za-z]++)?+")
+# A token that is a word of its own, no part of an address, a price, a time or a word of other letters: what stands
+# beside it is ASCII too, so that no accent of its own follows its last letter. Only those that are drawn are matched.
+_WORD = re.compile(
+    rf"(?<![\w'’@#$/\\-])(?<![^\x00-\x7f])(?<!\w\.){_TOKEN.pattern}(?![\w@'’/\\-]|[.:][\w/]|[^\x00-\x7f])"
+)
+
+Draw = Callable[[], int]
+Orders = tuple[tuple[int, tuple[str, ...]], ...]
+
+
+class Operation(Edit, frozen=True):
+    """An edit, and what it is: characters ``start`` to ``end``, which are ``before``, become ``text``."""
+
+    kind: str
+    before: str
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """How often what happens.
+
+    Attributes:
+      word: probability that a word has a typo.
+      abbreviation: probability that a word which has an abbreviation is abbreviated.
+      mix: weights of the kinds of typos.
+      at_least: changes that every turn is to have where its words allow it.
+    """
+
+    word: float = 0.08
+    abbreviation: float = 0.15
+    mix: tuple[tuple[str, float], ...] = MIX
+    at_least: int = 1
+
+
+@cache
+def _orders(mix: tuple[tuple[str, float], ...]) -> Orders:
+    """(draws below this, the kinds in the order in which they are tried): the drawn one, those behind it, round."""
+    kinds = tuple(kind for kind, weight in mix if weight)
+    total, below = sum(weight for _, weight in mix), 0.0
+    orders = []
+    for i, (_, weight) in enumerate((kind, weight) for kind, weight in mix if weight):
+        below += weight
+        orders.append((round(below / total * DRAW_LIMIT), kinds[i:] + kinds[:i]))
+    return tuple(orders)
+
+
+@cache
+def abbreviations() -> dict[str, str]:
+    """Word to its abbreviation, of ``abbreviations.toml``."""
+    text = (resources.files("parapet.transforms.perturbations") / "abbreviations.toml").read_text(encoding="utf-8")
+    return {str(word): str(short) for word, short in tomllib.loads(text)["words"].items()}
+
+
+def typo_operations(
+    utterance: str,
+    spans: Sequence[Range],
+    values: Iterable[str],
+    rates: Rates,
+    key: bytes,
+    perturb_values: bool = False,
+) -> list[Operation]:
+    """The typos of an utterance, in order; none where no word of it may have one.
+
+    Args:
+      utterance: the text.
+      spans: of the annotated values.
+      values: of the dialogue's states, as ``sayable`` gives them.
+      rates: how often what happens.
+      key: of the draws.
+      perturb_values: whether words of annotated values may have typos too.
+    """
+    words = [found.span() for found in _TOKEN.finditer(utterance)]
+    if not words:
+        return []
+    numbers = draws(key)
+    draw = numbers.__next__
+    typo = int(rates.word * DRAW_LIMIT)
+    either = typo + int(rates.abbreviation * DRAW_LIMIT)
+    drawn = [(i, number) for i, number in zip(range(len(words)), numbers) if number < either]  # noqa: B905
+    if not drawn and not rates.at_least:
+        return []
+    kept = Ranges(protected_ranges(utterance, spans, values, perturb_values))
+    orders = _orders(rates.mix)
+    found: dict[int, Operation] = {}
+    for i, number in drawn:
+        if number < typo:
+            operation = _typo(utterance, words, i, orders, kept, draw)
+        else:
+            operation = _abbreviation(utterance, words[i], kept)
+        if operation is not None and (not perturb_values or _inside(operation, spans)):
+            found[i] = operation
+    if len(found) < rates.at_least:
+        first = draw() * len(words) // DRAW_LIMIT
+        for i in range(first, first + len(words)):
+            i %= len(words)
+            if i not in found:
+                operation = _typo(utterance, words, i, orders, kept, draw) or _abbreviation(utterance, words[i], kept)
+                if operation is not None and (not perturb_values or _inside(operation, spans)):
+                    found[i] = operation
+                    if len(found) == rates.at_least:
+                        break
+    return [found[i] for i in sorted(found)]
+
+
+def _inside(operation: Operation, spans: Sequence[Range]) -> bool:
+    """Whether it lies wholly inside or outside of every span; a lost space keeps away from their borders."""
+    start, end = operation.start, operation.end
+    if operation.kind == "lost_space":
+        start, end = start - 1, end + 1
+    return not any(start < first < end or start < last < end for first, last in spans)
+
+
+def _abbreviation(utterance: str, word: Range, kept: Ranges) -> Operation | None:
+    start, end = word
+    before = utterance[start:end]
+    short = abbreviations().get(before.lower().replace("’", "'"))
+    if short is None or _WORD.match(utterance, start) is None or kept.touch(start, end):
+        return None
+    if before[0].isupper():
+        short = short[0].upper() + short[1:]
+    return Operation(start, end, short, "abbreviation", before)
+
+
+def _typo(utterance: str, words: Sequence[Range], i: int, orders: Orders, kept: Ranges, draw: Draw) -> Operation | None:
+    start, end = words[i]
+    if not _may_change(utterance, start, end, kept):
+        return None
+    word = utterance[start:end]
+    for kind in _drawn_kinds(orders, draw()):
+        if kind == "lost_space":
+            operation = _lost_space(utterance, words, i, kept)
+        else:
+            operation = _misspelled(word, start, kind, draw)
+        if operation is not None:
+            return operation
+    return None
+
+
+def _drawn_kinds(orders: Orders, number: int) -> tuple[str, ...]:
+    for below, kinds in orders:
+        if number < below:
+            return kinds
+    return orders[-1][1]
+
+
+def _may_change(utterance: str, start: int, end: int, kept: Ranges) -> bool:
+    # Capitals after the first letter are those of names and acronyms. With an apostrophe it is no word of letters.
+    rest = utterance[start + 1 : end]
+    return (
+        end - start >= SHORTEST
+        and rest.isalpha()
+        and rest.islower()
+        and _WORD.match(utterance, start) is not None
+        and utterance[start:end].lower() not in DECISIVE
+        and not kept.touch(start, end)
+    )
+
+
+def _lost_space(utterance: str, words: Sequence[Range], i: int, kept: Ranges) -> Operation | None:
+    start, end = words[i]
+    if i + 1 == len(words) or words[i + 1][0] != end + 1 or utterance[end] != " ":
+        return None
+    after = words[i + 1]
+    if _WORD.match(utterance, after[0]) is None:
+        return None
+    joined = utterance[start:end] + utterance[slice(*after)]
+    if kept.touch(*after) or is_decisive(utterance[slice(*after)]) or joined.lower() in DECISIVE:
+        return None
+    return Operation(end, end + 1, "", "lost_space", " ")
+
+
+def _misspelled(word: str, start: int, kind: str, draw: Draw) -> Operation | None:
+    """A typo of one kind somewhere after the first letter; None where each would give another word that decides."""
+    places = len(word) - (2 if kind == "transposition" else 1)
+    first = draw() * places // DRAW_LIMIT
+    for i in range(first, first + places):
+        at = 1 + i % places
+        before = word[at]
+        if kind == "omission":
+            text = ""
+        elif kind == "doubling":
+            text = before * 2
+        elif kind == "neighbour":
+            keys = NEIGHBOURS[before]
+            text = keys[draw() * len(keys) // DRAW_LIMIT]
+        else:
+            before = word[at : at + 2]
+            text = before[::-1]
+            if text == before:
+                continue
+        if (word[:at] + text + word[at + len(before) :]).lower() not in DECISIVE:
+            return Operation(start + at, start + at + len(before), text, kind, before)
+    return None
+
+
+# Each row stands so far to the right of the first, in widths of a key.
+ROWS = (("qwertyuiop", 0.0), ("asdfghjkl", 0.25), ("zxcvbnm", 0.75))
+_NEAR = 1.26  # between the middles of two keys: those of its own row, and of the next those that touch it
+
+
+def _places() -> dict[str, tuple[float, float]]:
+    return {letter: (shift + x, float(y)) for y, (row, shift) in enumerate(ROWS) for x, letter in enumerate(row)}
+
+
+def _neighbours() -> dict[str, str]:
+    places = _places()
+    near = {
+        letter: "".join(
+            other
+            for other, (x, y) in sorted(places.items())
+            if other != letter and hypot(x - at[0], y - at[1]) <= _NEAR
+        )
+        for letter, at in places.items()
+    }
+    return near | {letter.upper(): keys.upper() for letter, keys in near.items()}
+
+
+NEIGHBOURS = _neighbours()  # letter to the letters around it, upper case to upper case

@@ -1,0 +1,632 @@
+"""The language variations as perturbations: typos, verbose, simple and paraphrased user turns (RADDLE, section 4).
+
+Each kind is a class. :class:`LanguageVariations` makes several kinds in one run, so that each dialogue is read once.
+
+In a mix an exact share of all user turns is varied, and the turns of a smaller share are among those of a larger one.
+Every turn has a place in one drawn order of all turns of a split: a hash of seed, dialogue and turn, whatever the kind.
+Env-k has the first ``round(rate × user turns)``, halves up, of the turns that the kind can vary: all of them where
+there are fewer. One threshold says which, so that a worker need not know of other files.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from parapet.schemas.dialogue import typed
+from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.errors import InputError
+from parapet.schemas.perturbed_turns import PERTURBED_TURNS
+from parapet.transforms.corpora import Item, dialogues_of, listed
+from parapet.transforms.counts import Balance, Counts, Exact, Invariant, Least
+from parapet.transforms.perturbation.base import (
+    REFUSED,
+    Analysis,
+    Detailed,
+    Perturbation,
+    Perturbed,
+    Place,
+    Shared,
+    Texts,
+    comma_separated,
+    level_of,
+    size_of,
+    thresholds_of,
+)
+from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.perturbation.report import place_of
+from parapet.transforms.perturbations import COMMAND
+from parapet.transforms.perturbations.paraphrase import Answers, paraphrased, pivot_of, rephrased
+from parapet.transforms.perturbations.results import (
+    BAD_SPAN,
+    OPERATIONS,
+    TABLES,
+    Variation,
+    counts_of,
+    is_reported,
+    row_of,
+    statistics,
+    summary,
+    varied,
+    write_into,
+)
+from parapet.transforms.perturbations.rewording import Made, reworded
+from parapet.transforms.perturbations.rewritten import REWRITTEN, Rewritten
+from parapet.transforms.perturbations.simple import simple_operations
+from parapet.transforms.perturbations.typos import MIX, Rates, typo_operations
+from parapet.transforms.perturbations.verbose import verbose_operations
+from parapet.transforms.progress import ANALYSIS, tracked
+from parapet.transforms.report import Example, Line, edited
+from parapet.transforms.seeding import key_of, short_digest
+from parapet.transforms.text import counted
+from parapet.transforms.user_turns import UserTurn, user_turns
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.plugins import Chosen
+    from parapet.transforms.runs import Outputs
+
+Paths = str | Path | Sequence[str | Path]
+
+MATCHED = "matched"  # further output: the keys of rewritten lines that have a turn
+_NONE: Answers = {}
+_LAST = 8  # bytes of a place that decide between dialogues of one id
+
+
+def place_in_order(seed: str, dialogue_id: str, turn: int, among: bytes) -> bytes:
+    """A turn's place. What :func:`among_namesakes` gives decides between two dialogues of one id, and only there."""
+    return short_digest(key_of(seed, "env", dialogue_id, str(turn))) + among
+
+
+def among_namesakes(file: str, position: int) -> bytes:
+    """The place of a dialogue among those of its id."""
+    return short_digest(key_of(file, str(position)))[:_LAST]
+
+
+class State(NamedTuple):
+    """What the variations of a dialogue depend on besides the dialogue.
+
+    Attributes:
+      thresholds: of the mixes, by kind.
+      among: decides between two dialogues of one id.
+      answers: translations.
+    """
+
+    thresholds: Mapping[str, Sequence[bytes]]
+    among: bytes
+    answers: Answers
+
+
+class LanguageVariation(Perturbation):
+    """User turns in other words, of one kind; values, states and everything of the system are unchanged.
+
+    Args:
+      seed: of all random choices.
+      env: rates of mixes with the original, such as ``(0.1, 0.5, 0.8)``: for each a set ``NAME-env1``, ``NAME-env2``,
+        in which exactly this share of all user turns is varied, or all that can be where these are fewer.
+      rewritten: JSON Lines of turns that people or a model have rewritten; they take the place of the rules.
+
+    Attributes:
+      least: the share of its user turns that must change, or the run fails; None: any.
+      translating: how texts are translated, where an engine or a memory paraphrases.
+      answers: translations that are at hand.
+    """
+
+    row_schema = PERTURBED_TURNS
+    metrics = ()
+    tables = TABLES
+    other_outputs = (MATCHED,)
+    usual_least: ClassVar[float] = 0.5
+
+    perturb_values = False
+    least: float | None = None
+    translating: Translating | None = None
+    answers: Answers = _NONE
+
+    def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
+        super().__init__(seed=seed)
+        self.envs = parse_envs(comma_separated(env)) if env else []
+        self.rewritten = rewritten if isinstance(rewritten, Rewritten) else None
+        if rewritten and self.rewritten is None:
+            self.rewritten = Rewritten(_paths(rewritten))
+            self.rewritten.check(Fraction(0))
+            kinds_of(self.name, self.rewritten)
+
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+        """What the rules of the kind do to a turn.
+
+        Args:
+          user_turn: the turn.
+          key: of the draws.
+          answers: translations.
+        """
+        raise NotImplementedError
+
+    def vary(self, user_turn: UserTurn, answers: Answers = _NONE) -> Variation:
+        """A turn as the kind has it: varied, or as it was with the reason."""
+        if user_turn.wrong:
+            reason = f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance"
+            return Variation(user_turn.utterance, user_turn.ranges, reason=reason)
+        if self.rewritten is None:
+            key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
+            made = self.make(user_turn, key, answers)
+        elif line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name)):
+            in_words = self.name == Paraphrase.name
+            made = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
+        else:
+            made = Made(reason="not_rewritten")
+        return varied(user_turn, made, self.perturb_values)
+
+    @property
+    def parts(self) -> Sequence[LanguageVariation]:
+        """The kinds that are made."""
+        return (self,)
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Of each kind the set itself, then its mixes: ``typos``, ``typos-env1`` and so on."""
+        return tuple(name for part in self.parts for name in (part.name, *self.env_names(part.name)))
+
+    def env_names(self, kind: str) -> list[str]:
+        """The mixes of a kind."""
+        return [f"{kind}-env{i}" for i in range(1, len(self.envs) + 1)]
+
+    def row_sets(self) -> Sequence[str]:
+        """The rows of a kind say for each turn which mixes have it varied."""
+        return [part.name for part in self.parts]
+
+    def needs_analysis(self) -> bool:
+        """Only mixes and translations do."""
+        return bool(self.envs or self.translating)
+
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+        """The thresholds of the mixes by kind and split, and translations."""
+        import apache_beam as beam
+
+        from parapet.transforms.perturbations.back_translation import translate_turns
+
+        analysis, refused = Analysis(shared={}), []
+        shared: dict[str, beam.PCollection] = {}
+        if self.translating is not None:
+            shared["answers"], memory, untranslated = translate_turns(files, self.translating)
+            analysis = analysis._replace(files=memory)
+            refused += [] if untranslated is None else [untranslated]
+        if self.envs:
+            # A lambda has no types: those of *answers Beam would take for those of each side input.
+            sides = map(beam.pvalue.AsDict, shared.values())
+            read = beam.FlatMap(lambda file, *answers: self._places_in(file, *answers), *sides)
+            read.label = "Places"
+            places = files | "Spread files" >> beam.Reshuffle() | read.with_outputs(REFUSED, main="keys")
+            shared["thresholds"] = thresholds_of(places["keys"], self.envs)
+            refused.append(places[REFUSED])
+        if len(refused) > 1:
+            refused = [refused | "Refused" >> beam.Flatten()]
+        return analysis._replace(shared=shared, refused=refused[0] if refused else None)
+
+    def _places_in(self, file: DialogueFile, answers: Answers | None = None) -> Iterator[Any]:
+        """((kind, split), the places of the turns of a file that the kind can vary); and (place, error) of each
+        dialogue that raises (REFUSED). Nothing of a file that cannot be read: who writes the sets reports it.
+        """
+        from apache_beam.pvalue import TaggedOutput
+
+        answers = self.answers if answers is None else answers
+        places: dict[str, list[bytes]] = {part.name: [] for part in self.parts}
+        turns = 0
+        refused: dict[Place, InputError] = {}
+        try:
+            for position, _, _, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
+                if isinstance(dialogue, InputError):
+                    continue
+                try:
+                    of_dialogue = list(user_turns(dialogue))
+                    in_order = self._places(of_dialogue, among_namesakes(file.relative, position))
+                    can_be_varied = [
+                        (part.name, in_order[turn.position])
+                        for turn in of_dialogue
+                        for part in self.parts
+                        if part.vary(turn, answers).operations
+                    ]
+                except Exception as error:
+                    refused[file.relative, position] = bad_record(error)
+                    continue
+                turns += len(of_dialogue)
+                for kind, place in can_be_varied:
+                    places[kind].append(place)
+        except Exception as error:
+            bad_record(error)
+            return
+        yield from (TaggedOutput(REFUSED, pair) for pair in refused.items())
+        for kind, of_kind in places.items():
+            yield (kind, file.split), (turns, of_kind)
+
+    def _places(self, turns: Sequence[UserTurn], among: bytes) -> dict[int, bytes]:
+        """The place of each turn in the order of all turns, whatever the kind."""
+        return {turn.position: place_in_order(self.seed, turn.dialogue_id, turn.position, among) for turn in turns}
+
+    def state_of(self, place: Place, state: Any, shared: Shared) -> State:
+        """The thresholds of the dialogue's split, and translations."""
+        thresholds, split = shared.get("thresholds", {}), place[0].rpartition("/")[0]
+        of_split = {part.name: thresholds.get((part.name, split), ()) for part in self.parts}
+        return State(of_split, among_namesakes(*place), shared.get("answers", self.answers))
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
+        """The dialogue in one set, and the rows of its kind."""
+        kind = set_name.rpartition("-env")[0] or set_name
+        results = dict(self._versions(kind, dialogue, list(user_turns(typed(dialogue))), state))
+        return Perturbed(results[set_name].dialogue, results[kind].rows)
+
+    def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed | InputError]]:
+        """The dialogue in every set."""
+        assert item.dialogue is not None
+        turns = list(user_turns(item.dialogue))
+        for part in self.parts:
+            yield from self._versions(part.name, item.raw, turns, state)
+
+    def _versions(
+        self, kind: str, raw: dict[str, Any], turns: Sequence[UserTurn], state: State | None
+    ) -> Iterator[tuple[str, Detailed]]:
+        """A dialogue as one kind has it, then as its mixes have it."""
+        state = state or State({}, b"", self.answers)
+        part = next(part for part in self.parts if part.name == kind)
+        variations = [part.vary(turn, state.answers) for turn in turns]
+        places = self._places(turns, state.among) if state.thresholds.get(kind) else {}
+        new: dict[int, dict[str, Any]] = {}
+        levels: dict[int, int] = {}
+        problems, rows = [], []
+        for turn, variation in zip(turns, variations, strict=True):
+            level = 0
+            if variation.operations:
+                new[turn.position] = write_into(raw["turns"][turn.position], variation)
+                if places:
+                    level = levels[turn.position] = level_of(places[turn.position], state.thresholds[kind])
+            elif is_reported(variation.reason, first=kind == self.parts[0].name):
+                problems.append(InputError(variation.reason, "", f"turns[{turn.position}]"))
+            rows.append(row_of(turn, variation, level))
+        keys = [(turn.dialogue_id, turn.position, kind) for turn in turns] if part.rewritten else []
+        lines = sorted({key for key in keys if part.rewritten and part.rewritten.get(key)})
+        dialogues: dict[frozenset[int], dict[str, Any]] = {}
+
+        def with_varied(chosen: frozenset[int]) -> dict[str, Any]:
+            # Of a short dialogue several mixes have the same.
+            if chosen not in dialogues:
+                new_turns = [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]
+                dialogues[chosen] = {**raw, "turns": new_turns}
+            return dialogues[chosen]
+
+        yield (
+            kind,
+            Detailed(
+                with_varied(frozenset(new)),
+                rows,
+                counts={**counts_of(turns, variations), "rewritten_turns": len(lines)},
+                problems=problems,
+                shown=[row for row in rows if row["status"] == "varied"],
+                others={MATCHED: lines} if lines else {},
+            ),
+        )
+        for i, name in enumerate(self.env_names(kind), 1):
+            chosen = frozenset(position for position, level in levels.items() if 0 < level <= i)
+            yield name, Detailed(with_varied(chosen), counts={"replaced": len(chosen)}, shown=())
+
+    def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
+        """Adds what became of the lines of rewritten turns."""
+        import apache_beam as beam
+
+        if self.rewritten is None:
+            return outputs
+        kinds, rewritten = self.row_sets(), self.rewritten
+        matched = beam.pvalue.AsIter(outputs.others[MATCHED] | "By line" >> beam.MapTuple(lambda _, __, line: line))
+        once = outputs.written.pipeline | "Lines" >> beam.Create([None], reshuffle=False)
+        letters = once | "Unused lines" >> beam.FlatMap(lambda _, keys: rewritten.letters(kinds, set(keys)), matched)
+        counts = once | "Count lines" >> beam.FlatMap(lambda _, keys: rewritten.counts(kinds, set(keys)), matched)
+        return outputs.with_more("Rewritten turns", dead_letters=letters, counts=counts)
+
+    def analysis_tallies(self, counts: Counts) -> list[Tally]:
+        """User turns, and lines of rewritten turns, besides files and dialogues."""
+        from parapet.transforms.dead_letters import Tally
+
+        kinds = self.row_sets()
+        turns, bad = counts.sum("turns", set=kinds[0]), counts.sum("bad_lines")
+        return [
+            Tally("user turn", turns, counts.sum("bad_spans", set=kinds[0]), is_needed=False),
+            *(Tally("user turn", turns, counts.sum("bad_turns", set=kind), kind) for kind in kinds),
+            Tally("line", counts.sum("lines") + bad, counts.sum("lines_without_turn") + bad, "--rewritten"),
+        ]
+
+    def invariants(self) -> Sequence[Invariant]:
+        """Besides: every user turn is varied or unchanged, mixes are exact, enough has changed."""
+        is_rewritten, kinds = self.rewritten is not None, self.row_sets()
+        total = "rewritten_turns" if is_rewritten else "turns"
+        what = "user turns of --rewritten changed" if is_rewritten else "user turns changed"
+        return (
+            *super().invariants(),
+            Balance("turns", ("varied", "unchanged"), kinds, by_set=True),
+            Balance("lines", ("lines_with_turn", "lines_without_turn"), kinds, by_set=True),
+            *(
+                Exact("replaced", "turns", name, partial(size_of, rate), total_set=kind, available="varied")
+                for kind in kinds
+                for name, rate in zip(self.env_names(kind), self.envs, strict=True)
+            ),
+            *(
+                Least("varied", total, part.least, part.name, what, needed=is_rewritten)
+                for part in self.parts
+                if part.least is not None
+            ),
+        )
+
+    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """The turns of each kind: how many are varied, how, and why others are not."""
+        return statistics(self, counts)
+
+    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """How much of each set is varied."""
+        return summary(statistics)
+
+    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """A warning of spans whose text is no value."""
+        if odd := statistics["odd_spans"]:
+            yield (
+                f"the text of {counted(odd, 'span')} is no value of the state or the actions: moved like the other "
+                "spans"
+            )
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """The turn with its operations marked."""
+        edits = [
+            (one["start"], one["end"], one["after"], OPERATIONS.get(one["kind"], one["kind"]))
+            for one in shown["operations"]
+        ]
+        return Example(place_of(shown), [Line("USER", edited(shown["original"], edits))])
+
+
+def _paths(paths: Paths | Rewritten) -> list[str]:
+    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]  # type: ignore[union-attr]
+
+
+class Typos(LanguageVariation):
+    """Typos of people who type quickly, and abbreviations of people who chat.
+
+    Args:
+      seed: of all random choices.
+      rates: ``{"word": 0.08, "abbreviation": 0.15}`` are the probabilities; weights of the kinds of typos besides.
+      at_least: typos of a turn whose words allow them.
+      perturb_values: whether annotated values may have typos; states keep what was meant.
+      env: see :class:`LanguageVariation`.
+      rewritten: see :class:`LanguageVariation`.
+    """
+
+    name = "typos"
+
+    def __init__(
+        self,
+        *,
+        seed: int | str = 0,
+        rates: str | Mapping[str, float] = "",
+        at_least: int = 1,
+        perturb_values: bool = False,
+        env: Texts = (),
+        rewritten: Paths = (),
+    ) -> None:
+        if not isinstance(at_least, int):
+            raise InputError(f"{at_least!r} is no number", "at_least")
+        self.rates, self.perturb_values = parse_rates(comma_separated(rates), at_least), perturb_values
+        super().__init__(seed=seed, env=env, rewritten=rewritten)
+
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+        """Typos in words that may have them."""
+        operations = typo_operations(
+            user_turn.utterance, user_turn.ranges, user_turn.values, self.rates, key, self.perturb_values
+        )
+        return Made(operations, "" if operations else "no_word" if self.rates.at_least else "not_drawn")
+
+
+class Verbose(LanguageVariation):
+    """Longer user turns: openers, politeness, hesitation."""
+
+    name = "verbose"
+
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+        """Fillers, and full forms."""
+        return Made(*verbose_operations(user_turn, key))
+
+
+class Simple(LanguageVariation):
+    """Shorter user turns: what is not needed is dropped."""
+
+    name = "simple"
+    usual_least = 0.1  # a corpus of short turns has little to simplify
+
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+        """What its acts say, or its sentences without what they need not have."""
+        return Made(*simple_operations(user_turn))
+
+
+class Paraphrase(LanguageVariation):
+    """User turns in other words, by rules; or translated and back, from a memory; or as others have rewritten them.
+
+    Args:
+      seed: of all random choices.
+      memory: translation memories, Parquet or CSV, as ``parapet back_translate`` writes them; they take the place of
+        the rules.
+      pivots: the languages to go through; of several, one is drawn for each turn.
+      env: see :class:`LanguageVariation`.
+      rewritten: see :class:`LanguageVariation`.
+    """
+
+    name = "paraphrase"
+    usual_least = 0.3
+
+    def __init__(
+        self,
+        *,
+        seed: int | str = 0,
+        memory: Paths = (),
+        pivots: Texts = "de",
+        env: Texts = (),
+        rewritten: Paths = (),
+    ) -> None:
+        super().__init__(seed=seed, env=env, rewritten=rewritten)
+        self.pivots: Sequence[str] = ()
+        if memory and not rewritten:
+            self.pivots = listed(comma_separated(pivots))
+            self.answers = _answers(_paths(memory), self.pivots)
+
+    def make(self, user_turn: UserTurn, key: bytes, answers: Answers) -> Made:
+        """Clauses in another form and synonyms; or what came back from another language."""
+        if not self.pivots:
+            return rephrased(user_turn, key)
+        return paraphrased(user_turn, pivot_of(user_turn, self.pivots, self.seed), answers)
+
+
+def _answers(memories: Sequence[str], pivots: Sequence[str]) -> Answers:
+    """What translation memories have of some pivots. Raises InputError where they have nothing."""
+    from parapet.transforms.back_translate.legs import Known
+    from parapet.transforms.perturbations.back_translation import known_answers
+    from parapet.transforms.translation.memory import by_languages, merge, read_memory
+
+    answers = known_answers(Known(by_languages(merge(*(read_memory(path) for path in memories)))), pivots)
+    if not answers:
+        raise InputError(f"has nothing from or to {', '.join(pivots)}", memories[0])
+    return answers
+
+
+KINDS: Mapping[str, type[LanguageVariation]] = {kind.name: kind for kind in (Typos, Verbose, Simple, Paraphrase)}
+
+
+class LanguageVariations(LanguageVariation):
+    """User turns with typos, longer, simpler or in other words: a set for each kind, and mixes with the original.
+
+    Args:
+      parts: the kinds.
+      env: rates of mixes, see :class:`LanguageVariation`.
+      translating: how texts are translated, where an engine or a memory paraphrases.
+    """
+
+    name = "language_variations"
+    command = COMMAND
+    title = "Language variations"
+
+    def __init__(
+        self, parts: Sequence[LanguageVariation], env: Texts = (), translating: Translating | None = None
+    ) -> None:
+        super().__init__(seed=parts[0].seed, env=env, rewritten=parts[0].rewritten or ())
+        self._parts, self.translating = tuple(parts), translating
+        self.plugin: Chosen | None = None
+        if translating and translating.engine:
+            self.kept = " (what was translated is kept: run the same command again for the rest)"
+
+    @property
+    def parts(self) -> Sequence[LanguageVariation]:
+        """The kinds that are made."""
+        return self._parts
+
+    def recorded_options(self) -> Mapping[str, object]:
+        """The kinds, the rewritten turns by name and digest, and what translates."""
+        how = self.translating
+        engine = how.engine if how else None
+        return {
+            "kinds": [part.name for part in self.parts],
+            "env": self.envs,
+            "least_changed": {part.name: part.least for part in self.parts},
+            "rewritten": self.rewritten.digests() if self.rewritten else "",
+            "pivots": [*how.pivots] if how else [],
+            "provider": engine.provider if engine else "memory" if how and how.pivots else "rules",
+            "model": engine.model if engine else "",
+        }
+
+    def plugins_used(self) -> Sequence[Chosen | None]:
+        """The plug-in that translates."""
+        return [self.plugin]
+
+    def worker_inputs(self) -> Sequence[tuple[str, str]]:
+        """The rewritten turns."""
+        return [("--rewritten", path) for path in self.rewritten.paths] if self.rewritten else []
+
+    def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
+        """What would be translated, and its price."""
+        from parapet.transforms.perturbations.back_translation import plan_lines
+
+        assert self.translating is not None  # the flag is refused where nothing is translated
+        return plan_lines(files, self.translating)
+
+
+def parse_kinds(given: str) -> list[str]:
+    """``typos,verbose`` as kinds, each once, in the order given. Raises InputError."""
+    kinds = listed(given)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InputError(f"{kind!r} is no kind of variation: there are {', '.join(KINDS)}", "--kinds")
+    if not kinds or len(set(kinds)) < len(kinds):
+        raise InputError("give each kind once, such as typos,verbose", "--kinds")
+    return kinds
+
+
+def kinds_of(given: str | None, rewritten: Rewritten | None) -> list[str]:
+    """The kinds to be made: those named, else those of the rewritten turns, else all.
+
+    Raises:
+      InputError: no such kinds, or the rewritten turns have none of one.
+    """
+    if rewritten is None:
+        return parse_kinds(given or ",".join(KINDS))
+    present = [kind for kind in KINDS if kind in rewritten.kinds()]
+    kinds = parse_kinds(given) if given else present
+    if not kinds:
+        raise InputError("has no line that can be used", rewritten.paths[0], "--rewritten")
+    for kind in kinds:
+        if kind not in present:
+            raise InputError(f"{kind}: --rewritten has no line of it; it has {', '.join(present)}", "--kinds")
+    return kinds
+
+
+def parse_envs(given: str) -> list[str]:
+    """``0.1,0.5,0.8`` as rates, rising, as they were written; ``none``: no Env sets. Raises InputError."""
+    if given.strip() == "none":
+        return []
+    rates = listed(given)
+    for rate in rates:
+        if not 0 < _decimal(rate, "--env") <= 1:
+            raise InputError(f"{rate} is no rate: give shares above 0, up to 1, such as 0.1,0.5,0.8", "--env")
+    if not rates or sorted(set(map(Decimal, rates))) != [Decimal(rate) for rate in rates]:
+        raise InputError("give rising rates such as 0.1,0.5,0.8, or none", "--env")
+    return rates
+
+
+def parse_rates(given: str, at_least: int) -> Rates:
+    """``word=0.1,omission=50``: what is not named keeps its default. Raises InputError."""
+    values: dict[str, float] = {"word": Rates().word, "abbreviation": Rates().abbreviation, **dict(MIX)}
+    for part in listed(given):
+        name, equals, text = part.partition("=")
+        if name not in values:
+            near = difflib.get_close_matches(name, values, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(values)}"
+            raise InputError(f"{name!r} is no rate: {hint}", "--rates")
+        if not equals:
+            raise InputError(f"{name} needs a number, such as {name}={values[name]:g}", "--rates")
+        values[name] = float(_decimal(text, "--rates"))
+    word, abbreviation = values.pop("word"), values.pop("abbreviation")
+    if not (0 <= word <= 1 and 0 <= abbreviation <= 1 and word + abbreviation <= 1):
+        raise InputError("word and abbreviation are probabilities, together at most 1", "--rates")
+    if not all(0 <= weight <= 1e6 for weight in values.values()) or not sum(values.values()):
+        raise InputError("weights of kinds of typos are 0 or more, and one is more", "--rates")
+    if at_least < 0:
+        raise InputError(f"{at_least} is too few: give 0 or more", "--at_least")
+    return Rates(word, abbreviation, tuple(values.items()), at_least)
+
+
+def _decimal(text: str, flag: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite():
+        raise InputError(f"{text!r} is no number", flag)
+    return number
