@@ -13,18 +13,23 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.evaluation.dst.sets import originals_of
-from parapet.evaluation.lines import ALL, Key, Keyed, check_complete, groups_of, named, with_mean
 from parapet.evaluation.sets import (
+    ALL,
     ORIGINAL,
+    Key,
+    Keyed,
     Placed,
     Sources,
+    check_complete,
     find_sets,
+    groups_of,
     keyed_predictions,
     keyed_rows,
+    named,
     read_dialogues,
+    with_mean,
 )
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, set_report
-from parapet.evaluation.writing import rows_bytes
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
 from parapet.schemas.dialogue import Dialogue, Frame, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, TEST, as_path, is_there, read_root

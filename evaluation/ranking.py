@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.lines import ALL, Key, read_lines, with_mean
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.sets import ALL, ORIGINAL, Key, read_lines, with_mean
 from parapet.evaluation.task import (
     Headings,
     Metrics,
@@ -24,10 +23,10 @@ from parapet.evaluation.task import (
     files_of,
     group_table,
     line,
+    rows_bytes,
     set_report,
     shown,
 )
-from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole

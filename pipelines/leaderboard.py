@@ -24,9 +24,8 @@ from parapet.schemas.published import stays_within
 
 if TYPE_CHECKING:
     from parapet.evaluation.board.pages import Refused, Setting
-    from parapet.evaluation.board.setting import Released
-    from parapet.evaluation.board.submission import Found
-    from parapet.evaluation.compare.parts import Selection
+    from parapet.evaluation.board.submission import Found, Released
+    from parapet.evaluation.compare.results import Selection
 
 DESCRIPTION = """\
 Makes a leaderboard of a folder of submissions to a release, as static pages. Each submission is checked: it must be of
@@ -105,8 +104,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Raises InputError where no board can come of the flags."""
     from parapet.evaluation.board.pages import Setting
-    from parapet.evaluation.board.setting import columns_of_average, open_released, tasks_of
-    from parapet.evaluation.compare.parts import Selection
+    from parapet.evaluation.board.submission import columns_of_average, open_released, tasks_of
+    from parapet.evaluation.compare.results import Selection
     from parapet.transforms.release.opening import open_release
 
     if (args.submissions is None) == (not args.template):
@@ -150,7 +149,7 @@ def _folders(submissions: Path, output: Path) -> list[Path]:
 def act(config: Config) -> int:
     """Checks, scores, and publishes the pages. Returns the exit status."""
     from parapet.evaluation.board import pages
-    from parapet.evaluation.writing import publish
+    from parapet.evaluation.task import publish
     from parapet.pipelines.progress import running
     from parapet.schemas.distribution import run_header
 
@@ -222,7 +221,7 @@ def _score(found: Found, task: str, config: Config) -> str:
 
     In a process of its own: whatever a stranger's file does to it, the board goes on.
     """
-    from parapet.evaluation.board.setting import evaluation_flags
+    from parapet.evaluation.board.submission import evaluation_flags
     from parapet.schemas.distribution import code_sha256
 
     flags = evaluation_flags(task, config.setting.tasks[task], config.released, config.setting.split, config.ood)

@@ -15,11 +15,10 @@ from parapet.evaluation.compare.grid import Grid, cell, metric_label, one_row, s
 from parapet.evaluation.compare.leaderboard import Board, Number, SignificanceConfig, Value, leaderboard, read_systems
 from parapet.evaluation.compare.page import TERMS, sections
 from parapet.evaluation.compare.page import terms as terms_of
-from parapet.evaluation.compare.parts import Selection
-from parapet.evaluation.compare.results import JGA, Column, of_100, read_outcome
+from parapet.evaluation.compare.results import JGA, Column, Selection, of_100, read_outcome
 from parapet.evaluation.dst.results import slots_table
 from parapet.evaluation.response.domains import SetScores, table_of
-from parapet.evaluation.writing import json_bytes
+from parapet.evaluation.task import json_bytes
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms.markdown import quoted
 from parapet.transforms.report import Report, Section, Table, Text, Tile, page

@@ -21,8 +21,7 @@ from parapet.evaluation.compare.results import (
     of_100,
     set_order,
 )
-from parapet.evaluation.lines import ALL, group_label
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.sets import ALL, ORIGINAL, group_label
 from parapet.transforms.report import Table
 from parapet.transforms.text import counted, number, percent
 

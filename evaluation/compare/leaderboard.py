@@ -8,9 +8,9 @@ from typing import Literal
 
 import msgspec
 
-from parapet.evaluation.compare.parts import EVERYTHING, Selection, assembled
 from parapet.evaluation.compare.results import (
     AVERAGED,
+    EVERYTHING,
     JGA,
     OF_100,
     SEEN,
@@ -20,7 +20,9 @@ from parapet.evaluation.compare.results import (
     WHOLE,
     Column,
     Outcome,
+    Selection,
     absent_groups,
+    assembled,
     columns_of,
     macro_average,
     mixes,
@@ -28,8 +30,15 @@ from parapet.evaluation.compare.results import (
     read_outcome,
     shared,
 )
-from parapet.evaluation.compare.rows import Parts, check_same_turns, read_rows
-from parapet.evaluation.compare.significance import Difference, holm, intervals, paired
+from parapet.evaluation.compare.significance import (
+    Difference,
+    Parts,
+    check_same_turns,
+    holm,
+    intervals,
+    paired,
+    read_rows,
+)
 from parapet.evaluation.dst.failures import HurtFrame
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path

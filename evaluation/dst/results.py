@@ -13,12 +13,10 @@ import numpy as np
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.failures import ERRORS, HurtFrame, Ranked, failure_files, page_place
 from parapet.evaluation.dst.frames import METRICS
-from parapet.evaluation.dst.sensitivity import POLICIES, UNITS
 from parapet.evaluation.dst.sets import Config, Plan
-from parapet.evaluation.dst.totals import AGGREGATES, Totals, means, slot_accuracy
+from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, UNITS, Totals, means, slot_accuracy
 from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.task import group_table
-from parapet.evaluation.writing import json_bytes
+from parapet.evaluation.task import group_table, json_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.counts import Counts
 from parapet.transforms.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile, page

@@ -7,9 +7,8 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 import msgspec
 
 from parapet.evaluation.bootstrap import REPLICATES
-from parapet.evaluation.dst.files import ScoreConfig
-from parapet.evaluation.dst.frames import Slots, slots_of
-from parapet.evaluation.dst.sensitivity import Policy, Unit
+from parapet.evaluation.dst.frames import ScoreConfig, Slots, slots_of
+from parapet.evaluation.dst.totals import Policy, Unit
 from parapet.evaluation.sets import ORIGINAL, Kind, SetRoot, Sources, find_sets, prediction_files
 from parapet.evaluation.user_code import UserCode
 from parapet.schemas.layout import SplitSchemas, read_root

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parapet.evaluation.bootstrap import REPLICATES, interval, means, quiet, replicated, weights
-from parapet.evaluation.lines import ALL
 from parapet.evaluation.ratings.answers import Hits, Item, Rating
+from parapet.evaluation.sets import ALL
 from parapet.evaluation.task import Metrics
 from parapet.transforms.hits.judged import FAITHFUL, NATURAL, NO, YES
 from parapet.transforms.hits.records import Place, RatedItem

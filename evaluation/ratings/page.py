@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from parapet.evaluation.lines import ALL
 from parapet.evaluation.ratings.answers import EXPLANATIONS
 from parapet.evaluation.ratings.judgements import INVALID, METRICS, VALIDATED, Details, Interval, Judged, verdict
+from parapet.evaluation.sets import ALL
 from parapet.evaluation.task import FILES, Metrics
 from parapet.transforms import text
 from parapet.transforms.crowd.report import dead_letters_note, reasons_tables

@@ -18,8 +18,7 @@ from parapet.evaluation.ratings.answers import (
 )
 from parapet.evaluation.ratings.judgements import Details, Interval, Judged, evaluate, judge, verdict
 from parapet.evaluation.ratings.page import report
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
-from parapet.evaluation.writing import rows_bytes
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
 from parapet.transforms.crowd.worker_ids import load_worker_key

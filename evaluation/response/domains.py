@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.response.goals import Goal, Response, Verdict
-from parapet.evaluation.response.sgd import Reference
+from parapet.evaluation.response.goals import Goal, Reference, Response, Verdict
 from parapet.transforms.corpora import domain_of
 from parapet.transforms.report import Table
 from parapet.transforms.text import number

@@ -9,14 +9,41 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from parapet.evaluation.lines import ALL, Key, with_mean
 from parapet.evaluation.response.domains import Bleu, SetScores, dialogue_sums, metrics_of, scores_of, table_of
-from parapet.evaluation.response.goals import Goal, Response, Verdict, judge
-from parapet.evaluation.response.multiwoz import read_entities, read_reference
-from parapet.evaluation.response.sgd import Reference, reference_of
-from parapet.evaluation.sets import ORIGINAL, Sources, Turns, find_sets, match_turns, read_dialogues, read_rows
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, set_report
-from parapet.evaluation.writing import json_bytes, rows_bytes
+from parapet.evaluation.response.goals import (
+    Goal,
+    Reference,
+    Response,
+    Verdict,
+    judge,
+    read_entities,
+    read_reference,
+    reference_of,
+)
+from parapet.evaluation.sets import (
+    ALL,
+    ORIGINAL,
+    Key,
+    Sources,
+    Turns,
+    find_sets,
+    match_turns,
+    read_dialogues,
+    read_rows,
+    with_mean,
+)
+from parapet.evaluation.task import (
+    Metrics,
+    Result,
+    Stage,
+    Task,
+    files_of,
+    group_table,
+    json_bytes,
+    line,
+    rows_bytes,
+    set_report,
+)
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
 from parapet.transforms import text
@@ -90,7 +117,7 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
       predictions: JSON lines, a folder of them for each set, or ``reference``.
       sources: the sets, corpora in the SGD format; None where there are goals.
       goals: the goals as a file; ``responses`` are then the reference's.
-      knowledge_base: entities, see :func:`parapet.evaluation.response.multiwoz.read_entities`.
+      knowledge_base: entities, see :func:`parapet.evaluation.response.goals.read_entities`.
       tokenizer: of sacrebleu.
     """
 

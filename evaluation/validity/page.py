@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from parapet.evaluation.lines import ALL
 from parapet.evaluation.ratings.answers import EXPLANATIONS
 from parapet.evaluation.ratings.page import OUTPUTS, with_interval
+from parapet.evaluation.sets import ALL
 from parapet.evaluation.task import FILES, Metrics
 from parapet.evaluation.validity.checks import FUZZY, Check
 from parapet.evaluation.validity.people import Crowd, Details, Judged

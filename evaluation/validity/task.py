@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from parapet.evaluation.bootstrap import interval, means, replicated
-from parapet.evaluation.lines import ALL, groups_of, with_mean
 from parapet.evaluation.ratings.answers import (
     Answers,
     Hits,
@@ -18,8 +17,8 @@ from parapet.evaluation.ratings.answers import (
     read_hits,
     why_none,
 )
-from parapet.evaluation.sets import Sources
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.sets import ALL, Sources, groups_of, with_mean
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.evaluation.validity.checks import (
     METRICS,
     Check,
@@ -34,7 +33,6 @@ from parapet.evaluation.validity.page import report
 from parapet.evaluation.validity.people import METRICS as PEOPLE
 from parapet.evaluation.validity.people import OF_ROWS, Crowd, Details, GroupDetails, Judged, judge, short_of, summed_up
 from parapet.evaluation.validity.turns import Pairs, read_pairs
-from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
 from parapet.transforms.crowd.worker_ids import load_worker_key

@@ -112,7 +112,7 @@ def run_task(
         return task, task.read(), args.output
 
     def act(prepared: tuple[Task[Inputs], Inputs, str]) -> None:
-        from parapet.evaluation.writing import publish
+        from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
 
         task, inputs, output = prepared

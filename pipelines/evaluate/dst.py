@@ -97,7 +97,7 @@ def large(config: Config) -> int | None:
 def check(args: argparse.Namespace) -> Config:
     """Reads flags, schemas and file names. Raises InputError where they cannot work."""
     from parapet.evaluation.dst import model
-    from parapet.evaluation.dst.files import ScoreConfig
+    from parapet.evaluation.dst.frames import ScoreConfig
     from parapet.evaluation.dst.sets import Config, make_plan, unmatched
 
     if (args.predictions is None) == (args.model is None):

@@ -98,7 +98,7 @@ def _add_ood(parser: StrictParser) -> None:
 
 
 def _make_ood(args: argparse.Namespace) -> Task[Any]:
-    from parapet.evaluation.ood.task import OodDetection, Orientation
+    from parapet.evaluation.ood import OodDetection, Orientation
     from parapet.transforms.corpora import listed
 
     chosen = [value for value in args.sets if "=" not in value]

@@ -327,7 +327,7 @@ def plan_sets(args: argparse.Namespace) -> PlannedSets:
 
 def named_digest(path: str) -> dict[str, str]:
     """The name and the SHA-256 of a file."""
-    from parapet.evaluation.writing import sha256_of
+    from parapet.evaluation.task import sha256_of
 
     return {"name": as_path(path).name, "sha256": sha256_of(as_path(path))}
 

@@ -70,7 +70,7 @@ class State:
 
     def sets_of(self, perturbation: str, options: Options) -> tuple[Sequence[str], bool]:
         """The sets that a perturbation makes, remembered: to look at its class takes Beam, and seconds."""
-        from parapet.pipelines.suite.options import sets_of
+        from parapet.pipelines.suite.steps import sets_of
 
         key = hashlib.sha256(
             json.dumps([self._code, perturbation, options], sort_keys=True, default=str).encode()

@@ -24,7 +24,7 @@ from parapet.evaluation.compare.results import (
     set_order,
     shared,
 )
-from parapet.evaluation.compare.rows import read_rows
+from parapet.evaluation.compare.significance import read_rows
 from parapet.schemas.errors import InputError
 
 BASE = [1.0, 0.0, 1.0, 1.0]

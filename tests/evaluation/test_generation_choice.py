@@ -7,13 +7,29 @@ from collections.abc import Sequence
 import pytest
 
 from parapet.evaluation.generation import metrics as totals
-from parapet.evaluation.generation.corpus import Candidate, Corpus, Pools, Prediction, SystemTurn
+from parapet.evaluation.generation.corpus import (
+    Act,
+    Candidate,
+    Corpus,
+    Pools,
+    Prediction,
+    ServiceWords,
+    SystemTurn,
+    Words,
+    references,
+)
 from parapet.evaluation.generation.metrics import corpus_bleu, coverage, missing_values, tampered_f1
-from parapet.evaluation.generation.references import Act, ServiceWords, Words, references
-from parapet.evaluation.generation.scorers import Judgement, Pair, entails
-from parapet.evaluation.generation.scoring import Context, Validated, evaluate, judge, validate
-from parapet.evaluation.lines import ALL
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.generation.scoring import (
+    Context,
+    Judgement,
+    Pair,
+    Validated,
+    entails,
+    evaluate,
+    judge,
+    validate,
+)
+from parapet.evaluation.sets import ALL, ORIGINAL
 
 NEUTRAL = (0.1, 0.8, 0.1)
 CITY = ServiceWords({"city": Words("city", "the city")}, {})

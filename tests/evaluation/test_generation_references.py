@@ -6,17 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.evaluation.generation.corpus import Pools, tampered
-from parapet.evaluation.generation.references import (
+from parapet.evaluation.generation.corpus import (
     PHRASES,
     Act,
     Kind,
+    Pools,
     Rules,
     Words,
     in_words,
     kind_of,
     listed,
     references,
+    tampered,
     varied_words,
     words_of,
 )

@@ -7,12 +7,24 @@ from collections.abc import Sequence
 import pytest
 
 from parapet.evaluation.generation import metrics
-from parapet.evaluation.generation.corpus import Candidate, Corpus, Pools, Prediction, SystemTurn
-from parapet.evaluation.generation.references import Act, Kind, ServiceWords, Words, references
-from parapet.evaluation.generation.scorers import Judgement, Pair, Scorer
+from parapet.evaluation.generation.corpus import (
+    Act,
+    Candidate,
+    Corpus,
+    Kind,
+    Pools,
+    Prediction,
+    ServiceWords,
+    SystemTurn,
+    Words,
+    references,
+)
 from parapet.evaluation.generation.scoring import (
+    Judgement,
+    Pair,
     Premise,
     ScoredAct,
+    Scorer,
     Scores,
     TurnAct,
     Validated,
@@ -21,8 +33,7 @@ from parapet.evaluation.generation.scoring import (
     judge,
     validate,
 )
-from parapet.evaluation.lines import ALL
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.sets import ALL, ORIGINAL
 
 
 def act(name: str, slot: str = "", *values: str, kind: Kind = "free", service: str = "S_1") -> Act:

@@ -21,12 +21,11 @@ from two_workers import THOROUGH
 
 from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.main import main
-from parapet.pipelines.suite import options
+from parapet.pipelines.suite import steps as options
 from parapet.pipelines.suite.graph import make_graph
-from parapet.pipelines.suite.options import command_line, lacks, sets_of
-from parapet.pipelines.suite.published import Ours, cell, over_seeds, pointed
+from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
 from parapet.pipelines.suite.state import FOLDER, State, source_hash
-from parapet.pipelines.suite.steps import RESULTS, Graph, owner, without
+from parapet.pipelines.suite.steps import RESULTS, Graph, command_line, lacks, owner, sets_of, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root

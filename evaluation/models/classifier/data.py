@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from parapet.evaluation.intent import Renamed, user_turns
-from parapet.evaluation.lines import Key, Keyed, read_keyed
 from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.examples import held_out
-from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, is_of_ood, read_truth
-from parapet.evaluation.sets import Sources
+from parapet.evaluation.ood import IN_DOMAIN, OOD, is_of_ood, read_truth
+from parapet.evaluation.sets import Key, Keyed, Sources, read_keyed
 from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there

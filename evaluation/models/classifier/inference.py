@@ -14,7 +14,7 @@ from parapet.evaluation.models import inference
 from parapet.evaluation.models.classifier.data import Turn, read_turns, turns_of_corpus
 from parapet.evaluation.models.classifier.net import Answer, Classifier, load
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, is_of_ood
+from parapet.evaluation.ood import IN_DOMAIN, OOD, is_of_ood
 from parapet.evaluation.sets import ORIGINAL, Sources
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there

@@ -22,8 +22,7 @@ from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.devices import device_of, enough_memory
 from parapet.evaluation.models.learner import Learner
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.evaluation.ood.curves import best_threshold, points_of, precision_recall_f1
-from parapet.evaluation.ood.reading import OOD
+from parapet.evaluation.ood import OOD, best_threshold, points_of, precision_recall_f1
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
 from parapet.transforms.checkpoints import Checkpoint

@@ -9,8 +9,16 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.dst.files import Dialogue, dialogues_in_memory, parse_dialogues
-from parapet.evaluation.dst.frames import JOINT, Slots, State, score_frame, slots_of
+from parapet.evaluation.dst.frames import (
+    JOINT,
+    Dialogue,
+    Slots,
+    State,
+    dialogues_in_memory,
+    parse_dialogues,
+    score_frame,
+    slots_of,
+)
 from parapet.evaluation.dst.model import Example, Model, examples
 from parapet.evaluation.models.examples import Examples
 from parapet.schemas.errors import InputError

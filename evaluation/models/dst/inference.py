@@ -8,8 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from parapet.evaluation.dst.files import Dialogue, Frame, Turn
-from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.frames import Dialogue, Frame, State, Turn
 from parapet.evaluation.dst.model import Example, Model, predicted
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.devices import enough_memory

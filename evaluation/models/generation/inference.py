@@ -10,19 +10,16 @@ import msgspec
 import torch
 from torch import Tensor
 
-from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Pools, Prediction, SystemTurn
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Pools, Prediction, ServiceWords, SystemTurn
 from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.references import ServiceWords
-from parapet.evaluation.generation.scorers import Cached, Nli, Scorer
-from parapet.evaluation.generation.scoring import acts_of, rank
-from parapet.evaluation.lines import read_lines
+from parapet.evaluation.generation.scoring import Cached, Nli, Scorer, acts_of, rank
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.batching import Rows, by_length
 from parapet.evaluation.models.devices import device_of, enough_memory
 from parapet.evaluation.models.generation.data import Source, TurnTemplate, turns_of
 from parapet.evaluation.models.generation.net import Loaded, inputs_of, load
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.sets import ORIGINAL, read_lines
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
 

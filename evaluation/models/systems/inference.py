@@ -8,8 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from parapet.evaluation.dst.files import Dialogue, Frame, Turn
-from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.frames import Dialogue, Frame, State, Turn
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Dialogues, Part
 from parapet.evaluation.models.systems.data import NONE, Database, Reply, Step, asked_of, read_source

@@ -16,7 +16,7 @@ from seeding import SEED
 from tiny_gpt2 import save_gpt2
 from tiny_nli import save_roberta
 
-from parapet.evaluation.dst.files import Dialogue as Reference
+from parapet.evaluation.dst.frames import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import pretrained
 from parapet.evaluation.models.configs import SoloistConfig
@@ -56,9 +56,7 @@ from parapet.evaluation.models.systems.data import (
 )
 from parapet.evaluation.models.systems.data import SERVICE as SERVICE_MARK
 from parapet.evaluation.models.systems.inference import answered
-from parapet.evaluation.response.goals import Response
-from parapet.evaluation.response.knowledge import Knowledge
-from parapet.evaluation.response.sgd import reference_of
+from parapet.evaluation.response.goals import Knowledge, Response, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
