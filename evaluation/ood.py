@@ -1,11 +1,8 @@
-"""Metrics of a detector's scores, equal to scikit-learn's.
+"""Detection of out-of-domain turns: metrics by set, with a threshold tuned on other turns.
 
-Three formulas over whole counts; scikit-learn itself, with SciPy, would be a large dependency for them, and holds them
-in the tests. Items with one score are one step of a curve: they cannot be told apart.
-
-Labels of turns, in JSON lines or as ``parapet ood`` writes them, and what a detector said of them.
-
-Detection of out-of-domain turns: metrics by set, with a threshold tuned on other turns.
+The metrics equal scikit-learn's. They are three formulas over whole counts; scikit-learn itself, with SciPy, would be a
+large dependency for them, and serves as the reference in the tests. Items with the same score are one step of a curve:
+they cannot be told apart.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""JSON lines of predictions and references: read strictly, with errors by file and line, matched by key.
-
-The sets that a run is about, the same for all tasks: a corpus, its variants and others; and their predictions.
+"""The sets that a run is about, the same for all tasks; and their predictions, read strictly and matched by key.
 
 Every set has a name. ``original`` is the reference; its variants are called as their folders, ``v1``; others as
 ``--sets NAME=ROOT`` calls them. The predictions for all sets are in one folder, as :func:`prediction_files` finds them.
+JSON lines are read with errors by file and line.
 """
 
 from __future__ import annotations
@@ -52,6 +51,14 @@ KeyedRow = TypeVar("KeyedRow", bound=Keyed)
 _decode = msgspec.json.Decoder().decode
 
 
+def existing_file(path: str) -> Path:
+    """The place of a file. Raises InputError where there is none."""
+    place = as_path(path)
+    if not is_there(path) or not place.is_file():
+        raise InputError("there is no such file", path)
+    return place
+
+
 def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
     """The rows of JSON lines with their line, from 1. Blank lines, and fields that ``kind`` lacks, are ignored.
 
@@ -59,10 +66,7 @@ def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
       InputError: no such file, not UTF-8, not JSON (NaN and infinities are none), a key twice in an object, or not of
         ``kind``; with the line.
     """
-    place = as_path(path)
-    if not is_there(path) or not place.is_file():
-        raise InputError("there is no such file", path)
-    with open_path(place) as handle:
+    with open_path(existing_file(path)) as handle:
         yield from parse_lines(handle, msgspec.json.Decoder(kind), path)
 
 

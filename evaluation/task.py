@@ -1,11 +1,9 @@
-"""What evaluations and trainings write: JSON, rows, and whole folders with ``run.json`` last.
-
-The outline that the tasks of ``parapet evaluate`` and ``parapet compare`` share: options, inputs, scores, outputs.
+"""The outline that the tasks of ``parapet evaluate`` and ``parapet compare`` share: options, inputs, scores, outputs.
 
 A :class:`Task` is a struct whose fields are its options. It reads its inputs into typed records and scores them; a
 :class:`Result` has the files and lines that come of it. Writing them, ``run.json`` and the terminal are the same for
 all tasks (``parapet.pipelines.evaluate.run_task``). Dialogue state tracking, whose corpora may be large, is a Beam
-pipeline of its own: ``parapet.evaluation.dst.scoring``.
+pipeline of its own: ``parapet.evaluation.dst.scoring``. Training writes its JSON and folders with the same functions.
 """
 
 from __future__ import annotations
@@ -73,11 +71,8 @@ def _without_nan(value: Any) -> Any:
 
 def sha256_of(path: Path) -> str:
     """The hash of a file that was read, for ``run.json``."""
-    digest = hashlib.sha256()
     with path.open("rb") as handle:
-        while block := handle.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def publish(output: str, files: Mapping[str, bytes], header: Mapping[str, object]) -> None:

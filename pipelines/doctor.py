@@ -1,12 +1,7 @@
-"""What is installed as packages: the core, extras and models, against what is required. Nothing of it is imported.
+"""``parapet doctor``: which extras, models, credentials and plug-ins are there, and what each would enable.
 
-The machine: Python, cores, memory, disk, a GPU. Looked up in files and metadata; torch is not imported.
-
-Credentials: whether there are some, and where from. No network is asked, and no secret is read further than needed.
-
-Whether they are valid only their service knows.
-
-``parapet doctor``: which extras, models, credentials and plug-ins are there, and what each would enable.
+Packages are looked up in their metadata: nothing is imported. No network is asked, and no secret is read further than
+needed: whether credentials are valid, only their service knows.
 """
 
 from __future__ import annotations

@@ -48,24 +48,18 @@ _MOST_REASON = 500  # characters
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A board to be made.
+    """A board to be made: the flags, and what they name; ``folders`` are those of the submissions, sorted."""
 
-    Attributes:
-      megabytes: that a submission may have.
-      folders: of the submissions, sorted.
-      timeout: seconds that the scoring of a task may take.
-      ood: the labels of task ``ood``.
-    """
-
-    output: Path
+    args: argparse.Namespace
     released: Released
     setting: Setting
     selection: Selection
-    megabytes: int
     folders: list[Path]
-    timeout: int
-    ood: str | None
-    template: bool
+
+    @property
+    def output(self) -> Path:
+        """The board's folder."""
+        return Path(self.args.output)
 
 
 def parser() -> StrictParser:
@@ -122,17 +116,9 @@ def check(args: argparse.Namespace) -> Config:
     tasks = tasks_of(args.tasks, released, args.ood)
     dialogues = {name: len(ids) for name, ids in released.dialogues.items()}
     title = args.title or open_release(args.release).manifest.title
-    return Config(
-        output=output,
-        released=released,
-        setting=Setting(title, released.of, args.split, tasks, dialogues),
-        selection=Selection(domains=tuple(args.domains), average=columns_of_average(args.average, tasks)),
-        megabytes=args.max_mb,
-        folders=folders,
-        timeout=args.timeout,
-        ood=args.ood,
-        template=args.template,
-    )
+    setting = Setting(title, released.of, args.split, tasks, dialogues)
+    selection = Selection(domains=tuple(args.domains), average=columns_of_average(args.average, tasks))
+    return Config(args, released, setting, selection, folders)
 
 
 def _folders(submissions: Path, output: Path) -> list[Path]:
@@ -153,7 +139,7 @@ def act(config: Config) -> int:
     from parapet.pipelines.progress import running
     from parapet.schemas.distribution import run_header
 
-    if config.template:
+    if config.args.template:
         return _write_template(config)
     accepted: list[tuple[Found, dict[str, str]]] = []
     refused: list[Refused] = []
@@ -206,7 +192,7 @@ def _accepted(folder: Path, config: Config) -> tuple[Found, dict[str, str]]:
     from parapet.evaluation.board.submission import check_complete, read_submission
 
     tasks = config.setting.tasks
-    found = read_submission(folder, config.released.of, list(tasks), config.megabytes)
+    found = read_submission(folder, config.released.of, list(tasks), config.args.max_mb)
     for task, predictions in found.predictions.items():
         expected = {name: config.released.dialogues[name] for name in tasks[task]}
         try:
@@ -222,10 +208,12 @@ def _score(found: Found, task: str, config: Config) -> str:
     In a process of its own: whatever a stranger's file does to it, the board goes on.
     """
     from parapet.evaluation.board.submission import evaluation_flags
+    from parapet.evaluation.task import sha256_of
     from parapet.schemas.distribution import code_sha256
 
-    flags = evaluation_flags(task, config.setting.tasks[task], config.released, config.setting.split, config.ood)
-    of_ood = _ood_sha256(Path(config.ood)) if task == "ood" and config.ood else ""
+    flags = evaluation_flags(task, config.setting.tasks[task], config.released, config.setting.split, config.args.ood)
+    labels = Path(config.args.ood or "") / "run.json"  # has the hashes of all files
+    of_ood = sha256_of(labels) if task == "ood" and labels.is_file() else ""
     made_from = [task, found.sha256[task], config.released.sha256, config.setting.tasks[task], config.setting.split,
                  of_ood, code_sha256()]  # fmt: skip
     place = f"{SCORES}/{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:32]}"
@@ -239,21 +227,15 @@ def _score(found: Found, task: str, config: Config) -> str:
     try:
         environment = {**os.environ, "PYTHONSAFEPATH": "1"}  # no module of the working directory
         done = subprocess.run(  # noqa: S603  # our own program
-            command, capture_output=True, timeout=config.timeout, env=environment, check=False
+            command, capture_output=True, timeout=config.args.timeout, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
-        raise InputError(f"{task}: scoring took more than {config.timeout:,} s") from None
+        raise InputError(f"{task}: scoring took more than {config.args.timeout:,} s") from None
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         said = lines[-1].removeprefix("error: ") if lines and done.returncode > 0 else "scoring was killed"
         raise InputError(f"{task}: {said}")
     return place
-
-
-def _ood_sha256(folder: Path) -> str:
-    """The hash of the labels: ``run.json`` has those of all files."""
-    path = folder / "run.json"
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _reason(error: InputError, folder: Path) -> str:

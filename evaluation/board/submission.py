@@ -1,6 +1,7 @@
-"""A submission: a folder with ``submission.toml`` and predictions. What is in it is a stranger's, and is checked.
+"""Submissions to a board, and the release that it is about.
 
-What a board is about: the sets of a release, its tasks, and whether the release is what it says it is.
+A submission is a folder with ``submission.toml`` and predictions. It comes from a stranger, and is checked; so is the
+release.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from parapet.evaluation.compare.results import AVERAGED, Column, set_order
 from parapet.evaluation.dst.frames import METRICS as STATES
 from parapet.evaluation.intent import METRICS as INTENTS
-from parapet.evaluation.response.domains import METRICS as RESPONSES
+from parapet.evaluation.response.task import METRICS as RESPONSES
 from parapet.evaluation.sets import ALL, ORIGINAL, SetRoot, prediction_files, read_dialogues, read_lines
 from parapet.evaluation.task import sha256_of
 from parapet.schemas.errors import InputError, reason_and_place
@@ -351,13 +352,9 @@ def open_released(place: str, private: str | None, split: str) -> Released:
         for name, of in turns.items():
             if name not in others or _turns(others[name].path, split) != of:
                 raise InputError(f"set {name!r} has other dialogues than in {place}", private, "--private")
-    given = OfRelease(release.manifest.name, release.manifest.version, _manifest_sha256(release.root))
+    given = OfRelease(release.manifest.name, release.manifest.version, sha256_of(release.root / MANIFEST))
     dialogues = {name: list(dialogues) for name, dialogues in turns.items()}
-    return Released(given, labelled.root, _manifest_sha256(labelled.root), roots, dialogues)
-
-
-def _manifest_sha256(root: Path) -> str:
-    return hashlib.sha256((root / MANIFEST).read_bytes()).hexdigest()
+    return Released(given, labelled.root, sha256_of(labelled.root / MANIFEST), roots, dialogues)
 
 
 def _roots(release: Release, split: str) -> list[SetRoot]:

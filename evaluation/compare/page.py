@@ -1,7 +1,4 @@
-"""The leaderboard as sections of a page: the table, seen and unseen services, differences, examples.
-
-``parapet compare``: the leaderboard as files: every number in long form, and the table for LaTeX and Markdown.
-"""
+"""The leaderboard as a page, as files for LaTeX and Markdown, and as lines for the terminal."""
 
 from __future__ import annotations
 
@@ -10,28 +7,26 @@ from collections import Counter
 
 import msgspec
 
-from parapet.evaluation.compare.grid import (
+from parapet.evaluation.compare.leaderboard import (
+    AVERAGE,
+    Board,
     Grid,
+    Sets,
+    SignificanceConfig,
+    Systems,
+    Value,
     by_domain,
     cell,
     grid,
     grid_tables,
     headings,
+    leaderboard,
     metric_label,
     one_row,
+    read_systems,
     set_label,
     shown,
     unit,
-)
-from parapet.evaluation.compare.leaderboard import (
-    AVERAGE,
-    Board,
-    Sets,
-    SignificanceConfig,
-    Systems,
-    Value,
-    leaderboard,
-    read_systems,
 )
 from parapet.evaluation.compare.results import (
     EVERYTHING,

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from parapet.evaluation.dst.failures import HurtFrame
-from parapet.evaluation.dst.sets import originals_of
-from parapet.evaluation.response.domains import METRICS, SetScores
+from parapet.evaluation.dst.model import originals_of
+from parapet.evaluation.response.task import METRICS, SetScores
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there, parse_json

@@ -1,6 +1,4 @@
-"""The rows of an evaluation by dialogue: what paired tests and intervals resample.
-
-Which differences between two systems are significant: paired tests over dialogues.
+"""Which differences between two systems are significant: paired tests over the dialogues of their rows.
 
 Approximate randomisation (Noreen 1989; Yeh 2000): in each replicate the two systems' results on a dialogue change
 places or not, by the toss of a coin, and p is how often the difference is then as large as the observed one. What is

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from parapet.evaluation.dst.frames import JOINT, METRICS, Dialogue, Scored, State, Turn, Wrong
-from parapet.evaluation.dst.sets import Plan
+from parapet.evaluation.dst.model import Plan
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.service import Slot

@@ -1,6 +1,6 @@
-"""The metrics of one frame, as the official SGD scoring has them (Rastogi et al. 2020, section 5.2).
+"""The frames of dialogue files beside those of predictions, checked and scored one by one.
 
-Dialogue files and predictions as they come, frame by frame: what must match is checked before it is scored.
+The metrics are those of the official SGD scoring (Rastogi et al. 2020, section 5.2).
 """
 
 from __future__ import annotations
@@ -99,18 +99,15 @@ def score_frame(
     """
     intent = float(reference.active_intent == predicted.active_intent)
     requested = f1_of(reference.requested_slots, predicted.requested_slots)
-    tagging = (NA, NA, NA) if spans is None else _tagging(*spans, slots.free)
-    categorical, wrong = _values(reference.slot_values, predicted.slot_values, slots.categorical, None)
-    free, also = _values(reference.slot_values, predicted.slot_values, slots.free, fuzzy)
-    average = (_mean([*categorical.active, *free.active]), _mean(categorical.active), _mean(free.active))
-    joint = categorical.joint * free.joint if slots.categorical or slots.free else NA
-    joints = (joint, categorical.joint if slots.categorical else NA, free.joint if slots.free else NA)
+    tagging = (NA, NA, NA)
+    if spans is not None:
+        tagging = f1_of(*([span for span in of if span[0] in slots.free] for of in spans))
+    categorical, of_categorical, wrong = _values(reference.slot_values, predicted.slot_values, slots.categorical, None)
+    free, of_free, also = _values(reference.slot_values, predicted.slot_values, slots.free, fuzzy)
+    average = (_mean([*categorical, *free]), _mean(categorical), _mean(free))
+    joint = of_categorical * of_free if slots.categorical or slots.free else NA
+    joints = (joint, of_categorical if slots.categorical else NA, of_free if slots.free else NA)
     return (intent, *requested, *tagging, *average, *joints), (*wrong, *also)
-
-
-class _Scores(msgspec.Struct, frozen=True):
-    active: list[float]
-    joint: float
 
 
 def _values(
@@ -118,8 +115,11 @@ def _values(
     predicted: Mapping[str, Sequence[str]],
     slots: frozenset[str],
     fuzzy: bool | None,
-) -> tuple[_Scores, list[Wrong]]:
-    """Of categorical slots (``fuzzy`` is None) the first value decides, of others the best of the reference's."""
+) -> tuple[list[float], float, list[Wrong]]:
+    """The scores of the active slots, their product, and the wrong slots.
+
+    Of categorical slots (``fuzzy`` is None) the first value decides, of others the best of the reference's.
+    """
     active: list[float] = []
     wrong: list[Wrong] = []
     joint = 1.0
@@ -141,7 +141,7 @@ def _values(
         if slot in slots and slot not in reference:
             joint = 0.0
             wrong.append(Wrong(slot, (), _shown(found), 0.0))
-    return _Scores(active, joint), wrong
+    return active, joint, wrong
 
 
 def _shown(values: Sequence[str] | None) -> str:
@@ -158,12 +158,6 @@ def f1_of(reference: Sequence[object], predicted: Sequence[object]) -> tuple[flo
     precision = both / len(predicted) if predicted else 1.0
     recall = both / len(reference) if reference else 1.0
     return (2 * precision * recall / (precision + recall) if precision + recall else 0.0), precision, recall
-
-
-def _tagging(
-    reference: Sequence[tuple[str, str]], predicted: Sequence[tuple[str, str]], free: frozenset[str]
-) -> tuple[float, float, float]:
-    return f1_of([one for one in reference if one[0] in free], [one for one in predicted if one[0] in free])
 
 
 def _mean(values: Sequence[float]) -> float:

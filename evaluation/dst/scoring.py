@@ -25,7 +25,7 @@ from parapet.evaluation.dst.frames import (
     read_predictions,
     score_dialogues,
 )
-from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
+from parapet.evaluation.dst.model import Config, Job, Model, Plan, load, plugin_of, predicted
 from parapet.evaluation.dst.results import (
     COMPARED,
     JGA,
@@ -38,7 +38,6 @@ from parapet.evaluation.dst.results import (
     FileScores,
     statistics_of,
 )
-from parapet.evaluation.dst.sets import Config, Job, Plan
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE

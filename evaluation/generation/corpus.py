@@ -1,10 +1,9 @@
-"""References: what an act means, said in plain sentences with the schema's words (SGSAcc, section 2, Appendix B).
+"""What generated utterances are scored against: system turns with acts, references of acts, values; and predictions.
 
-There are two sets of rules. ``paper`` has the candidates of Appendix B word for word, with those of Appendix D where
-the two differ; what neither mentions (acts without a value other than REQUEST, GOODBYE and REQ_MORE) is as in
-``extended``. That one is ours: no broken English, and rules for INFORM_COUNT and OFFER_INTENT of their own.
-
-What generation is scored against: system turns with acts, schema words, other values of acts; and predictions.
+References say in plain sentences, with the schema's words, what an act means (SGSAcc, section 2, Appendix B). There are
+two sets of rules. ``paper`` has the candidates of Appendix B word for word, with those of Appendix D where the two
+differ; what neither mentions (acts without a value other than REQUEST, GOODBYE and REQ_MORE) is as in ``extended``.
+That one is ours: no broken English, and rules for INFORM_COUNT and OFFER_INTENT of their own.
 """
 
 from __future__ import annotations
@@ -361,21 +360,19 @@ class SystemTurn(msgspec.Struct, frozen=True):
         return self.dialogue_id, self.turn
 
 
-class Kinds(msgspec.Struct, frozen=True):
-    """Of each service, the kind of each slot."""
-
-    of: dict[str, dict[str, Kind]]
-
-    def kind(self, service: str, act: str, slot: str) -> Kind:
-        """That of an action's slot; one that the schema lacks is a marker as well."""
-        if not slot:
-            return "none"
-        return "marker" if is_marker(act, slot) else self.of.get(service, {}).get(slot, "marker")
+Kinds = dict[str, dict[str, Kind]]  # of each service the kind of each slot
 
 
 def kinds_of(services: Iterable[Service]) -> Kinds:
     """The kinds of all slots."""
-    return Kinds({one.service_name: {slot.name: kind_of(slot) for slot in one.slots} for one in services})
+    return {service.service_name: {slot.name: kind_of(slot) for slot in service.slots} for service in services}
+
+
+def _kind(kinds: Kinds, service: str, act: str, slot: str) -> Kind:
+    """That of an action's slot; one that the schema lacks is a marker as well."""
+    if not slot:
+        return "none"
+    return "marker" if is_marker(act, slot) else kinds.get(service, {}).get(slot, "marker")
 
 
 def system_turns(dialogue: Dialogue, kinds: Kinds) -> Iterator[SystemTurn]:
@@ -385,15 +382,12 @@ def system_turns(dialogue: Dialogue, kinds: Kinds) -> Iterator[SystemTurn]:
         if turn.speaker == "SYSTEM":
             acts: list[Act] = []
             for i, frame in enumerate(turn.frames):
-                _check_service(frame, kinds, f"{dialogue.dialogue_id} turns[{position}].frames[{i}]")
+                if frame.service not in kinds:
+                    where = f"{dialogue.dialogue_id} turns[{position}].frames[{i}]"
+                    raise InputError(f"the schema of the split has no service {frame.service!r}", "", where)
                 acts += (_act(frame, action, kinds) for action in _actions(frame))
             yield SystemTurn(dialogue.dialogue_id, position, turn.utterance, previous, tuple(acts))
         previous = turn.utterance
-
-
-def _check_service(frame: Frame, kinds: Kinds, where: str) -> None:
-    if frame.service not in kinds.of:
-        raise InputError(f"the schema of the split has no service {frame.service!r}", "", where)
 
 
 def _actions(frame: Frame) -> list[Action]:
@@ -403,14 +397,12 @@ def _actions(frame: Frame) -> list[Action]:
 def _act(frame: Frame, action: Action, kinds: Kinds) -> Act:
     canonical = action.values if action.canonical_values is UNSET else action.canonical_values
     intent = "" if frame.service_call is UNSET else frame.service_call.method
-    kind = kinds.kind(frame.service, action.act, action.slot)
+    kind = _kind(kinds, frame.service, action.act, action.slot)
     return Act(frame.service, action.act, action.slot, tuple(action.values), tuple(canonical), kind, intent)
 
 
-class Pools(msgspec.Struct, frozen=True):
-    """Of each slot (:func:`pool_key`) the values said for it, each with its canonical form: sorted, different."""
-
-    of: dict[tuple[str, str], tuple[tuple[str, str], ...]]
+# Of each slot (:func:`pool_key`) the values said for it, each with its canonical form: sorted, different.
+Pools = dict[tuple[str, str], tuple[tuple[str, str], ...]]
 
 
 def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kinds: Kinds) -> Pools:
@@ -418,7 +410,7 @@ def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kin
     found: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for service in services.values():
         for slot in service.slots:
-            if kinds.of[service.service_name][slot.name] == "categorical":
+            if kinds[service.service_name][slot.name] == "categorical":
                 found[service.service_name, slot.name] = {(value, value) for value in slot.possible_values}
         found[pool_key(service.service_name, "intent", "marker")] = {
             (intent.name, intent.name) for intent in service.intents
@@ -427,14 +419,14 @@ def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kin
         for turn in dialogue.turns:
             for frame in turn.frames:
                 for action in _actions(frame):
-                    kind = kinds.kind(frame.service, action.act, action.slot)
+                    kind = _kind(kinds, frame.service, action.act, action.slot)
                     if action.values and kind != "categorical":
                         given = action.values if action.canonical_values is UNSET else action.canonical_values
                         pairs = (
                             (value, form) for value, form in zip(action.values, given, strict=False) if form != _ANY
                         )
                         found.setdefault(pool_key(frame.service, action.slot, kind), set()).update(pairs)
-    return Pools({key: tuple(sorted(pairs)) for key, pairs in found.items()})
+    return {key: tuple(sorted(pairs)) for key, pairs in found.items()}
 
 
 _NO_WORD = re.compile(r"[\W_]+")
@@ -462,7 +454,7 @@ def tampered(act: Act, pools: Pools, *drawn_by: str) -> Act | None:
     taken = {_plain(one) for one in (*act.values, *act.canonical)}
     chosen: list[tuple[str, str]] = []
     for i in range(len(act.values)):
-        one = _draw(pools.of.get(act.pool, ()), taken, stable_hash(*drawn_by, act.slot, str(i)))
+        one = _draw(pools.get(act.pool, ()), taken, stable_hash(*drawn_by, act.slot, str(i)))
         if one is None:
             return None
         chosen.append(one)

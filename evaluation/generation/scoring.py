@@ -1,6 +1,6 @@
-"""Judges of textual entailment: called in batches, never twice for one pair; one is a model in the user's folder.
+"""SGSAcc (Chen, Lin and Byrne 2023, section 2): references chosen and validated, utterances judged and ranked.
 
-SGSAcc (Chen, Lin and Byrne 2023, section 2): references chosen and validated, utterances judged and ranked.
+The judges of textual entailment are called in batches, never twice for one pair; one is a model in the user's folder.
 """
 
 from __future__ import annotations
@@ -292,34 +292,26 @@ def _positions(checkpoint: checkpoints.Checkpoint) -> tuple[int, int, int]:
 Premise = Literal["utterance", "augmented"]
 
 
-class Context(msgspec.Struct, frozen=True):
-    """What augments an act's premise where the utterance alone entails nothing (section 2.1, Figure 1).
+Premises = tuple[tuple[Premise, str], ...]
 
-    Attributes:
-      previous: the turn before.
-      description: of the act's slot, or nothing.
+
+def premises_of(act: Act, previous: str, words: ServiceWords, joint: str, utterance: str) -> Premises:
+    """The utterance, and the augmented one, where that is another (section 2.1, Figure 1). Each part is one line.
+
+    Parts before the utterance are sentences: they get a full stop where they have no mark at the end.
+
+    Args:
+      act: the act; the description of its slot is a part.
+      previous: the turn before, which is another.
+      words: of the act's service.
       joint: is put between the parts.
+      utterance: what is said.
     """
-
-    previous: str
-    description: str
-    joint: str
-
-    def premises(self, utterance: str) -> tuple[tuple[Premise, str], ...]:
-        """The utterance, and after it the augmented one, where that is another. Each part is one line.
-
-        Those before the utterance are sentences: they get a full stop where they have no mark at the end.
-        """
-        plain = line_of(utterance)
-        before = [part if part[-1] in ".?!" else f"{part}." for part in map(line_of, (self.previous, self.description))
-                  if part]  # fmt: skip
-        whole = self.joint.join([*before, plain]) if plain else ""
-        return (("utterance", plain), ("augmented", whole)) if plain != whole else (("utterance", plain),)
-
-
-def context_of(act: Act, previous: str, words: ServiceWords, joint: str) -> Context:
-    """The context of an act."""
-    return Context(previous, words.slot(act.slot).description if act.slot else "", joint)
+    plain = line_of(utterance)
+    parts = map(line_of, (previous, words.slot(act.slot).description if act.slot else ""))
+    before = [part if part[-1] in ".?!" else f"{part}." for part in parts if part]
+    whole = joint.join([*before, plain]) if plain else ""
+    return (("utterance", plain), ("augmented", whole)) if plain != whole else (("utterance", plain),)
 
 
 def line_of(text: str) -> str:
@@ -344,9 +336,6 @@ class Validated(msgspec.Struct, frozen=True):
     def valid(self) -> bool:
         """Whether a candidate is entailed and no tampered reference is."""
         return self.premise is not None and not self.tampered
-
-
-Premises = tuple[tuple[Premise, str], ...]  # those of an utterance, see Context.premises
 
 
 def first_entailing(
@@ -392,24 +381,15 @@ def validate(questions: Sequence[tuple[Premises, Sequence[str], Sequence[str]]],
     return validated
 
 
-def judge(questions: Sequence[tuple[Premises, str]], scorer: Scorer) -> list[Premise | None]:
-    """By which premise each utterance entails its reference: alone, or if it does not, with its context; or by none."""
-    return [
-        premise
-        for premise, _ in first_entailing([(premises, (reference,)) for premises, reference in questions], scorer)
-    ]
-
-
 Outcome = Literal["faithful", "unfaithful", "no_reference", "tampered_entailed"]
 
 
 class TurnAct(msgspec.Struct, frozen=True):
-    """An act of a turn, the same with other values, and its context under the original's words."""
+    """An act of a turn, and the same with other values."""
 
     turn: SystemTurn
     act: Act
     tampered: Act | None
-    context: Context
 
 
 class ScoredAct(msgspec.Struct, frozen=True):
@@ -435,22 +415,13 @@ class ScoredAct(msgspec.Struct, frozen=True):
         return "tampered_entailed" if self.validated.premise else "no_reference"
 
 
-def acts_of(corpus: Corpus, scorer: Scorer, seed: str, validation: bool) -> list[TurnAct]:
-    """The acts of all turns, in order.
-
-    Args:
-      corpus: the turns.
-      scorer: the judge of entailment.
-      seed: of the tampered values.
-      validation: whether tampered values are needed.
-    """
-    words = corpus.words[ORIGINAL]
+def acts_of(corpus: Corpus, seed: str, with_tampered: bool) -> list[TurnAct]:
+    """The acts of all turns, in order, with tampered values if they are needed; ``seed`` is of these."""
     return [
         TurnAct(
             turn,
             act,
-            tampered(act, corpus.pools, seed, turn.dialogue_id, str(turn.turn), str(i)) if validation else None,
-            context_of(act, turn.previous, words[act.service], scorer.joint),
+            tampered(act, corpus.pools, seed, turn.dialogue_id, str(turn.turn), str(i)) if with_tampered else None,
         )
         for turn in corpus.turns
         for i, act in enumerate(turn.acts)
@@ -465,7 +436,7 @@ def check_references(
     for one in acts:
         of = words[one.act.service]
         negatives = references(one.tampered, of, rules) if one.tampered is not None else ()
-        premises = context_of(one.act, one.turn.previous, of, scorer.joint).premises(one.turn.utterance)
+        premises = premises_of(one.act, one.turn.previous, of, scorer.joint, one.turn.utterance)
         questions.append((premises, references(one.act, of, rules), negatives))
     return validate(questions, scorer)
 
@@ -473,18 +444,21 @@ def check_references(
 def score(
     acts: Sequence[TurnAct],
     validated: Sequence[Validated],
+    words: Mapping[str, ServiceWords],
     utterances: Mapping[Place, str],
     scorer: Scorer,
     validation: bool,
 ) -> list[ScoredAct]:
     """Whether utterances are faithful to each act, by its reference; also for acts that are not valid."""
-    pairs = list(zip(acts, validated, strict=True))
-    judged = judge(
-        [(one.context.premises(utterances[one.turn.place]), reference.reference) for one, reference in pairs], scorer
-    )
+    questions = []
+    for one, checked in zip(acts, validated, strict=True):
+        place, of = one.turn.place, words[one.act.service]
+        premises = premises_of(one.act, one.turn.previous, of, scorer.joint, utterances[place])
+        questions.append((premises, (checked.reference,)))
+    judged = first_entailing(questions, scorer)
     return [
-        ScoredAct(one.turn, one.act, one.tampered is not None, reference.valid or not validation, reference, premise)
-        for (one, reference), premise in zip(pairs, judged, strict=True)
+        ScoredAct(one.turn, one.act, one.tampered is not None, checked.valid or not validation, checked, premise)
+        for one, checked, (premise, _) in zip(acts, validated, judged, strict=True)
     ]
 
 
@@ -569,18 +543,19 @@ def evaluate(
       rules: by which references are built.
       stage: is called with the name of what is done next.
     """
-    with_tampered = acts_of(corpus, scorer, seed, validation or len(corpus.words) > 1)
+    with_tampered = acts_of(corpus, seed, validation or len(corpus.words) > 1)
     acts = with_tampered if validation else [msgspec.structs.replace(one, tampered=None) for one in with_tampered]
     stage("references")
-    validated = check_references(acts, corpus.words[ORIGINAL], rules, scorer)
+    words_of_original = corpus.words[ORIGINAL]
+    validated = check_references(acts, words_of_original, rules, scorer)
     stage("utterances")
     utterances = {place: prediction.utterance for place, prediction in predictions.items()}
-    scored = score(acts, validated, utterances, scorer, validation)
+    scored = score(acts, validated, words_of_original, utterances, scorer, validation)
     ranked = None
     if any(prediction.candidates for prediction in predictions.values()):
         stage("candidates")
         chosen = rank(corpus, acts, predictions, scorer, rules)
-        ranked = Ranked(chosen, score(acts, validated, chosen, scorer, validation))
+        ranked = Ranked(chosen, score(acts, validated, words_of_original, chosen, scorer, validation))
     checks = {}
     for name, words in corpus.words.items():
         if name == ORIGINAL and (validation or len(corpus.words) == 1):

@@ -14,7 +14,7 @@ import msgspec
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from parapet.evaluation.dst.frames import Dialogue, parse_dialogues
-from parapet.evaluation.dst.sets import Set
+from parapet.evaluation.dst.model import Set
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms import files
 from parapet.transforms.compressed import read_input

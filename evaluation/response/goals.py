@@ -1,10 +1,7 @@
-"""The entities that a system can offer, and how responses mention them: by their values, or by placeholders.
+"""What the user of a dialogue wants, what a system can offer, and whether its responses meet it: Inform and Success.
 
-The goal of a dialogue's user, the system's responses, and how they meet it: Inform and Success.
-
-Goals and knowledge of dialogues in the SGD layout, from their annotation.
-
-Goals and a knowledge base as files, in the form of MultiWOZ's.
+Goals and entities come from the annotation of a corpus in the SGD layout, or from files in the form of MultiWOZ's.
+Responses mention entities by their values or by placeholders.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.sets import read_lines
+from parapet.evaluation.sets import existing_file, read_lines
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json
@@ -602,10 +599,8 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 
 def _read(path: str, kind: Any) -> Any:
-    if not is_there(path) or not as_path(path).is_file():
-        raise InputError("there is no such file", path)
     try:
-        return msgspec.convert(parse_json(read_whole(as_path(path)), path), kind)
+        return msgspec.convert(parse_json(read_whole(existing_file(path)), path), kind)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None

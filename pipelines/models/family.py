@@ -26,7 +26,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:
-    from parapet.evaluation.dst.sets import Set
+    from parapet.evaluation.dst.model import Set
     from parapet.evaluation.models.examples import Examples, Versions
     from parapet.evaluation.models.inference import DialogueFile, Job
     from parapet.evaluation.models.learner import Learner
@@ -310,7 +310,7 @@ def plan_sets(args: argparse.Namespace) -> PlannedSets:
     Raises:
       InputError: something is missing, or the output is one of them.
     """
-    from parapet.evaluation.dst.sets import make_plan
+    from parapet.evaluation.dst.model import make_plan
     from parapet.evaluation.models.inference import DialogueFile
 
     sources = sources_of(args)

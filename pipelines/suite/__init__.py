@@ -41,8 +41,7 @@ from parapet.schemas.published import stays_within
 from parapet.transforms.text import counted
 
 if TYPE_CHECKING:
-    from parapet.pipelines.suite.running import Outcome
-    from parapet.pipelines.suite.state import State
+    from parapet.pipelines.suite.running import Outcome, State
     from parapet.pipelines.suite.steps import Graph
 
 EXAMPLE = """\
@@ -112,7 +111,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Reads the file, makes its graph, and checks what has to run. Raises InputError where that cannot work."""
     from parapet.pipelines.suite.graph import make_graph
-    from parapet.pipelines.suite.state import FOLDER, State
+    from parapet.pipelines.suite.running import FOLDER, State
 
     if "://" in args.output:
         raise InputError("a suite writes to a local folder", args.output, "--output")
@@ -332,8 +331,7 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
       state: of the output folder.
       outcomes: of the steps that were to run; of the others, what earlier runs made is shown.
     """
-    from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED
-    from parapet.pipelines.suite.state import versions, write
+    from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED, versions, write
 
     lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED, STOPPED)}
     there = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}

@@ -1,6 +1,6 @@
 """From a suite's file to its graph: which commands its tables stand for, and what each of them needs.
 
-The ``release.toml`` of a suite: what the file's ``[release]`` has, and everything that the suite makes.
+The step that builds a release reads a ``release.toml`` made here of ``[release]`` and of all that the suite makes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The page of a suite: the scores first, published numbers beside ours, then how everything was made.
-
-The files of a suite's results: the page, the tables, and ``run.json``, which is written last.
-"""
+"""The page of a suite: the scores first, published numbers beside ours, then how everything was made."""
 
 from __future__ import annotations
 
@@ -17,8 +14,7 @@ from parapet.evaluation.compare.leaderboard import Board, read_board
 from parapet.evaluation.compare.results import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.sets import ORIGINAL
-from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
-from parapet.pipelines.suite.state import State
+from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
 from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
 from parapet.transforms import report

@@ -1,8 +1,7 @@
 """The steps of a suite: ``parapet`` commands, each with a folder of its own, and the graph that they are.
 
-In the options of a step ``@STEP/path`` is what another step writes, ``@sample`` the bundled sample.
-
-The options of a step as the flags of its command, checked by the command's own parser before anything runs.
+In the options of a step ``@STEP/path`` is what another step writes, ``@sample`` the bundled sample. Options become the
+flags of the command, which are checked by the command's own parser before anything runs.
 """
 
 from __future__ import annotations

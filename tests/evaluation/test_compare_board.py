@@ -13,8 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, groups, intent_metrics, intents, mean, sensitivity, states
 
-from parapet.evaluation.compare.grid import grid, headings
-from parapet.evaluation.compare.leaderboard import Board, SignificanceConfig, leaderboard, read_board, read_systems
+from parapet.evaluation.compare.leaderboard import (
+    Board,
+    SignificanceConfig,
+    grid,
+    headings,
+    leaderboard,
+    read_board,
+    read_systems,
+)
 from parapet.evaluation.compare.page import (
     board_json,
     escaped,

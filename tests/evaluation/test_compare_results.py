@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 
-from parapet.evaluation.compare.grid import headings
-from parapet.evaluation.compare.leaderboard import SignificanceConfig, leaderboard, read_systems
+from parapet.evaluation.compare.leaderboard import SignificanceConfig, headings, leaderboard, read_systems
 from parapet.evaluation.compare.results import (
     SENSITIVITY,
     VARIANTS,

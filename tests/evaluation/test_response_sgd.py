@@ -20,14 +20,7 @@ from parapet.evaluation.response.goals import (
     read_reference,
     reference_of,
 )
-from parapet.evaluation.response.task import (
-    Evaluation,
-    Responses,
-    SetInputs,
-    evaluate,
-    own_responses,
-    read_responses,
-)
+from parapet.evaluation.response.task import Evaluation, Responses, SetInputs, evaluate, own_responses, read_responses
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError

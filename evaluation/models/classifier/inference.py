@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from parapet.evaluation.dst.sets import make_plan
+from parapet.evaluation.dst.model import make_plan
 from parapet.evaluation.intent import renamed_intents
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.classifier.data import Turn, read_turns, turns_of_corpus
