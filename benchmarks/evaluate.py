@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.evaluate_reference import of_folders
 from benchmarks.measuring import measure
-from parapet.evaluation.dst import files, totals
+from parapet.evaluation.dst import frames, totals
 from parapet.evaluation.dst.frames import slots_of
 from parapet.schemas import layout
 
@@ -71,9 +71,9 @@ def ours(root: Path, split: str) -> dict[str, dict[str, float]]:
     found = []
     for path in layout.dialogue_files(root, split):
         predictions = root / "predictions" / path.name
-        predicted = {one.dialogue_id: one for one in files.parse_dialogues(predictions.read_bytes(), predictions)}
-        reference = files.parse_dialogues(path.read_bytes(), path)
-        scored = files.score_dialogues(reference, predicted, services, files.ScoreConfig())
+        predicted = {one.dialogue_id: one for one in frames.parse_dialogues(predictions.read_bytes(), predictions)}
+        reference = frames.parse_dialogues(path.read_bytes(), path)
+        scored = frames.score_dialogues(reference, predicted, services, frames.ScoreConfig())
         found.append(totals.add_up(scored, seen))
     return totals.means(totals.merged(found))
 

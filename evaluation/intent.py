@@ -12,22 +12,28 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from parapet.evaluation.dst.sets import originals_of
-from parapet.evaluation.lines import ALL, Key, Keyed, check_complete, groups_of, named, with_mean
+from parapet.evaluation.dst.model import originals_of
 from parapet.evaluation.sets import (
+    ALL,
     ORIGINAL,
+    Key,
+    Keyed,
     Placed,
     Sources,
+    check_complete,
+    existing_file,
     find_sets,
+    groups_of,
     keyed_predictions,
     keyed_rows,
+    named,
     read_dialogues,
+    with_mean,
 )
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, set_report
-from parapet.evaluation.writing import rows_bytes
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_table, line, rows_bytes, set_report
 from parapet.schemas.dialogue import Dialogue, Frame, Turn
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SINGLE, TEST, as_path, is_there, read_root
+from parapet.schemas.layout import SINGLE, TEST, read_root
 from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
 from parapet.transforms import text
@@ -306,10 +312,7 @@ def _labels_of_sets(sources: Sources, intents: frozenset[str] | None) -> Labels:
 
 def read_intents(path: str) -> frozenset[str]:
     """The intents of a file, one a line. Raises InputError where there are none."""
-    place = as_path(path)
-    if not is_there(path) or not place.is_file():
-        raise InputError("there is no such file", path)
-    intents = frozenset(name.strip() for name in read_text(place).splitlines() if name.strip())
+    intents = frozenset(name.strip() for name in read_text(existing_file(path)).splitlines() if name.strip())
     if not intents:
         raise InputError("there are no intents in it", path)
     return intents

@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.lines import ALL, Key, read_lines, with_mean
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.sets import ALL, ORIGINAL, Key, existing_file, read_lines, with_mean
 from parapet.evaluation.task import (
     Headings,
     Metrics,
@@ -24,10 +23,10 @@ from parapet.evaluation.task import (
     files_of,
     group_table,
     line,
+    rows_bytes,
     set_report,
     shown,
 )
-from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
@@ -156,8 +155,7 @@ def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
         for path, name in zip(paths, names, strict=True):
             if names.count(name) > 1:
                 raise InputError(f"two files are called {name!r}", "--reference")
-            if not is_there(path) or not as_path(path).is_file():
-                raise InputError("there is no such file", path)
+            existing_file(path)
     return files
 
 
@@ -251,9 +249,7 @@ def read_candidates(path: str) -> frozenset[str]:
 
 
 def _bytes(path: str) -> bytes:
-    if not is_there(path) or not as_path(path).is_file():
-        raise InputError("there is no such file", path)
-    return read_whole(as_path(path), MAX_DIALOGUE_FILE)
+    return read_whole(existing_file(path), MAX_DIALOGUE_FILE)
 
 
 # Dialogue and turn to its answers, the best first.

@@ -20,16 +20,17 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints import with_input_types, with_output_types
 
 from parapet.api import corpus_from
-from parapet.evaluation.dst.files import (
+from parapet.evaluation.dst.frames import (
     PassedOver,
     ScoreConfig,
+    Slots,
     as_dialogues,
     check_known,
     dialogues_in_memory,
     predictions_in_memory,
     score_dialogues,
+    slots_of,
 )
-from parapet.evaluation.dst.frames import Slots, slots_of
 from parapet.evaluation.dst.totals import Totals, add_up, means, merged
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile, read_each

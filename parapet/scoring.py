@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from parapet.evaluation import bootstrap
-    from parapet.evaluation.dst.files import Scored
-    from parapet.evaluation.dst.in_memory import References
-    from parapet.evaluation.dst.sensitivity import Coefficients, Policy, Unit
+    from parapet.evaluation.dst.frames import Scored
+    from parapet.evaluation.dst.model import References
+    from parapet.evaluation.dst.totals import Coefficients, Policy, Unit
 
 Metrics = dict[str, dict[str, float]]
 
@@ -163,8 +163,8 @@ def score_states(
       >>> scores.frames.column_names[:5]
       ['set', 'dialogue_id', 'turn', 'frame', 'service']
     """
-    from parapet.evaluation.dst import in_memory, totals
-    from parapet.evaluation.dst.files import ScoreConfig
+    from parapet.evaluation.dst import model, totals
+    from parapet.evaluation.dst.frames import ScoreConfig
 
     try:
         found = _references(references, split, schemas, name)
@@ -172,7 +172,7 @@ def score_states(
             raise InputError("expected the names of several services, found one: put it into a list", "seen")
         if seen is not None:
             found.of = msgspec.structs.replace(found.of, seen=frozenset(seen))
-        dialogues, passed = in_memory.score(found, predictions, ScoreConfig(fuzzy, official))
+        dialogues, passed = model.score(found, predictions, ScoreConfig(fuzzy, official))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "") from None
     metrics = totals.means(totals.add_up(dialogues, found.of.seen, across_turn))
@@ -183,7 +183,7 @@ def score_states(
 def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, name: str | None) -> References:
     """Dialogues with their services. Raises InputError where there are none."""
     from parapet.api import load_corpus
-    from parapet.evaluation.dst.in_memory import of_corpus, of_dialogues
+    from parapet.evaluation.dst.model import of_corpus, of_dialogues
     from parapet.transforms.corpora import Corpus
 
     corpus = load_corpus(given) if isinstance(given, str | Path) else given
@@ -242,12 +242,12 @@ def schema_sensitivity(
       >>> print(f"{parapet.schema_sensitivity(scores):.1%}")
       22.2%
     """
-    from parapet.evaluation.dst import sensitivity, totals
+    from parapet.evaluation.dst import totals
 
     coefficients = _coefficients(scores, metric, unit, zero, allow_missing)
     if coefficients is None:
         return math.nan
-    sums = sensitivity.add_up({unit: coefficients})[f"{unit}/{zero}"]
+    sums = totals.add_up_coefficients({unit: coefficients})[f"{unit}/{zero}"]
     return totals.means(sums).get(ALL, {}).get(metric, math.nan)
 
 
@@ -299,19 +299,19 @@ def _coefficients(
     scores: Mapping[str, Scores] | Iterable[Scores], metric: str, unit: Unit, zero: Policy, allow_missing: bool
 ) -> Coefficients | None:
     """The coefficients of all frames or turns; None where the variants have no dialogue in common."""
-    from parapet.evaluation.dst import sensitivity
+    from parapet.evaluation.dst import totals
     from parapet.evaluation.dst.frames import METRICS
 
     _check_known(metric, METRICS, "metric")
-    _check_known(unit, sensitivity.UNITS, "unit")
-    _check_known(zero, sensitivity.POLICIES, "zero")
+    _check_known(unit, totals.UNITS, "unit")
+    _check_known(zero, totals.POLICIES, "zero")
     variants = _variants(scores)
     if len(variants) < 2:
         raise InputError(f"a sensitivity needs the scores of two variants at least, found {len(variants)}", "scores")
     if not allow_missing:
         _check_same_dialogues(variants)
-    together = sensitivity.aligned([of._dialogues for of in variants.values()])
-    return sensitivity.measured(together, lambda _: (ALL,))[unit] if together else None
+    together = totals.aligned([of._dialogues for of in variants.values()])
+    return totals.measured(together, lambda _: (ALL,))[unit] if together else None
 
 
 def _interval(statistic: bootstrap.Statistic, level: float, replicates: int, seed: int | str) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
-    from parapet.evaluation.compare.tables import Compare
+    from parapet.evaluation.compare.page import Compare
 
 DESCRIPTION = """\
 Puts outputs of 'parapet evaluate' into one table: a row for each system, a column for each set, with intervals, the
@@ -73,8 +73,8 @@ def parser() -> StrictParser:
 def task(args: argparse.Namespace) -> Compare:
     """The comparison that the flags describe."""
     from parapet.evaluation.compare.leaderboard import SignificanceConfig
-    from parapet.evaluation.compare.parts import Selection
-    from parapet.evaluation.compare.tables import Compare
+    from parapet.evaluation.compare.page import Compare
+    from parapet.evaluation.compare.results import Selection
 
     if not 0 <= args.replicates <= 1_000_000:
         raise InputError("0 to 1000000", "--replicates")

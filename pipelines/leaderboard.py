@@ -24,9 +24,8 @@ from parapet.schemas.published import stays_within
 
 if TYPE_CHECKING:
     from parapet.evaluation.board.pages import Refused, Setting
-    from parapet.evaluation.board.setting import Released
-    from parapet.evaluation.board.submission import Found
-    from parapet.evaluation.compare.parts import Selection
+    from parapet.evaluation.board.submission import Found, Released
+    from parapet.evaluation.compare.results import Selection
 
 DESCRIPTION = """\
 Makes a leaderboard of a folder of submissions to a release, as static pages. Each submission is checked: it must be of
@@ -49,24 +48,18 @@ _MOST_REASON = 500  # characters
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A board to be made.
+    """A board to be made: the flags, and what they name; ``folders`` are those of the submissions, sorted."""
 
-    Attributes:
-      megabytes: that a submission may have.
-      folders: of the submissions, sorted.
-      timeout: seconds that the scoring of a task may take.
-      ood: the labels of task ``ood``.
-    """
-
-    output: Path
+    args: argparse.Namespace
     released: Released
     setting: Setting
     selection: Selection
-    megabytes: int
     folders: list[Path]
-    timeout: int
-    ood: str | None
-    template: bool
+
+    @property
+    def output(self) -> Path:
+        """The board's folder."""
+        return Path(self.args.output)
 
 
 def parser() -> StrictParser:
@@ -105,8 +98,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Raises InputError where no board can come of the flags."""
     from parapet.evaluation.board.pages import Setting
-    from parapet.evaluation.board.setting import columns_of_average, open_released, tasks_of
-    from parapet.evaluation.compare.parts import Selection
+    from parapet.evaluation.board.submission import columns_of_average, open_released, tasks_of
+    from parapet.evaluation.compare.results import Selection
     from parapet.transforms.release.opening import open_release
 
     if (args.submissions is None) == (not args.template):
@@ -123,17 +116,9 @@ def check(args: argparse.Namespace) -> Config:
     tasks = tasks_of(args.tasks, released, args.ood)
     dialogues = {name: len(ids) for name, ids in released.dialogues.items()}
     title = args.title or open_release(args.release).manifest.title
-    return Config(
-        output=output,
-        released=released,
-        setting=Setting(title, released.of, args.split, tasks, dialogues),
-        selection=Selection(domains=tuple(args.domains), average=columns_of_average(args.average, tasks)),
-        megabytes=args.max_mb,
-        folders=folders,
-        timeout=args.timeout,
-        ood=args.ood,
-        template=args.template,
-    )
+    setting = Setting(title, released.of, args.split, tasks, dialogues)
+    selection = Selection(domains=tuple(args.domains), average=columns_of_average(args.average, tasks))
+    return Config(args, released, setting, selection, folders)
 
 
 def _folders(submissions: Path, output: Path) -> list[Path]:
@@ -150,11 +135,11 @@ def _folders(submissions: Path, output: Path) -> list[Path]:
 def act(config: Config) -> int:
     """Checks, scores, and publishes the pages. Returns the exit status."""
     from parapet.evaluation.board import pages
-    from parapet.evaluation.writing import publish
+    from parapet.evaluation.task import publish
     from parapet.pipelines.progress import running
     from parapet.schemas.distribution import run_header
 
-    if config.template:
+    if config.args.template:
         return _write_template(config)
     accepted: list[tuple[Found, dict[str, str]]] = []
     refused: list[Refused] = []
@@ -207,7 +192,7 @@ def _accepted(folder: Path, config: Config) -> tuple[Found, dict[str, str]]:
     from parapet.evaluation.board.submission import check_complete, read_submission
 
     tasks = config.setting.tasks
-    found = read_submission(folder, config.released.of, list(tasks), config.megabytes)
+    found = read_submission(folder, config.released.of, list(tasks), config.args.max_mb)
     for task, predictions in found.predictions.items():
         expected = {name: config.released.dialogues[name] for name in tasks[task]}
         try:
@@ -222,11 +207,13 @@ def _score(found: Found, task: str, config: Config) -> str:
 
     In a process of its own: whatever a stranger's file does to it, the board goes on.
     """
-    from parapet.evaluation.board.setting import evaluation_flags
+    from parapet.evaluation.board.submission import evaluation_flags
+    from parapet.evaluation.task import sha256_of
     from parapet.schemas.distribution import code_sha256
 
-    flags = evaluation_flags(task, config.setting.tasks[task], config.released, config.setting.split, config.ood)
-    of_ood = _ood_sha256(Path(config.ood)) if task == "ood" and config.ood else ""
+    flags = evaluation_flags(task, config.setting.tasks[task], config.released, config.setting.split, config.args.ood)
+    labels = Path(config.args.ood or "") / "run.json"  # has the hashes of all files
+    of_ood = sha256_of(labels) if task == "ood" and labels.is_file() else ""
     made_from = [task, found.sha256[task], config.released.sha256, config.setting.tasks[task], config.setting.split,
                  of_ood, code_sha256()]  # fmt: skip
     place = f"{SCORES}/{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:32]}"
@@ -240,21 +227,15 @@ def _score(found: Found, task: str, config: Config) -> str:
     try:
         environment = {**os.environ, "PYTHONSAFEPATH": "1"}  # no module of the working directory
         done = subprocess.run(  # noqa: S603  # our own program
-            command, capture_output=True, timeout=config.timeout, env=environment, check=False
+            command, capture_output=True, timeout=config.args.timeout, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
-        raise InputError(f"{task}: scoring took more than {config.timeout:,} s") from None
+        raise InputError(f"{task}: scoring took more than {config.args.timeout:,} s") from None
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         said = lines[-1].removeprefix("error: ") if lines and done.returncode > 0 else "scoring was killed"
         raise InputError(f"{task}: {said}")
     return place
-
-
-def _ood_sha256(folder: Path) -> str:
-    """The hash of the labels: ``run.json`` has those of all files."""
-    path = folder / "run.json"
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _reason(error: InputError, folder: Path) -> str:

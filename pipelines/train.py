@@ -51,7 +51,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def act(training: Training) -> None:
     """Trains, publishes the model with its log, and says how good it is."""
-    from parapet.evaluation.writing import publish
+    from parapet.evaluation.task import publish
 
     header = header_of(training)
     model, output = training.model, training.output

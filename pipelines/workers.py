@@ -54,7 +54,7 @@ def count(args: argparse.Namespace, paths: Iterable[str], large: int | None) -> 
         return 0
     if large is None or progress.sink is not None or not _is_larger(paths, large):  # suite steps run side by side
         return 1
-    from parapet.pipelines.doctor.machine import memory_bytes
+    from parapet.pipelines.doctor import memory_bytes
 
     memory = memory_bytes()
     cores = len(os.sched_getaffinity(0))

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parapet.evaluation.writing import rows_bytes
+from parapet.evaluation.task import rows_bytes
 
 JGA = "joint_goal_accuracy"
 KEYS = [("a", "d0", 0), ("a", "d1", 0), ("b", "d0", 2)]

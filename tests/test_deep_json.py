@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from parapet.evaluation.dst import files as scored
-from parapet.evaluation.dst.files import read_predictions
-from parapet.evaluation.generation.scorers import _read as judgements_in
-from parapet.evaluation.lines import Keyed
-from parapet.evaluation.lines import read_lines as read_rows
+from parapet.evaluation.dst import frames as scored
+from parapet.evaluation.dst.frames import read_predictions
+from parapet.evaluation.generation.scoring import _read as judgements_in
+from parapet.evaluation.sets import Keyed
+from parapet.evaluation.sets import read_lines as read_rows
 from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.dialogue_files import dialogue_text, read_each
 from parapet.schemas.errors import InputError

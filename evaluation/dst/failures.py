@@ -10,11 +10,10 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
-from parapet.evaluation.dst.files import Dialogue, Scored, Turn
-from parapet.evaluation.dst.frames import JOINT, METRICS, State, Wrong
-from parapet.evaluation.dst.sets import Plan
+from parapet.evaluation.dst.frames import JOINT, METRICS, Dialogue, Scored, State, Turn, Wrong
+from parapet.evaluation.dst.model import Plan
 from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.writing import json_bytes
+from parapet.evaluation.task import json_bytes
 from parapet.schemas.service import Slot
 from parapet.transforms.markdown import one_line
 from parapet.transforms.report import Example, Examples, Line, Part, Report, Section, Table, Tile, page

@@ -1,17 +1,29 @@
-"""The metrics of one frame, as the official SGD scoring has them (Rastogi et al. 2020, section 5.2)."""
+"""The frames of dialogue files beside those of predictions, checked and scored one by one.
+
+The metrics are those of the official SGD scoring (Rastogi et al. 2020, section 5.2).
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from rapidfuzz.distance import Indel
 
+from parapet.evaluation.sets import parse_line, parse_lines
+from parapet.schemas.dialogue import Action, decode_dialogues
+from parapet.schemas.errors import InputError
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, check_plain
 from parapet.schemas.service import Service
+from parapet.transforms.compressed import open_plain, read_input
 
 METRICS = (
     "active_intent_accuracy",
@@ -87,18 +99,15 @@ def score_frame(
     """
     intent = float(reference.active_intent == predicted.active_intent)
     requested = f1_of(reference.requested_slots, predicted.requested_slots)
-    tagging = (NA, NA, NA) if spans is None else _tagging(*spans, slots.free)
-    categorical, wrong = _values(reference.slot_values, predicted.slot_values, slots.categorical, None)
-    free, also = _values(reference.slot_values, predicted.slot_values, slots.free, fuzzy)
-    average = (_mean([*categorical.active, *free.active]), _mean(categorical.active), _mean(free.active))
-    joint = categorical.joint * free.joint if slots.categorical or slots.free else NA
-    joints = (joint, categorical.joint if slots.categorical else NA, free.joint if slots.free else NA)
+    tagging = (NA, NA, NA)
+    if spans is not None:
+        tagging = f1_of(*([span for span in of if span[0] in slots.free] for of in spans))
+    categorical, of_categorical, wrong = _values(reference.slot_values, predicted.slot_values, slots.categorical, None)
+    free, of_free, also = _values(reference.slot_values, predicted.slot_values, slots.free, fuzzy)
+    average = (_mean([*categorical, *free]), _mean(categorical), _mean(free))
+    joint = of_categorical * of_free if slots.categorical or slots.free else NA
+    joints = (joint, of_categorical if slots.categorical else NA, of_free if slots.free else NA)
     return (intent, *requested, *tagging, *average, *joints), (*wrong, *also)
-
-
-class _Scores(msgspec.Struct, frozen=True):
-    active: list[float]
-    joint: float
 
 
 def _values(
@@ -106,8 +115,11 @@ def _values(
     predicted: Mapping[str, Sequence[str]],
     slots: frozenset[str],
     fuzzy: bool | None,
-) -> tuple[_Scores, list[Wrong]]:
-    """Of categorical slots (``fuzzy`` is None) the first value decides, of others the best of the reference's."""
+) -> tuple[list[float], float, list[Wrong]]:
+    """The scores of the active slots, their product, and the wrong slots.
+
+    Of categorical slots (``fuzzy`` is None) the first value decides, of others the best of the reference's.
+    """
     active: list[float] = []
     wrong: list[Wrong] = []
     joint = 1.0
@@ -129,7 +141,7 @@ def _values(
         if slot in slots and slot not in reference:
             joint = 0.0
             wrong.append(Wrong(slot, (), _shown(found), 0.0))
-    return _Scores(active, joint), wrong
+    return active, joint, wrong
 
 
 def _shown(values: Sequence[str] | None) -> str:
@@ -146,12 +158,6 @@ def f1_of(reference: Sequence[object], predicted: Sequence[object]) -> tuple[flo
     precision = both / len(predicted) if predicted else 1.0
     recall = both / len(reference) if reference else 1.0
     return (2 * precision * recall / (precision + recall) if precision + recall else 0.0), precision, recall
-
-
-def _tagging(
-    reference: Sequence[tuple[str, str]], predicted: Sequence[tuple[str, str]], free: frozenset[str]
-) -> tuple[float, float, float]:
-    return f1_of([one for one in reference if one[0] in free], [one for one in predicted if one[0] in free])
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -190,3 +196,394 @@ def fuzzy_score(first: str, second: str) -> float:
 def _sorted_words(text: str) -> str:
     words = _NO_WORD.sub(" ", _NOT_ASCII.sub("", text)).lower().split()
     return " ".join(sorted(words))
+
+
+class Span(msgspec.Struct):
+    """Where a value is. Copied slots have no place."""
+
+    slot: str
+    start: int | UnsetType = UNSET
+    exclusive_end: int | UnsetType = UNSET
+
+
+class Frame(msgspec.Struct):
+    """A frame, as far as it is scored or models see it. A prediction without ``slots`` has no slot tagging."""
+
+    service: str
+    state: State | UnsetType = UNSET
+    slots: list[Span] | UnsetType = UNSET
+    actions: list[Action] | UnsetType = UNSET
+
+
+class Turn(msgspec.Struct):
+    """A turn, as far as it is scored."""
+
+    speaker: Literal["USER", "SYSTEM"]
+    frames: list[Frame]
+    utterance: str | UnsetType = UNSET
+
+
+class Dialogue(msgspec.Struct):
+    """A dialogue, as far as it is scored."""
+
+    dialogue_id: str
+    turns: list[Turn]
+    services: list[str] | UnsetType = UNSET
+
+
+_decoder = msgspec.json.Decoder(list[Dialogue])
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """A frame with its metrics.
+
+    Attributes:
+      turn: its position in the dialogue, from 0; ``frame`` that of the frame in the turn.
+      values: of ``frames.METRICS``.
+      wrong: the slots that lower the scores.
+      intent: the active one of the reference, and the predicted one.
+      active: the slots that have a value in the reference.
+    """
+
+    dialogue_id: str
+    turn: int
+    frame: int
+    service: str
+    utterance: str
+    values: tuple[float, ...]
+    wrong: tuple[Wrong, ...]
+    intent: tuple[str, str]
+    active: tuple[str, ...] = ()
+
+
+class PassedOver(msgspec.Struct):
+    """Counts of what the official scoring ignores without a message."""
+
+    missing_dialogues: int = 0
+    missing_turns: int = 0
+    unknown_slots: int = 0
+
+
+def parse_dialogues(text: bytes, path: object) -> list[Dialogue]:
+    """The dialogues of a file. Raises InputError with file, place and reason."""
+    return decode_dialogues(_decoder, text, path)
+
+
+def dialogues_in_memory(dialogues: Iterable[Any], place: str) -> list[Dialogue]:
+    """Dialogues in SGD's form as dicts, checked as those of a file are.
+
+    Args:
+      dialogues: the dicts.
+      place: for messages.
+
+    Raises:
+      InputError: they are not such dialogues.
+    """
+    return parse_dialogues(json_of(list(dialogues), place), place)
+
+
+def json_of(value: Any, place: str) -> bytes:
+    """A value as JSON. Raises InputError where JSON cannot have it."""
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"this cannot be JSON: {error}", place) from None
+
+
+class ScoreConfig(msgspec.Struct, frozen=True):
+    """How frames are scored.
+
+    Attributes:
+      fuzzy: whether free slots are matched fuzzily.
+      official: passes over what the official scoring ignores: missing dialogues and turns, unknown slots.
+    """
+
+    fuzzy: bool = True
+    official: bool = False
+
+
+def score_dialogues(
+    references: Iterable[Dialogue],
+    predictions: Mapping[str, Dialogue],
+    services: Mapping[str, Slots],
+    config: ScoreConfig,
+    path: object = "",
+    passed_over: PassedOver | None = None,
+) -> Iterator[list[Scored]]:
+    """Scores the user frames of each dialogue.
+
+    Args:
+      references: the dialogues, with states.
+      predictions: by dialogue id.
+      services: the slots of each service.
+      config: how frames are scored.
+      path: of the predictions, for messages.
+      passed_over: its counts are increased with ``official``.
+
+    Raises:
+      InputError: a dialogue, turn or frame is missing or differs, or a prediction cannot be read.
+    """
+    passed_over = PassedOver() if passed_over is None else passed_over
+    for reference in references:
+        predicted = predictions.get(reference.dialogue_id)
+        if predicted is None:
+            if not any(turn.frames for turn in reference.turns if turn.speaker == "USER"):
+                yield []  # lines of predictions have none of its frames
+                continue
+            if not config.official:
+                raise InputError(f"there is no prediction for dialogue {reference.dialogue_id!r}", path)
+            passed_over.missing_dialogues += 1
+            continue
+        try:
+            yield list(_score(reference, predicted, services, config, passed_over))
+        except InputError as error:
+            raise InputError(error.reason, path, f"{reference.dialogue_id}{error.where}") from None
+
+
+def _score(
+    reference: Dialogue,
+    predicted: Dialogue,
+    services: Mapping[str, Slots],
+    config: ScoreConfig,
+    passed_over: PassedOver,
+) -> Iterator[Scored]:
+    short = len(reference.turns) - len(predicted.turns)
+    if short > 0 and config.official:
+        passed_over.missing_turns += short
+    elif short:
+        raise InputError(f"{len(predicted.turns)} turns, and the reference has {len(reference.turns)}")
+    for position, (turn, other) in enumerate(zip(reference.turns, predicted.turns, strict=False)):
+        where = f" turns[{position}]"
+        if turn.speaker != other.speaker:
+            raise InputError(f"the speaker is {other.speaker}, in the reference {turn.speaker}", "", where)
+        if turn.speaker != "USER":
+            continue
+        if other.utterance is not UNSET and other.utterance != turn.utterance:
+            raise InputError("the utterance is not the reference's: another set?", "", where)
+        by_service = {frame.service: frame for frame in other.frames}
+        if not config.official:
+            _check_services([frame.service for frame in other.frames], services, where)
+        utterance = turn.utterance if turn.utterance is not UNSET else ""
+        for i, frame in enumerate(turn.frames):
+            try:
+                state, guess, slots = _states(frame, by_service, services)
+                _check_state(guess, slots, config, passed_over)
+            except InputError as error:
+                raise InputError(error.reason, "", f"{where} {frame.service}") from None
+            spans = by_service[frame.service].slots
+            texts = None if spans is UNSET else (_texts(frame.slots, utterance), _texts(spans, utterance))
+            values, wrong = score_frame(state, guess, slots, texts, config.fuzzy)
+            intents = state.active_intent, guess.active_intent
+            active = tuple(slot for slot in state.slot_values if slot in slots.categorical or slot in slots.free)
+            yield Scored(reference.dialogue_id, position, i, frame.service, utterance, values, wrong, intents, active)
+
+
+def _states(frame: Frame, predicted: Mapping[str, Frame], services: Mapping[str, Slots]) -> tuple[State, State, Slots]:
+    """The state of a frame, the predicted one, and the slots of the service. Raises InputError where one is missing."""
+    other, slots = predicted.get(frame.service), services.get(frame.service)
+    if slots is None:
+        raise InputError("the schemas of the reference do not have this service")
+    if frame.state is UNSET:
+        raise InputError("the reference has no state here")
+    if other is None:
+        raise InputError(f"no frame of this service; there are: {', '.join(predicted) or 'none'}")
+    if other.state is UNSET:
+        raise InputError("the frame has no state")
+    return frame.state, other.state, slots
+
+
+def _check_services(predicted: Sequence[str], services: Container[str], where: str) -> None:
+    for i, name in enumerate(predicted):
+        if name not in services:
+            raise InputError("the schemas of the reference do not have this service", "", f"{where} {name}")
+        if name in predicted[:i]:
+            raise InputError("this service appears twice", "", f"{where} {name}")
+
+
+def _check_state(state: State, slots: Slots, config: ScoreConfig, passed_over: PassedOver) -> None:
+    for slot, values in state.slot_values.items():
+        if slot not in slots.categorical and slot not in slots.free:
+            if not config.official:
+                raise InputError(f"the service has no slot {slot!r}")
+            passed_over.unknown_slots += 1
+        elif not values:
+            raise InputError(f"slot {slot!r} has an empty list: leave it out, or give a value")
+
+
+def _texts(spans: Sequence[Span] | UnsetType, utterance: str) -> list[tuple[str, str]]:
+    return [
+        (span.slot, utterance[span.start : span.exclusive_end])
+        for span in (spans or ())
+        if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
+    ]
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=False):
+    """A line of JSON: the state that was predicted after a user turn.
+
+    Attributes:
+      turn: the position in the dialogue's turns, from 0.
+      service: as the reference's frame has it.
+      set: the set that it is of; may be left out.
+      slots: spans in the utterance, for slot tagging; may be left out.
+    """
+
+    dialogue_id: str
+    turn: int
+    service: str
+    state: State
+    slots: list[Span] | UnsetType = UNSET
+    set: str = ""
+
+
+Predicted = Dialogue | Line
+
+_MARK = b"\xef\xbb\xbf"
+
+_line = msgspec.json.Decoder(Line)
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class FilePart(msgspec.Struct, frozen=True):
+    """Lines or dialogues that follow one another in a file: workers exchange these, since values may be long."""
+
+    path: str
+    start: int
+    end: int
+
+
+def read_predictions(path: str) -> Iterator[Predicted]:
+    """What a file has. Raises InputError with file, line or place, and reason."""
+    return (prediction for prediction, _ in read_parts(path))
+
+
+def read_parts(path: str, set_name: str = "") -> Iterator[tuple[Predicted, FilePart]]:
+    """What a file has, each with the part of the file that it is.
+
+    Args:
+      path: of the file.
+      set_name: the set that it is for; ``""``: lines of any set are accepted.
+
+    Raises:
+      InputError: a line or dialogue cannot be read, or a line is of another set.
+    """
+    if not path.endswith(".jsonl"):
+        data, end = read_input(path, MAX_DIALOGUE_FILE), 0
+        dialogues = parse_dialogues(data, path)
+        for dialogue, item in zip(dialogues, _split(data.removeprefix(_MARK)), strict=True):
+            start = data.index(bytes(item), end)
+            end = start + len(bytes(item))
+            yield dialogue, FilePart(path, start, end)
+        return
+    with open_plain(path) as handle:
+        check_plain(handle.read(8), path)
+        end = handle.seek(0)
+        for number, line in parse_lines(handle, _line, path):
+            if set_name and line.set not in ("", set_name):
+                reason = f"is of set {line.set!r}, in the predictions of {set_name!r}"
+                raise InputError(reason, path, f"line {number}")
+            start, end = end, handle.tell()
+            yield line, FilePart(path, start, end)
+
+
+def predictions_in(parts: Iterable[FilePart]) -> Iterator[Predicted]:
+    """The predictions in parts of files; those of a file are next to one another."""
+    for path, of_file in groupby(parts, attrgetter("path")):
+        with open_plain(path) as handle:
+            for part in of_file:
+                handle.seek(part.start)
+                if not path.endswith(".jsonl"):
+                    yield from parse_dialogues(b"[%b]" % handle.read(part.end - part.start), path)
+                    continue
+                for _, line in parse_lines(handle, _line, path):
+                    yield line
+                    if handle.tell() >= part.end:
+                        break
+
+
+def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) -> list[Predicted]:
+    """What files could have as well: dialogues in SGD's form as dicts, or the dicts of lines.
+
+    Args:
+      given: any number of both; or dialogue id to its dialogue, or to a list of its lines, which may then lack the id.
+      place: for messages.
+
+    Raises:
+      InputError: something else.
+    """
+    if isinstance(given, Mapping):
+        return [one for name, of in given.items() for one in _of_dialogue(name, of, f"{place}[{name!r}]")]
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise InputError(f"expected dialogues, found {type(given).__name__}", place)
+    return [_one(item, f"{place}[{i}]") for i, item in enumerate(given)]
+
+
+def _of_dialogue(name: str, of: Any, place: str) -> Iterator[Predicted]:
+    of_lines = isinstance(of, list | tuple)
+    for i, item in enumerate(of if of_lines else [of]):
+        found = _one(
+            {"dialogue_id": name, **item} if isinstance(item, Mapping) else item, f"{place}[{i}]" if of_lines else place
+        )
+        if found.dialogue_id != name:
+            raise InputError(f"is of dialogue {found.dialogue_id!r}", place)
+        yield found
+
+
+def _one(item: Any, place: str) -> Predicted:
+    if not isinstance(item, Mapping):
+        raise InputError(f"expected a dict, found {type(item).__name__}", place)
+    if "turns" in item:
+        return dialogues_in_memory([item], place)[0]
+    return parse_line(json_of(item, place), _line, place, "")
+
+
+def as_dialogues(references: Iterable[Dialogue], predicted: Sequence[Predicted], path: object) -> dict[str, Dialogue]:
+    """Predictions by dialogue id; lines become dialogues with the turns of their reference.
+
+    Args:
+      references: the dialogues of a file.
+      predicted: what there is for them.
+      path: for messages.
+
+    Raises:
+      InputError: something is predicted twice, or a line is for a turn that is not the user's.
+    """
+    found: dict[str, Dialogue] = {}
+    lines: dict[str, list[Line]] = {}
+    for one in predicted:
+        if isinstance(one, Line):
+            lines.setdefault(one.dialogue_id, []).append(one)
+        elif one.dialogue_id in found:
+            raise InputError(f"dialogue {one.dialogue_id!r} appears twice", path)
+        else:
+            found[one.dialogue_id] = one
+    if lines:
+        by_id = {reference.dialogue_id: reference for reference in references}
+        for dialogue_id, of in lines.items():
+            if dialogue_id in found:
+                raise InputError(f"dialogue {dialogue_id!r} appears twice", path)
+            found[dialogue_id] = _from_lines(by_id.get(dialogue_id), dialogue_id, of, path)
+    return found
+
+
+def _from_lines(reference: Dialogue | None, dialogue_id: str, lines: Sequence[Line], path: object) -> Dialogue:
+    if reference is None:
+        return Dialogue(dialogue_id, [])
+    frames: dict[int, dict[str, Frame]] = {}
+    for line in lines:
+        where = f"{dialogue_id} turn {line.turn}"
+        if not 0 <= line.turn < len(reference.turns) or reference.turns[line.turn].speaker != "USER":
+            raise InputError("this is not a user turn: turns count from 0, the system's included", path, where)
+        of = frames.setdefault(line.turn, {})
+        if line.service in of:
+            raise InputError(f"service {line.service} appears twice", path, where)
+        of[line.service] = Frame(line.service, line.state, line.slots)
+    turns = [Turn(turn.speaker, list(frames.get(i, {}).values())) for i, turn in enumerate(reference.turns)]
+    return Dialogue(dialogue_id, turns)
+
+
+def check_known(references: Iterable[Dialogue], predictions: Mapping[str, Dialogue], path: object) -> None:
+    """Raises InputError where dialogues are predicted that the reference does not have."""
+    unknown = sorted(predictions.keys() - {reference.dialogue_id for reference in references})
+    if unknown:
+        raise InputError(f"{len(unknown)} dialogues that the reference lacks, such as {unknown[0]!r}", path)

@@ -13,12 +13,10 @@ import numpy as np
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.failures import ERRORS, HurtFrame, Ranked, failure_files, page_place
 from parapet.evaluation.dst.frames import METRICS
-from parapet.evaluation.dst.sensitivity import POLICIES, UNITS
-from parapet.evaluation.dst.sets import Config, Plan
-from parapet.evaluation.dst.totals import AGGREGATES, Totals, means, slot_accuracy
+from parapet.evaluation.dst.model import Config, Plan
+from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, UNITS, Totals, means, slot_accuracy
 from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.task import group_table
-from parapet.evaluation.writing import json_bytes
+from parapet.evaluation.task import group_table, json_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.counts import Counts
 from parapet.transforms.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile, page
@@ -130,7 +128,10 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
 def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:
     """The means over variants, their difference from the original, and the sensitivities."""
     plan, original = config.plan, metrics.get(ORIGINAL, {})
-    average = averaged([renamed(metrics.get(name, {}), plan.originals) for name in plan.variants])
+    # Under the original's names of services.
+    average = averaged(
+        [{plan.originals.get(key, key): of for key, of in metrics.get(name, {}).items()} for name in plan.variants]
+    )
     difference = {
         key: {name: _relative(original.get(key, {}).get(name), value) for name, value in of.items()}
         for key, of in average.items()
@@ -184,11 +185,6 @@ class _Intervals:
                 values = (values - original) / original
         interval = bootstrap.interval(values)
         return None if interval is None else list(interval)
-
-
-def renamed(metrics: Metrics, originals: Mapping[str, str]) -> dict[str, Mapping[str, float]]:
-    """The aggregates of a variant under the original's names of services."""
-    return {originals.get(key, key): of for key, of in metrics.items()}
 
 
 def averaged(variants: Sequence[Metrics]) -> dict[str, dict[str, float]]:

@@ -10,8 +10,9 @@ import apache_beam as beam
 import msgspec
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.dst import failures, results, sensitivity, totals
-from parapet.evaluation.dst.files import (
+from parapet.evaluation.dst import failures, results, totals
+from parapet.evaluation.dst.frames import (
+    JOINT,
     Dialogue,
     FilePart,
     PassedOver,
@@ -24,8 +25,7 @@ from parapet.evaluation.dst.files import (
     read_predictions,
     score_dialogues,
 )
-from parapet.evaluation.dst.frames import JOINT
-from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
+from parapet.evaluation.dst.model import Config, Job, Model, Plan, load, plugin_of, predicted
 from parapet.evaluation.dst.results import (
     COMPARED,
     JGA,
@@ -38,7 +38,6 @@ from parapet.evaluation.dst.results import (
     FileScores,
     statistics_of,
 )
-from parapet.evaluation.dst.sets import Config, Job, Plan
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
@@ -138,19 +137,17 @@ class ScoreFile:
         plan, config = self.config.plan, self.config
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
         original = plan.sets[ORIGINAL]
-        together = sensitivity.aligned([scored[name] for name in variants], _FLAG) if len(variants) > 1 else []
-        coefficients: dict[sensitivity.Unit, sensitivity.Coefficients] = {}
+        together = totals.aligned([scored[name] for name in variants], _FLAG) if len(variants) > 1 else []
+        coefficients: dict[totals.Unit, totals.Coefficients] = {}
         if together:
-            coefficients = sensitivity.measured(
-                together, lambda name: totals.keys_of(plan.originals[name], original.seen)
-            )
-            sums.totals |= {SENSITIVITY + name: of for name, of in sensitivity.add_up(coefficients).items()}
+            coefficients = totals.measured(together, lambda name: totals.keys_of(plan.originals[name], original.seen))
+            sums.totals |= {SENSITIVITY + name: of for name, of in totals.add_up_coefficients(coefficients).items()}
         result.counts.add(COMPARED, len(together))
         if config.replicates:
             sums.replicates.append(self._replicates(scored, coefficients))
         if variants:
             pairs = {name: failures.slot_pairs(plan, name) for name in variants}
-            together = sensitivity.aligned([scored[name] for name in (ORIGINAL, *variants)], _FLAG)
+            together = totals.aligned([scored[name] for name in (ORIGINAL, *variants)], _FLAG)
             losses = list(failures.losses(together, pairs))
             for loss in losses:
                 for wrong in loss.slots:
@@ -160,7 +157,7 @@ class ScoreFile:
     def _replicates(
         self,
         scored: Mapping[str, Sequence[Sequence[Scored]]],
-        coefficients: Mapping[sensitivity.Unit, sensitivity.Coefficients],
+        coefficients: Mapping[totals.Unit, totals.Coefficients],
     ) -> bootstrap.Counts:
         """Shape (replicates, statistics, 2); the statistics are those of :func:`statistics_of`."""
         config = self.config
@@ -169,7 +166,7 @@ class ScoreFile:
             of_set = totals.statistics(dialogues, config.plan.sets[name].seen, config.across_turn, JGA)
             statistics |= {(name, key): statistic for key, statistic in of_set.items()}
         for unit, of in coefficients.items():
-            for policy in sensitivity.POLICIES:
+            for policy in totals.POLICIES:
                 name = f"{SENSITIVITY}{unit}/{policy}"
                 statistics |= {(name, key): of.statistic(policy, JOINT, key) for key in totals.AGGREGATES}
         nothing: bootstrap.Statistic = ([], [])

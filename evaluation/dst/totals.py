@@ -1,13 +1,38 @@
-"""Metrics over many frames: the aggregates of the official scoring, as sums that any worker can add up."""
+"""Metrics over many frames: the aggregates of the official scoring, as sums that any worker can add up.
+
+Schema sensitivity (SGD-X, Lee et al. 2022, equations 1 to 3): how much a metric varies over a schema's variants.
+
+Of a turn, it is the coefficient of variation of the metric over the K variants: their sample standard deviation over
+their mean; of a set, the mean over its turns. Numbers are shares: 0.404 is what the paper prints as 40.4.
+
+The paper leaves two things open, so every result names both:
+
+- **Policy**: where all K values are zero, 0 / 0 is not defined. Equation 1 is over all turns, and the section on
+  services calls the sensitivity of one low that is predicted wrong throughout (Flights_4): ``zero``, the default,
+  counts such a turn as 0. ``drop`` leaves it out.
+- **Unit**: the official scoring averages joint goal accuracy over frames, one for each service of a user turn:
+  ``frame``, the default, takes these, so that both numbers of a table are over the same. ``turn`` first takes the
+  frames of a turn together.
+
+Worked by hand: one frame, a joint goal accuracy of 1, 1, 1, 0, 0 under v1 to v5. The mean is 0.6, the sample variance
+(3 * 0.16 + 2 * 0.36) / 4 = 0.3, the deviation 0.5477, the coefficient 0.5477 / 0.6 = 0.9129. With a second frame, wrong
+under all five, the schema sensitivity of the two is 0.4564 with ``zero``, and 0.9129 with ``drop``.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from typing import Any, Literal
 
-from parapet.evaluation.dst.files import Scored
-from parapet.evaluation.dst.frames import JOINT, METRICS
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from parapet.evaluation import bootstrap
+from parapet.evaluation.dst.frames import JOINT, METRICS, Scored
+from parapet.schemas.errors import InputError
 
 ALL, SEEN, UNSEEN = AGGREGATES = "#ALL_SERVICES", "#SEEN_SERVICES", "#UNSEEN_SERVICES"
 
@@ -126,3 +151,156 @@ def slot_accuracy(totals: Mapping[str, Sequence[Sum]]) -> dict[str, dict[str, fl
         service, _, slot = key.partition("\t")
         found.setdefault(service, {})[slot] = mean(totals[key][0])
     return found
+
+
+Unit = Literal["frame", "turn"]
+Policy = Literal["zero", "drop"]
+UNITS: tuple[Unit, ...] = ("frame", "turn")
+POLICIES: tuple[Policy, ...] = ("zero", "drop")
+
+Real = NDArray[np.float64]
+
+
+def coefficient(values: Any) -> Real:
+    """Sample standard deviation over mean along the first axis, of at least two values; 0 where all are zero.
+
+    >>> print(coefficient([[1.0, 0.5, 0], [1, 0.5, 0], [1, 0.5, 0], [0, 0.5, 0], [0, 0.5, 0]]).round(4))
+    [0.9129 0.     0.    ]
+    """
+    values = np.asarray(values, dtype=float)
+    with bootstrap.quiet():
+        found: Real = values.std(axis=0, ddof=1) / values.mean(axis=0)
+    return np.where(np.ptp(values, axis=0) == 0, 0.0, found)
+
+
+class Coefficients(msgspec.Struct, frozen=True):
+    """The coefficients of variation of some frames, or turns.
+
+    Attributes:
+      dialogue_ids: of each.
+      keys: the aggregates for which each counts.
+      values: of each unit the coefficient of each metric: shape (units, metrics). NaN where a variant has no value.
+      wrong: where the metric is 0 under all variants.
+    """
+
+    dialogue_ids: list[str]
+    keys: list[tuple[str, ...]]
+    values: Real
+    wrong: NDArray[np.bool_]
+
+    def statistic(self, policy: Policy, metric: int, key: str) -> bootstrap.Statistic:
+        """What the bootstrap resamples: the coefficients of a metric in an aggregate."""
+        here = [i for i, keys in enumerate(self.keys) if key in keys]
+        values = self.values[here, metric]
+        if policy == "drop":
+            values = np.where(self.wrong[here, metric], np.nan, values)
+        return [self.dialogue_ids[i] for i in here], values
+
+
+def measured(
+    dialogues: Sequence[Sequence[Sequence[Scored]]], keys_of: Callable[[str], Sequence[str]]
+) -> dict[Unit, Coefficients]:
+    """The coefficients of the frames and of the turns of dialogues.
+
+    A turn counts once for each aggregate that any of its frames counts for: its joint accuracies are the products of
+    those frames', as with ``--across_turn``, its other metrics their means.
+
+    Args:
+      dialogues: at least one; of each, the frames under each variant, in the same order.
+      keys_of: the aggregates for which a service of the first variant counts.
+    """
+    frames = [frame for variants in dialogues for frame in variants[0]]
+    columns = zip(*dialogues, strict=True)
+    values = np.array([[frame.values for of in column for frame in of] for column in columns], dtype=float)
+    found: dict[Unit, Coefficients] = {}
+    for unit in UNITS:
+        ids, keys, members = [], [], []
+        for frame, of, positions in _units(frames, unit, keys_of):
+            ids.append(frame.dialogue_id)
+            keys.append(of)
+            members.append(positions)
+        joined = _joined(values, members)
+        found[unit] = Coefficients(ids, keys, coefficient(joined), np.all(joined == 0, axis=0))
+    return found
+
+
+def _units(
+    frames: Sequence[Scored], unit: Unit, keys_of: Callable[[str], Sequence[str]]
+) -> list[tuple[Scored, tuple[str, ...], tuple[int, ...]]]:
+    """A frame of each unit, the aggregates for which it counts, and the positions of its frames."""
+    if unit == "frame":
+        return [(frame, tuple(keys_of(frame.service)), (i,)) for i, frame in enumerate(frames)]
+    turns: dict[tuple[str, int], dict[str, tuple[int, ...]]] = {}
+    for i, frame in enumerate(frames):
+        turn = turns.setdefault((frame.dialogue_id, frame.turn), {})
+        for key in keys_of(frame.service):
+            turn[key] = (*turn.get(key, ()), i)
+    found = []
+    for turn in turns.values():
+        alike: dict[tuple[int, ...], list[str]] = {}
+        for key, positions in turn.items():
+            alike.setdefault(positions, []).append(key)
+        found += [(frames[positions[0]], tuple(keys), positions) for positions, keys in alike.items()]
+    return found
+
+
+def _joined(values: Real, members: Sequence[tuple[int, ...]]) -> Real:
+    """Of (variant, frame, metric) the metrics of each unit: products of joint accuracies, means of the others."""
+    nothing = np.full_like(values[:, :1], np.nan)
+    width = max(map(len, members))
+    at = np.array([(*positions, *[-1] * (width - len(positions))) for positions in members])
+    of_frames = np.concatenate([values, nothing], axis=1)[:, at]
+    known = ~np.isnan(of_frames)
+    products = np.where(known, of_frames, 1.0).prod(axis=2)
+    with bootstrap.quiet():
+        means = np.where(known, of_frames, 0.0).sum(axis=2) / known.sum(axis=2)
+    products[..., :JOINT] = means[..., :JOINT]
+    return np.where(known.any(axis=2), products, np.nan)
+
+
+def aligned(sets: Sequence[Sequence[Sequence[Scored]]], flag: str = "") -> list[list[Sequence[Scored]]]:
+    """The dialogues that all sets have, each with its frames under every set.
+
+    Args:
+      sets: of each set the frames of each dialogue.
+      flag: that names the sets, for messages.
+
+    Raises:
+      InputError: a dialogue has other user turns or frames in one set than in another.
+    """
+    by_id = [{frames[0].dialogue_id: frames for frames in dialogues if frames} for dialogues in sets]
+    found = []
+    for dialogue_id in by_id[0]:
+        if all(dialogue_id in of for of in by_id):
+            under = [of[dialogue_id] for of in by_id]
+            if len({tuple((frame.turn, frame.frame) for frame in frames) for frames in under}) > 1:
+                reason = "the sets do not have the same user turns and frames: they cannot be compared"
+                raise InputError(reason, flag, f"dialogue {dialogue_id!r}")
+            found.append(under)
+    return found
+
+
+def add_up_coefficients(coefficients: Mapping[Unit, Coefficients]) -> dict[str, Totals]:
+    """The sums of coefficients for each unit and policy (``frame/zero``)."""
+    found: dict[str, Totals] = {}
+    for unit, of in coefficients.items():
+        places: dict[tuple[str, ...], list[int]] = {}
+        for i, keys in enumerate(of.keys):
+            places.setdefault(keys, []).append(i)
+        sums = {keys: _sums_of_coefficients(of.values[here], of.wrong[here]) for keys, here in places.items()}
+        for policy in POLICIES:
+            found[f"{unit}/{policy}"] = merged(
+                {key: by_policy[policy]} for keys, by_policy in sums.items() for key in keys
+            )
+    return found
+
+
+def _sums_of_coefficients(values: Real, wrong: NDArray[np.bool_]) -> dict[Policy, list[Sum]]:
+    """Of each metric the sum, which is the same for both policies, and how many coefficients count."""
+    added = [total(column[column > 0].tolist())[0] for column in values.T]
+    counts = np.count_nonzero(~np.isnan(values), axis=0)
+    dropped = np.count_nonzero(wrong, axis=0)
+    return {
+        "zero": list(zip(added, counts.tolist(), strict=True)),
+        "drop": list(zip(added, (counts - dropped).tolist(), strict=True)),
+    }

@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from parapet.evaluation.generation.references import PAPER_PHRASES, PHRASES
-from parapet.evaluation.generation.scorers import Judgement, Pair
+from parapet.evaluation.generation.corpus import PAPER_PHRASES, PHRASES
+from parapet.evaluation.generation.scoring import Judgement, Pair
 
 
 def _words(text: str) -> list[str]:

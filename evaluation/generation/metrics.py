@@ -9,10 +9,9 @@ from typing import Any, Protocol, get_args
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import Corpus, Place, SystemTurn
-from parapet.evaluation.generation.references import Act
+from parapet.evaluation.generation.corpus import Act, Corpus, Place, SystemTurn
 from parapet.evaluation.generation.scoring import Outcome, ScoredAct, Scores, TurnAct, Validated
-from parapet.evaluation.lines import ALL, ORIGINAL, with_mean
+from parapet.evaluation.sets import ALL, ORIGINAL, with_mean
 from parapet.schemas.errors import InputError
 from parapet.transforms import plugins
 from parapet.transforms.corpora import domain_of

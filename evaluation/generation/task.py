@@ -13,19 +13,27 @@ from parapet.evaluation.generation.corpus import (
     Corpus,
     Place,
     Prediction,
+    Rules,
     predicted_variants,
     read_predictions,
 )
 from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, ScoredTurn, missing_values
-from parapet.evaluation.generation.references import Rules
-from parapet.evaluation.generation.scorers import Cached, Nli
-from parapet.evaluation.generation.scoring import ScoredAct, evaluate
-from parapet.evaluation.lines import ALL, Key
-from parapet.evaluation.sets import ORIGINAL, Sources, find_sets
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, group_dots, group_table, line, set_report
-from parapet.evaluation.writing import rows_bytes
+from parapet.evaluation.generation.scoring import Cached, Nli, ScoredAct, evaluate
+from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, find_sets
+from parapet.evaluation.task import (
+    Metrics,
+    Result,
+    Stage,
+    Task,
+    files_of,
+    group_dots,
+    group_table,
+    line,
+    rows_bytes,
+    set_report,
+)
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
 from parapet.transforms.corpora import domain_of

@@ -13,8 +13,8 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
-from parapet.evaluation.dst.files import Dialogue, parse_dialogues
-from parapet.evaluation.dst.sets import Set
+from parapet.evaluation.dst.frames import Dialogue, parse_dialogues
+from parapet.evaluation.dst.model import Set
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms import files
 from parapet.transforms.compressed import read_input

@@ -11,12 +11,11 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import Place, SystemTurn
+from parapet.evaluation.generation.corpus import Act, Place, ServiceWords, SystemTurn, act_name, in_sentence
+from parapet.evaluation.generation.corpus import listed as listed_values
 from parapet.evaluation.generation.corpus import read as read_corpus
-from parapet.evaluation.generation.references import Act, ServiceWords, act_name, in_sentence
-from parapet.evaluation.generation.references import listed as listed_values
-from parapet.evaluation.lines import ORIGINAL, named
-from parapet.evaluation.writing import ROWS
+from parapet.evaluation.sets import ORIGINAL, named
+from parapet.evaluation.task import ROWS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, parse_json
 from parapet.schemas.limits import open_path, read_whole

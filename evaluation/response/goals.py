@@ -1,13 +1,140 @@
-"""The goal of a dialogue's user, the system's responses, and how they meet it: Inform and Success."""
+"""What the user of a dialogue wants, what a system can offer, and whether its responses meet it: Inform and Success.
+
+Goals and entities come from the annotation of a corpus in the SGD layout, or from files in the form of MultiWOZ's.
+Responses mention entities by their values or by placeholders.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from parapet.evaluation.response.knowledge import Entity, Knowledge, is_said, placeholders, placeholders_of, satisfies
+from parapet.evaluation.sets import existing_file, read_lines
+from parapet.schemas.dialogue import Dialogue, Frame
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import as_path, is_there, parse_json
+from parapet.schemas.limits import read_whole
+from parapet.schemas.service import Service
 from parapet.transforms.corpora import domain_of
+from parapet.transforms.touching import services_in_turns
+
+Entity = Mapping[str, str]
+# Slot to the values that will do.
+Constraints = Mapping[str, Sequence[str]]
+
+_ANY = frozenset({"", "dontcare", "dont care", "do n't care", "don't care", "do not care"})
+_NO_LATER, _NO_EARLIER = ("arriveby", "arrive_by"), ("leaveat", "leave_at")
+
+
+class Knowledge:
+    """The entities of services.
+
+    Args:
+      entities: service to its rows, slot to value.
+      said: (service, slot, value, a way it is said) as dialogues have them.
+    """
+
+    def __init__(
+        self, entities: Mapping[str, Iterable[Entity]], said: Iterable[tuple[str, str, str, str]] = ()
+    ) -> None:
+        # Each once, whatever the order in which they were found.
+        self.entities = {
+            service: [dict(one) for one in sorted({tuple(sorted(row.items())) for row in rows})]
+            for service, rows in entities.items()
+        }
+        self._said: dict[tuple[str, str, str], set[str]] = {}
+        self._meant: dict[tuple[str, str, str], set[str]] = {}
+        for service, slot, value, way in said:
+            self._said.setdefault((service, slot, value.casefold()), set()).add(way.casefold())
+            self._meant.setdefault((service, slot, way.casefold()), set()).add(value)
+        self._found: dict[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], list[Entity]] = {}
+
+    def find(self, service: str, constraints: Constraints) -> list[Entity]:
+        """The entities that satisfy constraints, in a fixed order."""
+        key = service, tuple(sorted((slot, tuple(values)) for slot, values in constraints.items()))
+        if key not in self._found:
+            of = self.entities.get(service, [])
+            self._found[key] = [entity for entity in of if satisfies(entity, constraints)]
+        return self._found[key]
+
+    def ways(self, service: str, slot: str, value: str) -> list[str]:
+        """How a value may be said, in small letters: as it is, and as dialogues have it."""
+        return [value.casefold(), *sorted(self._said.get((service, slot, value.casefold()), ()))]
+
+    def meant(self, service: str, slot: str, values: Iterable[str]) -> tuple[str, ...]:
+        """Values as they were said, and all values that dialogues say like them."""
+        found = dict.fromkeys(values)
+        for value in list(found):
+            found |= dict.fromkeys(sorted(self._meant.get((service, slot, value.casefold()), ())))
+        return tuple(found)
+
+
+def satisfies(entity: Entity, constraints: Constraints) -> bool:
+    """Whether an entity has one of the values that will do for each slot; one that it lacks does not bind it.
+
+    ``arriveBy`` and ``leaveAt`` are bounds, as in MultiWOZ: no later, no earlier.
+    """
+    for slot, values in constraints.items():
+        have = entity.get(slot)
+        if have is None or any(value.casefold() in _ANY for value in values):
+            continue
+        if not any(_fits(plain_name(slot), have.casefold(), value.casefold()) for value in values):
+            return False
+    return True
+
+
+def _fits(slot: str, have: str, wanted: str) -> bool:
+    if slot in _NO_LATER:
+        return have.zfill(5) <= wanted.zfill(5)
+    if slot in _NO_EARLIER:
+        return have.zfill(5) >= wanted.zfill(5)
+    return have == wanted
+
+
+_PLACEHOLDER = re.compile(r"\[([^\[\]]{1,100})\]")
+_NO_NAME = re.compile(r"[^a-z0-9]+")
+_NUMBER = re.compile(r"_[0-9]+$")
+_SHORT = {"post": "postcode", "ref": "reference", "id": "trainid", "addr": "address"}  # MultiWOZ has both
+
+
+def plain_name(name: str) -> str:
+    """A name in small letters, its words separated by underscores: ``restaurant_name`` of ``Restaurant-name``."""
+    return _NO_NAME.sub("_", name.lower()).strip("_")
+
+
+def placeholders(response: str) -> frozenset[str]:
+    """The names in square brackets of a delexicalised response, plain."""
+    return frozenset(_long(plain_name(name)) for name in _PLACEHOLDER.findall(response))
+
+
+def placeholders_of(service: str, slot: str) -> tuple[frozenset[str], frozenset[str]]:
+    """A slot's placeholders: with the service or its domain (``restaurant_phone``), without (``phone``)."""
+    owners = {service, _NUMBER.sub("", service)}
+    own = frozenset(_long(plain_name(f"{owner}_{slot}")) for owner in owners)
+    return own, frozenset(_long(plain_name(name)) for name in (slot, f"value_{slot}"))
+
+
+def _long(name: str) -> str:
+    start, _, last = name.rpartition("_")
+    return f"{start}_{_SHORT.get(last, last)}".strip("_")
+
+
+def is_said(value: str, text: str) -> bool:
+    """Whether a value stands in a text as words of its own; both in small letters."""
+    at = text.find(value) if value else -1
+    while at >= 0:
+        end = at + len(value)
+        before = at == 0 or not (text[at - 1].isalnum() and value[0].isalnum())
+        after = end == len(text) or not (text[end].isalnum() and value[-1].isalnum())
+        if before and after:
+            return True
+        at = text.find(value, at + 1)
+    return False
+
 
 END = 2**31 - 1
 
@@ -186,3 +313,294 @@ def _answered(
         if any(_is_mentioned(entity, slot, service, response, knowledge) for entity in offered):
             return True
     return False
+
+
+_NAMES = frozenset({"name", "title"})
+_YES_NO = frozenset({"true", "false"})
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """What responses are held against.
+
+    Attributes:
+      goals: by dialogue. ``responses`` are the reference's, by the system's turns.
+      skipped: requests that are not counted, by reason.
+      domains: by dialogue and turn of the system, those that the turn speaks of.
+    """
+
+    goals: dict[str, Goal]
+    responses: dict[str, dict[int, str]]
+    knowledge: Knowledge
+    skipped: dict[str, int]
+    domains: dict[str, dict[int, tuple[str, ...]]] = {}
+
+
+def reference_of(
+    dialogues: Sequence[Dialogue],
+    services: Mapping[str, Service],
+    entities: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
+) -> Reference:
+    """Makes goals and knowledge of the annotation.
+
+    A *search* is a service call of an intent that is not transactional and has results: its parameters are the
+    constraints, and it lasts until the service is called again or the user turns to another intent of it. A *request*
+    is a ``REQUEST`` of the user's; what answers it are the values that the system ``INFORM``s of the slot when it next
+    does. Requests that the reference never answers, and those answered by yes or no, are not counted: there is no value
+    to look for.
+
+    Args:
+      dialogues: of a split.
+      services: its schema.
+      entities: further rows of the knowledge base, by service. Placeholders may speak of these and of the results of
+        all searches; in words, a search is met by its own results, and by those of these rows that satisfy it. What
+        other searches returned may be another user's: a balance, an alarm.
+
+    Raises:
+      InputError: a service or intent that the schema lacks, a dialogue id that appears twice.
+    """
+    rows: dict[str, list[Mapping[str, str]]] = defaultdict(list)
+    for service, more in (entities or {}).items():
+        rows[service].extend(more)
+    ids = Counter(dialogue.dialogue_id for dialogue in dialogues)
+    for dialogue in dialogues:
+        if ids[dialogue.dialogue_id] > 1:
+            raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice")
+        for _, frame in _searches(dialogue, services):
+            rows[frame.service].extend(frame.service_results or ())
+    knowledge = Knowledge(rows, _said(dialogues))
+    naming = naming_slots(dialogues, services)
+    goals, responses, domains = {}, {}, {}
+    skipped: Counter[str] = Counter()
+    for dialogue in dialogues:
+        searches = tuple(_goals_of(dialogue, services, naming, entities or {}))
+        requests = tuple(_requests_of(dialogue, knowledge, skipped))
+        goals[dialogue.dialogue_id] = Goal(searches, requests)
+        responses[dialogue.dialogue_id] = {
+            t: turn.utterance for t, turn in enumerate(dialogue.turns) if turn.speaker == "SYSTEM"
+        }
+        spoken_of = services_in_turns(dialogue)
+        domains[dialogue.dialogue_id] = {
+            t: tuple(dict.fromkeys(map(domain_of, spoken_of[t]))) for t in responses[dialogue.dialogue_id]
+        }
+    return Reference(goals, responses, knowledge, dict(sorted(skipped.items())), domains)
+
+
+def _searches(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[tuple[int, Frame]]:
+    """The system's frames with a search that has results, with their turn."""
+    for t, turn in enumerate(dialogue.turns):
+        for frame in turn.frames:
+            if turn.speaker != "SYSTEM" or not frame.service_call or not frame.service_results:
+                continue
+            if not _is_transactional(frame.service, frame.service_call.method, services, dialogue.dialogue_id, t):
+                yield t, frame
+
+
+def _is_transactional(name: str, method: str, services: Mapping[str, Service], dialogue: str, turn: int) -> bool:
+    service = services.get(name)
+    intent = next((one for one in service.intents if one.name == method), None) if service else None
+    if intent is None:
+        where = f"{dialogue} turns[{turn}]"
+        raise InputError(f"the schema has no intent {method!r} of service {name!r}", "", where)
+    return bool(intent.is_transactional)
+
+
+def naming_slots(
+    dialogues: Iterable[Dialogue], services: Mapping[str, Service]
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """By (service, intent) the slots that name an entity in an offer.
+
+    Of the slots that every ``OFFER`` after such a search has: those whose name says ``name`` or ``title``; else those
+    that are no parameter of the search (a departure time, a price); else all.
+    """
+    found: dict[tuple[str, str], set[str]] = {}
+    asked: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for dialogue in dialogues:
+        method: dict[str, str] = {}
+        calls = {(t, frame.service): frame for t, frame in _searches(dialogue, services)}
+        for t, turn in enumerate(dialogue.turns):
+            for frame in turn.frames:
+                if call := calls.get((t, frame.service)):
+                    assert call.service_call
+                    method[frame.service] = call.service_call.method
+                    asked[frame.service, method[frame.service]] |= call.service_call.parameters.keys()
+                offered = {action.slot for action in frame.actions or () if action.act == "OFFER"}
+                if turn.speaker == "SYSTEM" and offered and frame.service in method:
+                    key = frame.service, method[frame.service]
+                    found[key] = found[key] & offered if key in found else offered
+    chosen = {}
+    for key, slots in found.items():
+        named = {slot for slot in slots if _NAMES & set(slot.lower().split("_"))}
+        chosen[key] = tuple(sorted(named or slots - asked[key] or slots))
+    return chosen
+
+
+def _goals_of(
+    dialogue: Dialogue,
+    services: Mapping[str, Service],
+    naming: Mapping[tuple[str, str], tuple[str, ...]],
+    entities: Mapping[str, Sequence[Mapping[str, str]]],
+) -> Iterator[Search]:
+    for t, frame in _searches(dialogue, services):
+        assert frame.service_call
+        slots = naming.get((frame.service, frame.service_call.method), ())
+        if slots:
+            constraints: dict[str, tuple[str, ...]] = {
+                slot: (value,) for slot, value in frame.service_call.parameters.items()
+            }
+            last = _end_of_search(dialogue, t, frame.service, frame.service_call.method)
+            more = [dict(one) for one in entities.get(frame.service, ()) if satisfies(one, constraints)]
+            yield Search(frame.service, constraints, slots, (*(frame.service_results or ()), *more), t, last)
+
+
+def _end_of_search(dialogue: Dialogue, first: int, service: str, method: str) -> int:
+    """The last turn before the service is called again, or the user turns to another intent of it."""
+    for t, turn in enumerate(dialogue.turns[first + 1 :], first + 1):
+        for frame in turn.frames:
+            if frame.service == service and (
+                frame.service_call or (frame.state and frame.state.active_intent not in (method, "NONE"))
+            ):
+                return t - 1
+    return END
+
+
+def _requests_of(dialogue: Dialogue, knowledge: Knowledge, skipped: Counter[str]) -> Iterator[Request]:
+    for t, turn in enumerate(dialogue.turns):
+        for frame in turn.frames if turn.speaker == "USER" else ():
+            for action in frame.actions or ():
+                if action.act != "REQUEST" or not action.slot:
+                    continue
+                values = _informed(dialogue, t + 1, frame.service, action.slot)
+                if not values:
+                    skipped["never_answered"] += 1
+                elif {value.casefold() for value in values} & _YES_NO:
+                    skipped["yes_or_no"] += 1
+                else:
+                    ways = [way for value in values for way in knowledge.ways(frame.service, action.slot, value)]
+                    yield Request(frame.service, action.slot, tuple(dict.fromkeys(ways)), t + 1)
+
+
+def _informed(dialogue: Dialogue, first: int, service: str, slot: str) -> list[str]:
+    """The values that the system gives for a slot when it next does."""
+    for turn in dialogue.turns[first:]:
+        for frame in turn.frames:
+            if turn.speaker == "SYSTEM" and frame.service == service:
+                for action in frame.actions or ():
+                    if action.act == "INFORM" and action.slot == slot and action.values:
+                        return [*action.values, *(action.canonical_values or ())]
+    return []
+
+
+def _said(dialogues: Iterable[Dialogue]) -> Iterator[tuple[str, str, str, str]]:
+    for dialogue in dialogues:
+        for turn in dialogue.turns:
+            for frame in turn.frames:
+                for action in frame.actions or ():
+                    for value, way in zip(action.canonical_values or (), action.values, strict=False):
+                        yield frame.service, action.slot, value, way
+
+
+NAMING = ("name", "trainid", "id")
+
+
+class DomainGoal(msgspec.Struct):
+    """The goal of a domain."""
+
+    informable: dict[str, str | list[str]] = {}
+    requestable: list[str] = []
+
+
+class ResponseRow(msgspec.Struct):
+    """A row of the reference responses."""
+
+    dialogue_id: str
+    turn: int
+    response: str
+
+
+def read_reference(goals: str, knowledge: str | None, responses: str) -> Reference:
+    """Reads goals, entities and reference responses.
+
+    Args:
+      goals: JSON ``{dialogue id: {domain: {"informable": {slot: value}, "requestable": [slot]}}}``.
+      knowledge: see :func:`read_entities`.
+      responses: JSON lines ``{"dialogue_id", "turn", "response"}``.
+
+    Raises:
+      InputError: a file that cannot be read, or dialogues with goals and no responses, or the other way round.
+    """
+    by_dialogue = _read(goals, dict[str, dict[str, DomainGoal]])
+    entities = read_entities(knowledge) if knowledge else {}
+    naming = {domain: _naming_of(rows) for domain, rows in entities.items()}
+    parsed = {dialogue: _goal(domains, naming) for dialogue, domains in by_dialogue.items()}
+    turns_of: dict[str, dict[int, str]] = {}
+    for number, row in read_lines(responses, ResponseRow):
+        turns = turns_of.setdefault(row.dialogue_id, {})
+        if row.turn in turns:
+            reason = f"dialogue {row.dialogue_id!r} turn {row.turn} appears twice"
+            raise InputError(reason, responses, f"line {number}")
+        turns[row.turn] = row.response
+    for dialogue in sorted(parsed.keys() ^ turns_of.keys()):
+        lacking, path = ("goal", goals) if dialogue in turns_of else ("response", responses)
+        raise InputError(f"there is no {lacking} for dialogue {dialogue!r}", path)
+    if not parsed:
+        raise InputError("there are no goals in it", goals)
+    # Nothing says of which of the goal's domains a turn speaks: of all.
+    domains = {dialogue: dict.fromkeys(turns_of[dialogue], goal.domains) for dialogue, goal in parsed.items()}
+    return Reference(parsed, turns_of, Knowledge(entities), {}, domains)
+
+
+def _goal(domains: Mapping[str, DomainGoal], naming: Mapping[str, str | None]) -> Goal:
+    searches, requests = [], []
+    for domain, goal in sorted(domains.items()):
+        constraints = {
+            slot: (value,) if isinstance(value, str) else tuple(value) for slot, value in goal.informable.items()
+        }
+        slot = naming.get(domain)
+        requested = {plain_name(name) for name in goal.requestable}
+        searches.append(
+            Search(
+                domain,
+                constraints,
+                (slot,) if slot else (),
+                given=slot is None or "name" in {plain_name(name) for name in constraints},
+                optional=slot is not None and plain_name(slot) != "name" and plain_name(slot) not in requested,
+            )
+        )
+        requests += [Request(domain, name) for name in sorted(set(goal.requestable))]
+    return Goal(tuple(searches), tuple(requests))
+
+
+def _naming_of(rows: Sequence[Mapping[str, str]]) -> str | None:
+    slots = {plain_name(slot): slot for row in rows for slot in row}
+    return next((slots[name] for name in NAMING if name in slots), None)
+
+
+def read_entities(path: str) -> dict[str, list[dict[str, str]]]:
+    """A knowledge base: JSON ``{service: [{slot: value}]}``, or a folder of ``SERVICE_db.json`` with such lists.
+
+    What is neither text nor a number (a place on a map, a list of rooms) is left out of a row.
+
+    Raises:
+      InputError: a file that cannot be read, or none.
+    """
+    if not is_there(path):
+        raise InputError("there is no such file or folder", path)
+    place = as_path(path)
+    if not place.is_dir():
+        return {service: _rows(rows) for service, rows in _read(path, dict[str, list[dict[str, Any]]]).items()}
+    files = sorted(place.glob("*_db.json"))
+    if not files:
+        raise InputError("no knowledge base here: expected files such as restaurant_db.json", path)
+    return {one.name.removesuffix("_db.json"): _rows(_read(str(one), list[dict[str, Any]])) for one in files}
+
+
+def _rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    return [{slot: str(value) for slot, value in row.items() if isinstance(value, str | int | float)} for row in rows]
+
+
+def _read(path: str, kind: Any) -> Any:
+    try:
+        return msgspec.convert(parse_json(read_whole(existing_file(path)), path), kind)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None

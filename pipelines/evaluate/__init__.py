@@ -1,4 +1,7 @@
-"""``parapet evaluate``: predictions in, the numbers and pages of the papers out; one task at a time."""
+"""``parapet evaluate``: predictions in, the numbers and pages of the papers out; one task at a time.
+
+The tasks in ``OWN_MODULES`` have modules of their own; the flags of the others are here.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,30 @@ import importlib
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from parapet.pipelines.command import check_apart, check_input, run_checked, say
 from parapet.pipelines.dispatch import hand_over, spelling
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import (
+    INPUT,
+    SCHEMA_VARIANTS,
+    StrictParser,
+    add_candidates,
+    add_file_sets,
+    add_knowledge_base,
+    add_nli_model,
+    add_output,
+    add_seed,
+)
+from parapet.pipelines.sets import add_sets, sources_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SPLITS, as_path
 
 if TYPE_CHECKING:
     from parapet.evaluation.task import Task
+
 
 TASKS = {
     "dst": "dialogue states: official SGD metrics, schema sensitivity",
@@ -46,7 +63,7 @@ example:
 
 Inputs = TypeVar("Inputs")
 Options = TypeVar("Options", bound=msgspec.Struct)
-OWN_MODULES = ("dst", "ratings", "validity")  # the others are in tasks.py
+OWN_MODULES = ("dst", "ratings", "validity")  # the others are below
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -58,9 +75,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         return 2
     known = spelling(task, TASKS) if task is not None else None
     if known is not None and known not in OWN_MODULES:
-        from parapet.pipelines.evaluate import tasks
-
-        return tasks.run(known, rest)
+        return run_task(parser(known), rest, FLAGS[known].make)
     forwarded = [task, *rest] if task is not None else argv and ["--help"]
     return hand_over("parapet evaluate", "task", TASKS, "parapet.pipelines.evaluate", USAGE, forwarded)
 
@@ -70,9 +85,10 @@ def parser(task: str) -> StrictParser:
     if task in OWN_MODULES:
         made: StrictParser = importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser()
         return made
-    from parapet.pipelines.evaluate import tasks
-
-    return tasks.parser(task)
+    flags = FLAGS[task]
+    made = StrictParser(f"evaluate --task {task}", flags.description, flags.example, flags.note)
+    flags.add(made)
+    return made
 
 
 def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -112,7 +128,7 @@ def run_task(
         return task, task.read(), args.output
 
     def act(prepared: tuple[Task[Inputs], Inputs, str]) -> None:
-        from parapet.evaluation.writing import publish
+        from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
 
         task, inputs, output = prepared
@@ -125,3 +141,247 @@ def run_task(
             say(line)
 
     return run_checked(parser, argv, check, act, "nothing was published, run the same command again")
+
+
+MOST = 100  # ranked answers
+
+
+class TaskFlags(NamedTuple):
+    """What a task takes.
+
+    Attributes:
+      description: of its help; ``example`` commands, ``note`` the format of predictions.
+      add: adds the flags.
+      make: the task that the flags describe; raises InputError where they cannot work.
+    """
+
+    description: str
+    example: str
+    note: str
+    add: Callable[[StrictParser], None]
+    make: Callable[[argparse.Namespace], Task[Any]]
+
+
+def _add_intent(parser: StrictParser) -> None:
+    add = parser.group(INPUT)
+    text = "JSON lines with predicted; or a folder with original/, typos/, ..."
+    add("--predictions", required=True, metavar="PATH", reads=True, help=text)
+    add_sets(parser, reference="corpus, release, or JSON lines with label", from_predictions=True)
+    add("--intents", metavar="FILE", reads=True, help="all intents, one per line: any other is an error")
+    add_output(parser)
+
+
+def _make_intent(args: argparse.Namespace) -> Task[Any]:
+    from parapet.evaluation.intent import Intent
+
+    in_sets = bool(args.sets or args.variants)
+    if in_sets and args.reference is None:
+        raise InputError("go with a reference: give --reference, too", "--sets, --variants")
+    if in_sets or (args.reference is not None and as_path(args.reference).is_dir()):
+        return from_flags(Intent, args, reference=None, sources=sources_of(args))
+    return from_flags(Intent, args)
+
+
+def _add_ood(parser: StrictParser) -> None:
+    add = parser.group(INPUT)
+    text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
+    add("--predictions", required=True, metavar="PATH", reads=True, help=text)
+    add_sets(
+        parser,
+        reference="output of 'ood', a corpus (all in-domain), or JSON lines with label",
+        sets="sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)",
+        from_predictions=True,
+    )
+    add("--dev", metavar="PATH", reads=True, help="predictions on other turns, on which the threshold is tuned")
+    add("--dev_split", rare=True, choices=SPLITS, default="dev", help="split of --dev")
+    add_output(parser)
+    add = parser.group("scoring")
+    classes = ("ood", "in_domain")
+    add("--positive", rare=True, choices=classes, default="ood", help="class that is to be detected")
+    add("--high", rare=True, choices=classes, default="ood", help="class that high scores mean")
+
+
+def _make_ood(args: argparse.Namespace) -> Task[Any]:
+    from parapet.evaluation.ood import OodDetection, Orientation
+    from parapet.transforms.corpora import listed
+
+    chosen = [value for value in args.sets if "=" not in value]
+    if args.reference is None and (args.sets or args.variants):
+        raise InputError("needs a folder that 'parapet ood' wrote, or a corpus: give one as --reference", "--sets")
+    others = argparse.Namespace(**{**vars(args), "sets": [value for value in args.sets if "=" in value]})
+    return from_flags(
+        OodDetection,
+        args,
+        sources=sources_of(others) if args.reference is not None else None,
+        chosen=tuple(listed(",".join(chosen))),
+        orientation=Orientation(args.positive, args.high),
+    )
+
+
+def _add_ranking(parser: StrictParser) -> None:
+    add_file_sets(parser, "test files in the bAbI format")
+    text = "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ..."
+    parser.group(INPUT)("--predictions", required=True, nargs="+", metavar="PATH", reads=True, help=text)
+    add_candidates(parser)
+    text = "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'"
+    parser.group(INPUT)("--top", type=int, default=1, metavar="K", help=text)
+    add_output(parser)
+
+
+def _make_ranking(args: argparse.Namespace) -> Task[Any]:
+    from parapet.evaluation.ranking import Ranking
+    from parapet.evaluation.sets import parse_sets
+
+    if not 1 <= args.top <= MOST:
+        raise InputError(f"{args.top}: give a number from 1 to {MOST}", "--top")
+    for path in args.predictions:  # a folder, of which inputs() lists the files
+        check_apart(args.output, predictions=path)
+    paths = {"references": tuple(args.reference), "predictions": tuple(args.predictions)}
+    return from_flags(Ranking, args, sets=parse_sets(args.sets), **paths)
+
+
+def _add_response(parser: StrictParser) -> None:
+    add = parser.group(INPUT)
+    text = "JSON lines, a folder with original/, typos/, ..., or 'reference' for the corpus's own responses"
+    add("--predictions", required=True, metavar="PATH|reference", reads=True, help=text)
+    add_sets(parser, variants="schema variants whose responses were predicted; scored as the original's")
+    add_knowledge_base(parser)
+    add_output(parser)
+    add = parser.group("goals, instead of a corpus")
+    add("--goals", metavar="FILE", reads=True, help="goals, as MultiWOZ has them")
+    text = "with --goals: reference responses, for BLEU"
+    add("--responses", metavar="FILE", reads=True, help=text)
+    text, choices = "tokenizer of sacrebleu, which changes BLEU", ("13a", "none", "intl", "char")
+    parser.group("scoring")("--tokenizer", choices=choices, default="13a", help=text)
+
+
+def _make_response(args: argparse.Namespace) -> Task[Any]:
+    from parapet.evaluation.response.task import ResponseTask
+
+    if args.reference is not None and args.goals is not None:
+        raise InputError("give only one of them: a corpus, or goals", "--reference, --goals")
+    if args.goals is not None and (args.sets or args.variants):
+        raise InputError("go with a corpus: give it as --reference", "--sets, --variants")
+    if (args.responses is None) != (args.goals is None):
+        raise InputError("go together: goals, and the responses of the same dialogues", "--goals, --responses")
+    return from_flags(ResponseTask, args, sources=None if args.goals is not None else sources_of(args))
+
+
+def _add_generation(parser: StrictParser) -> None:
+    add = parser.group(INPUT)
+    text = "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns"
+    add("--predictions", required=True, metavar="PATH|reference", reads=True, help=text)
+    add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
+    add_output(parser)
+    add = parser.group("scoring")
+    text = "what judges entailment: rules, or a model"
+    add("--scorer", choices=("lexical", "nli"), default="lexical", help=text)
+    add_nli_model(parser, "scoring", "--scorer nli")
+    add("--metrics", nargs="+", default=[], metavar="NAME", help="metrics of plug-ins, on pairs of utterances")
+    add("--batch", rare=True, type=int, default=32, metavar="N", help="pairs in a batch")
+    text = "judgements that are kept for other runs, and for this one if it is interrupted"
+    add("--cache", rare=True, metavar="FILE", help=text)
+    text = "by which references are built: the paper's, or ours, which are better English"
+    add("--rules", choices=("paper", "extended"), default="paper", help=text)
+    text = "count all turns, whatever the ground truth says of their references"
+    add("--no_validation", rare=True, action="store_true", help=text)
+    add_seed(parser, "the tampered values")
+
+
+def _make_generation(args: argparse.Namespace) -> Task[Any]:
+    from parapet.evaluation.generation.task import Generation
+
+    own = {"metrics": tuple(args.metrics), "validation": not args.no_validation}
+    return from_flags(Generation, args, sources=sources_of(args), **own)
+
+
+FLAGS = {
+    "intent": TaskFlags(
+        """\
+Scores predicted intents by accuracy and macro-F1, for each set and intent: of utterances with labels, or of the user
+turns of a corpus with their active intents.""",
+        """\
+  parapet evaluate --task intent --predictions intents.jsonl --output my_scores
+  parapet evaluate --task intent --reference test.jsonl --predictions intents.jsonl --intents intents.txt \\
+    --output my_scores
+  parapet evaluate --task intent --reference my_corpus --sets typos=varied/typos --predictions my_intents \\
+    --output my_scores                  # my_intents/original/..., my_intents/typos/...""",
+        """\
+A row of the predictions: {"id": "7", "predicted": "book_flight"}, with "label" where there is no --reference, and "set"
+where there are several; "dialogue_id" and "turn" may be given instead of "id", and are with a corpus: there a turn with
+several frames may have a row for each, with its "service".""",
+        _add_intent,
+        _make_intent,
+    ),
+    "ood": TaskFlags(
+        """\
+Scores the detection of out-of-domain turns by precision, recall, F1, AUROC, AUPR and FPR95, for each set. The threshold
+is tuned on --dev; without it, the predicted labels are scored.""",
+        """\
+  parapet evaluate --task ood --reference my_foreign_turns --split test --predictions test_turns.jsonl \\
+    --dev dev_turns.jsonl --output my_scores
+  parapet evaluate --task ood --reference my_corpus --sets ood-10=my_foreign_turns/ood-10 typos=varied/typos \\
+    --predictions my_verdicts --output my_scores        # my_verdicts/original/..., my_verdicts/ood-10/...
+  parapet evaluate --task ood --predictions turns.jsonl --positive in_domain --high in_domain --output my_scores""",
+        """\
+A row of the predictions: {"set": "ood-10", "dialogue_id": "1_00000", "turn": 4, "score": 0.93}, with "predicted" (ood
+or in_domain) instead of a score or beside it, and "label" where there is no --reference; "id" may be given
+instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "response": a fallback says ood.""",
+        _add_ood,
+        _make_ood,
+    ),
+    "ranking": TaskFlags(
+        """\
+Scores a system's answers to bAbI dialog tasks: accuracy by response and by dialogue for each file or set, OOV next to
+plain; API calls by field (Bordes et al. 2017, Table 2).""",
+        """\
+  parapet evaluate --task ranking --reference dialog-babi-task1-API-calls-tst.txt --predictions answers.jsonl \\
+    --candidates dialog-babi-candidates.txt --output my_scores
+  parapet evaluate --task ranking --reference babi/*-tst*.txt --predictions my_answers --output my_scores
+  parapet evaluate --task ranking --reference babi/*-tst.txt --sets OOV=babi_oov --predictions my_answers \\
+    --output my_scores                  # my_answers/original/..., my_answers/OOV/...""",
+        """\
+A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
+and what the bot says in them are counted from 0. Or the test file itself with the system's answers in it. A folder has
+FILE.jsonl or FILE.txt for each FILE.txt, with --sets in a folder for each set. With --top a row has "answers", too: up
+to K candidates, the best first.""",
+        _add_ranking,
+        _make_ranking,
+    ),
+    "response": TaskFlags(
+        """\
+Scores responses by Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against a
+corpus in the SGD format, or against goals and a knowledge base. docs/evaluate_response.md says what counts.""",
+        """\
+  parapet evaluate --task response --reference my_corpus --split test --predictions responses.jsonl --output my_scores
+  parapet evaluate --task response --reference my_corpus --predictions reference --output upper_bound
+  parapet evaluate --task response --reference my_corpus --sets typos=varied/typos --predictions my_responses \\
+    --output my_scores                  # my_responses/original/..., my_responses/typos/...
+  parapet evaluate --task response --goals goals.json --knowledge_base db --responses test.jsonl \\
+    --predictions responses.jsonl --output my_scores""",
+        """\
+A row of the predictions: {"dialogue_id": "1_00000", "turn": 3, "response": "..."}. A delexicalised response has
+placeholders such as [restaurant_name]; its row has the "state" too, {"Restaurants_1": {"city": ["San Jose"]}}, and may
+have "domains", those that the response is about.""",
+        _add_response,
+        _make_response,
+    ),
+    "generation": TaskFlags(
+        """\
+Scores utterances that a system made from dialogue acts, by schema-guided semantic accuracy (SGSAcc), slot error rate
+and BLEU; with variants, also how well true references are distinguished from tampered ones in each schema's words.""",
+        """\
+  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --output my_scores
+  parapet evaluate --task generation --reference my_corpus --split dev --predictions reference --output upper_bound
+  parapet evaluate --task generation --reference my_corpus --variants my_variants --sets entities=unseen_entities \\
+      --predictions my_utterances --output my_scores      # my_utterances/original/..., my_utterances/v1/...
+  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --scorer nli \\
+      --nli_model roberta-large-mnli --cache judgements.jsonl --output my_scores""",
+        """\
+A line of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}; turns count from 0, those
+of the user included; with "candidates": [{"utterance": ..., "score": ...}, ...] the most faithful one is chosen, too.
+The lexical scorer is a set of rules instead of a model: use --scorer nli for numbers to compare with others.""",
+        _add_generation,
+        _make_generation,
+    ),
+}

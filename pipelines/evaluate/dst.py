@@ -21,7 +21,7 @@ from parapet.transforms.text import counted, percent
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.evaluation.dst.sets import Config
+    from parapet.evaluation.dst.model import Config
     from parapet.evaluation.user_code import UserCode
 
 EXAMPLE = """\
@@ -97,8 +97,8 @@ def large(config: Config) -> int | None:
 def check(args: argparse.Namespace) -> Config:
     """Reads flags, schemas and file names. Raises InputError where they cannot work."""
     from parapet.evaluation.dst import model
-    from parapet.evaluation.dst.files import ScoreConfig
-    from parapet.evaluation.dst.sets import Config, make_plan, unmatched
+    from parapet.evaluation.dst.frames import ScoreConfig
+    from parapet.evaluation.dst.model import Config, make_plan, unmatched
 
     if (args.predictions is None) == (args.model is None):
         raise InputError("give exactly one of them: predictions, or a model", "--predictions, --model")

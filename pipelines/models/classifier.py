@@ -111,7 +111,7 @@ acts.jsonl or ood.jsonl, and so on for each variant and set, for 'parapet evalua
 def _header(job: Job, checkpoint: bool, split: str) -> dict[str, object]:
     """What ``run.json`` says besides files and counts."""
     from parapet.evaluation.models.saving import MODEL, WEIGHTS
-    from parapet.evaluation.writing import sha256_of
+    from parapet.evaluation.task import sha256_of
     from parapet.transforms.checkpoints import digest
 
     model = {MODEL: sha256_of(as_path(job.folder) / MODEL)}

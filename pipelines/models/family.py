@@ -26,7 +26,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:
-    from parapet.evaluation.dst.sets import Set
+    from parapet.evaluation.dst.model import Set
     from parapet.evaluation.models.examples import Examples, Versions
     from parapet.evaluation.models.inference import DialogueFile, Job
     from parapet.evaluation.models.training import Learner
@@ -310,7 +310,7 @@ def plan_sets(args: argparse.Namespace) -> PlannedSets:
     Raises:
       InputError: something is missing, or the output is one of them.
     """
-    from parapet.evaluation.dst.sets import make_plan
+    from parapet.evaluation.dst.model import make_plan
     from parapet.evaluation.models.inference import DialogueFile
 
     sources = sources_of(args)
@@ -327,7 +327,7 @@ def plan_sets(args: argparse.Namespace) -> PlannedSets:
 
 def named_digest(path: str) -> dict[str, str]:
     """The name and the SHA-256 of a file."""
-    from parapet.evaluation.writing import sha256_of
+    from parapet.evaluation.task import sha256_of
 
     return {"name": as_path(path).name, "sha256": sha256_of(as_path(path))}
 

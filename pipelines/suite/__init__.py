@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fnmatch
+import hashlib
+import json
 import logging
 import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, run_checked, say
+from parapet.pipelines.command import EXIT_FAILURE, check_there, run_checked, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run
-from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite, unknown_key
+from parapet.pipelines.suite.steps import (
+    COMPARISON,
+    ENGINES,
+    TABLES,
+    command_line,
+    lacks,
+    owner,
+    parsed,
+    parser_of,
+    references,
+    resolved,
+    unknown_key,
+)
+from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
+from parapet.schemas.distribution import code_sha256, run_header
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import dialogue_files
 from parapet.schemas.published import stays_within
 from parapet.transforms.text import counted
 
 if TYPE_CHECKING:
-    from parapet.pipelines.suite.running import Outcome
-    from parapet.pipelines.suite.state import State
+    from parapet.pipelines.suite.running import Outcome, State
     from parapet.pipelines.suite.steps import Graph
 
 EXAMPLE = """\
@@ -92,8 +111,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Reads the file, makes its graph, and checks what has to run. Raises InputError where that cannot work."""
     from parapet.pipelines.suite.graph import make_graph
-    from parapet.pipelines.suite.options import lacks
-    from parapet.pipelines.suite.state import FOLDER, State
+    from parapet.pipelines.suite.running import FOLDER, State
 
     if "://" in args.output:
         raise InputError("a suite writes to a local folder", args.output, "--output")
@@ -120,17 +138,17 @@ def check(args: argparse.Namespace) -> Config:
                 raise InputError(unknown_key(pattern, names, "step"), "--only")
         needed = graph.with_needs(name for matches in chosen for name in matches)
         names = [name for name in names if name in needed]
-    stale, bills = _stale(suite, graph, state, names), list[tuple[str, str]]()
+    stale: list[str] = _stale(suite, graph, state, names)
+    bill_lines: list[tuple[str, str]] = []
     if stale:
-        from parapet.pipelines.suite import checks
         from parapet.pipelines.suite.running import warm_up
 
         if not args.dry_run:
             warm_up()
-        checks.check_steps(suite, graph, stale, output, args.runner_flags)
-        bills = list(checks.bills(graph, stale, output, args.runner_flags, suite.folder))
-        checks.warn_of_little_room(suite, graph, stale, output)
-    return Config(args, suite, graph, state, names, stale, bills)
+        check_steps(suite, graph, stale, output, args.runner_flags)
+        bill_lines = list(bills(graph, stale, output, args.runner_flags, suite.folder))
+        warn_of_little_room(suite, graph, stale, output)
+    return Config(args, suite, graph, state, names, stale, bill_lines)
 
 
 def _cores() -> int:
@@ -145,7 +163,6 @@ def _matches(name: str, pattern: str) -> bool:
 def act(config: Config) -> int:
     """Runs what has changed, and writes the page."""
     from parapet.pipelines.progress import Display
-    from parapet.pipelines.suite.results import write_results
     from parapet.pipelines.suite.running import UNCHANGED, Outcome, Runner, locked
 
     for names, first in config.graph.lacking():
@@ -195,7 +212,6 @@ def _show(config: Config) -> None:
 def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     """Prints the end of a run; gives the exit status."""
     from parapet.pipelines.suite.running import BLOCKED, DONE, FAILED, UNCHANGED
-    from parapet.pipelines.suite.steps import COMPARISON
 
     statuses = (DONE, FAILED, BLOCKED, UNCHANGED)
     done, failed, blocked, unchanged = (
@@ -207,7 +223,7 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     board = config.state.output / COMPARISON / "leaderboard.json"
     if done and board.is_file():
         from parapet.evaluation.compare.leaderboard import read_board
-        from parapet.evaluation.compare.tables import terminal_lines
+        from parapet.evaluation.compare.page import terminal_lines
 
         for line in terminal_lines(read_board(str(board))):
             say(line)
@@ -217,6 +233,147 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
         also = f"; not run, because {they} what failed: {', '.join(blocked)}" if blocked else ""
         logging.error("%s failed: %s%s", counted(len(failed), "step"), ", ".join(failed), also)
     return EXIT_FAILURE if failed else 0
+
+
+_PAID = ("google", "azure")  # engines that bill what they are sent
+_VARIANTS = 5  # that a corpus is rewritten for, as far as nobody has counted them
+# Inputs for which the commands look themselves.
+_OTHER_INPUTS = ("responses", "decisions", "checkpoint", "nli_model")
+
+
+def check_steps(
+    suite: SuiteFile, graph: Graph, names: Sequence[str], output: Path, runner_flags: Sequence[str]
+) -> None:
+    """Raises InputError where a step has no such command or option, or an input that no step makes is not there."""
+    if not _is_there(str(_corpus(suite, output))) and not suite.corpus.sgd.startswith("@"):
+        raise suite.error("there is no such folder", f"corpus.sgd = {suite.corpus.sgd}")
+    for name in names:
+        step = graph.steps[name]
+        place = f"{step.place} ({name})"
+        try:
+            parser, (_, flags) = parser_of(step), parsed(step, output, runner_flags)
+        except InputError as error:
+            where = place if not error.where else f"{place}.{error.where}"
+            raise suite.error(error.reason if not error.path else f"{error.path}: {error.reason}", where) from None
+        outside = argparse.Namespace(**{key: _outside(value, output) for key, value in vars(flags).items()})
+        with contextlib.chdir(suite.folder):
+            try:
+                check_there(parser, outside)
+            except InputError as error:
+                raise suite.error(f"{error.path}: {error.reason}", f"{place}.{error.where.lstrip('-')}") from None
+            inputs = {key: getattr(outside, key, []) for key in _OTHER_INPUTS}
+            model = str(getattr(outside, "model", ""))
+            if step.command == ("evaluate", "dst") and ".py" in model:
+                inputs["model"] = model.rpartition(":")[0] or model
+            for key, values in inputs.items():
+                for path in values if isinstance(values, list) else filter(None, [values]):
+                    if not _is_there(path):
+                        raise suite.error(f"{path}: there is no such file or folder", f"{place}.{key}")
+
+
+def _is_there(path: str) -> bool:
+    return "://" in path or Path(path).exists()  # buckets are not asked
+
+
+def _corpus(suite: SuiteFile, output: Path) -> Path:
+    return suite.folder / str(resolved(suite.corpus.sgd, output))
+
+
+def _outside(value: object, output: Path) -> object:
+    """A value without the paths that a step makes."""
+    if isinstance(value, list):
+        return [item for item in value if str(output) not in str(item)]
+    return None if isinstance(value, str) and str(output) in value else value
+
+
+def warn_of_little_room(suite: SuiteFile, graph: Graph, names: Sequence[str], output: Path) -> None:
+    """Warns where the disk has less room than the steps may write: the corpus again for each set that they make."""
+    copies = sum(any(owner(name, names) for name in references(scored.root)) for scored in graph.sets)
+    copies += _VARIANTS * ("rewrite" in names)
+    if "release" in names:
+        copies += 1 + len(graph.sets) + _VARIANTS * ("rewrite" in graph.steps)
+    corpus = str(_corpus(suite, output))
+    files = [] if "://" in corpus else [file for split in suite.corpus.splits for file in dialogue_files(corpus, split)]
+    size = copies * sum(file.stat().st_size for file in files)
+    free = shutil.disk_usage(next(path for path in (output, *output.parents) if path.exists())).free
+    if size > free:
+        reason = "about %.1f GB will be written, and the disk has %.1f GB left"
+        logging.warning(reason, size / 1e9, free / 1e9)
+
+
+def bills(
+    graph: Graph, names: Sequence[str], output: Path, runner_flags: Sequence[str], folder: Path
+) -> Iterator[tuple[str, str]]:
+    """What steps with paid engines say of their cost, line by line: their commands are run with ``--dry_run``."""
+    for name in names:
+        step = graph.steps[name]
+        paid = [engine for flag in ENGINES if (engine := step.options.get(flag)) in _PAID]
+        if paid and not graph.needs[name].isdisjoint(names):
+            yield name, f"{paid[0]}: known when {', '.join(sorted(graph.needs[name]))} is done"
+        elif paid:
+            words = [sys.executable, "-m", "parapet", *command_line(step, output, runner_flags), "--dry_run"]
+            result = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)  # noqa: S603 (ours)
+            lines = (result.stdout.strip() or result.stderr.strip() or "its dry run failed").splitlines()
+            if result.returncode:
+                raise InputError(lines[-1].removeprefix("error: "), "", name)
+            yield from ((name, line) for line in lines)
+
+
+MANIFEST, PAGE, CARD = "run.json", "index.html", "README.md"
+
+
+def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mapping[str, Outcome]) -> None:
+    """Writes the page, the tables and ``run.json``, unless they are there already.
+
+    Args:
+      suite: the file.
+      graph: its steps.
+      state: of the output folder.
+      outcomes: of the steps that were to run; of the others, what earlier runs made is shown.
+    """
+    from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED, versions, write
+
+    lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED, STOPPED)}
+    there = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
+    described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
+    del described["folder"], described["path"]  # the same suite elsewhere has the same results
+    header = {
+        **run_header("suite", {"suite": suite.name}),
+        "code_sha256": code_sha256(),
+        "packages": versions(),
+        "suite": described,
+        "steps": {name: {"command": state.records[name].command, "sha256": state.output_of(name)} for name in there},
+        "left_out": {entry.name: entry.reason for entry in graph.left_out},
+        "failed": {name: outcome.reason for name, outcome in lost.items()},
+    }
+    place = state.output / MANIFEST
+    if _results_are_current(place, header, state):
+        return
+    from parapet.pipelines.suite.page import suite_report  # with Jinja
+    from parapet.transforms.report import card, page
+
+    shown = suite_report(suite, graph, state, there, lost, header)
+    files = {PAGE: page(shown).encode(), CARD: card(shown).encode()}
+    if COMPARISON in there:
+        files |= {path: (state.output / COMPARISON / path).read_bytes() for path in TABLES}
+    for path, content in files.items():
+        write(state.output / path, content)
+    for path in TABLES:
+        if path not in files:
+            (state.output / path).unlink(missing_ok=True)
+    listed = {path: hashlib.sha256(content).hexdigest() for path, content in sorted(files.items())}
+    write(place, (json.dumps({**header, "files": listed}, indent=1, sort_keys=True) + "\n").encode())
+
+
+def _results_are_current(place: Path, header: Mapping[str, Any], state: State) -> bool:
+    """Whether the results stand as they would be written."""
+    try:
+        manifest = json.loads(place.read_bytes())
+    except (OSError, ValueError):
+        return False
+    files = manifest.pop("files", {})
+    whole = all(state.hash_of(state.output / path) == digest for path, digest in files.items())
+    return whole and manifest == json.loads(json.dumps(header))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from parapet.evaluation.compare import page as scores
@@ -13,13 +14,11 @@ from parapet.evaluation.compare.leaderboard import Board, read_board
 from parapet.evaluation.compare.results import mixes, set_order
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.sets import ORIGINAL
-from parapet.pipelines.suite.published import beside_ours
-from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
-from parapet.pipelines.suite.state import State
-from parapet.pipelines.suite.steps import COMPARISON, Graph, Step
-from parapet.pipelines.suite.suite_file import SuiteFile
+from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
+from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
+from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
 from parapet.transforms import report
-from parapet.transforms.text import counted
+from parapet.transforms.text import counted, number
 
 _PAGES = {"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"}
 _TABLES = {
@@ -192,3 +191,82 @@ def _links(there: Mapping[str, Step], output: Path) -> Iterator[tuple[str, str]]
         for path, what in pages.items():
             if (output / path).is_file():
                 yield path, f"{what} of {name}"
+
+
+class Ours(NamedTuple):
+    """A number of ours: over several seeds their mean, with the standard deviation (n - 1)."""
+
+    value: float
+    deviation: float | None = None
+
+
+def beside_ours(table: Table, seeds: Sequence[str], graph: Graph, output: Path) -> report.Table:
+    """A published table as the page has it: our number, in small print the paper's and the difference."""
+    needs = {entry_of(entry.name): entry.needs for entry in graph.left_out}
+    pointers = [pointer for row in table.rows for pointer in row.ours]
+    compared = any(pointers)
+    rows, lacking = [], []
+    for row in table.rows:
+        places = zip(row.ours, row.relative_to, row.scale, strict=True)  # type: ignore[arg-type]  # see by_column
+        ours = [over_seeds(*place, seeds, output) for place in places]
+        papers = [None if value != value else value for value in row.published or [float("nan")] * len(ours)]
+        for pointer, value in zip(row.ours, ours, strict=True):
+            if value is None:
+                step = pointer.replace(SEED, seeds[0])[1:].partition("#")[0]
+                lacking += [row.needs, needs.get(entry_of(step), "")]
+        if any(value is not None for value in (*ours, *papers)):
+            digits = table.digits if row.digits is None else row.digits
+            rows.append([row.name, *(cell(*pair, digits, compared) for pair in zip(ours, papers, strict=True))])
+    note = f"Ours; in small print the published number ({table.source}) and the difference."
+    if not any(row.published for row in table.rows):
+        note = f"Ours ({table.source})."
+    elif not compared:
+        note = f"The published numbers ({table.source})."
+    if len(seeds) > 1 and any(SEED in pointer for pointer in pointers):
+        note += f" ±: the standard deviation over {len(seeds)} seeds; the number is their mean."
+    if table.note:
+        note += f" {table.note}"
+    if known := "; ".join(filter(None, dict.fromkeys(lacking))):
+        note += f" What is missing needs {known}."
+    return report.Table(title=table.title, columns=["", *table.columns], rows=rows, note=note, numbers_in="run.json")
+
+
+def over_seeds(pointer: str, base: str, scale: float, seeds: Sequence[str], output: Path) -> Ours | None:
+    """The mean over the seeds; None where a number of one of them is not there."""
+    values = []
+    for seed in seeds if SEED in f"{pointer}{base}" else seeds[:1]:
+        value = pointed(pointer.replace(SEED, seed), output)
+        if base and value is not None:
+            other = pointed(base.replace(SEED, seed), output)
+            value = value / other - 1 if other else None
+        if value is None:
+            return None
+        values.append(value * scale)
+    return Ours(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+def pointed(pointer: str, output: Path) -> float | None:
+    """The number that ``@STEP/FILE.json#/KEY/KEY`` points to; None where there is none."""
+    place, _, path = pointer.removeprefix("@").partition("#/")
+    try:
+        value = json.loads(Path(place_of(place, output)).read_bytes())
+        for key in path.split("/"):
+            key = key.replace("~1", "/").replace("~0", "~")
+            value = value[int(key)] if isinstance(value, list) else value[key]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def cell(ours: Ours | None, paper: float | None, digits: int, compared: bool = True) -> str:
+    """Our number, in small print the paper's and the difference; where none is compared, the paper's alone."""
+    if not compared:
+        return "–" if paper is None else number(paper, digits)
+    shown = "–" if ours is None else number(ours.value, digits)
+    if ours is not None and ours.deviation is not None:
+        shown += f" ± {number(ours.deviation, digits)}"
+    if paper is None:
+        return shown
+    # Adding 0 makes a difference of nothing positive.
+    difference = "" if ours is None else f", {round(ours.value - paper, digits) + 0.0:+.{digits}f}".replace("-", "−")
+    return f"{shown}\npaper {number(paper, digits)}{difference}"

@@ -7,14 +7,13 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from parapet.pipelines.suite.published import SEED, Row, Table, by_column, filled
-from parapet.pipelines.suite.steps import SAMPLE, Options, Value
+from parapet.pipelines.suite.steps import SAMPLE, Options, Value, unknown_key
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import SPLITS
 from parapet.schemas.limits import read_text
@@ -24,6 +23,117 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")  # of what has a folder 
 NO_NAME = "cannot be a name: letters, digits, '_', '-', '+' and '.'"
 HEADS = ("sample", "corpus", "variants")  # what '@' names besides inputs and steps
 _LISTS = ("sets", "systems", "steps", "tables")
+SEED = "{seed}"  # in a text: it is repeated for each of the suite's seeds
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of published numbers.
+
+    Attributes:
+      name: of the row, such as the system.
+      published: a number for each column, NaN where the paper has none; nothing where the row is ours alone.
+      ours: where our numbers are: a JSON pointer into a file of a step, ``@STEP/FILE.json#/KEY/{column}``, or one for
+        each column; empty where we have none. With ``{seed}`` in it, it is one for each seed.
+      relative_to: where other numbers are, as ``ours``: the row shows the relative change from them.
+      scale: what ours is multiplied by, such as 100 for a share; or one for each column.
+      digits: decimal places, where they are not those of the table.
+      needs: what must be given to get ours.
+      fill: where our numbers are as the table's ``ours`` has it: the value of each of its ``{key}``.
+    """
+
+    name: str
+    published: tuple[float, ...] = ()
+    ours: str | tuple[str, ...] = ""
+    relative_to: str | tuple[str, ...] = ""
+    scale: float | tuple[float, ...] | None = None
+    digits: int | None = None
+    needs: str = ""
+    fill: dict[str, str] = {}
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[[tables]]``: a published table, to be shown beside ours.
+
+    Attributes:
+      title: what it shows.
+      source: where it was published.
+      columns: the headings.
+      rows: its rows.
+      ours: of the rows with ``fill``.
+      scale: of the rows that have none.
+      digits: decimal places.
+      note: a sentence on how the two compare.
+    """
+
+    title: str
+    source: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    ours: str | tuple[str, ...] = ""
+    scale: float | tuple[float, ...] = 1.0
+    digits: Annotated[int, msgspec.Meta(ge=0, le=6)] = 1
+    note: str = ""
+
+
+def filled(value: Value, table: Mapping[str, Value]) -> Value:
+    """A value with ``{key}`` replaced; a text that is nothing else becomes the value itself."""
+    if isinstance(value, dict):
+        return {key: filled(item, table) for key, item in value.items()}
+    if isinstance(value, list):
+        return [filled(item, table) for item in value]
+    if isinstance(value, str):
+        for key, item in table.items():
+            if value == f"{{{key}}}":
+                return item
+            value = value.replace(f"{{{key}}}", str(item))
+    return value
+
+
+def by_column(table: Table, place: str, error: Callable[[str, str], InputError]) -> Table:
+    """The table, each of whose rows has ``ours``, ``relative_to`` and ``scale`` for each column.
+
+    Args:
+      table: as the file has it.
+      place: of the table in the file.
+      error: makes an error of a reason and a place. It is raised where lengths differ or a pointer is none.
+    """
+    size = len(table.columns)
+    if not size:
+        raise error("name at least one column", f"{place}.columns")
+    keys = [column.replace("~", "~0").replace("/", "~1") for column in table.columns]
+
+    def each(values: Any, where: str, what: str = "values") -> tuple[Any, ...]:
+        values = values if isinstance(values, tuple) else (values,) * size
+        if len(values) != size:
+            raise error(f"{len(values)} {what} for {size} columns", where)
+        return tuple(values)
+
+    def pointers(values: tuple[str, ...], fill: Mapping[str, str], where: str) -> tuple[str, ...]:
+        places = tuple(
+            str(filled(value, {"column": key, **fill})) if value else ""
+            for value, key in zip(values, keys, strict=True)
+        )
+        for pointer in places:
+            if pointer and not re.fullmatch(r"@[^#]+#/.*", pointer):
+                reason = f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output"
+                raise error(reason, where)
+        return places
+
+    ours, scale, rows = each(table.ours, f"{place}.ours"), each(table.scale, f"{place}.scale"), []
+    for i, row in enumerate(table.rows):
+        where = f"{place}.rows[{i}]"
+        each(row.published or 0.0, f"{where}.published", "numbers")
+        own = each(row.ours, f"{where}.ours")
+        filling = bool(row.fill) and not row.ours
+        rows.append(
+            msgspec.structs.replace(
+                row,
+                ours=pointers(ours, row.fill, f"{where}.ours") if filling else pointers(own, {}, f"{where}.ours"),
+                relative_to=pointers(each(row.relative_to, f"{where}.relative_to"), {}, f"{where}.relative_to"),
+                scale=scale if row.scale is None else each(row.scale, f"{where}.scale"),
+            )
+        )
+    return msgspec.structs.replace(table, rows=tuple(rows))
 
 
 class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -168,14 +278,6 @@ def _each(suite: SuiteFile, entries: Sequence[Options], level: str) -> list[Opti
 def _unknown_field(key: str, place: str) -> str:
     kinds: dict[str, type[msgspec.Struct]] = {"corpus": Corpus, "tables": Row if ".rows" in place else Table}
     return unknown_key(key, kinds.get(re.split(r"[.\[]", place)[0], Tables).__struct_fields__)
-
-
-def unknown_key(key: str, keys: Iterable[str], what: str = "key", of: str = "") -> str:
-    """The reason of an error: an unknown key, with the nearest one."""
-    known = list(keys)
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-    return f"unknown {what} {key!r}{of and f' of {of}'}: {hint}"
 
 
 def _set(raw: dict[str, Any], setting: str) -> None:

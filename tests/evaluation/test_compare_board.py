@@ -13,12 +13,28 @@ import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, groups, intent_metrics, intents, mean, sensitivity, states
 
-from parapet.evaluation.compare.grid import grid, headings
-from parapet.evaluation.compare.leaderboard import Board, SignificanceConfig, leaderboard, read_board, read_systems
-from parapet.evaluation.compare.page import headline, notes, page_of, sections, terms, tiles
-from parapet.evaluation.compare.parts import Selection
-from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS
-from parapet.evaluation.compare.tables import board_json, escaped, latex, table_files
+from parapet.evaluation.compare.leaderboard import (
+    Board,
+    SignificanceConfig,
+    grid,
+    headings,
+    leaderboard,
+    read_board,
+    read_systems,
+)
+from parapet.evaluation.compare.page import (
+    board_json,
+    escaped,
+    headline,
+    latex,
+    notes,
+    page_of,
+    sections,
+    table_files,
+    terms,
+    tiles,
+)
+from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Selection
 from parapet.schemas.errors import InputError
 from parapet.transforms.report import Dots, Table
 

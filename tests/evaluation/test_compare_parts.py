@@ -11,11 +11,17 @@ from typing import Any
 import pytest
 from compare_folders import JGA, groups, intent_metrics, intents, mean, states
 
-from parapet.evaluation.compare.grid import by_domain, grid, one_row
-from parapet.evaluation.compare.leaderboard import Board, SignificanceConfig, leaderboard, read_systems
-from parapet.evaluation.compare.page import sections
-from parapet.evaluation.compare.parts import Selection
-from parapet.evaluation.compare.tables import table_files
+from parapet.evaluation.compare.leaderboard import (
+    Board,
+    SignificanceConfig,
+    by_domain,
+    grid,
+    leaderboard,
+    one_row,
+    read_systems,
+)
+from parapet.evaluation.compare.page import sections, table_files
+from parapet.evaluation.compare.results import Selection
 from parapet.schemas.errors import InputError
 
 DOMAINS = ("Attraction", "Train", "Hotel", "Restaurant")

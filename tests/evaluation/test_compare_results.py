@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 
-from parapet.evaluation.compare.grid import headings
-from parapet.evaluation.compare.leaderboard import SignificanceConfig, leaderboard, read_systems
+from parapet.evaluation.compare.leaderboard import SignificanceConfig, headings, leaderboard, read_systems
 from parapet.evaluation.compare.results import (
     SENSITIVITY,
     VARIANTS,
@@ -24,7 +23,7 @@ from parapet.evaluation.compare.results import (
     set_order,
     shared,
 )
-from parapet.evaluation.compare.rows import read_rows
+from parapet.evaluation.compare.significance import read_rows
 from parapet.schemas.errors import InputError
 
 BASE = [1.0, 0.0, 1.0, 1.0]

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.compare.rows import Sums
-from parapet.evaluation.compare.significance import Difference, coins_of, holm, intervals, paired
+from parapet.evaluation.compare.significance import Difference, Sums, coins_of, holm, intervals, paired
 
 randomised, bootstrapped = paired, partial(paired, method="bootstrap")
 

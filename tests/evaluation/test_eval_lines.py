@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parapet.evaluation.lines import ALL, MEAN, Keyed, check_complete, groups_of, read_keyed, with_mean
+from parapet.evaluation.sets import ALL, MEAN, Keyed, check_complete, groups_of, read_keyed, with_mean
 from parapet.schemas.errors import InputError
 
 

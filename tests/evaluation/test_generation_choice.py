@@ -7,19 +7,38 @@ from collections.abc import Sequence
 import pytest
 
 from parapet.evaluation.generation import metrics as totals
-from parapet.evaluation.generation.corpus import Candidate, Corpus, Pools, Prediction, SystemTurn
+from parapet.evaluation.generation.corpus import (
+    Act,
+    Candidate,
+    Corpus,
+    Prediction,
+    ServiceWords,
+    SystemTurn,
+    Words,
+    references,
+)
 from parapet.evaluation.generation.metrics import corpus_bleu, coverage, missing_values, tampered_f1
-from parapet.evaluation.generation.references import Act, ServiceWords, Words, references
-from parapet.evaluation.generation.scorers import Judgement, Pair, entails
-from parapet.evaluation.generation.scoring import Context, Validated, evaluate, judge, validate
-from parapet.evaluation.lines import ALL
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.generation.scoring import (
+    Judgement,
+    Pair,
+    Premises,
+    Validated,
+    entails,
+    evaluate,
+    first_entailing,
+    premises_of,
+    validate,
+)
+from parapet.evaluation.sets import ALL, ORIGINAL
 
 NEUTRAL = (0.1, 0.8, 0.1)
 CITY = ServiceWords({"city": Words("city", "the city")}, {})
 OSLO = Act("S_1", "INFORM", "city", ("Oslo",), ("Oslo",), "free")
 ROME = Act("S_1", "INFORM", "city", ("Rome",), ("Rome",), "free")
-CONTEXT = Context("where?", "the city", "|")
+
+
+def premises(utterance: str) -> Premises:
+    return premises_of(OSLO, "where?", CITY, "|", utterance)
 
 
 class Table:
@@ -39,7 +58,7 @@ class Table:
 
 def validated(table: Table, other: Act | None = ROME) -> Validated:
     negatives = references(other, CITY) if other else ()
-    return validate([(CONTEXT.premises("in Oslo"), references(OSLO, CITY), negatives)], table)[0]
+    return validate([(premises("in Oslo"), references(OSLO, CITY), negatives)], table)[0]
 
 
 def test_the_most_entailed_candidate_is_the_reference() -> None:
@@ -77,8 +96,8 @@ def test_a_tampered_reference_must_not_be_entailed(premise: str) -> None:
 
 def test_faithful_alone_or_with_the_turn_before() -> None:
     table = Table(**{"Oslo! => city is Oslo": 0.8, "where?|the city.|There => city is Oslo": 0.7})
-    found = judge([(CONTEXT.premises(said), "city is Oslo") for said in ("Oslo!", "There", "No")], table)
-    assert found == ["utterance", "augmented", None]
+    found = first_entailing([(premises(said), ["city is Oslo"]) for said in ("Oslo!", "There", "No")], table)
+    assert [premise for premise, _ in found] == ["utterance", "augmented", None]
     assert table.asked == [  # all in one batch, then those that are left
         ("Oslo!", "city is Oslo"),
         ("There", "city is Oslo"),
@@ -89,10 +108,10 @@ def test_faithful_alone_or_with_the_turn_before() -> None:
 
 
 def test_premises() -> None:
-    assert CONTEXT.premises("a\n b") == (("utterance", "a b"), ("augmented", "where?|the city.|a b"))
-    assert Context("", "", "|").premises("a") == (("utterance", "a"),)
+    assert premises("a\n b") == (("utterance", "a b"), ("augmented", "where?|the city.|a b"))
+    assert premises_of(Act("S_1", "GOODBYE", "", (), (), "none"), "", CITY, "|", "a") == (("utterance", "a"),)
     # Who says nothing is not faithful by what the user said.
-    assert CONTEXT.premises(" ") == (("utterance", ""),)
+    assert premises(" ") == (("utterance", ""),)
 
 
 def test_a_tie_of_classes_is_no_entailment() -> None:
@@ -111,7 +130,7 @@ CORPUS = Corpus(
     "dev",
     TURNS,
     {ORIGINAL: {"S_1": CITY}},
-    Pools({("S_1", "city"): (("Oslo", "Oslo"), ("Rome", "Rome"))}),
+    {("S_1", "city"): (("Oslo", "Oslo"), ("Rome", "Rome"))},
     frozenset(),
 )
 TRUTH = {

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.scorers import entails
+from parapet.evaluation.generation.scoring import entails
 
 CLASSES = ("entailment", "neutral", "contradiction")
 

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 
 from tiny_nli import save_roberta
 
-from parapet.evaluation.generation.scorers import Nli, inspect
+from parapet.evaluation.generation.scoring import Nli, inspect
 from parapet.schemas.errors import InputError
 
 PAIRS = [

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.evaluation.generation.corpus import Pools, tampered
-from parapet.evaluation.generation.references import (
+from parapet.evaluation.generation.corpus import (
     PHRASES,
     Act,
     Kind,
@@ -17,6 +16,7 @@ from parapet.evaluation.generation.references import (
     kind_of,
     listed,
     references,
+    tampered,
     varied_words,
     words_of,
 )
@@ -179,14 +179,12 @@ def test_names_in_words() -> None:
     assert [listed(values) for values in (["A"], ["A", "B"], ["A", "B", "C"])] == ["A", "A and B", "A, B and C"]
 
 
-POOLS = Pools(
-    {
-        ("Restaurants_1", "city"): (("NYC", "New York"), ("New York", "New York"), ("Oslo", "Oslo"), ("oslo!", "Oslo")),
-        ("Restaurants_1", "price_range"): (("cheap", "cheap"), ("pricey", "pricey")),
-        ("Restaurants_1", "<count>"): (("1", "1"),),
-        ("Restaurants_1", "<intent>"): (("FindBars", "FindBars"), ("ReserveTable", "ReserveTable")),
-    }
-)
+POOLS = {
+    ("Restaurants_1", "city"): (("NYC", "New York"), ("New York", "New York"), ("Oslo", "Oslo"), ("oslo!", "Oslo")),
+    ("Restaurants_1", "price_range"): (("cheap", "cheap"), ("pricey", "pricey")),
+    ("Restaurants_1", "<count>"): (("1", "1"),),
+    ("Restaurants_1", "<intent>"): (("FindBars", "FindBars"), ("ReserveTable", "ReserveTable")),
+}
 
 
 def test_tampered_values_are_others_of_the_slot() -> None:
@@ -207,7 +205,7 @@ def test_tampered_values_are_others_of_the_slot() -> None:
 
 def test_a_boolean_is_tampered_by_its_opposite() -> None:
     for value, other in (("True", "False"), ("False", "True"), ("false", "True")):
-        found = tampered(an_act("INFORM", "is_busy", value), Pools({}), "0")
+        found = tampered(an_act("INFORM", "is_busy", value), {}, "0")
         assert found is not None
         assert found.values == (other,)
 
@@ -228,7 +226,7 @@ def test_what_cannot_be_tampered(act: Act) -> None:
 
 
 def test_draws_depend_on_place_and_seed_alone() -> None:
-    pools = Pools({("Restaurants_1", "city"): tuple((f"c{i}", f"c{i}") for i in range(50))})
+    pools = {("Restaurants_1", "city"): tuple((f"c{i}", f"c{i}") for i in range(50))}
     act = an_act("INFORM", "city", "c7")
     drawn = [tampered(act, pools, seed, "1_00000", str(turn)) for seed in "01" for turn in range(4)]
     assert drawn == [tampered(act, pools, seed, "1_00000", str(turn)) for seed in "01" for turn in range(4)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parapet.evaluation.generation.scorers import Cached, Judgement, Pair
+from parapet.evaluation.generation.scoring import Cached, Judgement, Pair
 from parapet.schemas.errors import InputError
 
 

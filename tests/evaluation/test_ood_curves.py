@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from parapet.evaluation.ood import curves
-from parapet.evaluation.ood.reading import Turn
-from parapet.evaluation.ood.task import Orientation, Threshold, metrics_of, tune
+from parapet.evaluation import ood
+from parapet.evaluation.ood import Orientation, Threshold, Turn, metrics_of, tune
 
 # Few different scores, so that ties are many.
 SCORES = st.one_of(st.sampled_from([-1.0, 0.0, -0.0, 0.5, 1.0]), st.floats(-1e6, 1e6))
@@ -19,25 +18,25 @@ ITEMS = st.lists(st.tuples(SCORES, st.booleans()), min_size=1, max_size=50)
 
 @settings(deadline=None, max_examples=25)
 @given(ITEMS)
-def test_equal_to_scikit_learn(items: list[curves.Scored]) -> None:
-    points = curves.points_of(items)
+def test_equal_to_scikit_learn(items: list[ood.ScoredItem]) -> None:
+    points = ood.points_of(items)
     scores, truth = np.array([score for score, _ in items]), np.array([positive for _, positive in items])
     both = truth.any() and not truth.all()
-    assert (curves.auroc(points) is not None) == both == (curves.fpr95(points) is not None)
-    assert (curves.aupr(points) is not None) == truth.any()
+    assert (ood.auroc(points) is not None) == both == (ood.fpr95(points) is not None)
+    assert (ood.aupr(points) is not None) == truth.any()
     if both:
-        assert curves.auroc(points) == pytest.approx(sk.roc_auc_score(truth, scores), abs=1e-12)
+        assert ood.auroc(points) == pytest.approx(sk.roc_auc_score(truth, scores), abs=1e-12)
         fpr, tpr, _ = sk.roc_curve(truth, scores, drop_intermediate=False)
-        assert curves.fpr95(points) == pytest.approx(fpr[np.argmax(tpr >= 0.95 - 1e-12)], abs=1e-12)
+        assert ood.fpr95(points) == pytest.approx(fpr[np.argmax(tpr >= 0.95 - 1e-12)], abs=1e-12)
     if truth.any():
-        assert curves.aupr(points) == pytest.approx(sk.average_precision_score(truth, scores), abs=1e-12)
-        best = curves.best_threshold(points)
+        assert ood.aupr(points) == pytest.approx(sk.average_precision_score(truth, scores), abs=1e-12)
+        best = ood.best_threshold(points)
         assert best is not None
         precision, recall, thresholds = sk.precision_recall_curve(truth, scores)
         f1 = 2 * precision[:-1] * recall[:-1] / np.maximum(precision[:-1] + recall[:-1], 1e-300)
         assert best == thresholds[np.flatnonzero(f1 >= f1.max() - 1e-12)[-1]]
     else:
-        assert curves.best_threshold(points) is None
+        assert ood.best_threshold(points) is None
 
 
 @settings(deadline=None, max_examples=25)
@@ -45,21 +44,21 @@ def test_equal_to_scikit_learn(items: list[curves.Scored]) -> None:
 def test_precision_and_recall_equal_to_scikit_learn(pairs: list[tuple[bool, bool]]) -> None:
     truth, said = [one for one, _ in pairs], [one for _, one in pairs]
     wanted = sk.precision_recall_fscore_support(truth, said, pos_label=True, average="binary", zero_division=0)[:3]
-    assert curves.precision_recall_f1(pairs) == pytest.approx(wanted, abs=1e-12)
+    assert ood.precision_recall_f1(pairs) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_fpr95_where_95_percent_falls_between_scores() -> None:
     # 19 of 20 positives are 95 %, to the item.
     items = [(float(100 - i), True) for i in range(19)] + [(50.0, False), (40.0, True), (30.0, False)]
-    assert curves.fpr95(curves.points_of(items)) == 0.0
+    assert ood.fpr95(ood.points_of(items)) == 0.0
     items = [(float(100 - i), True) for i in range(18)] + [(50.0, False), (40.0, True), (40.0, True), (30.0, False)]
-    assert curves.fpr95(curves.points_of(items)) == 0.5
+    assert ood.fpr95(ood.points_of(items)) == 0.5
 
 
 def test_of_thresholds_with_one_f1_the_highest_is_taken() -> None:
     # From 3 on: 1 of 2 found, none wrong. From 1 on: both found, 2 wrong. F1 is 2/3 either way.
     items = [(3.0, True), (2.0, False), (1.5, False), (1.0, True)]
-    assert curves.best_threshold(curves.points_of(items)) == 3.0
+    assert ood.best_threshold(ood.points_of(items)) == 3.0
 
 
 TURNS = [

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from parapet.evaluation.lines import ALL
 from parapet.evaluation.ranking import (
     METRICS,
     Answers,
@@ -23,6 +22,7 @@ from parapet.evaluation.ranking import (
     read_test,
     values_of,
 )
+from parapet.evaluation.sets import ALL
 from parapet.schemas.errors import InputError
 
 TEST = """\

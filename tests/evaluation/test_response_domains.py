@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.response.domains import Bleu, Scores, SetScores, dialogue_sums, scores_of, table_of
-from parapet.evaluation.response.goals import Response, judge
-from parapet.evaluation.response.sgd import Reference, reference_of
-from parapet.evaluation.response.task import own_responses
+from parapet.evaluation.response.goals import Reference, Response, judge, reference_of
+from parapet.evaluation.response.task import Bleu, Scores, SetScores, dialogue_sums, own_responses, scores_of, table_of
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.service import parse_service
 

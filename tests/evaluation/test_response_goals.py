@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from parapet.evaluation.response.goals import Goal, Request, Response, Search, judge
-from parapet.evaluation.response.knowledge import Knowledge, is_said, placeholders, placeholders_of, satisfies
+from parapet.evaluation.response.goals import (
+    Goal,
+    Knowledge,
+    Request,
+    Response,
+    Search,
+    is_said,
+    judge,
+    placeholders,
+    placeholders_of,
+    satisfies,
+)
 
 ROWS = [
     {"name": "Anchor", "city": "Rome", "price": "10", "phone": "123"},

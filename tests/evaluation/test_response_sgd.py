@@ -9,19 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from parapet.evaluation.lines import ALL
-from parapet.evaluation.response.goals import END, Goal, Request, Search
-from parapet.evaluation.response.multiwoz import read_entities, read_reference
-from parapet.evaluation.response.sgd import Reference, naming_slots, reference_of
-from parapet.evaluation.response.task import (
-    Evaluation,
-    Responses,
-    SetInputs,
-    evaluate,
-    own_responses,
-    read_responses,
+from parapet.evaluation.response.goals import (
+    END,
+    Goal,
+    Reference,
+    Request,
+    Search,
+    naming_slots,
+    read_entities,
+    read_reference,
+    reference_of,
 )
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.response.task import Evaluation, Responses, SetInputs, evaluate, own_responses, read_responses
+from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, parse_service

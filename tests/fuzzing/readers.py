@@ -26,10 +26,10 @@ from fuzzing.mutations import json_text, mutated, mutated_bytes, mutated_rows
 from fuzzing.of_rows import GOALS, INTENTS, SAMPLE, made
 from fuzzing.running import Found, Workshop, smaller_bytes
 from fuzzing.watching import Finding, call
-from parapet.evaluation import intent, lines, ranking
+from parapet.evaluation import intent, ranking, sets
 from parapet.evaluation.board import submission
 from parapet.evaluation.compare import leaderboard, results
-from parapet.evaluation.dst import files as dst_files
+from parapet.evaluation.dst import frames as dst_files
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.babi import data as babi_data
 from parapet.evaluation.ratings import judgements
@@ -530,10 +530,10 @@ READERS: list[Reader] = [
         lambda p: intent.read_intents(str(p)),
     ),
     Reader(
-        "evaluation.lines.read_lines",
+        "evaluation.sets.read_lines",
         "l.jsonl",
         _lines({"dialogue_id": "1", "turn": i, "id": i} for i in range(5)),
-        lambda p: _all(lines.read_lines(str(p), lines.Keyed)),
+        lambda p: _all(sets.read_lines(str(p), sets.Keyed)),
     ),
     Reader(
         "evaluation.ranking.read_candidates",
@@ -705,7 +705,7 @@ ELSEWHERE = {
     "transforms.perturbations.": "flags, and rewritten.read_lines",
     "evaluation.board.setting.open_released": "by open_release",
     "evaluation.generation.": "the cases of evaluate generation",
-    "evaluation.lines.read_keyed": "by read_lines",
+    "evaluation.sets.read_keyed": "by read_lines",
     "evaluation.models.": "models of torch, whose files are weights; their cards are read by saving.read_card",
     "evaluation.ood.": "the case of evaluate ood",
     "evaluation.ratings.": "read_hits; their rows are of evaluate generation",

@@ -17,8 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from parapet.pipelines import doctor
-from parapet.pipelines.doctor import credentials, machine, packages
-from parapet.pipelines.doctor.packages import Finding
+from parapet.pipelines.doctor import Finding
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import DISTRIBUTION, install_line
 from parapet.transforms.crowd import worker_ids
@@ -48,9 +47,9 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         raise AssertionError("the network was asked")
 
     monkeypatch.setattr(socket.socket, "connect", refused)
-    packages.installed.cache_clear()
+    doctor.installed.cache_clear()
     yield tmp_path
-    packages.installed.cache_clear()
+    doctor.installed.cache_clear()
 
 
 def absent(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
@@ -63,8 +62,8 @@ def absent(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
             raise PackageNotFoundError(name)
         return given
 
-    monkeypatch.setattr(packages, "version", told)
-    packages.installed.cache_clear()
+    monkeypatch.setattr(doctor, "version", told)
+    doctor.installed.cache_clear()
 
 
 def by_name(findings: list[Finding]) -> dict[str, Finding]:
@@ -91,7 +90,7 @@ def test_it_works_here(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_extra_is_said_to_be_for_something() -> None:
-    assert set(packages.ENABLES) >= set(metadata(DISTRIBUTION).get_all("Provides-Extra") or [])
+    assert set(doctor.ENABLES) >= set(metadata(DISTRIBUTION).get_all("Provides-Extra") or [])
 
 
 def test_a_core_requirement_that_is_missing_is_a_failure(
@@ -107,7 +106,7 @@ def test_a_core_requirement_that_is_missing_is_a_failure(
 
 
 def specifier_of(name: str) -> str:
-    return next(str(one.specifier) for one in packages.requirements_of(DISTRIBUTION) if one.name == name)
+    return next(str(one.specifier) for one in doctor.requirements_of(DISTRIBUTION) if one.name == name)
 
 
 def test_levenshtein_may_be_absent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +119,7 @@ def test_levenshtein_may_be_absent(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 def test_extras_that_are_missing_and_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     absent(monkeypatch, boto3=None, google_cloud_translate="1.0")
-    found = by_name(packages.extras())
+    found = by_name(doctor.extras())
     assert found["mturk"] == Finding("mturk", "missing", "mturk", "boto3 is not installed", install_line("mturk"))
     assert found["google"].state == "wrong"
     assert found["google"].detail.startswith("google-cloud-translate 1.0 is not ")
@@ -130,13 +129,13 @@ def test_extras_that_are_missing_and_broken(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_extra_of_a_requirement_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     absent(monkeypatch, google_cloud_storage=None)
-    assert "google-cloud-storage is not installed" in list(packages.problems(Requirement("apache-beam[gcp]>=2")))
-    assert list(packages.problems(Requirement("apache-beam>=2"))) == []
-    assert by_name(packages.extras())["gcp"].next == install_line("gcp")
+    assert "google-cloud-storage is not installed" in list(doctor.problems(Requirement("apache-beam[gcp]>=2")))
+    assert list(doctor.problems(Requirement("apache-beam>=2"))) == []
+    assert by_name(doctor.extras())["gcp"].next == install_line("gcp")
 
 
 def test_another_python_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(machine.platform, "python_version", lambda: "3.9.1")
+    monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.9.1")
     found = report(capsys, status=1)["core"][0]
     assert (found["name"], found["state"]) == ("Python", "wrong")
     assert found["detail"].endswith(">=3.11 is needed")
@@ -156,7 +155,7 @@ def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 def test_where_aws_credentials_are_from(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("boto3")
-    assert credentials._aws().state == "missing"
+    assert doctor._aws().state == "missing"
     folder = bare / ".aws"
     folder.mkdir()
     (folder / "config").write_text(
@@ -167,7 +166,7 @@ def test_where_aws_credentials_are_from(bare: Path, monkeypatch: pytest.MonkeyPa
     )
     keys = "aws_access_key_id = AKIAHUSH\naws_secret_access_key = hush\n"
     (folder / "credentials").write_text(f"[default]\n{keys}[lab]\n{keys}", encoding="utf-8")
-    assert credentials._aws().detail == "from the profile 'default', shared-credentials-file"
+    assert doctor._aws().detail == "from the profile 'default', shared-credentials-file"
     for profile, said in {
         "lab": "the profile 'lab', shared-credentials-file",
         "role": "a role, as the profile 'role' says; not tried here",
@@ -175,69 +174,69 @@ def test_where_aws_credentials_are_from(bare: Path, monkeypatch: pytest.MonkeyPa
         "program": "a program, as the profile 'program' says; not tried here",
     }.items():
         monkeypatch.setenv("AWS_PROFILE", profile)
-        assert credentials.aws_source() == said
+        assert doctor.aws_source() == said
     assert not (Path.cwd() / "ran").exists()
     monkeypatch.setenv("AWS_PROFILE", "nosuch")
-    found = credentials._aws()
+    found = doctor._aws()
     assert (found.state, "nosuch" in found.detail) == ("wrong", True)
     monkeypatch.delenv("AWS_PROFILE")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAHUSH")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
-    assert credentials.aws_source() == "the environment"
+    assert doctor.aws_source() == "the environment"
 
 
 def test_google_credentials(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [one.state for one in credentials._google()] == ["missing", "missing"]
+    assert [one.state for one in doctor._google()] == ["missing", "missing"]
     place = bare / ".config" / "gcloud" / "application_default_credentials.json"
     place.parent.mkdir(parents=True)
     place.write_text('{"type": "authorized_user", "refresh_token": "hush"}', encoding="utf-8")
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
-    adc, project = credentials._google()
+    adc, project = doctor._google()
     assert (adc.state, adc.detail) == ("there", f"from {place} (authorized_user)")
     assert (project.state, project.detail) == ("there", "my-project")
     for content in ("", "[]", "{"):
         place.write_text(content, encoding="utf-8")
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(place))
-        assert next(credentials._google()).state == "wrong"
+        assert next(doctor._google()).state == "wrong"
 
 
 def test_the_token_of_the_hugging_face_hub(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert credentials._hugging_face().next == "set HF_TOKEN, or run: hf auth login"
+    assert doctor._hugging_face().next == "set HF_TOKEN, or run: hf auth login"
     place = bare / ".cache" / "huggingface" / "token"
     place.parent.mkdir(parents=True)
     place.touch()
-    assert credentials._hugging_face().state == "missing"
+    assert doctor._hugging_face().state == "missing"
     place.write_text("hf_hush", encoding="utf-8")
-    assert credentials._hugging_face().detail == f"from {place}"
+    assert doctor._hugging_face().detail == f"from {place}"
     monkeypatch.setenv("HF_HOME", str(bare / "elsewhere"))
-    assert credentials._hugging_face().state == "missing"
+    assert doctor._hugging_face().state == "missing"
     monkeypatch.setenv("HF_TOKEN", "hf_hush")
-    assert credentials._hugging_face().detail == "HF_TOKEN is set"
+    assert doctor._hugging_face().detail == "HF_TOKEN is set"
 
 
 def test_the_worker_key_is_looked_at_and_not_made(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = bare / ".config" / "parapet" / "worker_key"
-    assert credentials._worker_key().detail == f"{place} is made on the first run"
+    assert doctor._worker_key().detail == f"{place} is made on the first run"
     assert not place.exists()
     worker_ids.load_worker_key()
-    assert credentials._worker_key().detail == str(place)
+    assert doctor._worker_key().detail == str(place)
     place.chmod(0o644)
-    assert credentials._worker_key().next == f"chmod 600 {place}"
+    assert doctor._worker_key().next == f"chmod 600 {place}"
     monkeypatch.setenv(worker_ids.VARIABLE, "short")
-    assert credentials._worker_key().state == "wrong"
+    assert doctor._worker_key().state == "wrong"
 
 
 def test_models_that_come_as_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {one.name for one in packages.models()} >= {"PocketSphinx model", "eSpeak NG voices"}
+    assert {one.name for one in doctor.models()} >= {"PocketSphinx model", "eSpeak NG voices"}
     info = tmp_path / "en_tiny-3.8.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: en_tiny\nVersion: 3.8.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text("[spacy_models]\nen_tiny = en_tiny\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = by_name(list(packages.models()))["en_tiny"]
+    found = by_name(list(doctor.models()))["en_tiny"]
     assert (found.state, found.detail) == ("there", f"en_tiny 3.8.0, spaCy {version('spacy')}")
-    assert packages.data_of("voices", "nosuch_module", "data", "").state == "missing"
-    assert packages.data_of("voices", "json", "data", "").state == "wrong"
+    assert doctor.data_of("voices", "nosuch_module", "data", "").state == "missing"
+    assert doctor.data_of("voices", "json", "data", "").state == "wrong"
 
 
 # config.json, the files beside it; and what is said of the folder.
@@ -297,20 +296,20 @@ def test_a_model_of_our_own(tmp_path: Path) -> None:
 def test_gpus_and_the_torch_that_is_built_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "0000:01:00.0").mkdir()
     (tmp_path / "0000:01:00.0" / "information").write_text("Model: \t\t NVIDIA H200\nIRQ: 1\n", encoding="utf-8")
-    assert machine.gpus(tmp_path) == ["NVIDIA H200"]
+    assert doctor.gpus(tmp_path) == ["NVIDIA H200"]
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("raise ImportError", encoding="utf-8")
     for cuda, expected in (("'12.6'", "12.6"), ("None", "")):
         (tmp_path / "torch" / "version.py").write_text(f"cuda: Optional[str] = {cuda}\n", encoding="utf-8")
         with monkeypatch.context() as patched:
-            patched.setattr(machine, "find_spec", lambda _: spec_in(tmp_path / "torch"))
-            assert machine.torch_cuda() == expected
-    monkeypatch.setattr(machine, "gpus", lambda: ["NVIDIA H200"])
-    monkeypatch.setattr(machine, "torch_cuda", lambda: "")
-    found = machine._torch()
+            patched.setattr(doctor, "find_spec", lambda _: spec_in(tmp_path / "torch"))
+            assert doctor.torch_cuda() == expected
+    monkeypatch.setattr(doctor, "gpus", lambda: ["NVIDIA H200"])
+    monkeypatch.setattr(doctor, "torch_cuda", lambda: "")
+    found = doctor._torch()
     assert (found.state, found.enables) == ("missing", "training on the GPU")
-    monkeypatch.setattr(machine, "torch_cuda", lambda: "12.6")
-    assert machine._torch().detail.endswith("built for CUDA 12.6; NVIDIA H200: computes on the GPU")
+    monkeypatch.setattr(doctor, "torch_cuda", lambda: "12.6")
+    assert doctor._torch().detail.endswith("built for CUDA 12.6; NVIDIA H200: computes on the GPU")
 
 
 def spec_in(folder: Path) -> Any:
@@ -320,8 +319,8 @@ def spec_in(folder: Path) -> Any:
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    assert machine._writable(tmp_path).state == "there"
-    found = machine._writable(tmp_path / "nosuch")
+    assert doctor._writable(tmp_path).state == "there"
+    found = doctor._writable(tmp_path / "nosuch")
     assert (found.state, found.next) == ("missing", "cd elsewhere, or --output elsewhere")
 
 

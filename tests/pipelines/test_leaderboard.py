@@ -345,8 +345,7 @@ BAD: dict[str, tuple[Callable[[str], str], str]] = {
 
 @pytest.mark.parametrize("bad", BAD)
 def test_submissions_that_are_not_read(place: Place, bad: str, tmp_path: Path) -> None:
-    from parapet.evaluation.board.setting import open_released
-    from parapet.evaluation.board.submission import read_submission
+    from parapet.evaluation.board.submission import open_released, read_submission
     from parapet.schemas.errors import InputError
 
     assert run(["--release", str(place.release), "--template", "--output", str(tmp_path / "one"), "--quiet"]) == 0

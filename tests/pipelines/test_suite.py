@@ -21,12 +21,11 @@ from two_workers import THOROUGH
 
 from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.main import main
-from parapet.pipelines.suite import options
+from parapet.pipelines.suite import steps as options
 from parapet.pipelines.suite.graph import make_graph
-from parapet.pipelines.suite.options import command_line, lacks, sets_of
-from parapet.pipelines.suite.published import Ours, cell, over_seeds, pointed
-from parapet.pipelines.suite.state import FOLDER, State, source_hash
-from parapet.pipelines.suite.steps import RESULTS, Graph, owner, without
+from parapet.pipelines.suite.page import Ours, cell, over_seeds, pointed
+from parapet.pipelines.suite.running import FOLDER, State, source_hash
+from parapet.pipelines.suite.steps import RESULTS, Graph, command_line, lacks, owner, sets_of, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -392,7 +391,7 @@ def test_what_has_changed_is_made_again(
     elif change == "output":
         (folder / "out/sets/typos/report.html").unlink()
     elif change == "code":
-        monkeypatch.setattr("parapet.pipelines.suite.state.code_sha256", lambda: "other code")
+        monkeypatch.setattr("parapet.pipelines.suite.running.code_sha256", lambda: "other code")
         (folder / "out" / FOLDER / "hashes.json").write_text("{", encoding="utf-8")  # damaged: files are hashed again
     assert run(folder, "--dry_run") == 0
     assert "would run" in capsys.readouterr().out

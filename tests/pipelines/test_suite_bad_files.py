@@ -291,7 +291,7 @@ def test_there_are_sixty_and_more_of_them() -> None:
 def test_a_set_whose_extra_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from parapet.pipelines.suite import options
+    from parapet.pipelines.suite import steps as options
 
     monkeypatch.setattr(options, "_is_installed", lambda extra: False)
     path = tmp_path / "bad.toml"

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from parapet.pipelines.suite.graph import make_graph
-from parapet.pipelines.suite.options import lacks, sets_of
-from parapet.pipelines.suite.steps import Graph
+from parapet.pipelines.suite.steps import Graph, lacks, sets_of
 from parapet.pipelines.suite.suite_file import SUITES, Row, SuiteFile, Table, read_suite
 
 PAPERS = {"sgdx": "sgd_x.txt", "raddle": "raddle.txt", "sgsacc": "sgsacc.txt", "babi": "babi_dialog.txt"}
@@ -176,7 +175,7 @@ def test_tasks_that_are_there_are_trained_and_scored(tmp_path: Path) -> None:
 
 
 def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path: Path) -> None:
-    from parapet.pipelines.suite.published import beside_ours
+    from parapet.pipelines.suite.page import beside_ours
 
     suite = read_suite("sgdx", settings("sgdx", tmp_path))
     graph = make_graph(suite, sets_of, lacks)

@@ -189,7 +189,7 @@ def test_a_command_follows_no_link_out_of_its_folder(
 def test_a_suite_clears_nothing_away_outside_of_its_folder(
     tmp_path: Path, outside: Path, name: str, link: str, command: tuple[str, ...]
 ) -> None:
-    from parapet.pipelines.suite.state import State
+    from parapet.pipelines.suite.running import State
     from parapet.pipelines.suite.steps import Step
 
     before, output = files_of(outside), tmp_path / "out"

@@ -15,13 +15,17 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import Kinds, SystemTurn, kinds_of, read, system_turns
-from parapet.evaluation.generation.references import (
+from parapet.evaluation.generation.corpus import (
     Act,
+    Kinds,
     ServiceWords,
+    SystemTurn,
     act_name,
+    kinds_of,
+    read,
     references,
     services_of,
+    system_turns,
     varied_words,
     words_of,
 )

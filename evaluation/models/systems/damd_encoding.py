@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from parapet.evaluation.models.systems.data import ACT, MARKS, SERVICE, SLOT, VALUE, Part, Step
-from parapet.evaluation.response.knowledge import plain_name
+from parapet.evaluation.response.goals import plain_name
 from parapet.schemas.errors import InputError
 
 PAD, UNKNOWN, GO, END = range(4)

@@ -17,17 +17,16 @@ from hypothesis import strategies as st
 import parapet
 from benchmarks.evaluate_reference import evaluate, frame_metrics, match
 from parapet.evaluation import bootstrap
-from parapet.evaluation.dst import files, sensitivity, totals
-from parapet.evaluation.dst.files import Scored
-from parapet.evaluation.dst.frames import JOINT, METRICS, State, fuzzy_score, score_frame, slots_of
+from parapet.evaluation.dst import frames, totals
+from parapet.evaluation.dst.frames import JOINT, METRICS, Scored, State, fuzzy_score, score_frame, slots_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import parse_service
 from parapet.scoring import Scores
 
 SETTINGS = {
-    "exact": (files.ScoreConfig(fuzzy=False), False),
-    "fuzzy": (files.ScoreConfig(), False),
-    "fuzzy_joint_across_turn": (files.ScoreConfig(), True),
+    "exact": (frames.ScoreConfig(fuzzy=False), False),
+    "fuzzy": (frames.ScoreConfig(), False),
+    "fuzzy_joint_across_turn": (frames.ScoreConfig(), True),
 }
 
 
@@ -40,9 +39,9 @@ def test_equals_the_official_scoring(real_data: Path, name: str) -> None:
     seen = frozenset(service.service_name for service in splits["train"])
     found = []
     for path in sorted((real_data / "evaluation" / "predictions" / "dev").glob("*.json")):
-        reference = files.parse_dialogues((real_data / "sgd" / "dev" / path.name).read_bytes(), path)
-        predicted = {one.dialogue_id: one for one in files.parse_dialogues(path.read_bytes(), path)}
-        found.append(totals.add_up(files.score_dialogues(reference, predicted, services, settings), seen, across_turn))
+        reference = frames.parse_dialogues((real_data / "sgd" / "dev" / path.name).read_bytes(), path)
+        predicted = {one.dialogue_id: one for one in frames.parse_dialogues(path.read_bytes(), path)}
+        found.append(totals.add_up(frames.score_dialogues(reference, predicted, services, settings), seen, across_turn))
     metrics = totals.means(totals.merged(found))
     assert metrics.keys() == expected.keys()
     for key, of in expected.items():
@@ -120,11 +119,11 @@ def frame(value: float, turn: int = 0, dialogue_id: str = "1", service: str = "C
 
 
 def test_sensitivity_as_worked_by_hand() -> None:
-    check = "import doctest, sys, parapet.evaluation.dst.sensitivity as it; sys.exit(doctest.testmod(it).failed)"
+    check = "import doctest, sys, parapet.evaluation.dst.totals as it; sys.exit(doctest.testmod(it).failed)"
     subprocess.run([sys.executable, "-c", check], check=True)
     right = [[frame(value), frame(0.0, turn=2)] for value in (1.0, 1.0, 1.0, 0.0, 0.0)]
-    measured = sensitivity.measured([right], lambda name: totals.keys_of(name, frozenset()))
-    found = {name: totals.means(of) for name, of in sensitivity.add_up(measured).items()}
+    measured = totals.measured([right], lambda name: totals.keys_of(name, frozenset()))
+    found = {name: totals.means(of) for name, of in totals.add_up_coefficients(measured).items()}
     jga = {name: of["#UNSEEN_SERVICES"]["joint_goal_accuracy"] for name, of in found.items()}
     deviation = math.sqrt((3 * 0.4**2 + 2 * 0.6**2) / 4)
     assert jga == pytest.approx(
@@ -141,7 +140,7 @@ def test_a_turn_is_the_product_of_its_frames() -> None:
     two = [
         [frame(a), frame(b, service="Bars_1"), frame(0.3, turn=2)] for a, b in ((1.0, 0.5), (1.0, 1.0), (0.5, math.nan))
     ]
-    measured = sensitivity.measured([two], lambda name: totals.keys_of(name, frozenset({"Bars_1"})))
+    measured = totals.measured([two], lambda name: totals.keys_of(name, frozenset({"Bars_1"})))
     by_key = {
         key: [measured["turn"].values[i] for i, keys in enumerate(measured["turn"].keys) if key in keys]
         for key in ("#ALL_SERVICES", "#SEEN_SERVICES", "Cafes_1")
@@ -186,8 +185,8 @@ def test_sensitivity_of_random_predictions_is_the_plain_one(seed: int, n_variant
     by_unit = {"frame": values, "turn": np.stack([values[:, here].prod(axis=1) for here in of_turn], axis=1)}
     ids = {"frame": [name for name, *_ in places], "turn": [name for name, _ in turns]}
     scores = [scores_of(places, row) for row in values]
-    for unit in sensitivity.UNITS:
-        for zero in sensitivity.POLICIES:
+    for unit in totals.UNITS:
+        for zero in totals.POLICIES:
             expected, of_turns = plain_sensitivity(by_unit[unit], zero)
             found = parapet.schema_sensitivity(scores, unit=unit, zero=zero)
             assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
@@ -252,9 +251,9 @@ def test_official_mode_counts_what_it_passes_over() -> None:
     system = {"speaker": "SYSTEM", "utterance": "ok", "frames": []}
     reference = _parsed({"dialogue_id": "1", "turns": [user, system, user]}, {"dialogue_id": "2", "turns": [user]})
     predicted = {one.dialogue_id: one for one in _parsed({"dialogue_id": "1", "turns": [odd]})}
-    found = files.PassedOver()
+    found = frames.PassedOver()
     services = {"Cafes_1": slots_of(parse_service(SERVICE))}
-    scored = list(files.score_dialogues(reference, predicted, services, files.ScoreConfig(official=True), "", found))
+    scored = list(frames.score_dialogues(reference, predicted, services, frames.ScoreConfig(official=True), "", found))
     assert [len(of) for of in scored] == [1]
     assert scored[0][0].values[METRICS.index("joint_goal_accuracy")] == 1.0
     assert (found.missing_dialogues, found.missing_turns, found.unknown_slots) == (1, 2, 1)
@@ -264,8 +263,8 @@ def _state(**values: list[str]) -> dict[str, Any]:
     return {"active_intent": "Find", "requested_slots": [], "slot_values": values}
 
 
-def _parsed(*dialogues: Any) -> list[files.Dialogue]:
-    return files.parse_dialogues(json.dumps(dialogues).encode(), "p.json")
+def _parsed(*dialogues: Any) -> list[frames.Dialogue]:
+    return frames.parse_dialogues(json.dumps(dialogues).encode(), "p.json")
 
 
 def test_the_plain_reference_equals_the_official_scoring(real_data: Path) -> None:

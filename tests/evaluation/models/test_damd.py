@@ -64,7 +64,7 @@ from parapet.evaluation.models.systems.data import (
     steps_of,
     user_acts,
 )
-from parapet.evaluation.response.knowledge import Knowledge
+from parapet.evaluation.response.goals import Knowledge
 from parapet.schemas.dialogue import Action, Dialogue, Turn
 from parapet.schemas.errors import InputError
 

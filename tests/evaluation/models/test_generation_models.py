@@ -12,9 +12,8 @@ from generation_toy import texts, write_toy
 from seeding import SEED
 from tiny_t5 import save_t5
 
-from parapet.evaluation.generation.corpus import Candidate, SystemTurn
+from parapet.evaluation.generation.corpus import Act, Candidate, ServiceWords, SystemTurn, Words
 from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.references import Act, ServiceWords, Words
 from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.generation.data import read_examples

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from parapet.evaluation.generation.references import Act, ServiceWords, Words
+from parapet.evaluation.generation.corpus import Act, ServiceWords, Words
 from parapet.evaluation.models.generation.data import key_of, read_templates, sentence, template_of, text_of
 from parapet.schemas.errors import InputError
 

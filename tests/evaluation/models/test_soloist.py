@@ -16,7 +16,7 @@ from seeding import SEED
 from tiny_gpt2 import save_gpt2
 from tiny_nli import save_roberta
 
-from parapet.evaluation.dst.files import Dialogue as Reference
+from parapet.evaluation.dst.frames import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.configs import SoloistConfig

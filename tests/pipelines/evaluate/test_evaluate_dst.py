@@ -24,10 +24,9 @@ from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation import bootstrap
 from parapet.evaluation.compare.leaderboard import read_systems
 from parapet.evaluation.compare.results import SENSITIVITY
-from parapet.evaluation.dst.files import FilePart, predictions_in, read_parts, read_predictions
-from parapet.evaluation.dst.model import Example
+from parapet.evaluation.dst.frames import FilePart, predictions_in, read_parts, read_predictions
+from parapet.evaluation.dst.model import Config, Example, make_plan
 from parapet.evaluation.dst.scoring import ScoreFile, with_parts
-from parapet.evaluation.dst.sets import Config, make_plan
 from parapet.evaluation.sets import Sources
 from parapet.pipelines.evaluate import run as command
 from parapet.schemas.errors import InputError

@@ -1,0 +1,677 @@
+"""Detection of out-of-domain turns: metrics by set, with a threshold tuned on other turns.
+
+The metrics equal scikit-learn's. They are three formulas over whole counts; scikit-learn itself, with SciPy, would be a
+large dependency for them, and serves as the reference in the tests. Items with the same score are one step of a curve:
+they cannot be told apart.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from parapet.evaluation.sets import (
+    ALL,
+    MEAN,
+    ORIGINAL,
+    Key,
+    Keyed,
+    Placed,
+    Sources,
+    check_complete,
+    find_sets,
+    groups_of,
+    keyed_predictions,
+    keyed_rows,
+    named,
+    read_dialogues,
+    with_mean,
+)
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, line, rows_bytes, set_report, sha256_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import TEST, as_path, is_root, is_there
+from parapet.schemas.limits import open_path
+from parapet.transforms import text
+from parapet.transforms.ood.injecting import FALLBACKS
+from parapet.transforms.report import Report, Table
+
+# A score, and whether the item is of the positive class.
+ScoredItem = tuple[float, bool]
+
+
+class Point(msgspec.Struct, frozen=True):
+    """What is positive from a threshold on: right (``tp``) and wrong (``fp``)."""
+
+    threshold: float
+    tp: int
+    fp: int
+
+
+def points_of(items: Iterable[ScoredItem]) -> list[Point]:
+    """A point for each different score, the highest first."""
+    found: list[Point] = []
+    tp = fp = 0
+    for score, positive in sorted(items, key=lambda item: -item[0]):
+        tp, fp = tp + positive, fp + (not positive)
+        if found and found[-1].threshold == score:
+            found.pop()
+        found.append(Point(score, tp, fp))
+    return found
+
+
+def auroc(points: Sequence[Point]) -> float | None:
+    """Area under the ROC curve: how often a positive item scores above a negative, ties being half. None without both.
+
+    scikit-learn's ``roc_auc_score``.
+    """
+    if not points or not points[-1].tp or not points[-1].fp:
+        return None
+    twice = before_tp = before_fp = 0
+    for point in points:
+        twice += (point.fp - before_fp) * (point.tp + before_tp)
+        before_tp, before_fp = point.tp, point.fp
+    return twice / (2 * points[-1].tp * points[-1].fp)
+
+
+def aupr(points: Sequence[Point]) -> float | None:
+    """Area under the precision-recall curve as average precision, without interpolation. None without positives.
+
+    scikit-learn's ``average_precision_score``.
+    """
+    if not points or not points[-1].tp:
+        return None
+    before, terms = 0, []
+    for point in points:
+        terms.append((point.tp - before) * point.tp / (point.tp + point.fp))
+        before = point.tp
+    return math.fsum(terms) / points[-1].tp
+
+
+def fpr95(points: Sequence[Point]) -> float | None:
+    """The false positive rate at the highest threshold with a true positive rate of 95% or more. None without both.
+
+    That of scikit-learn's ``roc_curve(..., drop_intermediate=False)``.
+    """
+    if not points or not points[-1].tp or not points[-1].fp:
+        return None
+    wanted = next(point for point in points if 20 * point.tp >= 19 * points[-1].tp)
+    return wanted.fp / points[-1].fp
+
+
+def best_threshold(points: Sequence[Point]) -> float | None:
+    """The threshold, one of the scores, from which on F1 is highest; of several the highest. None without positives."""
+    if not points or not points[-1].tp:
+        return None
+    positives = points[-1].tp
+    best = max(points, key=lambda one: (Fraction(2 * one.tp, positives + one.tp + one.fp), one.threshold))
+    return best.threshold
+
+
+def precision_recall_f1(pairs: Iterable[tuple[bool, bool]]) -> tuple[float, float, float]:
+    """Of (positive, predicted positive); 0 where there is nothing to divide by, as scikit-learn has it."""
+    tp = fp = fn = 0
+    for positive, predicted in pairs:
+        tp += positive and predicted
+        fp += predicted and not positive
+        fn += positive and not predicted
+    precision = tp / (tp + fp) if tp + fp else 0.0
+    recall = tp / (tp + fn) if tp + fn else 0.0
+    return precision, recall, 2 * tp / (2 * tp + fp + fn) if tp + fp + fn else 0.0
+
+
+OOD, IN_DOMAIN = "ood", "in_domain"
+
+Label = Literal["ood", "in_domain", "in"]
+
+
+class Labelled(Keyed, kw_only=True):
+    """A row of the reference."""
+
+    label: Label
+    utterance: str = ""
+
+
+class Detected(Keyed, kw_only=True):
+    """A row of the predictions: a score, or a label, or both; the true label too, if there is no reference.
+
+    Or a system's response, in the turn after the user's: a fallback says that the user's is out-of-domain.
+    """
+
+    score: float | UnsetType = UNSET
+    predicted: Label | UnsetType = UNSET
+    response: str | UnsetType = UNSET
+    label: Label | UnsetType = UNSET
+    utterance: str = ""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A turn with its label, and what the detector said.
+
+    Attributes:
+      ood: whether it is out-of-domain.
+      score: None where there is none.
+      predicted: whether it was said to be out-of-domain; None where that is not said.
+    """
+
+    ood: bool
+    score: float | None
+    predicted: bool | None
+    utterance: str
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """Of a turn of the reference, with its place in the file; ``fallback``: what the system answers, if it is known."""
+
+    ood: bool
+    utterance: str
+    fallback: str = ""
+
+
+class Truths(msgspec.Struct, frozen=True):
+    """The labels of a reference.
+
+    Attributes:
+      turns: by key.
+      in_domain: the sets that are corpora without labels: all of their turns are in-domain.
+    """
+
+    turns: dict[Key, Truth]
+    in_domain: frozenset[str] = frozenset()
+
+
+class OodRow(msgspec.Struct):
+    """A row of ``parapet ood``, as far as it is read."""
+
+    dialogue_id: str
+    turn: int
+    label: Literal["ood", "in_domain"]
+    utterance: str | None
+    fallback: str | None
+
+
+def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, Turn]:
+    """The turns by key.
+
+    Args:
+      predictions: JSON lines, or a folder with those of each set.
+      split: whose turns.
+      truth: of the reference; None where the predictions have the labels.
+
+    Raises:
+      InputError: turns missing, twice or unknown; no label, another than the reference's; neither score nor label
+        predicted; some with a score (or a predicted label), others without.
+    """
+    if truth is None and as_path(predictions).is_dir():
+        raise InputError("a folder has the predictions for sets: give --reference, too", predictions)
+    truths = truth.turns if truth is not None else {}
+    names = list(dict.fromkeys(key[0] for key in truths)) or [""]
+    rows = keyed_predictions(predictions, split, names, Detected) if truth else keyed_rows(predictions, Detected)
+    fallbacks = set(map(_words, [*FALLBACKS, *(its.fallback for its in truths.values() if its.fallback)]))
+    turns: dict[Key, Turn] = {}
+    first: Placed[Detected] | None = None
+    for key, placed in rows:
+        row = placed.row
+        predicted: Label | UnsetType = row.predicted
+        if row.response is not UNSET and row.score is UNSET and predicted is UNSET:
+            # A response says of the user's turn before it whether it is out-of-domain.
+            key, predicted = (*key[:2], key[2] - 1), "ood" if _words(row.response) in fallbacks else "in_domain"
+        its = truths.get(key)
+        if key in turns:
+            raise placed.error(f"{named(key)} appears twice")
+        if truth is not None and its is None:
+            raise placed.error(f"the reference has no {named(key)}")
+        if its is None and row.label is UNSET:
+            raise placed.error("has no label: give it here, or give --reference")
+        if its is not None and row.label is not UNSET and (row.label == OOD) != its.ood:
+            raise placed.error("the label is another one than in the reference")
+        if row.score is UNSET and predicted is UNSET:
+            raise placed.error("has neither a score nor a predicted label")
+        first = first or placed
+        turns[key] = Turn(
+            its.ood if its is not None else row.label == OOD,
+            None if row.score is UNSET else row.score,
+            None if predicted is UNSET else predicted == OOD,
+            (its.utterance if its is not None else "") or row.utterance,
+        )
+        one = next(iter(turns.values()))
+        for name in ("score", "predicted"):
+            if (getattr(turns[key], name) is None) != (getattr(one, name) is None):
+                lacks, has = ("no", "one") if getattr(one, name) is not None else ("a", "none")
+                raise placed.error(f"has {lacks} {name}, and the first row has {has}: give all of them one, or none")
+    check_complete(truths, turns, predictions)
+    return turns
+
+
+def _words(response: str) -> str:
+    """A response without letters' case and punctuation, which models may write differently."""
+    return " ".join(re.findall(r"\w+", response.casefold()))
+
+
+def read_truth(sources: Sources, chosen: Sequence[str] = ()) -> Truths:
+    """The labels of a reference, and of further sets.
+
+    Args:
+      sources: the reference is a file of JSON lines; what ``parapet ood`` wrote; or a corpus, all of whose turns are
+        in-domain, as are those of variants. Other sets are each a set that ``parapet ood`` wrote, a corpus, or JSON
+        lines.
+      chosen: of the sets that ``parapet ood`` wrote, such as ``ood-10``; all that there are where none is named.
+
+    Raises:
+      InputError: nothing there, no such set or split, a file that cannot be read, a turn that appears twice.
+    """
+    if not is_there(sources.reference):
+        raise InputError("there is no such file or folder", sources.reference)
+    (_, place, _), *others = find_sets(sources)
+    if place.is_dir() and (is_of_ood(str(place)) or not is_root(place)):
+        roots: dict[str | None, Path] = {name: place / name for name in _sets_of(place, chosen)}
+    elif chosen:
+        raise InputError(f"needs a folder that 'parapet ood' wrote as --reference: {chosen[0]!r}", "--sets")
+    else:
+        roots = {ORIGINAL if place.is_dir() or others else None: place}
+    for name, other, _ in others:
+        if name in roots:
+            raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
+        roots[name] = other
+    turns: dict[Key, Truth] = {}
+    in_domain: set[str] = set()
+    for set_name, root in roots.items():
+        for path, key, truth in _turns_of(root, set_name, sources.split, in_domain):
+            if key in turns:
+                raise InputError(f"{named(key)} appears twice", path)
+            turns[key] = truth
+    return Truths(turns, frozenset(in_domain))
+
+
+def _turns_of(root: Path, name: str | None, split: str, in_domain: set[str]) -> Iterator[tuple[str, Key, Truth]]:
+    """(file, key, truth) of the turns of a set; adds its name to ``in_domain`` where it has no labels.
+
+    Only JSON lines may be without a name: they say themselves of which set they are.
+    """
+    if name is None or root.is_file():
+        for key, placed in keyed_rows(str(root), Labelled, name):
+            yield str(root), key, Truth(placed.row.label == OOD, placed.row.utterance)
+    elif _has_labels(root):
+        for path in _files_of(root / "turns", split):
+            for row in _rows_of(path):
+                key = name, row.dialogue_id, row.turn
+                yield str(path), key, Truth(row.label == OOD, row.utterance or "", row.fallback or "")
+    elif is_of_ood(str(root)) and not is_root(root):
+        first, *more = _sets_of(root, ())
+        reason = f"holds the sets {', '.join([first, *more])}: give one, {first}={root / first}"
+        raise InputError(reason, root, "--sets")
+    else:
+        in_domain.add(name)
+        for file, dialogue in read_dialogues(root, split):
+            for position, turn in enumerate(dialogue.turns):
+                if turn.speaker == "USER":
+                    yield file, (name, dialogue.dialogue_id, position), Truth(False, turn.utterance)
+
+
+def is_of_ood(path: str) -> bool:
+    """Whether a folder is one that ``parapet ood`` wrote: it has sets with labels of turns."""
+    place = as_path(path)
+    return place.is_dir() and any((folder / "turns").is_dir() for folder in place.iterdir())
+
+
+def _has_labels(root: Path) -> bool:
+    """Whether a set has labels of its turns; other perturbations have rows there, too."""
+    import pyarrow.parquet as pq
+
+    path = next(iter(sorted((root / "turns").rglob("*.parquet"))), None) if (root / "turns").is_dir() else None
+    return path is not None and "label" in _parquet(path, pq.read_schema).names
+
+
+def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:
+    there = sorted(path.name for path in place.iterdir() if (path / "turns").is_dir())
+    if not there:
+        raise InputError("no set of 'parapet ood' here: expected such as ood-10/turns", place)
+    for name in sets:
+        if name not in there:
+            raise InputError(f"there is no set {name!r}; there are: {', '.join(there)}", place, "--sets")
+    return list(sets) or there
+
+
+def _files_of(folder: Path, split: str) -> list[Path]:
+    """Of a split; of a corpus without splits, those in the folder itself."""
+    files = sorted((folder / split).glob("*.parquet")) or sorted(folder.glob("*.parquet"))
+    if not files:
+        there = ", ".join(sorted(path.name for path in folder.iterdir() if path.is_dir())) or "none"
+        raise InputError(f"no turns of split {split!r}; there are: {there}", folder)
+    return files
+
+
+def _rows_of(path: Path) -> list[OodRow]:
+    import pyarrow.parquet as pq
+
+    def read(handle: Any) -> list[dict[str, Any]]:
+        table = pq.read_table(handle)
+        table.validate(full=True)  # a text may be no UTF-8
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+
+    try:
+        return msgspec.convert(_parquet(path, read), list[OodRow])
+    except msgspec.ValidationError as error:
+        raise InputError(f"these are no rows of 'parapet ood': {error}", path) from None
+
+
+def _parquet(path: Path, read: Callable[[Any], Any]) -> Any:
+    import pyarrow as pa
+
+    try:
+        with open_path(path) as handle:
+            return read(handle)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"cannot be read as Parquet: {error}", path) from None
+
+
+Class = Literal["ood", "in_domain"]
+
+EXAMPLES = 25
+
+HEADINGS = {
+    "accuracy": "accuracy",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "auroc": "AUROC",
+    "aupr": "AUPR",
+    "fpr95": "FPR95",
+}
+METRICS = tuple(HEADINGS)
+SHORT = {name: HEADINGS[name] for name in METRICS[3:]}  # on the terminal
+_CLASSES = {OOD: "out-of-domain", IN_DOMAIN: "in-domain"}
+TERMS = {
+    "Positive": "The class to be found; precision, recall, F1, AUPR and FPR95 are those of this class.",
+    "AUROC": "How often a positive turn scores above a negative one, ties being half: 50 is chance.",
+    "AUPR": "Average precision: the area under the precision-recall curve, without interpolation. Chance is the share "
+    "of positive turns.",
+    "FPR95": "The share of negative turns that are taken for positive at the highest threshold that finds 95% of the "
+    "positive. Low is good.",
+    "Mean of F1": "As RADDLE reports OOD F1. Where a corpus without labels is among the sets, all of its turns are "
+    "in-domain: it counts for the accuracy only.",
+}
+
+
+class Orientation(msgspec.Struct, frozen=True):
+    """Which class is positive, and which one a high score speaks for."""
+
+    positive: Class = "ood"
+    high: Class = "ood"
+
+    def is_positive(self, turn: Turn) -> bool:
+        """Whether a turn is of the positive class."""
+        return turn.ood == (self.positive == OOD)
+
+    def score(self, turn: Turn) -> float:
+        """The turn's score for the positive class. The turn must have one."""
+        assert turn.score is not None
+        # Not -0.0, which would look different in the outputs.
+        return turn.score if self.positive == self.high else 0.0 - turn.score
+
+    def predicted_positive(self, turn: Turn, threshold: float | None) -> bool | None:
+        """Whether a turn is taken for positive: by the threshold, else by its predicted label, None without either."""
+        if threshold is not None:
+            return self.score(turn) >= threshold
+        return None if turn.predicted is None else turn.predicted == (self.positive == OOD)
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """The threshold from which on a turn is positive.
+
+    Attributes:
+      value: in terms of the positive class's score.
+      f1: that it has on the turns on which it was tuned; ``turns`` how many they are.
+    """
+
+    value: float
+    f1: float
+    turns: int
+
+
+class Detections(msgspec.Struct, frozen=True):
+    """The turns by key, with their labels and scores, and the threshold if one was tuned.
+
+    Attributes:
+      in_domain: sets of corpora without labels, all of whose turns are in-domain.
+    """
+
+    turns: dict[Key, Turn]
+    threshold: Threshold | None = None
+    in_domain: frozenset[str] = frozenset()
+
+    @property
+    def cut(self) -> float | None:
+        """The threshold's value."""
+        return None if self.threshold is None else self.threshold.value
+
+
+class OodDetection(Task[Detections], frozen=True, kw_only=True):
+    """``parapet evaluate --task ood``.
+
+    Attributes:
+      predictions: JSON lines with scores or predicted labels, or a folder of them for each set.
+      sources: the sets; their reference is what ``parapet ood`` wrote, a corpus, or JSON lines. None where the
+        predictions have the labels.
+      chosen: of what ``parapet ood`` wrote the sets that are scored, all where none is named.
+      dev: predictions on other turns, on which a threshold is tuned; ``dev_split`` their split.
+      orientation: the positive class, and that of high scores.
+    """
+
+    name = "evaluate_ood"
+
+    predictions: str
+    sources: Sources | None = None
+    chosen: tuple[str, ...] = ()
+    dev: str | None = None
+    dev_split: str = "dev"
+    orientation: Orientation = Orientation()
+
+    def inputs(self) -> dict[str, str | None]:
+        """The files and folders."""
+        sources = self.sources.inputs() if self.sources else {}
+        return {"predictions": self.predictions, **sources, "dev": self.dev}
+
+    def read(self) -> Detections:
+        """Reads the turns, and tunes the threshold. Raises InputError where that is not possible or not fair."""
+        sources = self.sources
+        truth = read_truth(sources, self.chosen) if sources else None
+        turns = read_turns(self.predictions, sources.split if sources else TEST, truth)
+        threshold = self._tuned(turns) if self.dev else None
+        return Detections(turns, threshold, truth.in_domain if truth else frozenset())
+
+    def _tuned(self, turns: Mapping[Key, Turn]) -> Threshold:
+        """The threshold that is best on --dev."""
+        assert self.dev is not None
+        in_folder = self.sources if self.sources and as_path(self.sources.reference).is_dir() else None
+        if in_folder and self.dev_split == in_folder.split:
+            reason = f"--dev is of {self.dev_split} too: a threshold is not tuned on what is scored"
+            raise InputError(reason, "--dev_split")
+        if not in_folder and _same(self.dev, self.predictions):
+            reason = "is the same as --predictions: a threshold is not tuned on what is scored"
+            raise InputError(reason, self.dev, "--dev")
+        truth = read_truth(msgspec.structs.replace(in_folder, split=self.dev_split), self.chosen) if in_folder else None
+        dev = read_turns(self.dev, self.dev_split, truth)
+        for path, read in ((self.predictions, turns), (self.dev, dev)):
+            if any(turn.score is None for turn in read.values()):
+                raise InputError("the rows have no score, and --dev needs one to tune a threshold on", path)
+        threshold = tune(list(dev.values()), self.orientation)
+        if threshold is None:
+            raise InputError(f"no turn is {self.orientation.positive}: no threshold can be tuned on it", self.dev)
+        return threshold
+
+    def score(self, inputs: Detections, stage: Stage) -> Result:
+        """Precision, recall, F1 and areas, by set."""
+        metrics, sizes = evaluate(inputs, self.orientation)
+        predicted = any(turn.predicted is not None for turn in inputs.turns.values())
+        note = about_threshold(inputs.threshold, predicted)
+        details = {"groups": sizes, "threshold": inputs.threshold, "predicted": predicted}
+        page = report(inputs, metrics, sizes, note, self.orientation)
+        return Result(
+            files=files_of(metrics, details, _rows(inputs, self.orientation), page),
+            summary=[
+                *(
+                    line(name, values, SHORT if "f1" in values else {"accuracy": "accuracy"}, 1)
+                    + (f"; {text.counted(sizes[name]['turns'], 'turn')}" if name in sizes else "")
+                    for name, values in metrics.items()
+                ),
+                note,
+            ],
+            options={
+                "positive": self.orientation.positive,
+                "high": self.orientation.high,
+                "split": self.sources.split if self.sources else None,
+                "dev_split": self.dev_split,
+                **({"sets": [name for name in sizes if name != ALL]} if len(sizes) > 1 else {}),
+            },
+            counts={"turns": len(inputs.turns)},
+        )
+
+
+def _same(dev: str, predictions: str) -> bool:
+    """Whether two files have one content."""
+    paths = as_path(dev), as_path(predictions)
+    return all(path.is_file() for path in paths) and sha256_of(paths[0]) == sha256_of(paths[1])
+
+
+def tune(turns: Sequence[Turn], orientation: Orientation) -> Threshold | None:
+    """The threshold of the highest F1 over turns that all have a score; None where no turn is positive."""
+    items = _scored(turns, orientation)
+    value = best_threshold(points_of(items))
+    if value is None:
+        return None
+    f1 = precision_recall_f1((positive, score >= value) for score, positive in items)[2]
+    return Threshold(value, f1, len(turns))
+
+
+def _scored(turns: Iterable[Turn], orientation: Orientation) -> list[ScoredItem]:
+    return [(orientation.score(turn), orientation.is_positive(turn)) for turn in turns]
+
+
+def evaluate(detections: Detections, orientation: Orientation) -> tuple[Metrics, dict[str, dict[str, int]]]:
+    """(``metrics.json``, the size of each group)."""
+    metrics: Metrics = {}
+    sizes = {}
+    for name, keys in groups_of(detections.turns).items():
+        turns = [detections.turns[key] for key in keys]
+        metrics[name] = metrics_of(turns, orientation, detections.cut)
+        if name in detections.in_domain:  # there is nothing to find
+            metrics[name] = {"accuracy": metrics[name]["accuracy"]}
+        sizes[name] = {"turns": len(turns), "ood": sum(turn.ood for turn in turns)}
+    return with_mean(metrics), sizes
+
+
+def metrics_of(turns: Sequence[Turn], orientation: Orientation, threshold: float | None) -> dict[str, float | None]:
+    """``METRICS`` of turns, of which there is at least one; None where one is not defined."""
+    metrics: dict[str, float | None] = dict.fromkeys(METRICS)
+    truth = [orientation.is_positive(turn) for turn in turns]
+    predicted = [orientation.predicted_positive(turn, threshold) for turn in turns]
+    if predicted[0] is not None:
+        pairs = [(positive, bool(guess)) for positive, guess in zip(truth, predicted, strict=True)]
+        metrics["accuracy"] = sum(positive == guess for positive, guess in pairs) / len(turns)
+        metrics["precision"], metrics["recall"], metrics["f1"] = precision_recall_f1(pairs)
+    if turns[0].score is not None:
+        points = points_of(_scored(turns, orientation))
+        metrics |= {"auroc": auroc(points), "aupr": aupr(points), "fpr95": fpr95(points)}
+    return metrics
+
+
+def _rows(detections: Detections, orientation: Orientation) -> bytes:
+    keys = sorted(detections.turns)
+    turns = [detections.turns[key] for key in keys]
+    predicted = [orientation.predicted_positive(turn, detections.cut) for turn in turns]
+    right = [
+        None if guess is None else float(guess == orientation.is_positive(turn))
+        for turn, guess in zip(turns, predicted, strict=True)
+    ]
+    negative = IN_DOMAIN if orientation.positive == OOD else OOD
+    names = {True: orientation.positive, False: negative, None: None}
+    return rows_bytes(
+        keys,
+        {"accuracy": right, "score": [turn.score for turn in turns]},
+        {
+            "label": [OOD if turn.ood else IN_DOMAIN for turn in turns],
+            "predicted": [names[guess] for guess in predicted],
+            "utterance": [turn.utterance for turn in turns],
+        },
+    )
+
+
+def about_threshold(threshold: Threshold | None, predicted: bool) -> str:
+    """Where precision, recall and F1 come from, in a sentence."""
+    if threshold is not None:
+        return (
+            f"Positive from a score of {threshold.value:.6g}, the threshold of the highest F1 "
+            f"({text.percent(threshold.f1, 2)}) on the {threshold.turns:,} turns of --dev; of equal ones the highest."
+        )
+    if predicted:
+        return "Precision, recall and F1 are those of the predicted labels."
+    return "No precision, recall or F1: there is neither a file to tune a threshold on (--dev) nor a predicted label."
+
+
+def report(
+    detections: Detections,
+    metrics: Metrics,
+    sizes: Mapping[str, Mapping[str, int]],
+    note: str,
+    orientation: Orientation,
+) -> Report:
+    """The report: by set, and the turns that were furthest off."""
+    headings = {
+        name: label
+        for name, label in HEADINGS.items()
+        if any(values.get(name) is not None for values in metrics.values())
+    }
+    chart = "f1" if "f1" in headings else "auroc"
+    classes = _CLASSES[orientation.positive], _CLASSES[orientation.high]
+    return set_report(
+        metrics,
+        {**headings, "turns": "turns", "ood": "out-of-domain"},
+        sizes=sizes,
+        sections=worst(detections, orientation),
+        tiles=headings,
+        chart={chart: HEADINGS[chart]},
+        overall=MEAN if MEAN in metrics else ALL,
+        terms=TERMS,
+        title="Out-of-domain detection",
+        headline="Out-of-domain detection",
+        lead=f"{text.counted(sizes[ALL]['turns'], 'turn')}, {sizes[ALL]['ood']:,} of them out-of-domain. Positive is "
+        f"{classes[0]}; a high score speaks for {classes[1]}.",
+        notes=[note],
+    )
+
+
+def worst(detections: Detections, orientation: Orientation) -> list[Table]:
+    """The turns of each class whose scores are furthest on the wrong side; without scores, those that are wrong."""
+    tables = []
+    turns, cut = detections.turns, detections.cut
+    for ood in (True, False):
+        keys = [key for key in sorted(turns) if turns[key].ood == ood]
+        wrong = {
+            key: "yes"
+            for key in keys
+            if orientation.predicted_positive(turns[key], cut) not in (None, orientation.is_positive(turns[key]))
+        }
+        if keys and turns[keys[0]].score is not None:
+            sign = 1 if ood == (orientation.high == OOD) else -1
+            keys.sort(key=lambda key: (turns[key].score or 0.0) * sign)
+        else:
+            keys = list(wrong)
+        rows = [
+            [f"{key[1]}, {key[2]}", key[0], turns[key].utterance, wrong.get(key, ""),
+             "" if (score := turns[key].score) is None else f"{score:.6g}"]
+            for key in keys[:EXAMPLES]
+        ]  # fmt: skip
+        if rows:
+            note = f"The first {len(rows):,} of {len(keys):,}, the worst scores first; {len(wrong):,} are wrong."
+            title = "Out-of-domain turns" if ood else "In-domain turns"
+            columns = ["turn", "set", "utterance", "wrong", "score"]
+            tables.append(Table(title=title, note=note, columns=columns, rows=rows, text_columns=4, in_card=False))
+    return tables

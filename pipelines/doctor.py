@@ -1,0 +1,563 @@
+"""``parapet doctor``: which extras, models, credentials and plug-ins are there, and what each would enable.
+
+Packages are looked up in their metadata: nothing is imported. No network is asked, and no secret is read further than
+needed: whether credentials are valid, only their service knows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, entry_points, metadata, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
+from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
+from parapet.schemas.distribution import DISTRIBUTION, install_line
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd import worker_ids
+
+if TYPE_CHECKING:
+    from parapet.transforms.checkpoints import Checkpoint
+
+
+# What may be uninstalled, and why nothing is lost by it.
+SPARE = {"python-levenshtein": "absent: rapidfuzz gives the same values"}
+
+# What each extra is for. An extra that is not listed is shown without it.
+ENABLES = {
+    "azure": "speech_errors --engine azure",
+    "docs": "make docs (for developers)",
+    "gcp": "Dataflow; gs:// paths in every pipeline",
+    "google": "back_translate, language_variations: --engine google",
+    "hub": "release push",
+    "lint": "make lint (for developers)",
+    "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train: checkpoints",
+    "models": "train and predict, without checkpoints",
+    "moonshine": "speech_errors --listener moonshine",
+    "mturk": "mturk",
+    "notebooks": "the notebooks of docs/notebooks; Beam in any notebook",
+    "pandas": "parapet.to_pandas",
+    "sign": "release sign; release verify, of signed releases",
+    "speech": "speech_errors, offline",
+    "test": "make test (for developers)",
+}
+
+_SHOWN = 4  # packages of an extra
+
+# ``missing`` is what one may do without; ``wrong`` is what should not be so.
+State = Literal["there", "missing", "wrong"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line of the report.
+
+    Attributes:
+      name: of what was looked for.
+      enables: the commands and flags that it is for.
+      detail: what was found, or what is wrong; never a secret.
+      next: what to do, a command where there is one; empty where nothing is to be done.
+    """
+
+    name: str
+    state: State
+    enables: str = ""
+    detail: str = ""
+    next: str = ""
+
+
+def python_is_enough(running: str) -> tuple[bool, str]:
+    """Whether this Python is of a version that the distribution takes, and which it takes."""
+    wanted = str(metadata(DISTRIBUTION)["Requires-Python"] or "")
+    return SpecifierSet(wanted).contains(running, prereleases=True), wanted
+
+
+def core() -> list[Finding]:
+    """What the core needs: each problem, and a line on all that is installed.
+
+    Raises:
+      PackageNotFoundError: the distribution is not installed.
+    """
+    wanted, findings = requirements_of(DISTRIBUTION), list[Finding]()
+    for requirement in wanted:
+        wrong = "; ".join(problems(requirement))
+        name, spare = requirement.name, SPARE.get(canonicalize_name(requirement.name))
+        install = f"pip install '{name}{requirement.specifier}'"
+        if wrong and spare and installed(name) is None:
+            findings.append(Finding(name, "missing", detail=spare, next=install))
+        elif wrong:
+            findings.append(Finding(name, "wrong", "everything", wrong, install))
+    good = f"{len(wanted) - len(findings)} of {len(wanted)}, of versions in range"
+    return [Finding("packages", "there", detail=good), *findings]
+
+
+def extras() -> list[Finding]:
+    """Each extra: whether all of it is there, and what it is for."""
+    return [_extra(name) for name in sorted(metadata(DISTRIBUTION).get_all("Provides-Extra") or ())]
+
+
+def _extra(name: str) -> Finding:
+    wanted = requirements_of(DISTRIBUTION, name)
+    wrong = [problem for requirement in wanted for problem in problems(requirement)]
+    # Of a version out of range something is broken; what is only not there was never asked for.
+    is_broken = all(installed(requirement.name) is not None for requirement in wanted)
+    state: State = "there" if not wrong else "wrong" if is_broken else "missing"
+    listed = wrong or [f"{requirement.name} {installed(requirement.name)}" for requirement in wanted]
+    more = f", and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    detail = ", ".join(listed[:_SHOWN]) + more
+    return Finding(name, state, ENABLES.get(name, ""), detail, install_line(name) if wrong else "")
+
+
+def requirements_of(distribution: str, extra: str = "") -> list[Requirement]:
+    """What a distribution requires here: by itself, or only with an extra."""
+    every = [Requirement(line) for line in requires(distribution) or ()]
+
+    def holds(requirement: Requirement, extra: str) -> bool:
+        return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+    if extra:
+        return [one for one in every if holds(one, extra) and not holds(one, "")]
+    return [one for one in every if holds(one, "")]
+
+
+def problems(requirement: Requirement, seen: Iterable[str] = ()) -> Iterator[str]:
+    """What is wrong with a requirement: it is not there, of another version, or lacks something of its own extras."""
+    name, there = requirement.name, installed(requirement.name)
+    if there is None:
+        yield f"{name} is not installed"
+    elif not requirement.specifier.contains(there, prereleases=True):
+        yield f"{name} {there} is not {requirement.specifier}"
+    else:
+        for extra in sorted(requirement.extras - set(seen)):
+            for further in requirements_of(name, extra):
+                yield from problems(further, {*seen, extra})
+
+
+@cache
+def installed(name: str) -> str | None:
+    """The version of a distribution, None where it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def models() -> Iterator[Finding]:
+    """Models that come as packages: trained pipelines of spaCy, and what the offline speech engines need."""
+    enables, name = "anonymise, compose: --spacy_model", ""
+    for point in sorted(entry_points(group="spacy_models"), key=lambda point: point.name):
+        name = point.name
+        source = f"{point.dist.name} {point.dist.version}, " if point.dist is not None else ""
+        yield Finding(name, "there", enables, f"{source}spaCy {installed('spacy')}")
+    if not name:
+        how = "python -m spacy download en_core_web_sm"
+        yield Finding("spaCy models", "missing", enables, "none is installed", how)
+    yield data_of("PocketSphinx model", "pocketsphinx", "model/en-us/en-us", "speech_errors: the listener")
+    yield data_of("eSpeak NG voices", "espeakng_loader", "espeak-ng-data", "speech_errors: the speaker")
+
+
+def data_of(name: str, module: str, folder: str, enables: str) -> Finding:
+    """Whether the folder of a package is there."""
+    spec, install = find_spec(module), install_line("speech")  # a package without a parent: nothing is imported
+    if spec is None:
+        return Finding(name, "missing", enables, f"{module} is not installed", install)
+    for place in spec.submodule_search_locations or ():
+        if (path := Path(place) / folder).is_dir():
+            return Finding(name, "there", enables, str(path))
+    return Finding(name, "wrong", enables, f"{module} has no {folder}", f"{install} --force-reinstall")
+
+
+_GPUS = Path("/proc/driver/nvidia/gpus")
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_FEW = 4 * 2**30  # below this, Beam and a model at once are tight
+
+
+def machine(folder: Path) -> list[Finding]:
+    """What is said of this machine.
+
+    Args:
+      folder: where outputs would go, the current one.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    detail = f"{cores}; large inputs use them all" if cores > 1 else f"{cores}"
+    return [_python(), Finding("cores", "there", detail=detail), _memory(), _torch(), _writable(folder)]
+
+
+def _python() -> Finding:
+    running = platform.python_version()
+    enough, wanted = python_is_enough(running)
+    detail = f"{running} on {platform.system()} {platform.machine()}"
+    if enough:
+        return Finding("Python", "there", detail=detail)
+    return Finding("Python", "wrong", "everything", f"{detail}, and {wanted} is needed", "install another Python")
+
+
+def _memory() -> Finding:
+    total = memory_bytes()
+    if total is None:
+        return Finding("memory", "there", detail="not known on this system")
+    detail = f"{total / 2**30:.1f} GiB"
+    if total < _FEW:
+        return Finding("memory", "missing", detail=f"{detail}: large corpora and models may not fit")
+    return Finding("memory", "there", detail=detail)
+
+
+def memory_bytes() -> int | None:
+    """What this process may use: of the machine, or of its container if that is less; None where nobody says."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None
+    limits = [int(text) for path in _LIMITS if (text := _read(path).strip()).isdigit()]
+    return min([total, *limits])
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _torch() -> Finding:
+    """Whether models would be computed on a GPU: there is one, and the torch that is installed is built for it."""
+    cards, there = gpus(), installed("torch")
+    has = ", ".join(cards) or "no NVIDIA GPU"
+    if there is None:
+        enables = "train and predict with nets, --engine local, --scorer nli"
+        return Finding("torch", "missing", enables, f"not installed; {has}", install_line("local"))
+    cuda = torch_cuda()
+    built = f"torch {there}, built for {f'CUDA {cuda}' if cuda else 'the CPU'}; {has}"
+    if cards and not cuda:
+        fix = "pip install --force-reinstall torch   (a build for CUDA: https://pytorch.org/get-started/locally)"
+        return Finding("torch", "missing", "training on the GPU", built, fix)
+    return Finding("torch", "there", detail=f"{built}: computes on the {'GPU' if cards else 'CPU'}")
+
+
+def gpus(folder: Path = _GPUS) -> list[str]:
+    """The models of NVIDIA GPUs that the driver lists."""
+    models = [re.search(r"^Model:\s*(.+)$", _read(path / "information"), re.M) for path in sorted(folder.glob("*"))]
+    cards = [model[1].strip() if model else "a GPU" for model in models]
+    # In a container the driver's files may not be there, and its devices are.
+    return cards or ["a GPU" for path in Path("/dev").glob("nvidia*") if path.name[6:].isdigit()]
+
+
+def torch_cuda() -> str:
+    """The version of CUDA that torch is built for, empty for a build for the CPU; read from its ``version.py``."""
+    spec = find_spec("torch")
+    places: Sequence[str] = spec.submodule_search_locations or () if spec is not None else ()
+    versions = [re.search(r"^cuda[^=]*=\s*'([\d.]+)'", _read(Path(place) / "version.py"), re.M) for place in places]
+    return next((version[1] for version in versions if version), "")
+
+
+def _writable(folder: Path) -> Finding:
+    try:
+        with tempfile.TemporaryFile(dir=folder):  # whether a file can be made shows only when one is
+            pass
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        reason = f"{folder} cannot be written: {error.strerror}"
+        how = "cd elsewhere, or --output elsewhere"
+        return Finding("folder", "missing", "outputs in the current folder", reason, how)
+    return Finding("folder", "there", detail=f"{folder} can be written, {free / 2**30:,.1f} GiB are free")
+
+
+# What botocore asks that needs neither a network nor another program.
+_QUIET = ("env", "shared-credentials-file", "config-file", "boto-config")
+
+# What names other credentials in a profile: told, not tried.
+_LOUD = {
+    "role_arn": "a role",
+    "sso_session": "single sign-on",
+    "sso_start_url": "single sign-on",
+    "login_session": "aws login",
+    "credential_process": "a program",
+}
+
+
+def credentials() -> list[Finding]:
+    """What is said of each account."""
+    return [_aws(), *_google(), _azure(), _libretranslate(), _hugging_face(), _worker_key()]
+
+
+def _aws() -> Finding:
+    enables = "mturk publish, collect, topup, pay, stop"
+    if installed("boto3") is None:
+        return Finding("AWS", "missing", enables, "boto3 is not installed", install_line("mturk"))
+    try:
+        source = aws_source()
+    except Exception as error:  # of a profile that is not there, a file that cannot be read
+        return Finding("AWS", "wrong", enables, f"{type(error).__name__}: {error}", "mend ~/.aws, or set AWS_PROFILE")
+    if source:
+        return Finding("AWS", "there", enables, f"from {source}")
+    how = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run: aws configure"
+    return Finding("AWS", "missing", enables, "none found (roles of a machine are not asked for)", how)
+
+
+def aws_source() -> str:
+    """Where boto3 would find credentials; empty where it would not, but perhaps of a network."""
+    from botocore.session import Session
+
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # at lower levels it says what it finds
+    session = Session()
+    named = f"the profile {session.profile or 'default'!r}"
+    profile: dict[str, Any] = session.get_scoped_config()
+    for provider in session.get_component("credential_provider").providers:
+        if provider.METHOD in _QUIET and provider.load() is not None:
+            return "the environment" if provider.METHOD == "env" else f"{named}, {provider.METHOD}"
+    return next((f"{what}, as {named} says; not tried here" for key, what in _LOUD.items() if key in profile), "")
+
+
+def _google() -> Iterator[Finding]:
+    enables = "back_translate --engine google; gs:// paths; Dataflow"
+    variable = "GOOGLE_APPLICATION_CREDENTIALS"
+    given = os.environ.get(variable)
+    place = Path(given) if given else google_default()
+    kind, login = _kind_of(place), "gcloud auth application-default login"
+    if kind:
+        yield Finding("Google", "there", enables, f"from {variable if given else place} ({kind})")
+    elif given:
+        reason = f"{variable} names {given}, which holds no credentials"
+        yield Finding("Google", "wrong", enables, reason, f"mend the path, or: {login}")
+    else:
+        yield Finding("Google", "missing", enables, "no application default credentials", login)
+    name, enables = "Google project", "who pays"
+    if project := os.environ.get("GOOGLE_CLOUD_PROJECT"):
+        yield Finding(name, "there", f"{enables}, without --google_project", project)
+    else:
+        how = "set GOOGLE_CLOUD_PROJECT, or give --google_project"
+        yield Finding(name, "missing", enables, "GOOGLE_CLOUD_PROJECT is not set", how)
+
+
+def google_default() -> Path:
+    """Where gcloud keeps application default credentials."""
+    base = os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud"
+    return Path(base) / "application_default_credentials.json"
+
+
+def _kind_of(place: Path) -> str:
+    """``service_account`` and the like; empty where there is no file with credentials."""
+    try:
+        content = json.loads(place.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return str(content.get("type", "")) if isinstance(content, dict) else ""
+
+
+def _azure() -> Finding:
+    name, enables, key, region = (
+        "Azure Speech",
+        "speech_errors --engine azure",
+        "AZURE_SPEECH_KEY",
+        "AZURE_SPEECH_REGION",
+    )
+    if not os.environ.get(key):
+        return Finding(name, "missing", enables, f"{key} is not set", f"set {key} and {region}")
+    if where := os.environ.get(region):
+        return Finding(name, "there", enables, f"{key} is set; {where}")
+    return Finding(name, "there", enables, f"{key} is set, {region} is not", f"set {region}, or give --azure_region")
+
+
+def _libretranslate() -> Finding:
+    name, enables = "LIBRETRANSLATE_API_KEY", "back_translate --engine libretranslate, where its server wants a key"
+    if os.environ.get(name):
+        return Finding("LibreTranslate", "there", enables, f"{name} is set")
+    return Finding("LibreTranslate", "missing", enables, f"{name} is not set; servers of one's own want none")
+
+
+def _hugging_face() -> Finding:
+    name, enables = "Hugging Face", "release push"
+    for variable in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        if os.environ.get(variable):
+            return Finding(name, "there", enables, f"{variable} is set")
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    home = os.environ.get("HF_HOME") or Path(cache) / "huggingface"
+    place = Path(os.environ.get("HF_TOKEN_PATH") or Path(home) / "token").expanduser()
+    if place.is_file() and place.stat().st_size:
+        return Finding(name, "there", enables, f"from {place}")
+    return Finding(name, "missing", enables, "no token", "set HF_TOKEN, or run: hf auth login")
+
+
+def _worker_key() -> Finding:
+    name, enables = "worker key", "compose: the same worker has the same hash in every run"
+    if os.environ.get(worker_ids.VARIABLE):
+        try:
+            worker_ids.load_worker_key()
+        except InputError as error:
+            return Finding(name, "wrong", enables, str(error), "set a longer one")
+        return Finding(name, "there", enables, f"from {worker_ids.VARIABLE}")
+    place = worker_ids.key_file()
+    if not place.is_file():
+        return Finding(name, "there", enables, f"{place} is made on the first run")
+    if os.name == "posix" and place.stat().st_mode & 0o077:
+        return Finding(name, "wrong", enables, f"others can read {place}", f"chmod 600 {place}")
+    return Finding(name, "there", enables, str(place))
+
+
+Report = Mapping[str, Sequence["Finding"]]
+
+DESCRIPTION = """\
+Shows what is installed and set up: the core, extras, models, credentials, plug-ins, the machine; and for what is
+missing, what it would enable and how to install it. Makes no network requests, writes nothing, shows no secret."""
+
+EXAMPLE = """\
+  parapet doctor
+  parapet doctor --model opus-mt-en-de roberta-large-mnli         # what these folders could be used for
+  parapet doctor --format json"""
+
+NOTE = "The status is 0 where the core works, whatever else is missing, and 1 where it does not."
+
+TRANSLATES = ("marian", "m2m_100")  # NLLB's is the architecture of M2M100
+
+
+def parser() -> StrictParser:
+    """The command line."""
+    parser = StrictParser("doctor", DESCRIPTION, EXAMPLE, NOTE)
+    text = "folders with models: shows which commands take them"
+    parser.group(INPUT)("--model", nargs="+", default=[], metavar="DIR", help=text)
+    parser.group(OUTPUT)("--format", choices=("text", "json"), default="text", help="format of the report")
+    return parser
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status: 1 where the core does not work."""
+    return run_checked(parser(), argv, lambda args: args, act, "nothing was written")
+
+
+def act(args: argparse.Namespace) -> int:
+    """Checks everything and prints the report. Raises InputError where Parapet is not installed."""
+    from importlib.metadata import PackageNotFoundError
+
+    try:
+        report = look_around(args.model)
+    except PackageNotFoundError as error:
+        raise InputError(f"{error.name} is not installed: {install_line()}") from None
+    works = not any(finding.state == "wrong" for finding in report["core"])
+    if args.format == "json":
+        content = {"core_works": works, **msgspec.to_builtins(dict(report))}
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+    elif not args.quiet or not works:
+        from rich.console import Console
+
+        plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+        console = Console(highlight=False, soft_wrap=True, emoji=False)
+        for line, style in lines(report, works, plain):
+            console.print(line, style=style or None, markup=False)
+    return 0 if works else EXIT_FAILURE
+
+
+def look_around(folders: Sequence[str]) -> Report:
+    """Everything, by section.
+
+    Args:
+      folders: with models.
+    """
+    from parapet.transforms import plugins
+
+    python, *others = machine(Path.cwd())
+    return {
+        "core": [python, *core()],
+        "extras": extras(),
+        "models": [*models(), *(inspect(folder) for folder in folders)],
+        "credentials": credentials(),
+        "plug-ins": [
+            Finding(one.name, "there", what, f"{one.distribution} {one.version} ({one.target})")
+            for group, what in plugins.GROUPS.items()
+            for one in plugins.installed(group)
+            if not one.built_in
+        ],
+        "machine": others,
+    }
+
+
+def inspect(folder: str) -> Finding:
+    """Which commands take the model in a folder; where none does, why."""
+    from parapet.transforms.checkpoints import opened, read_json
+
+    try:
+        if model := read_json(Path(folder), "model.json").get("model"):
+            return Finding(folder, "there", f"predict {model} --model {folder}", f"a model of 'parapet train {model}'")
+        checkpoint = opened(folder)
+    except InputError as error:
+        return Finding(folder, "wrong", detail=error.reason)
+    uses: list[str] = []
+    reasons: dict[str, None] = {}
+    for flags, check in _uses(folder, checkpoint).items():
+        try:
+            check()
+            uses.append(flags)
+        except InputError as error:
+            reasons[error.reason] = None
+    what = checkpoint.heads[0] if checkpoint.heads else f"a model of type {checkpoint.kind or 'unknown'!r}"
+    if uses:
+        return Finding(folder, "there", "; ".join(uses), what)
+    return Finding(folder, "wrong", detail=f"{what}: {'; '.join(reasons) or 'no command takes it'}")
+
+
+def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
+    """The flags that could take such a model, to the check that their command makes."""
+    from parapet.evaluation.generation import scoring
+    from parapet.evaluation.models.pretrained import models_of
+    from parapet.transforms import checkpoints
+    from parapet.transforms.translation import local
+
+    kind = checkpoint.kind
+    uses: dict[str, Callable[[], Any]] = {}
+    if kind in TRANSLATES or (Path(folder) / local.CONVERTED).is_file():
+        uses[f"back_translate --engine local --model {folder}"] = lambda: local.inspect(folder)
+    if any(head.endswith("ForSequenceClassification") for head in checkpoint.heads):
+        uses[f"evaluate --task generation --scorer nli --nli_model {folder}"] = lambda: scoring.inspect(folder)
+    if models := models_of(kind):
+        uses[f"train {', '.join(models)} --checkpoint {folder}"] = lambda: checkpoints.inspect(folder, (kind,))
+    return uses
+
+
+MARKS = {"there": ("✓", "ok", "green"), "missing": ("–", "--", "yellow"), "wrong": ("✗", "!!", "red")}
+
+
+def lines(found: Report, works: bool, plain: bool = False) -> Iterator[tuple[str, str]]:
+    """The report as lines, each with its style.
+
+    Args:
+      found: by section.
+      works: whether the core does.
+      plain: marks in ASCII.
+    """
+    for section, findings in found.items():
+        yield section.capitalize(), "bold"
+        width = max((len(one.name) for one in findings if len(one.name) < 20), default=0)
+        for one in findings:
+            mark, ascii_mark, colour = MARKS[one.state]
+            head = f"  {ascii_mark if plain else mark} {one.name:{width}}  {one.enables or one.detail}"
+            yield head.rstrip(), colour
+            margin = " " * (width + 6 + plain)
+            if one.enables and one.detail:
+                yield f"{margin}{one.detail}", "dim"
+            if one.next:
+                yield f"{margin}{'->' if plain else '→'} {one.next}", ""
+        if not findings:
+            yield "  none", "dim"
+        yield "", ""
+    states = [one.state for name, findings in found.items() if name != "core" for one in findings]
+    rest = f"{counted(states.count('missing'), 'optional part')} missing, {states.count('wrong'):,} wrong"
+    yield (f"The core works; {rest}." if works else "The core does not work: see above."), "bold"
+
+
+if __name__ == "__main__":
+    sys.exit(run())
