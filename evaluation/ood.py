@@ -39,7 +39,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, as_path, is_root, is_there
 from parapet.schemas.limits import open_path
 from parapet.transforms import text
-from parapet.transforms.ood.injecting import FALLBACKS
+from parapet.transforms.ood.plan import FALLBACKS
 from parapet.transforms.report import Report, Table
 
 # A score, and whether the item is of the positive class.

@@ -513,7 +513,7 @@ def inspect(folder: str) -> Finding:
 def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
     """The flags that could take such a model, to the check that their command makes."""
     from parapet.evaluation.generation import scoring
-    from parapet.evaluation.models.pretrained import models_of
+    from parapet.evaluation.models.saving import models_of
     from parapet.transforms import checkpoints
     from parapet.transforms.translation import local
 

@@ -16,18 +16,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.dst.sets import make_plan
+from parapet.evaluation.dst.model import make_plan
 from parapet.evaluation.intent import Renamed, renamed_intents, user_turns
-from parapet.evaluation.lines import Key, Keyed, read_keyed
 from parapet.evaluation.models import inference, saving
 from parapet.evaluation.models.configs import ClassifierConfig
 from parapet.evaluation.models.examples import Rows, bucketed, by_length, held_out
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory
 from parapet.evaluation.models.training import Learner
-from parapet.evaluation.ood.curves import best_threshold, points_of, precision_recall_f1
-from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, is_of_ood, read_truth
-from parapet.evaluation.sets import ORIGINAL, Sources
+from parapet.evaluation.ood import IN_DOMAIN, OOD, best_threshold, is_of_ood, points_of, precision_recall_f1, read_truth
+from parapet.evaluation.sets import ORIGINAL, Key, Keyed, Sources, read_keyed
 from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there

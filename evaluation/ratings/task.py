@@ -10,8 +10,7 @@ import msgspec
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.ratings.judgements import EXPLANATIONS, Answers, Interval, read_answers, read_hits, summed_up
 from parapet.evaluation.ratings.judgements import Judged as JudgedItem
-from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
-from parapet.evaluation.writing import rows_bytes
+from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
 from parapet.transforms.crowd.report import dead_letters_note, reasons_tables

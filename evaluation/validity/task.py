@@ -8,11 +8,11 @@ from functools import partial
 from typing import NamedTuple
 
 from parapet.evaluation.bootstrap import interval, means, replicated
-from parapet.evaluation.lines import ALL, groups_of, with_mean
+from parapet.evaluation.lines import ALL, groups_of
 from parapet.evaluation.ratings.judgements import EXPLANATIONS, Answers, Judged, read_answers, read_hits, summed_up
 from parapet.evaluation.ratings.task import OUTPUTS, with_interval
-from parapet.evaluation.sets import Sources
-from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.sets import Sources, with_mean
+from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.evaluation.validity.turns import (
     FUZZY,
     METRICS,
@@ -33,7 +33,6 @@ from parapet.evaluation.validity.turns import (
     predict_labels,
     read_pairs,
 )
-from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
 from parapet.transforms.crowd.report import dead_letters_note, reasons_tables

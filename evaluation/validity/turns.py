@@ -21,7 +21,7 @@ from parapet.transforms.hits.page import CHECK, Place, VariedItem
 from parapet.transforms.seeding import stable_digest
 
 if TYPE_CHECKING:
-    from parapet.evaluation.models.classifier.net import Classifier
+    from parapet.evaluation.models.classifier import Classifier
 
 BEFORE = 3  # turns of the dialogue that are shown before a user turn
 
@@ -300,7 +300,7 @@ class LabelModel(msgspec.Struct, frozen=True):
 
 def load_classifier(folder: str) -> LabelModel:
     """Loads a classifier. Raises InputError: there is none in the folder, or it knows out-of-domain turns only."""
-    from parapet.evaluation.models.classifier.net import load
+    from parapet.evaluation.models.classifier import load
 
     card, classifier = load(folder, "cpu", 256)
     if card.task not in ("intent", "acts"):

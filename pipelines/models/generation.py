@@ -163,7 +163,7 @@ def _reranker(config: GenerationPrediction, files: Sequence[str]) -> Reranker | 
 def _header(job: Job, templates: Sequence[Path]) -> dict[str, object]:
     """What ``run.json`` says besides files and counts."""
     from parapet.evaluation.models.generation.net import relative_of, scorer_of
-    from parapet.evaluation.writing import sha256_of
+    from parapet.evaluation.task import sha256_of
 
     reranker = job.reranker
     scorer = scorer_of(reranker.scorer, reranker.folder, reranker.batch_size).model if reranker else None

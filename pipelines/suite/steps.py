@@ -252,7 +252,7 @@ def _parser_of_class(name: str, _: Any) -> StrictParser:  # another class may be
 
 def _perturbation(name: str) -> Any:
     """The class of a perturbation. Raises InputError where there is none of that name."""
-    from parapet.transforms.perturbation.registry import Registry
+    from parapet.transforms.perturbation.corpus import Registry
 
     registry = Registry()
     if name not in registry:
@@ -263,7 +263,7 @@ def _perturbation(name: str) -> Any:
 def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
     """The sets that a perturbation with these options makes, and whether each has a folder. Raises InputError."""
     from parapet.pipelines.perturb import options_of, type_of
-    from parapet.transforms.perturbation.registry import perturbation_of
+    from parapet.transforms.perturbation.corpus import perturbation_of
 
     chosen = _perturbation(name)
     if name == "paraphrase":  # is made with its memory or translations, which may not be there yet

@@ -14,7 +14,7 @@ from fuzzing.running import Found, Workshop
 from fuzzing.watching import Finding, call
 from parapet.evaluation.dst.frames import fuzzy_score
 from parapet.evaluation.generation.lexical import Lexical, parse_claim
-from parapet.evaluation.response.knowledge import is_said, placeholders
+from parapet.evaluation.response.goals import is_said, placeholders
 from parapet.transforms import markdown, naming, text, user_turns
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in

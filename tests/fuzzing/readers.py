@@ -48,19 +48,17 @@ from parapet.schemas import (
 from parapet.schemas.errors import InputError
 from parapet.transforms import babi_format, checkpoints, compressed, corpora
 from parapet.transforms.anonymise import chats, mentions
+from parapet.transforms.crowd.ingest import Unusable, parse_answer_xml, parse_time
 from parapet.transforms.crowd.ingest import files as ingest
-from parapet.transforms.crowd.ingest.fields import Unusable, parse_time
-from parapet.transforms.crowd.ingest.files import parse_answer_xml
 from parapet.transforms.crowd_variations import tasks
-from parapet.transforms.entities import sources as entity_sources
-from parapet.transforms.hits import plan, schema_pages
+from parapet.transforms.hits import schema_pages
 from parapet.transforms.mturk import collect, pay, publish, qualifications
 from parapet.transforms.ood import sources as ood_sources
 from parapet.transforms.perturbations import rewritten
 from parapet.transforms.release import opening
 from parapet.transforms.simulators.restaurants import ontology
 from parapet.transforms.simulators.task6 import calls, rules
-from parapet.transforms.speech import alignment, audio, calibrate, spoken
+from parapet.transforms.speech import alignment, audio, spoken
 from parapet.transforms.translation import memory
 from parapet.transforms.variants import folders
 

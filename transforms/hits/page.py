@@ -23,7 +23,7 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_text, read_whole
 from parapet.schemas.service import Service
 from parapet.transforms.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
 from parapet.transforms.hits.terms import CENT, HOUR, WORDING, HitTask, Terms, plain
-from parapet.transforms.pages import render
+from parapet.transforms.report import render
 
 AUTO, NONE = "auto", "none"  # values of --ambiguous and --cues
 

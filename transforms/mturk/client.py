@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from parapet.schemas.errors import InputError, MissingExtra, reason_and_place
-from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.crowd.worker_ids import MASK, redact
 
 T = TypeVar("T")

@@ -18,8 +18,7 @@ import msgspec
 
 from parapet.schemas.decisions import neutralise
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest.fields import parse_time, worker_hash
-from parapet.transforms.crowd.ingest.records import read_lines, read_records
+from parapet.transforms.crowd.ingest import parse_time, read_lines, read_records, worker_hash
 from parapet.transforms.hits.terms import CENT, REWARD
 from parapet.transforms.mturk.batch import Batch, Call, Failure, Told, perform
 from parapet.transforms.mturk.client import chunks, in_parallel, pages

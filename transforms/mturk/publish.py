@@ -20,8 +20,7 @@ import msgspec
 
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
-from parapet.transforms.hits.plan import MOST, top_up_assignments
-from parapet.transforms.hits.records import PageRecord
+from parapet.transforms.hits.page import MOST, PageRecord, top_up_assignments
 from parapet.transforms.hits.terms import Terms, up_to_cent
 from parapet.transforms.mturk.batch import Batch, Call, Failure, OutHit, Told, perform
 from parapet.transforms.mturk.client import PRODUCTION, SANDBOX, UnusableAnswer, code_of, explaining, in_parallel, pages

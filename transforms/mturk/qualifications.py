@@ -15,7 +15,7 @@ from typing import Any
 
 from parapet.schemas.elements import TASKS
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.mturk.batch import Batch, Call, Failure, Told, perform
 from parapet.transforms.mturk.client import PRODUCTION, explaining, pages
 from parapet.transforms.mturk.collect import Line

@@ -14,7 +14,7 @@ from decimal import Decimal
 
 import msgspec
 
-from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.hits.terms import CENT, Terms, up_to_cent
 from parapet.transforms.mturk.batch import Batch, OutHit, write_whole
 from parapet.transforms.mturk.collect import Line

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from rapidfuzz.distance import Levenshtein
 
-from parapet.transforms.hits.kept_values import find_word, marks
+from parapet.transforms.hits.markup import find_word, marks
 from parapet.transforms.perturbations.typos import Operation
 from parapet.transforms.text import words
 from parapet.transforms.user_turns import Range, UserTurn, is_decisive

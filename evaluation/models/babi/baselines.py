@@ -29,10 +29,18 @@ from parapet.evaluation.models.babi.data import (
 from parapet.evaluation.models.babi.nets import Matches, best_of, by_dialogue, encode, turns_of
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import BabiDialogue
-from parapet.transforms.dstc2.rules import Script, Texts, answers_of, extracted, optimised, read_script, values_of
-from parapet.transforms.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
-from parapet.transforms.restaurants.learning import learn
-from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
+from parapet.transforms.simulators.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
+from parapet.transforms.simulators.restaurants.learning import learn
+from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
+from parapet.transforms.simulators.task6.rules import (
+    Script,
+    Texts,
+    answers_of,
+    extracted,
+    optimised,
+    read_script,
+    values_of,
+)
 from parapet.transforms.toml import toml_of
 
 

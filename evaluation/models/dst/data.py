@@ -10,8 +10,18 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from parapet.evaluation.dst.files import Dialogue, Frame, Turn, dialogues_in_memory, parse_dialogues
-from parapet.evaluation.dst.frames import JOINT, Slots, State, score_frame, slots_of
+from parapet.evaluation.dst.frames import (
+    JOINT,
+    Dialogue,
+    Frame,
+    Slots,
+    State,
+    Turn,
+    dialogues_in_memory,
+    parse_dialogues,
+    score_frame,
+    slots_of,
+)
 from parapet.evaluation.dst.model import Example, Model, examples, predicted
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.examples import Examples

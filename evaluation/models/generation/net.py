@@ -23,12 +23,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Pools, Prediction, SystemTurn
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Pools, Prediction, ServiceWords, SystemTurn
 from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.references import ServiceWords
-from parapet.evaluation.generation.scorers import Cached, Nli, Scorer
-from parapet.evaluation.generation.scoring import acts_of, rank
-from parapet.evaluation.lines import read_lines
+from parapet.evaluation.generation.scoring import Cached, Nli, Scorer, acts_of, rank
 from parapet.evaluation.models import inference, saving
 from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.examples import Rows, bucketed, by_length
@@ -36,7 +33,7 @@ from parapet.evaluation.models.generation.data import NONE, Example, Source, Tem
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory, longest
 from parapet.evaluation.models.training import Learner
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.sets import ORIGINAL, read_lines
 from parapet.schemas.errors import InputError
 from parapet.transforms import checkpoints, files
 from parapet.transforms.checkpoints import Checkpoint, digest

@@ -16,9 +16,7 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.examples import Examples
 from parapet.evaluation.models.inference import Answers, Dialogues
-from parapet.evaluation.response.knowledge import Knowledge, plain_name, satisfies
-from parapet.evaluation.response.multiwoz import read_entities
-from parapet.evaluation.response.sgd import reference_of
+from parapet.evaluation.response.goals import Knowledge, plain_name, read_entities, reference_of, satisfies
 from parapet.schemas.dialogue import Action, Dialogue, Frame, Turn, parse_dialogues, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name

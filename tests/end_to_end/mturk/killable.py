@@ -97,8 +97,8 @@ def main() -> None:
     import pyarrow.parquet
 
     from parapet.pipelines.mturk import ask, pay
-    from parapet.transforms import pages
     from parapet.transforms.mturk import client
+    from parapet.transforms.mturk.client import pages
 
     # Loaded once here, not in every child. A session reads megabytes of service descriptions, and keeps them.
     assert all((pyarrow.parquet, ask, pay))

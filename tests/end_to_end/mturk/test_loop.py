@@ -16,7 +16,7 @@ import pytest
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import play, scripts_from_jsonl
 from parapet.pipelines.main import main
-from parapet.transforms.crowd.ingest.files import parse_answer_xml
+from parapet.transforms.crowd.ingest import parse_answer_xml
 from parapet.transforms.mturk import collect as collected
 
 

@@ -325,8 +325,8 @@ def test_rankings_begin_with_the_answer_and_have_no_candidate_twice() -> None:
 
 def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
     from parapet.evaluation.models.babi.baselines import RuleBot
-    from parapet.transforms.restaurants.ontology import default_ontology
-    from parapet.transforms.restaurants.simulating import World, lines_of, simulate
+    from parapet.transforms.simulators.restaurants.ontology import default_ontology
+    from parapet.transforms.simulators.restaurants.simulating import World, lines_of, simulate
 
     world = World(default_ontology(), "0", 3)
     some = [BabiDialogue(tuple(lines_of(world, simulate(world, task, "test", 0)))) for task in (1, 2, 3, 4, 5)]

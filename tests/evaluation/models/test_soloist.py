@@ -61,9 +61,7 @@ from parapet.evaluation.models.systems.soloist import (
     load,
     spoil,
 )
-from parapet.evaluation.response.goals import Response
-from parapet.evaluation.response.knowledge import Knowledge
-from parapet.evaluation.response.sgd import reference_of
+from parapet.evaluation.response.goals import Knowledge, Response, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.counts import Counts, check_invariants
-from parapet.transforms.entities.forms import minutes_of
+from parapet.transforms.entities.kinds import minutes_of
 from parapet.transforms.seeding import SeededRng
 from parapet.transforms.simulators.reminders import corpus
 from parapet.transforms.simulators.reminders.corpus import DIGEST_SIZE as SIZE

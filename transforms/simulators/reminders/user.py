@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.transforms.entities.forms import ordinal
+from parapet.transforms.entities.kinds import ordinal
 from parapet.transforms.seeding import SeededRng
 from parapet.transforms.simulators import common
 
