@@ -22,8 +22,9 @@ import parapet
 from parapet.schemas.decisions import neutralise
 from parapet.transforms import distance, markdown, naming, text
 from parapet.transforms.anonymise import mentions, replacing
-from parapet.transforms.crowd import lexicon, vet, worker_ids
+from parapet.transforms.crowd import ingest, lexicon, services, vet, worker_ids
 from parapet.transforms.crowd_variations import vet as wording
+from parapet.transforms.perturbations import language as english
 from parapet.transforms.speech import spoken
 from parapet.transforms.user_turns import Ranges
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from parapet.evaluation.lines import ALL
 from parapet.evaluation.ratings.judgements import EXPLANATIONS, Answers, Interval, read_answers, read_hits, summed_up
 from parapet.evaluation.ratings.judgements import Judged as JudgedItem
+from parapet.evaluation.sets import ALL
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text

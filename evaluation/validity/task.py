@@ -8,10 +8,9 @@ from functools import partial
 from typing import NamedTuple
 
 from parapet.evaluation.bootstrap import interval, means, replicated
-from parapet.evaluation.lines import ALL, groups_of
 from parapet.evaluation.ratings.judgements import EXPLANATIONS, Answers, Judged, read_answers, read_hits, summed_up
 from parapet.evaluation.ratings.task import OUTPUTS, with_interval
-from parapet.evaluation.sets import Sources, with_mean
+from parapet.evaluation.sets import ALL, Sources, groups_of, with_mean
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.evaluation.validity.turns import (
     FUZZY,

@@ -33,7 +33,7 @@ from parapet.evaluation.dst import frames as dst_files
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.babi import data as babi_data
 from parapet.evaluation.ratings import judgements
-from parapet.evaluation.response import multiwoz
+from parapet.evaluation.response import goals as multiwoz
 from parapet.local_mturk import forms
 from parapet.pipelines.suite import suite_file
 from parapet.schemas import (
@@ -48,9 +48,11 @@ from parapet.schemas import (
 from parapet.schemas.errors import InputError
 from parapet.transforms import babi_format, checkpoints, compressed, corpora
 from parapet.transforms.anonymise import chats, mentions
+from parapet.transforms.crowd import ingest
 from parapet.transforms.crowd.ingest import Unusable, parse_answer_xml, parse_time
-from parapet.transforms.crowd.ingest import files as ingest
 from parapet.transforms.crowd_variations import tasks
+from parapet.transforms.entities import choosing
+from parapet.transforms.hits import page as hits_page
 from parapet.transforms.hits import schema_pages
 from parapet.transforms.mturk import collect, pay, publish, qualifications
 from parapet.transforms.ood import sources as ood_sources
@@ -58,7 +60,8 @@ from parapet.transforms.perturbations import rewritten
 from parapet.transforms.release import opening
 from parapet.transforms.simulators.restaurants import ontology
 from parapet.transforms.simulators.task6 import calls, rules
-from parapet.transforms.speech import alignment, audio, spoken
+from parapet.transforms.speech import alignment, spoken
+from parapet.transforms.speech import sound as audio
 from parapet.transforms.translation import memory
 from parapet.transforms.variants import folders
 

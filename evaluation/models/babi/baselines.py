@@ -298,7 +298,7 @@ class ScriptBot(Answerer):
 
 def built_in_rules() -> bytes:
     """Those for task 6 that come with Parapet."""
-    return (resources.files("parapet.transforms.dstc2") / "task6_rules.toml").read_bytes()
+    return (resources.files("parapet.transforms.simulators.task6") / "task6_rules.toml").read_bytes()
 
 
 def scripted_card(

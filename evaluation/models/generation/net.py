@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Pools, Prediction, ServiceWords, SystemTurn
+from parapet.evaluation.generation.corpus import Candidate, Corpus, Place, Prediction, ServiceWords, SystemTurn
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.scoring import Cached, Nli, Scorer, acts_of, rank
 from parapet.evaluation.models import inference, saving
@@ -554,12 +554,12 @@ def chosen(
       words: of each service, as the system knows them.
       scorer: the judge of entailment.
     """
-    corpus = Corpus("", tuple(turns), {ORIGINAL: dict(words)}, Pools({}), None)
+    corpus = Corpus("", tuple(turns), {ORIGINAL: dict(words)}, {}, None)
     cached = Cached(scorer)
     predictions = {
         (id_, turn): Prediction(id_, turn, some[0].utterance, tuple(some)) for (id_, turn), some in candidates.items()
     }
-    return rank(corpus, acts_of(corpus, cached, "", validation=False), predictions, cached)
+    return rank(corpus, acts_of(corpus, "", with_tampered=False), predictions, cached)
 
 
 CHUNK = 64  # dialogues

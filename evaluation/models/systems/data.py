@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from parapet.evaluation.dst import files as state_files
+from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.examples import Examples
@@ -401,7 +401,7 @@ class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
 
 
 def answered(
-    dialogues: Sequence[state_files.Dialogue], services: Mapping[str, Service], model: System
+    dialogues: Sequence[state_frames.Dialogue], services: Mapping[str, Service], model: System
 ) -> tuple[bytes, bytes, Counter[str]]:
     """What the model answers in dialogues: the dialogues with states, responses, and counts.
 
@@ -417,7 +417,7 @@ def answered(
     for dialogue in dialogues:
         turns = []
         for position, turn in enumerate(dialogue.turns):
-            frames: list[state_files.Frame] = []
+            frames: list[state_frames.Frame] = []
             if turn.speaker == "USER":
                 reply = next(replies)
                 counts["answered"] += 1
@@ -425,16 +425,16 @@ def answered(
                 frames = [_frame(frame.service, reply, services.get(frame.service), counts) for frame in turn.frames]
                 if position + 1 < len(dialogue.turns) and dialogue.turns[position + 1].speaker == "SYSTEM":
                     lines.append(_line(dialogue.dialogue_id, position + 1, reply))
-            turns.append(state_files.Turn(turn.speaker, frames, turn.utterance))
-        found.append(msgspec.json.encode(state_files.Dialogue(dialogue.dialogue_id, turns, dialogue.services)))
+            turns.append(state_frames.Turn(turn.speaker, frames, turn.utterance))
+        found.append(msgspec.json.encode(state_frames.Dialogue(dialogue.dialogue_id, turns, dialogue.services)))
     return b",\n".join(found), b"".join(lines), counts
 
 
-def _texts(dialogue: state_files.Dialogue) -> list[tuple[str, str]]:
+def _texts(dialogue: state_frames.Dialogue) -> list[tuple[str, str]]:
     return [(turn.speaker, turn.utterance if isinstance(turn.utterance, str) else "") for turn in dialogue.turns]
 
 
-def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str]) -> state_files.Frame:
+def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str]) -> state_frames.Frame:
     """The state of a service. The model may name slots that its schema, perhaps a variant's, does not have."""
     state = reply.belief.get(name, State(NONE, [], {}))
     slots = {slot.name for slot in service.slots} if service else set()
@@ -442,7 +442,7 @@ def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str
     counts["frames"] += 1
     counts["unknown_slots"] += len(unknown)
     values = {slot: values for slot, values in sorted(state.slot_values.items()) if slot in slots}
-    return state_files.Frame(
+    return state_frames.Frame(
         name, State(state.active_intent, [one for one in sorted(state.requested_slots) if one in slots], values)
     )
 
