@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from parapet.pipelines.completion import SHELLS, tree
-from parapet.pipelines.dispatch import PIPELINES, module_of
+from parapet.pipelines.dispatch import PIPELINES, module_of, parser_of
 from parapet.pipelines.evaluate import TASKS
 from parapet.pipelines.main import main
 from parapet.pipelines.mturk import ACTIONS
@@ -98,8 +98,7 @@ def test_every_flag_of_every_command_is_offered(name: str) -> None:
     if name not in GROUPS:
         assert flags_of(leaf([name])) == flags_of(module_of(name).parser())
     for action in GROUPS.get(name, ()):
-        module = importlib.import_module(f"parapet.pipelines.{name}.{action.replace('-', '_')}")
-        assert flags_of(leaf([name, action])) == flags_of(module.parser())
+        assert flags_of(leaf([name, action])) == flags_of(parser_of(name, action))
 
 
 @pytest.mark.parametrize("task", TASKS)
