@@ -702,6 +702,7 @@ ELSEWHERE = {
     "transforms.speech.": "flags, and the dictionary that comes with the engine",
     "transforms.splits.": "the cases of few_shot and unseen_services",
     "transforms.table1.read_": "the cases of statistics",
+    "transforms.toml.parse_toml": "by read_script and read_ontology",
     "transforms.translation.": "models, and parts that this very run wrote",
     "transforms.perturbations.": "flags, and rewritten.read_lines",
     "evaluation.board.setting.open_released": "by open_release",
