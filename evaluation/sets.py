@@ -16,8 +16,7 @@ from parapet.evaluation.lines import ORIGINAL as ORIGINAL
 from parapet.evaluation.lines import Key, Keyed, key_of, read_keyed, read_lines
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError, surrogate_in
-from parapet.schemas.layout import as_path, is_there
-from parapet.schemas.published import check_published
+from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.folders import find_variants
 

@@ -15,7 +15,7 @@ import msgspec
 
 from parapet.evaluation.lines import ALL, MEAN, group_label
 from parapet.evaluation.writing import ROWS, json_bytes, sha256_of
-from parapet.schemas.distribution import run_header
+from parapet.schemas.errors import run_header
 from parapet.schemas.layout import as_path
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.text import number, percent

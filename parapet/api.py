@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there, sample_root
-from parapet.schemas.published import check_published
+from parapet.schemas.layout import as_path, check_published, is_there, sample_root
 from parapet.transforms.corpora import Corpus, read_corpus
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from parapet.evaluation.dst.files import (
 )
 from parapet.evaluation.dst.frames import Slots, slots_of
 from parapet.evaluation.dst.totals import Totals, add_up, means, merged
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import DialogueFile, read_each
+from parapet.schemas.dialogue import DialogueFile, read_each, typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
 from parapet.schemas.service import parse_service

@@ -16,15 +16,14 @@ import msgspec
 from parapet.pipelines import translating
 from parapet.pipelines.command import check_apart, counted, read_good, run_command, say
 from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_schemas, add_seed
-from parapet.schemas.distribution import run_header
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.schemas.translation import Translation
+    from parapet.schemas.rows import Translation
     from parapet.transforms.back_translate.legs import Known
     from parapet.transforms.back_translate.making import Corpus
     from parapet.transforms.translation.engine import Engine

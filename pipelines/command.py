@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from parapet.pipelines import progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
-from parapet.schemas.layout import SplitSchemas, as_path, is_below, read_root, same_place
-from parapet.schemas.published import check_output, find_output
+from parapet.schemas.layout import SplitSchemas, as_path, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.locks import reading, writing
 from parapet.transforms.perturbation.fence import calling, commanding
 from parapet.transforms.text import counted as counted

@@ -156,7 +156,7 @@ class PublishedAnswers:
     """
 
     def __init__(self, output: str) -> None:
-        from parapet.schemas.responses import DeadLetter
+        from parapet.schemas.rows import DeadLetter
         from parapet.transforms.compressed import open_plain
         from parapet.transforms.dead_letters import DEAD_LETTERS
         from parapet.transforms.files import MANIFEST, join, read_written

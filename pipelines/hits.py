@@ -202,8 +202,8 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def _check_schemas(args: argparse.Namespace) -> Config:
-    from parapet.schemas.elements import elements_of
     from parapet.schemas.layout import sample_root, services_by_name
+    from parapet.schemas.service import elements_of
     from parapet.transforms.hits.plan import read_shortfall, top_up_assignments
     from parapet.transforms.hits.records import AUTO, NONE, Settings
     from parapet.transforms.hits.schema_pages import read_ambiguous, read_cues, revealing

@@ -20,7 +20,7 @@ import msgspec
 from parapet.pipelines.command import EXIT_FAILURE, check_apart, counted, run_checked, say
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_split
 from parapet.schemas.errors import InputError
-from parapet.schemas.published import stays_within
+from parapet.schemas.layout import stays_within
 
 if TYPE_CHECKING:
     from parapet.evaluation.board.pages import Refused, Setting
@@ -152,7 +152,7 @@ def act(config: Config) -> int:
     from parapet.evaluation.board import pages
     from parapet.evaluation.writing import publish
     from parapet.pipelines.progress import running
-    from parapet.schemas.distribution import run_header
+    from parapet.schemas.errors import run_header
 
     if config.template:
         return _write_template(config)
@@ -223,7 +223,7 @@ def _score(found: Found, task: str, config: Config) -> str:
     In a process of its own: whatever a stranger's file does to it, the board goes on.
     """
     from parapet.evaluation.board.setting import evaluation_flags
-    from parapet.schemas.distribution import code_sha256
+    from parapet.schemas.errors import code_sha256
 
     flags = evaluation_flags(task, config.setting.tasks[task], config.released, config.setting.split, config.ood)
     of_ood = _ood_sha256(Path(config.ood)) if task == "ood" and config.ood else ""

@@ -17,7 +17,7 @@ from parapet.schemas.layout import sample_root
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.schemas.dialogue_files import DialogueFile
+    from parapet.schemas.dialogue import DialogueFile
     from parapet.transforms.runs import RunInfo
     from parapet.transforms.splits.split import Split, SplitCorpus
 

@@ -13,7 +13,7 @@ import msgspec
 
 from parapet.pipelines.command import check_apart, read_good, run_command, say
 from parapet.pipelines.flags import INPUT, Parser, add_schema_variants, add_sgd
-from parapet.schemas.distribution import run_header
+from parapet.schemas.errors import run_header
 from parapet.schemas.layout import SPLITS, sample_root
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
 
 if TYPE_CHECKING:
-    from parapet.schemas.translation import Translation
+    from parapet.schemas.rows import Translation
     from parapet.transforms.translation.engine import Engine
 
 PAID = ".paid"  # below the output: every answer as it came, until the memory that is published has it

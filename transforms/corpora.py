@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, typed
-from parapet.schemas.dialogue_files import (
+from parapet.schemas.dialogue import (
+    Dialogue,
     DialogueFile,
     dialogue_folders,
     dialogue_text,
     file_bytes,
     list_files,
     read_each,
+    typed,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import msgspec
 
 from parapet.schemas.errors import InputError, UserCodeError, storable
-from parapet.schemas.published import DEAD_LETTERS as DEAD_LETTERS
 from parapet.transforms.counts import Counts
 from parapet.transforms.perturbation.fence import INTERNAL, PLUGIN, REPORT, Fault, trace_of
 from parapet.transforms.text import counted

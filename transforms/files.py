@@ -31,9 +31,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.errors import DiskError, InputError, NoRoomError
-from parapet.schemas.published import MANIFEST as MANIFEST
-from parapet.schemas.published import OWNER, PREVIOUS, stays_within
-from parapet.schemas.published import STAGING as STAGING
+from parapet.schemas.layout import MANIFEST, OWNER, PREVIOUS, STAGING, stays_within
 from parapet.transforms import durable
 from parapet.transforms.compressed import read_bytes as read_bytes
 

@@ -11,8 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
-from parapet.schemas.elements import Kind
-from parapet.schemas.service import Service
+from parapet.schemas.service import Kind, Service
 
 # Both boundaries, so that BookAHotel gives book, a, hotel.
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

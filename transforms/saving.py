@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.distribution import run_header
-from parapet.schemas.errors import InputError
+from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path, is_there
 from parapet.transforms import files
 from parapet.transforms.corpora import Corpus, checked_items, item_text

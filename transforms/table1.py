@@ -37,6 +37,7 @@ from parapet.schemas.layout import (
     TRAIN,
     SplitSchemas,
     as_path,
+    check_variants,
     is_root,
     is_there,
     read_root,
@@ -44,7 +45,6 @@ from parapet.schemas.layout import (
     split_of_folder,
     variant_roots,
 )
-from parapet.schemas.published import check_variants
 from parapet.schemas.service import Service
 from parapet.transforms.distance import levenshtein_ratio
 from parapet.transforms.perturbation.fence import needed

@@ -18,7 +18,7 @@ from parapet.evaluation.sets import ORIGINAL, SetRoot, read_dialogues
 from parapet.evaluation.writing import sha256_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import dialogue_files
-from parapet.schemas.release_manifest import MANIFEST
+from parapet.schemas.release import MANIFEST
 from parapet.transforms.release.opening import Release, open_release
 
 _METRICS = {

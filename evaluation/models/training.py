@@ -23,7 +23,7 @@ from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.devices import enough_memory, seed_all
 from parapet.evaluation.models.learner import Learner, loss_of
 from parapet.schemas.errors import InputError
-from parapet.schemas.published import stays_within
+from parapet.schemas.layout import stays_within
 from parapet.transforms import files
 from parapet.transforms.progress import advance, expect, tracked
 

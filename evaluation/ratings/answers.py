@@ -12,12 +12,12 @@ import msgspec
 import pyarrow as pa
 
 from parapet.schemas.decisions import csv_bytes
-from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
-from parapet.schemas.responses import RATINGS as RATINGS_SCHEMA
-from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
+from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA
+from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter
+from parapet.schemas.service import response_id
 from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd.ingest.files import distinct, read_responses
 from parapet.transforms.crowd.merge import answers_text, merge

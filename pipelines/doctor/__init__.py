@@ -13,8 +13,7 @@ import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
 from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
-from parapet.schemas.distribution import install_line
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, install_line
 
 if TYPE_CHECKING:
     from parapet.pipelines.doctor.packages import Finding

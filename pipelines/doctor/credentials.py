@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from parapet.pipelines.doctor.packages import Finding, installed
-from parapet.schemas.distribution import install_line
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, install_line
 from parapet.transforms.crowd import worker_ids
 
 # What botocore asks that needs neither a network nor another program.

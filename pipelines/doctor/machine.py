@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from parapet.pipelines.doctor.packages import Finding, installed, python_is_enough
-from parapet.schemas.distribution import install_line
+from parapet.schemas.errors import install_line
 
 _GPUS = Path("/proc/driver/nvidia/gpus")
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))

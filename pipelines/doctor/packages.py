@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from parapet.schemas.distribution import DISTRIBUTION, install_line
+from parapet.schemas.errors import DISTRIBUTION, install_line
 
 # What may be uninstalled, and why nothing is lost by it.
 SPARE = {"python-levenshtein": "absent: rapidfuzz gives the same values"}

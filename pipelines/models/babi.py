@@ -31,8 +31,7 @@ from parapet.pipelines.models.family import (
     make_job,
     named_digest,
 )
-from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, parapet_version
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import read_whole
 

@@ -21,8 +21,7 @@ from parapet.pipelines.config_flags import Option, add_flags, content_options, r
 from parapet.pipelines.flags import Parser, add_output
 from parapet.pipelines.models.presets import Preset, TrainingParser
 from parapet.pipelines.sets import add_sets, sources_of
-from parapet.schemas.distribution import run_header
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from parapet.pipelines.models.family import (
     read_sets,
 )
 from parapet.pipelines.sets import sources_of
-from parapet.schemas.distribution import run_header
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path, is_there
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from parapet.schemas.errors import InputError
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.schemas.release_config import ReleaseConfig
-    from parapet.schemas.release_manifest import Manifest
+    from parapet.schemas.release import Manifest, ReleaseConfig
     from parapet.transforms.release.opening import Release
     from parapet.transforms.release.plan import Plan
 
@@ -67,7 +66,7 @@ def check(args: argparse.Namespace) -> Config:
     """Reads the configuration, the schemas and what there is. Raises InputError where no release can come of it."""
     from parapet.schemas.layout import as_path
     from parapet.schemas.limits import read_text
-    from parapet.schemas.release_config import read_config
+    from parapet.schemas.release import read_config
     from parapet.transforms.release.documents import licences
     from parapet.transforms.release.plan import make_plan
     from parapet.transforms.release.sources import check_kinds

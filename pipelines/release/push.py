@@ -47,7 +47,7 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError if there is no release, no repository, no token; MissingExtra without huggingface_hub."""
-    from parapet.schemas.release_config import HUB, NO_LICENCE
+    from parapet.schemas.release import HUB, NO_LICENCE
     from parapet.transforms.release.hub import Hub, endpoint_of, find_token
     from parapet.transforms.release.opening import Release, find_release, read_manifest
 

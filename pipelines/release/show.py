@@ -30,7 +30,7 @@ def parser() -> StrictParser:
 def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads the release or dataset. Raises InputError if there is none."""
     from parapet.schemas.layout import as_path
-    from parapet.schemas.release_manifest import MANIFEST
+    from parapet.schemas.release import MANIFEST
     from parapet.transforms.release import show
     from parapet.transforms.release.opening import read_manifest
 

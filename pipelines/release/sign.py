@@ -63,7 +63,7 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
 def act(args: argparse.Namespace) -> int:
     """Verifies, signs; returns the exit status."""
     from parapet.pipelines.progress import running
-    from parapet.schemas.release_manifest import MANIFEST, SIGNATURE
+    from parapet.schemas.release import MANIFEST, SIGNATURE
     from parapet.transforms.files import join, whole
     from parapet.transforms.release.signing import read_signature, sign
     from parapet.transforms.release.verify import examine

@@ -70,7 +70,7 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
 def act(args: argparse.Namespace) -> int:
     """Checks, and prints the findings; returns the exit status."""
     from parapet.pipelines.progress import running
-    from parapet.schemas.release_manifest import SIGNATURE
+    from parapet.schemas.release import SIGNATURE
     from parapet.transforms.release.verify import examine
 
     with running("parapet release verify"):

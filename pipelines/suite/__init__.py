@@ -17,7 +17,7 @@ from parapet.pipelines.command import EXIT_FAILURE, run_checked, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite, unknown_key
 from parapet.schemas.errors import InputError
-from parapet.schemas.published import stays_within
+from parapet.schemas.layout import stays_within
 from parapet.transforms.text import counted
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
 from parapet.pipelines.suite.steps import Options, Step, Value, resolved
 from parapet.pipelines.suite.suite_file import unknown_key
-from parapet.schemas.distribution import DISTRIBUTION, install_line
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
 from parapet.transforms import plugins
 
 # What a model of 'parapet train' is computed with; the others need nothing.

@@ -14,7 +14,7 @@ from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED, Outcome
 from parapet.pipelines.suite.state import State, versions, write
 from parapet.pipelines.suite.steps import COMPARISON, TABLES, Graph
 from parapet.pipelines.suite.suite_file import SuiteFile
-from parapet.schemas.distribution import code_sha256, run_header
+from parapet.schemas.errors import code_sha256, run_header
 
 MANIFEST, PAGE, CARD = "run.json", "index.html", "README.md"
 

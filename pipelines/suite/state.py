@@ -24,10 +24,8 @@ from typing import Any
 import msgspec
 
 from parapet.pipelines.suite.steps import SAMPLE, Options, Step, place_of, references
-from parapet.schemas.distribution import code_sha256
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import sample_root
-from parapet.schemas.published import stays_within
+from parapet.schemas.errors import InputError, code_sha256
+from parapet.schemas.layout import sample_root, stays_within
 from parapet.transforms import durable, plugins
 
 FOLDER = ".suite"  # below the output: state, logs, locks

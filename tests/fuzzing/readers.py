@@ -36,15 +36,7 @@ from parapet.evaluation.ratings import answers as rating_answers
 from parapet.evaluation.response import multiwoz
 from parapet.local_mturk import forms
 from parapet.pipelines.suite import suite_file
-from parapet.schemas import (
-    decisions,
-    dialogue,
-    dialogue_files,
-    dialogue_lines,
-    layout,
-    release_config,
-    release_manifest,
-)
+from parapet.schemas import decisions, dialogue, dialogue_table, layout, release
 from parapet.schemas.errors import InputError
 from parapet.transforms import babi_format, checkpoints, compressed, corpora
 from parapet.transforms.anonymise import chats, names
@@ -121,10 +113,10 @@ def _wav(_: Path) -> bytes:
 
 
 def _dialogue_file(path: Path) -> None:
-    file = dialogue_files.DialogueFile("test", path.name, str(path), path.stat().st_size)
+    file = dialogue.DialogueFile("test", path.name, str(path), path.stat().st_size)
     for item in corpora.items_of(file):
         if item.error is None:
-            dialogue_files.dialogue_text(item.raw, item.plain)
+            dialogue.dialogue_text(item.raw, item.plain)
 
 
 def _ood_source(path: Path) -> None:
@@ -228,7 +220,7 @@ READERS: list[Reader] = [
         "schemas.dialogue_lines.dialogue_lines",
         "a.json",
         DIALOGUES,
-        lambda p: dialogue_lines.lines_table(dialogue_lines.dialogue_lines(p.read_bytes(), p.name, p).lines),
+        lambda p: dialogue_table.lines_table(dialogue_table.dialogue_lines(p.read_bytes(), p.name, p).lines),
     ),
     Reader(
         "schemas.decisions.parse_decisions",
@@ -236,12 +228,12 @@ READERS: list[Reader] = [
         _sample("crowd/decisions.csv"),
         lambda p: decisions.parse_decisions(p.read_bytes(), p),
     ),
-    Reader("schemas.release_config.read_config", "release.toml", _text(RELEASE), release_config.read_config),
+    Reader("schemas.release_config.read_config", "release.toml", _text(RELEASE), release.read_config),
     Reader(
         "schemas.release_manifest.parse_manifest",
         "MANIFEST.json",
         _of("release", MANIFEST, "MANIFEST.json"),
-        lambda p: release_manifest.parse_manifest(p.read_bytes(), p),
+        lambda p: release.parse_manifest(p.read_bytes(), p),
     ),
     Reader(
         "transforms.release.opening.open_release",

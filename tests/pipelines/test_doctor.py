@@ -20,7 +20,7 @@ from parapet.pipelines import doctor
 from parapet.pipelines.doctor import credentials, machine, packages
 from parapet.pipelines.doctor.packages import Finding
 from parapet.pipelines.main import main
-from parapet.schemas.distribution import DISTRIBUTION, install_line
+from parapet.schemas.errors import DISTRIBUTION, install_line
 from parapet.transforms.crowd import worker_ids
 
 SECRETS = {

@@ -12,7 +12,7 @@ from multiwoz_corpus import write_corpus
 from two_workers import TWO_WORKERS
 
 from parapet.pipelines.few_shot import run as run_few_shot
-from parapet.schemas.dialogue_files import dialogue_text
+from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.layout import read_root
 
 FLAGS = ["--sizes", "1,3,4", "--test", "2"]

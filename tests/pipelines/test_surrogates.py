@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.pipelines.main import main
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import dialogue_text, read_each
+from parapet.schemas.dialogue import dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import read_root, sample_root
 from parapet.transforms.dead_letters import read_dead_letters

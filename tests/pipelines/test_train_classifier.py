@@ -20,7 +20,7 @@ from parapet.evaluation.models.classifier.data import Turn
 from parapet.evaluation.models.classifier.net import ClassifierLearner
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
-from parapet.schemas.ood_turns import OOD_TURNS
+from parapet.schemas.rows import OOD_TURNS
 from parapet.transforms.parquet import parquet_bytes
 
 SMALL = ["--buckets", "2048", "--size", "16", "--batch_size", "16", "--quiet"]

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import DialogueFile, dialogue_text, read_each
+from parapet.schemas.dialogue import DialogueFile, dialogue_text, read_each, typed
 from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
 from parapet.transforms.augment.corrupting import counts_of

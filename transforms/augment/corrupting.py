@@ -16,9 +16,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from parapet.schemas.dialogue import MARKERS
-from parapet.schemas.elements import Element, elements_of
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import Service, parse_service
+from parapet.schemas.service import Element, Service, elements_of, parse_service
 from parapet.transforms.naming import Convention, Conventions, join_words, name_words
 from parapet.transforms.variants.names import compose_variant
 

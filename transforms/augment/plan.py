@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from parapet.schemas.dialogue_files import DialogueFile, dialogue_folders, list_files
+from parapet.schemas.dialogue import DialogueFile, dialogue_folders, list_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (
     SINGLE,

@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from parapet.schemas.elements import elements_of
-from parapet.schemas.service import Service, parse_service
-from parapet.schemas.translation import BackTranslation
+from parapet.schemas.rows import BackTranslation
+from parapet.schemas.service import Service, elements_of, parse_service
 from parapet.transforms.naming import Convention, Conventions, join_words, name_words
 from parapet.transforms.variants.names import compose_variant
 

@@ -9,7 +9,7 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.translation import Translation
+from parapet.schemas.rows import Translation
 from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.translation.engine import Batch, Engine, make_batches
 from parapet.transforms.translation.memory import Texts, missing

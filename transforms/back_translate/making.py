@@ -13,8 +13,8 @@ import orjson
 import pyarrow as pa
 
 from parapet.schemas.layout import schema_bytes
+from parapet.schemas.rows import AUDIT, BackTranslation, Translation
 from parapet.schemas.service import Service, parse_service
-from parapet.schemas.translation import AUDIT, BackTranslation, Translation
 from parapet.transforms import table1
 from parapet.transforms.back_translate.composing import ENGLISH, Legs, back_translated, texts_of
 from parapet.transforms.back_translate.report import back_translate_report

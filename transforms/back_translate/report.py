@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from parapet.schemas.translation import BackTranslation
+from parapet.schemas.rows import BackTranslation
 from parapet.transforms.back_translate.composing import REASONS
 from parapet.transforms.report import Report, Section, Table, Tile
 from parapet.transforms.text import counted, number, percent

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from parapet.schemas.elements import Element, Task, response_id
-from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.schemas.rows import Assignment, DeadLetter
+from parapet.schemas.service import Element, Task, response_id
 from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.merge import Decisions, no_answer

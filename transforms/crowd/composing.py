@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from parapet.schemas.decisions import Decision
-from parapet.schemas.responses import DISPOSITIONS, Assignment, DeadLetter
+from parapet.schemas.rows import DISPOSITIONS, Assignment, DeadLetter
 from parapet.transforms.crowd.agreement import adjudicate_csv, merge_reviewers
 from parapet.transforms.crowd.ingest.files import Sources, distinct, read_responses, read_sheet
 from parapet.transforms.crowd.merge import Decisions, Merged, answer_ids, merge
@@ -221,7 +221,7 @@ def reasons(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[s
 
 def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, Any]:
     """Writes everything into staging, which ``files.prepare`` has made. Returns the manifest."""
-    from parapet.schemas.distribution import run_header
+    from parapet.schemas.errors import run_header
     from parapet.transforms import files
 
     reviews: list[ReviewItem] = sorted((item for one in composed.outcomes for item in one.reviews), key=review_order)

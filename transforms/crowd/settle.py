@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError
-from parapet.schemas.responses import Assignment, DeadLetter, Disposition
+from parapet.schemas.rows import Assignment, DeadLetter, Disposition
 from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import Decisions, answer_ids, answers_text, lost, unusable_decision
 from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order

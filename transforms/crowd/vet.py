@@ -15,8 +15,8 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from parapet.schemas.elements import Task
-from parapet.schemas.responses import Assignment
+from parapet.schemas.rows import Assignment
+from parapet.schemas.service import Task
 from parapet.transforms import plugins
 from parapet.transforms.crowd import lexicon
 from parapet.transforms.crowd.worker_ids import has_mask

@@ -25,7 +25,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms import durable
 
 if TYPE_CHECKING:
-    from parapet.schemas.responses import DeadLetter  # which imports pyarrow: this module is read for --help, too
+    from parapet.schemas.rows import DeadLetter
 
 MASK = "[worker id]"
 VARIABLE = "PARAPET_WORKER_KEY"

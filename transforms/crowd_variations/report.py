@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.schemas.decisions import csv_bytes
-from parapet.schemas.rewritings import KINDS, Kind
+from parapet.schemas.rows import KINDS, Kind
 from parapet.transforms.crowd.composing import Composed, dispositions, reasons
 from parapet.transforms.crowd.report import (
     DISPOSITIONS,

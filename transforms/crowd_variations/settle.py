@@ -11,12 +11,10 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, typed
-from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.elements import response_id
+from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError
-from parapet.schemas.responses import Assignment, DeadLetter
-from parapet.schemas.rewritings import KINDS, REWRITINGS, Kind, RewrittenTurn
+from parapet.schemas.rows import KINDS, REWRITINGS, Assignment, DeadLetter, Kind, RewrittenTurn
+from parapet.schemas.service import response_id
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.crowd.composing import Composed, CrowdTask, Results
 from parapet.transforms.crowd.merge import Decisions

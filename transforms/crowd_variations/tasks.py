@@ -13,7 +13,7 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.schemas.rewritings import Kind
+from parapet.schemas.rows import Kind
 from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.files import join, read_bytes
 from parapet.transforms.hits.kept_values import KeptValue, Mark, find_word, speakable

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue_files import dialogue_text
+from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.babi_format import SILENCE, SPLITS, Exchange, Fact, Line, candidates_text, labelled_lines

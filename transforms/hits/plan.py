@@ -14,11 +14,10 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.elements import TASKS, elements_of, task_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
-from parapet.schemas.service import Service
+from parapet.schemas.service import TASKS, Service, elements_of, task_id
 from parapet.transforms.hits.records import NotAsked, PageRecord
 from parapet.transforms.hits.terms import CENT, HOUR, HitTask, Terms, plain
 

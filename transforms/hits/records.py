@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from parapet.schemas.elements import TASKS
+from parapet.schemas.service import TASKS
 from parapet.transforms.hits.kept_values import KeptValue
 from parapet.transforms.hits.terms import HitTask, Terms
 

@@ -17,8 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
-from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, parapet_version
 from parapet.transforms import durable
 from parapet.transforms.mturk.client import environment_of
 from parapet.transforms.mturk.journal import BATCH, FILE, FORMAT, Journal, refuse_lost

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, parapet_version
 from parapet.transforms.hits.records import PageRecord
 from parapet.transforms.hits.terms import Terms, up_to_cent
 from parapet.transforms.mturk.client import PRODUCTION, SANDBOX

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from parapet.schemas.elements import TASKS
 from parapet.schemas.errors import InputError
+from parapet.schemas.service import TASKS
 from parapet.transforms.mturk.answers import pages
 from parapet.transforms.mturk.batch import Batch
 from parapet.transforms.mturk.calls import Call, perform

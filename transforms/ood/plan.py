@@ -10,8 +10,7 @@ from functools import cache
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, listed
 from parapet.transforms.exact_rates import size_of

@@ -12,9 +12,8 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import Dialogue, over_limit, repeated_id
-from parapet.schemas.dialogue_files import DialogueFile, read_item
-from parapet.schemas.dialogue_lines import collection_paused
+from parapet.schemas.dialogue import Dialogue, DialogueFile, over_limit, read_item, repeated_id
+from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.json_text import has_key_twice
 from parapet.schemas.limits import MAX_DIALOGUE

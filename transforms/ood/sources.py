@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, is_unicode
 from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, check_size, open_path

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, checked_items, inlined
 from parapet.transforms.perturbation.base import REFUSED, Perturbation, Place, Shared, States, checked_analysis

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
 
-from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
+from parapet.schemas.dialogue import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import FAULTS, CountKey, Counts, Value

@@ -15,7 +15,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import File, InputFile
+from parapet.schemas.release import File, InputFile
 from parapet.transforms.files import join, read_bytes, read_written, whole
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.release.plan import Plan, Source

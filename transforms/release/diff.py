@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import MANIFEST, Changes, Column, Config, Manifest, SplitChange
+from parapet.schemas.release import MANIFEST, Changes, Column, Config, Manifest, SplitChange
 from parapet.transforms.release.files import Findings, check_files, printable
 from parapet.transforms.release.opening import Release, parse_version
 from parapet.transforms.release.shards import key_text, plain_type, row_json

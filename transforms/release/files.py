@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import MANIFEST, SIGNATURE, SUMS, File, Manifest
+from parapet.schemas.release import MANIFEST, SIGNATURE, SUMS, File, Manifest
 
 MOST = 10  # findings of one check on one file that are reported in full
 

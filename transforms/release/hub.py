@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError, MissingExtra
-from parapet.schemas.release_config import VERSION
-from parapet.schemas.release_manifest import SIGNATURE, SUMS
+from parapet.schemas.errors import InputError, MissingExtra, parapet_version
+from parapet.schemas.release import SIGNATURE, SUMS, VERSION
 from parapet.transforms.release.files import Findings, printable, read_sums
 from parapet.transforms.release.opening import Release, parse_version
 from parapet.transforms.release.signing import read_signature

@@ -14,11 +14,9 @@ import msgspec
 import orjson
 from msgspec import UNSET
 
-from parapet.schemas.distribution import code_sha256, parapet_version
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, code_sha256, parapet_version
 from parapet.schemas.layout import as_path
-from parapet.schemas.release_config import ReleaseConfig
-from parapet.schemas.release_manifest import (
+from parapet.schemas.release import (
     COUNTED,
     FORMAT,
     MANIFEST,
@@ -28,6 +26,7 @@ from parapet.schemas.release_manifest import (
     Input,
     Manifest,
     Parent,
+    ReleaseConfig,
     SplitInfo,
     in_order,
 )

@@ -12,10 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
-from parapet.schemas.published import check_published
-from parapet.schemas.release_config import VERSION
-from parapet.schemas.release_manifest import MANIFEST, SUMS, Manifest, parse_manifest
+from parapet.schemas.layout import as_path, check_published
+from parapet.schemas.release import MANIFEST, SUMS, VERSION, Manifest, parse_manifest
 
 LATEST = "latest.json"
 _ROWS_AT_ONCE = 500

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, dialogue_files, is_root, is_there, read_root, variant_roots
-from parapet.schemas.release_config import CONFIG_NAME, RESERVED, Corpus, ReleaseConfig, TableInput
-from parapet.schemas.responses import RESPONSES
+from parapet.schemas.release import CONFIG_NAME, RESERVED, Corpus, ReleaseConfig, TableInput
+from parapet.schemas.rows import RESPONSES
 from parapet.schemas.service import Service
 
 SCHEMAS = "schemas"

@@ -11,8 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.release_config import ReleaseConfig
-from parapet.schemas.release_manifest import (
+from parapet.schemas.release import (
     CARD,
     CHANGELOG,
     CITATION,
@@ -23,6 +22,7 @@ from parapet.schemas.release_manifest import (
     SUMS,
     File,
     Manifest,
+    ReleaseConfig,
     manifest_bytes,
 )
 from parapet.transforms import durable

@@ -2,7 +2,7 @@
 
 The same rows give the same bytes, wherever they come from. No version of a Parquet library changes the hashes.
 
-On their way, rows are Arrow streams: dialogues as the lines of ``parapet.schemas.dialogue_lines``, others as they are.
+On their way, rows are Arrow streams: dialogues as the lines of ``parapet.schemas.dialogue_table``, others as they are.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parapet.schemas.dialogue_lines import lines_table
+from parapet.schemas.dialogue_table import lines_table
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import File
+from parapet.schemas.release import File
 from parapet.transforms.files import HashingWriter, join, unpublished
 
 ROWS_OF_A_GROUP = 1000

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import COUNTED, MANIFEST, Manifest, in_order
+from parapet.schemas.release import COUNTED, MANIFEST, Manifest, in_order
 from parapet.transforms.release.files import printable
 from parapet.transforms.release.opening import latest_version, read_manifest, versions_of
 from parapet.transforms.text import number

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET
 
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.schemas.release_manifest import MANIFEST, SIGNATURE, Manifest
+from parapet.schemas.release import MANIFEST, SIGNATURE, Manifest
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey

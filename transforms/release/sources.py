@@ -13,8 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, problems_of
-from parapet.schemas.dialogue_lines import Malformed, collection_paused, dialogue_lines, lines_of_any
-from parapet.schemas.dialogue_table import SERVICES, service_rows
+from parapet.schemas.dialogue_table import (
+    SERVICES,
+    Malformed,
+    collection_paused,
+    dialogue_lines,
+    lines_of_any,
+    service_rows,
+)
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
 from parapet.schemas.layout import dialogue_bytes, parse_json
 from parapet.schemas.service import Service

@@ -23,11 +23,21 @@ import msgspec
 import pyarrow.parquet as pq
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_lines import collection_paused
+from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DIALOGUE_FILE, SINGLE, as_path, read_schema_file
-from parapet.schemas.release_config import NAME, VERSION
-from parapet.schemas.release_manifest import COUNTED, DOCUMENTS, MANIFEST, SIGNATURE, Config, File, Manifest, SplitInfo
+from parapet.schemas.release import (
+    COUNTED,
+    DOCUMENTS,
+    MANIFEST,
+    NAME,
+    SIGNATURE,
+    VERSION,
+    Config,
+    File,
+    Manifest,
+    SplitInfo,
+)
 from parapet.schemas.service import Service
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.release.files import (

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from hashlib import blake2b
 from typing import Any
 
-from parapet.schemas.dialogue_files import dialogue_text as sgd_text
+from parapet.schemas.dialogue import dialogue_text as sgd_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.babi_format import (

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
-from parapet.schemas.asr_turns import ASR_TURNS
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
+from parapet.schemas.rows import ASR_TURNS
 from parapet.transforms.corpora import Corpus, Item, inlined, listed, selected, train_files
 from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally

@@ -11,7 +11,7 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbation.fence import Fault, bad_record

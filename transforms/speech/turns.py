@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, Turn
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn
 from parapet.schemas.errors import InputError, storable
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.perturbation.fence import bad_record

@@ -14,8 +14,17 @@ from typing import Any, ClassVar
 import apache_beam as beam
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, Frame, is_marker
-from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
+from parapet.schemas.dialogue import (
+    BETWEEN,
+    CLOSING,
+    EMPTY,
+    OPENING,
+    Dialogue,
+    DialogueFile,
+    Frame,
+    dialogue_text,
+    is_marker,
+)
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, domain_of
 from parapet.transforms.counts import Balance, Counts, Invariant, Zero

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import apache_beam as beam
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_files import DialogueFile, dialogue_folders, list_files
+from parapet.schemas.dialogue import Dialogue, DialogueFile, dialogue_folders, list_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, as_path, read_root, schema_bytes
 from parapet.schemas.service import Service

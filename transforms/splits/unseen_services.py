@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
+from parapet.schemas.dialogue import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS
 from parapet.schemas.service import Service

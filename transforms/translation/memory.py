@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, open_path, read_text
-from parapet.schemas.translation import MEMORY, Translation
+from parapet.schemas.rows import MEMORY, Translation
 from parapet.transforms.parquet import parquet_bytes
 
 MEMORY_FILE = "memory.parquet"  # as runs publish it

@@ -15,7 +15,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.layout import as_path, is_there
-from parapet.schemas.translation import Translation
+from parapet.schemas.rows import Translation
 from parapet.transforms.files import join, read_written, whole
 from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.progress import advance, expect

@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import SPLITS, as_path, is_root, is_there, parse_json, variant_roots
+from parapet.schemas.layout import SPLITS, as_path, check_variants, is_root, is_there, parse_json, variant_roots
 from parapet.schemas.limits import read_whole
-from parapet.schemas.published import check_variants
 from parapet.transforms.variants.names import Names
 
 MAPPING = "mapping.json"

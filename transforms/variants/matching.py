@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.schemas.dialogue_files import DialogueFile, dialogue_folders, list_files
+from parapet.schemas.dialogue import DialogueFile, dialogue_folders, list_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SplitSchemas, as_path, counterpart, read_root, services_by_name
 from parapet.schemas.service import Service

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from parapet.schemas.dialogue_files import DialogueFile, read_each
+from parapet.schemas.dialogue import DialogueFile, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole

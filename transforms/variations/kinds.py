@@ -102,7 +102,7 @@ def _moved_span(span: dict[str, Any], places: Iterator[Range]) -> dict[str, Any]
 
 
 def row_of(user_turn: UserTurn, variation: Variation, level: int) -> dict[str, Any]:
-    """A row of ``parapet.schemas.perturbed_turns``."""
+    """A row of ``parapet.schemas.rows``."""
     return {
         "dialogue_id": user_turn.dialogue_id,
         "turn": user_turn.position,

@@ -16,10 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
-from parapet.schemas.perturbed_turns import PERTURBED_TURNS
+from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.corpora import Item, dialogues_of, listed
 from parapet.transforms.counts import Balance, Counts, Exact, Invariant, Least
 from parapet.transforms.exact_rates import Keys, level_of, size_of, thresholds_of

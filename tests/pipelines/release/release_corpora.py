@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import parapet
 from parapet.pipelines.main import main
 from parapet.schemas import layout
-from parapet.schemas.responses import AuditRow, audit_table
+from parapet.schemas.rows import AuditRow, audit_table
 from parapet.transforms.variants.names import compose_variant
 
 TOML = """

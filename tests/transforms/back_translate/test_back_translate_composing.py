@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parapet.schemas.rows import BackTranslation
 from parapet.schemas.service import parse_service
-from parapet.schemas.translation import BackTranslation
 from parapet.transforms.back_translate.composing import (
     Legs,
     back_translated,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.decisions import Decision
-from parapet.schemas.responses import Assignment
+from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.answers import canonical_form
 from parapet.transforms.crowd.services import Settings, settle_service
 from parapet.transforms.naming import Convention, Conventions

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from release_manifests import SGD, manifest
 
-from parapet.schemas.release_config import Author, Source
+from parapet.schemas.release import Author, Source
 from parapet.transforms.release.documents import licences
 from parapet.transforms.release.documents.citation import licence_text
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import File
+from parapet.schemas.release import File
 from parapet.transforms.release.shards import (
     key_text,
     logical_sha256,

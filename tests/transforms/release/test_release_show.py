@@ -6,7 +6,7 @@ import pytest
 import release_folder as folder
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import Changes, Parent
+from parapet.schemas.release import Changes, Parent
 from parapet.transforms.release.show import (
     dataset_lines,
     dataset_overview,

@@ -20,7 +20,7 @@ pytest.importorskip("ctranslate2")
 from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, Models, phrases, word_for_word  # noqa: E402
 
 from parapet.schemas.errors import InputError  # noqa: E402
-from parapet.schemas.translation import Translation  # noqa: E402
+from parapet.schemas.rows import Translation  # noqa: E402
 from parapet.transforms.refusals import Refused  # noqa: E402
 from parapet.transforms.translation import local_models  # noqa: E402
 from parapet.transforms.translation.engine import Engine, make_batches  # noqa: E402

@@ -21,7 +21,7 @@ from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.translation import Translation
+from parapet.schemas.rows import Translation
 from parapet.transforms.translation.engine import Batch, Engine, Limits, make_batches
 from parapet.transforms.translation.google import Google
 from parapet.transforms.translation.libretranslate import LibreTranslate

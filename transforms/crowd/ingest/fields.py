@@ -13,9 +13,9 @@ from functools import lru_cache
 
 import msgspec
 
-from parapet.schemas.elements import FIELD, TASKS
 from parapet.schemas.json_text import compact_json, parse_json_line
-from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
+from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter
+from parapet.schemas.service import FIELD, TASKS
 from parapet.transforms.crowd.worker_ids import redact
 
 # An answer over this many characters is no answer to a question about a few words.

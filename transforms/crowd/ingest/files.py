@@ -15,7 +15,7 @@ from parapet.schemas.decisions import Decision, parse_decisions
 from parapet.schemas.errors import DamagedFile, InputError
 from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.layout import as_path, is_there
-from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.compressed import check_input, open_input
 from parapet.transforms.crowd.ingest.fields import (
     SCHEMA_TASKS,

@@ -14,8 +14,7 @@ from typing import Any
 import yaml
 
 from parapet.schemas.layout import TEST
-from parapet.schemas.release_config import Source
-from parapet.schemas.release_manifest import Manifest, SplitChange
+from parapet.schemas.release import Manifest, Source, SplitChange
 from parapet.transforms.markdown import (
     Markdown,
     bullets,

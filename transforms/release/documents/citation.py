@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from parapet.schemas.release_config import Author, Source
-from parapet.schemas.release_manifest import Manifest
+from parapet.schemas.release import Author, Manifest, Source
 from parapet.transforms.markdown import is_url, one_line, quoted
 from parapet.transforms.release.documents.licences import PUBLIC_DOMAIN, find
 

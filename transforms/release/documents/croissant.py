@@ -14,8 +14,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from parapet.schemas.release_config import Author, Source
-from parapet.schemas.release_manifest import Manifest
+from parapet.schemas.release import Author, Manifest, Source
 from parapet.transforms.markdown import is_url, one_line, quoted
 from parapet.transforms.release.documents.citation import (
     KEYWORDS,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from parapet.schemas.release_config import Source
+from parapet.schemas.release import Source
 
 _CC = "https://creativecommons.org"
 _ODC = "https://opendatacommons.org/licenses"

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.release_config import Source
-from parapet.schemas.release_manifest import COUNTED, Manifest, in_order
+from parapet.schemas.release import COUNTED, Manifest, Source, in_order
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.vet import EXPLANATIONS
 from parapet.transforms.markdown import is_url, one_line, quoted

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest.fields import worker_hash
 from parapet.transforms.crowd.ingest.files import read_batch
 
