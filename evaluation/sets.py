@@ -18,7 +18,7 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.variants.folders import find_variants
+from parapet.transforms.variants.matching import find_variants
 
 RELEASE = "MANIFEST.json"  # distinguishes a release from a corpus
 

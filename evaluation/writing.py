@@ -33,7 +33,7 @@ def rows_bytes(
     """
     import pyarrow as pa
 
-    from parapet.transforms.parquet import parquet_bytes
+    from parapet.schemas.rows import parquet_bytes
 
     columns = {
         "set": pa.array([key[0] for key in keys], pa.string()),

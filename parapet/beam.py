@@ -36,18 +36,16 @@ from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
 from parapet.schemas.service import parse_service
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.dead_letters import dead_dialogue, id_of
+from parapet.transforms.counts import dead_dialogue, id_of
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, checked_analysis, set_of
 from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.perturbation.registry import options_named, perturbation_of
 from parapet.transforms.perturbation.results import Services, apply
-from parapet.transforms.variants.corpus import renamed_corpora
-from parapet.transforms.variants.dialogues import places_of, rename
-from parapet.transforms.variants.matching import Variant
-from parapet.transforms.variants.names import Known
+from parapet.transforms.variants.matching import Known, Variant
+from parapet.transforms.variants.perturbation import places_of, rename, renamed_corpora
 
 if TYPE_CHECKING:
-    from parapet.transforms.variants.corpus import Variants
+    from parapet.transforms.variants.perturbation import Variants
 
 __all__ = ["DEAD_LETTERS", "ROWS", "ApplyVariants", "Perturb", "ScoreStates"]
 

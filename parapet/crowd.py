@@ -110,7 +110,7 @@ class Composition:
         """
         from parapet.transforms import files
         from parapet.transforms.crowd.composing import stage
-        from parapet.transforms.locks import writing
+        from parapet.transforms.disk import writing
 
         task = copy(self._task)
         task.output = str(folder)

@@ -107,7 +107,7 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.evaluation.board.pages import Setting
     from parapet.evaluation.board.setting import columns_of_average, open_released, tasks_of
     from parapet.evaluation.compare.parts import Selection
-    from parapet.transforms.release.opening import open_release
+    from parapet.transforms.release.reading import open_release
 
     if (args.submissions is None) == (not args.template):
         raise InputError("give exactly one of them", "--submissions, --template")
@@ -192,12 +192,12 @@ def act(config: Config) -> int:
 
 def _write_template(config: Config) -> int:
     from parapet.evaluation.board.submission import FILE, template
-    from parapet.transforms import durable
+    from parapet.transforms import disk
 
     path = config.output / FILE
     if path.exists():
         raise InputError("is there already", path)
-    durable.write(path, template(config.released.of, config.setting.tasks, datetime.date.today()).encode())
+    disk.write(path, template(config.released.of, config.setting.tasks, datetime.date.today()).encode())
     say(f"{path}: fill it in, and put the predictions beside it")
     return 0
 

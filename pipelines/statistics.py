@@ -106,7 +106,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the table."""
     from parapet.transforms.files import join, read_written
-    from parapet.transforms.table1_report import text_table
+    from parapet.transforms.table1 import text_table
 
     say(text_table(json.loads(read_written(config.output, "statistics.json"))))
     say(f"report: {join(config.output, 'report.html')}")

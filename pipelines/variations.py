@@ -6,21 +6,21 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines import translating
+from parapet.pipelines import back_translate
 from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 from parapet.transforms import plugins
 
 if TYPE_CHECKING:
-    from parapet.transforms.translation.engine import Engine
+    from parapet.transforms.translation.memory import Engine
     from parapet.transforms.variations.perturbations import LanguageVariations
     from parapet.transforms.variations.translated import Translating
 
 RULES = "rules"  # the engine that needs no translation
-ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, RULES, translating.CHECKPOINT, translating.MEMORY)
+ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, RULES, back_translate.CHECKPOINT, back_translate.MEMORY)
 LEAST_OF_FILES = 0.5  # of rewritten turns, the share of the turns that the files have
 
-_TRANSLATING = ("pivots", "dry_run", "prefix", *translating.FLAGS)
+_TRANSLATING = ("pivots", "dry_run", "prefix", *back_translate.FLAGS)
 
 
 def add_flags(parser: Parser) -> None:
@@ -29,7 +29,7 @@ def add_flags(parser: Parser) -> None:
     text = "rules; checkpoint, a paraphraser; memory looks up --memory; others translate and back (default: rules)"
     add("--engine", choices=ENGINES, help=text)
     add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: de)")
-    translating.add_flags(parser, rare=True, more="; T5, BART or Pegasus for --engine checkpoint")
+    back_translate.add_flags(parser, rare=True, more="; T5, BART or Pegasus for --engine checkpoint")
     text = "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)"
     parser.group("--engine checkpoint", rare=True)("--prefix", metavar="TEXT", help=text)
 
@@ -65,8 +65,8 @@ def from_flags(args: argparse.Namespace) -> LanguageVariations:
         parts.append(part)
     plan.parse_rates(args.rates, args.at_least)
     variations = LanguageVariations(parts, envs, how)
-    if how and how.engine and args.engine != translating.CHECKPOINT:
-        variations.plugin = translating.plugin_of(args)
+    if how and how.engine and args.engine != back_translate.CHECKPOINT:
+        variations.plugin = back_translate.plugin_of(args)
     return variations
 
 
@@ -87,31 +87,31 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
 
 def _engine(args: argparse.Namespace) -> str:
     """What ``--engine`` names, else the one that the other flags are for."""
-    return args.engine or (translating.MEMORY if args.memory or args.pivots else RULES)
+    return args.engine or (back_translate.MEMORY if args.memory or args.pivots else RULES)
 
 
 def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
     """Reads memories and opens the engine. Gives how texts are translated; without pivots where none is."""
-    from parapet.transforms.back_translate.legs import Known
     from parapet.transforms.files import join
+    from parapet.transforms.translation.local import PARAPHRASED
     from parapet.transforms.translation.memory import by_languages
-    from parapet.transforms.translation.paraphraser import PARAPHRASED
+    from parapet.transforms.translation.translate import Known
     from parapet.transforms.variations.translated import Translating
 
     # In any case, since what an earlier run into the folder has paid for stays in it; the sample's only where wanted.
-    rows = translating.read_memories(args, args.sgd or ("" if wanted else "none"))
-    paid = join(args.output, translating.PAID)
+    rows = back_translate.read_memories(args, args.sgd or ("" if wanted else "none"))
+    paid = join(args.output, back_translate.PAID)
     if not wanted:
         return Translating(Known({}), None, paid, rows) if rows else None
-    translating.check_flags(args)
+    back_translate.check_flags(args)
     engine: Engine | None
-    if args.engine == translating.CHECKPOINT:
+    if args.engine == back_translate.CHECKPOINT:
         engine, pivots = _paraphraser(args), [PARAPHRASED]
     elif args.prefix is not None:
         raise InputError(f"is for --engine checkpoint, and this is {args.engine}", "--prefix")
     else:
-        pivots = translating.parse_pivots(args.pivots or "de")
-        engine = translating.open_engine(args, pivots, args.seed if args.engine == "local" else None)
+        pivots = back_translate.parse_pivots(args.pivots or "de")
+        engine = back_translate.open_engine(args, pivots, args.seed if args.engine == "local" else None)
     known = Known(by_languages(rows, *((engine.provider, engine.model) if engine else ("", ""))))
     if engine is None and not any(known.of("en", pivot) for pivot in pivots):
         hint = "the engine 'memory' only replays: add a --memory that has the user turns, or choose another --engine"
@@ -121,7 +121,7 @@ def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
 
 def _paraphraser(args: argparse.Namespace) -> Engine:
     """A checkpoint that paraphrases. Raises InputError where there is none."""
-    from parapet.transforms.translation.paraphraser import Paraphraser
+    from parapet.transforms.translation.local import Paraphraser
 
     if args.pivots:
         raise InputError("is for an engine that translates, and this is checkpoint", "--pivots")
@@ -137,7 +137,7 @@ def ended(perturbation: Any, output: str, counters: Mapping[str, int]) -> Iterat
     """Clears what a published memory has, and says what a translation has cost."""
     from parapet.transforms.files import clear, join
 
-    clear(join(output, translating.PAID))
+    clear(join(output, back_translate.PAID))
     how = perturbation.translating
     if how and how.engine:
-        yield translating.bill(how.engine.provider, how.engine.dollars_per_million, counters)
+        yield back_translate.bill(how.engine.provider, how.engine.dollars_per_million, counters)

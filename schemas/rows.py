@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from parapet.schemas.service import Task
 
@@ -370,3 +371,10 @@ REPLACEMENTS = pa.schema(
         pa.field("results", pa.int32(), nullable=False),
     ]
 )
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """The file, compressed with Zstandard."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.combine_chunks(), sink, compression="zstd")
+    return bytes(sink.getvalue())

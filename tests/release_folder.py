@@ -32,7 +32,7 @@ from parapet.schemas.release import (
     TableInput,
     manifest_bytes,
 )
-from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.reading import logical_sha256, row_json, split_sha256
 from parapet.transforms.release.verify import examine
 
 ANSWERS = pa.schema(

@@ -28,8 +28,8 @@ from parapet.transforms.mturk import collected
 from parapet.transforms.mturk.hits_folder import read_hits
 from parapet.transforms.mturk.journal import Journal
 from parapet.transforms.ood.sources import _of_line as utterance_of
-from parapet.transforms.release.opening import latest_version
-from parapet.transforms.variants.folders import read_mapping
+from parapet.transforms.release.reading import latest_version
+from parapet.transforms.variants.matching import read_mapping
 from parapet.transforms.variations.rewritten import read_lines as read_rewritten
 
 DIALOGUE = b'{"dialogue_id": "1", "services": [], "turns": [], "more": %s}'

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import parapet
 from parapet.schemas.decisions import neutralise
-from parapet.transforms import distance, markdown, naming, text
+from parapet.transforms import distance, markdown, text
 from parapet.transforms.anonymise import names, numbers, second_look
 from parapet.transforms.crowd import answers, lexicon, vet, worker_ids
 from parapet.transforms.crowd.ingest import fields, files
@@ -58,7 +58,7 @@ ALL = [
 
 def vetted(task: Any) -> Callable[[str], object]:
     def run(written: str) -> object:
-        words = naming.name_words.__wrapped__(written) if task == "names" else text.words(written)
+        words = text.name_words.__wrapped__(written) if task == "names" else text.words(written)
         answer = vet.Answer(text.clean(written), words, task, "alarm_name", "Name of the alarm")
         return vet.vet_answer.__wrapped__(answer), list(vet.flags(answer))
 
@@ -74,7 +74,7 @@ def xml(written: str) -> object:
 
 
 def canonical(task: Any) -> Callable[[str], object]:
-    convention = naming.Convention.SNAKE
+    convention = text.Convention.SNAKE
     return lambda written: answers.canonical_form.__wrapped__(written, task, convention, "Name of the alarm")
 
 
@@ -90,7 +90,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "payload": fields.payload,
     "answer XML": xml,
     "time": fields.parse_time.__wrapped__,
-    "convention": lambda written: naming.find_convention([written]),
+    "convention": lambda written: text.find_convention([written]),
     "spelling": lambda written: lexicon.spelling_rank(written, text.words(written), written),
     "clean": text.clean,
     "escape cells": neutralise,

@@ -17,9 +17,17 @@ from apache_beam.typehints.decorators import IOTypeHints
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import UserCodeError, run_header
-from parapet.transforms.counts import Counts, Invariant, check_invariants
-from parapet.transforms.dead_letters import DEAD_LETTERS as DEAD_LETTERS_FILE
-from parapet.transforms.dead_letters import DeadLetter, Tally, check_letters, dead_file, in_order
+from parapet.schemas.layout import DEAD_LETTERS as DEAD_LETTERS_FILE
+from parapet.transforms.counts import (
+    Counts,
+    DeadLetter,
+    Invariant,
+    Tally,
+    check_invariants,
+    check_letters,
+    dead_file,
+    in_order,
+)
 from parapet.transforms.files import PublishStaged, Written, manifest_of, write_staged
 from parapet.transforms.perturbation.fence import bad_record, calling, fatal
 

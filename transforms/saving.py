@@ -8,10 +8,10 @@ from typing import Any
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.rows import parquet_bytes
 from parapet.transforms import files
 from parapet.transforms.corpora import Corpus, checked_items, item_text
-from parapet.transforms.locks import writing
-from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.disk import writing
 from parapet.transforms.perturbation.corpus import PerturbedCorpus, table_of_rows
 from parapet.transforms.perturbation.files import SetFiles
 

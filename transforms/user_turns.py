@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
+from parapet.transforms.corpora import services_in_turns
 from parapet.transforms.perturb.edits import Edit, move_spans
 from parapet.transforms.perturb.protected import Range, protected_ranges, sayable
 from parapet.transforms.perturbation.base import Perturbed, changed_turn
-from parapet.transforms.touching import services_in_turns
 
 Edits = Iterable[tuple[int, int, str]]
 

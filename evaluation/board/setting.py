@@ -19,7 +19,7 @@ from parapet.evaluation.writing import sha256_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import dialogue_files
 from parapet.schemas.release import MANIFEST
-from parapet.transforms.release.opening import Release, open_release
+from parapet.transforms.release.reading import Release, open_release
 
 _METRICS = {
     "dst": STATES,

@@ -16,7 +16,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA
-from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter
+from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter, parquet_bytes
 from parapet.schemas.service import response_id
 from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd.ingest.files import distinct, read_responses
@@ -26,7 +26,6 @@ from parapet.transforms.crowd.vet import is_too_fast
 from parapet.transforms.crowd.worker_ids import without_ids
 from parapet.transforms.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
 from parapet.transforms.hits.records import CHECK, PageRecord, Place, RatedItem, VariedItem
-from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.text import counted
 
 

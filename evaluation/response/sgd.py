@@ -12,8 +12,7 @@ from parapet.evaluation.response.knowledge import Knowledge, satisfies
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.corpora import domain_of
-from parapet.transforms.touching import services_in_turns
+from parapet.transforms.corpora import domain_of, services_in_turns
 
 _NAMES = frozenset({"name", "title"})
 _YES_NO = frozenset({"true", "false"})

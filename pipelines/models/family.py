@@ -333,7 +333,7 @@ def named_digest(path: str) -> dict[str, str]:
 
 def digest_of_model(folder: str) -> dict[str, str]:
     """The SHA-256 of a model's own ``run.json``, which has those of all of its files; empty where it has none."""
-    from parapet.transforms.files import MANIFEST
+    from parapet.schemas.layout import MANIFEST
 
     path = as_path(folder) / MANIFEST
     return {path.name: named_digest(str(path))["sha256"]} if path.is_file() else {}

@@ -12,7 +12,7 @@ from parapet.pipelines.suite.steps import SAMPLE, place_of
 from parapet.pipelines.suite.suite_file import SuiteFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import NO_LICENCE, parse_config
-from parapet.transforms.release.documents.licences import problems
+from parapet.transforms.release.citation import problems
 from parapet.transforms.toml import toml_of
 
 LICENCE_FILE = "release_licence.txt"

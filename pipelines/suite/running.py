@@ -31,7 +31,7 @@ from parapet.pipelines.progress import Display
 from parapet.pipelines.suite.options import command_line
 from parapet.pipelines.suite.state import FOLDER, State, write
 from parapet.pipelines.suite.steps import Graph, Step, without
-from parapet.transforms.locks import close_in_forks, holder, writing
+from parapet.transforms.disk import close_in_forks, holder, writing
 from parapet.transforms.text import counted
 
 _PRELOADED = ["parapet.pipelines.suite.preloaded"]

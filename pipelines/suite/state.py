@@ -26,7 +26,7 @@ import msgspec
 from parapet.pipelines.suite.steps import SAMPLE, Options, Step, place_of, references
 from parapet.schemas.errors import InputError, code_sha256
 from parapet.schemas.layout import sample_root, stays_within
-from parapet.transforms import durable, plugins
+from parapet.transforms import disk, plugins
 
 FOLDER = ".suite"  # below the output: state, logs, locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"
@@ -187,7 +187,7 @@ def write(path: Path, content: bytes) -> None:
             return
     except OSError:
         pass
-    durable.write(path, content)
+    disk.write(path, content)
 
 
 def _read(path: Path, kind: Any) -> Any:

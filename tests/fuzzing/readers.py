@@ -49,11 +49,11 @@ from parapet.transforms.entities import sources as entity_sources
 from parapet.transforms.hits import plan, schema_pages
 from parapet.transforms.mturk import bonus, collected, decide, grants, hits_folder, top_up
 from parapet.transforms.ood import sources as ood_sources
-from parapet.transforms.release import opening
+from parapet.transforms.release import reading
 from parapet.transforms.restaurants import ontology
 from parapet.transforms.speech import alignment, audio, calibrate, spoken
 from parapet.transforms.translation import memory
-from parapet.transforms.variants import folders
+from parapet.transforms.variants import matching
 from parapet.transforms.variations import rewritten
 
 KEY = b"a worker key for fuzzing only"
@@ -215,9 +215,9 @@ READERS: list[Reader] = [
     ),
     Reader("schemas.layout.parse_json", "a.json", DIALOGUES, lambda p: layout.parse_json(p.read_bytes(), p)),
     Reader("schemas.dialogue.read_dialogues", "a.json", DIALOGUES, dialogue.read_dialogues),
-    Reader("schemas.dialogue_files.read_each", "a.json", DIALOGUES, _dialogue_file),
+    Reader("schemas.dialogue.read_each", "a.json", DIALOGUES, _dialogue_file),
     Reader(
-        "schemas.dialogue_lines.dialogue_lines",
+        "schemas.dialogue_table.dialogue_lines",
         "a.json",
         DIALOGUES,
         lambda p: dialogue_table.lines_table(dialogue_table.dialogue_lines(p.read_bytes(), p.name, p).lines),
@@ -230,22 +230,22 @@ READERS: list[Reader] = [
     ),
     Reader("schemas.release_config.read_config", "release.toml", _text(RELEASE), release.read_config),
     Reader(
-        "schemas.release_manifest.parse_manifest",
+        "schemas.release.parse_manifest",
         "MANIFEST.json",
         _of("release", MANIFEST, "MANIFEST.json"),
         lambda p: release.parse_manifest(p.read_bytes(), p),
     ),
     Reader(
-        "transforms.release.opening.open_release",
+        "transforms.release.reading.open_release",
         "MANIFEST.json",
         _of("release", MANIFEST, "MANIFEST.json"),
-        lambda p: opening.open_release(p.parent),
+        lambda p: reading.open_release(p.parent),
     ),
     Reader(
-        "transforms.release.opening.read_rows",
+        "transforms.release.reading.read_rows",
         "a.parquet",
         _of("composed", COMPOSED, "responses.parquet"),
-        lambda p: _all(opening.read_rows(p)),
+        lambda p: _all(reading.read_rows(p)),
     ),
     *(
         Reader(
@@ -340,12 +340,12 @@ READERS: list[Reader] = [
         memory.read_memory,
     ),
     Reader(
-        "transforms.variants.folders.read_mapping",
+        "transforms.variants.matching.read_mapping",
         "mapping.json",
         _json(
             {"v1": {"Gyms_1": {"service": "Gyms_11", "slots": {"city": "town"}, "intents": {"FindClass": "GetClass"}}}}
         ),
-        lambda p: folders.read_mapping(p.read_bytes(), p),
+        lambda p: matching.read_mapping(p.read_bytes(), p),
     ),
     Reader(
         "transforms.variations.rewritten.read_lines",

@@ -214,7 +214,7 @@ class Broken:
 
 
 def test_an_engine_that_raises_costs_its_texts() -> None:
-    from parapet.transforms.translation.engine import Batch
+    from parapet.transforms.translation.memory import Batch
     from parapet.transforms.translation.translate import Untranslated, _Translate
 
     translate: Any = _Translate(Broken(), "")  # type: ignore[arg-type]

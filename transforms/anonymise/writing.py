@@ -18,8 +18,7 @@ from parapet.transforms.anonymise.mentions import KINDS
 from parapet.transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
 from parapet.transforms.anonymise.second_look import Suspect, suspects_in
 from parapet.transforms.babi_format import SILENCE, Exchange, Line, Unanswered, dialogue_text
-from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
-from parapet.transforms.dead_letters import DeadLetter, Tally, of_files
+from parapet.transforms.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally, of_files
 from parapet.transforms.files import HashingWriter, staged
 from parapet.transforms.perturbation.fence import Fault, bad_record, trace_of
 from parapet.transforms.progress import expect, tracked

@@ -13,8 +13,7 @@ from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.merge import Decisions, no_answer
 from parapet.transforms.crowd.settle import Entry, Outcome, decided
-from parapet.transforms.naming import Convention, Conventions, join_words, name_words
-from parapet.transforms.text import as_description, clean, words
+from parapet.transforms.text import Convention, Conventions, as_description, clean, join_words, name_words, words
 
 
 class ElementAnswer(Entry, kw_only=True):

@@ -40,10 +40,10 @@ from parapet.transforms.crowd.settle import (
     unknown,
 )
 from parapet.transforms.distance import Method
-from parapet.transforms.naming import Conventions, conventions_of
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.seeding import seed_text
-from parapet.transforms.variants.names import compose_variant
+from parapet.transforms.text import Conventions, conventions_of
+from parapet.transforms.variants.matching import compose_variant
 
 NEEDED = len(VARIANTS)
 SELECTIONS = ("random", "diverse")

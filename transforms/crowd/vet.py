@@ -21,8 +21,7 @@ from parapet.transforms import plugins
 from parapet.transforms.crowd import lexicon
 from parapet.transforms.crowd.worker_ids import has_mask
 from parapet.transforms.distance import levenshtein_ratio
-from parapet.transforms.naming import name_words
-from parapet.transforms.text import cached_words
+from parapet.transforms.text import cached_words, name_words
 
 # Reason id to what a reviewer or requester should know of it.
 EXPLANATIONS = {

@@ -16,6 +16,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import KINDS, REWRITINGS, Assignment, DeadLetter, Kind, RewrittenTurn
 from parapet.schemas.service import response_id
 from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.counts import id_of
 from parapet.transforms.crowd.composing import Composed, CrowdTask, Results
 from parapet.transforms.crowd.merge import Decisions
 from parapet.transforms.crowd.rank import draw
@@ -60,7 +61,6 @@ from parapet.transforms.crowd_variations.vet import (
     vet_answer,
     vet_worker,
 )
-from parapet.transforms.dead_letters import id_of
 from parapet.transforms.distance import levenshtein
 from parapet.transforms.perturbation.fence import Fault, bad_record
 from parapet.transforms.progress import expect_dialogues, tracked

@@ -16,8 +16,7 @@ from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.babi_format import SILENCE, SPLITS, Exchange, Fact, Line, candidates_text, labelled_lines
 from parapet.transforms.babi_format import dialogue_text as babi_text
-from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
-from parapet.transforms.dead_letters import DeadLetter, Tally
+from parapet.transforms.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
 from parapet.transforms.dstc2.calls import ASR, Batch, Call, Logs, Ontology, read_call
 from parapet.transforms.dstc2.knowledge import Knowledge, Statement, facts_about, gathered, statements_of
 from parapet.transforms.dstc2.sgd import dialogue_of, schema_of, slots_of

@@ -13,7 +13,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
-from parapet.transforms.dead_letters import percent
+from parapet.transforms.counts import percent
 from parapet.transforms.entities.forms import amount_of, day_of, digits_of, minutes_of
 from parapet.transforms.entities.groups import Group
 from parapet.transforms.entities.kinds import FORMS, KINDS, NAMES, is_none

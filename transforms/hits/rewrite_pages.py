@@ -15,6 +15,7 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
+from parapet.transforms.corpora import services_in_turns
 from parapet.transforms.hits.kept_values import Mark, bold_pieces, marks, speakable
 from parapet.transforms.hits.markup import page_name, shown
 from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line
@@ -23,7 +24,6 @@ from parapet.transforms.hits.terms import MAX_ANNOTATION, REWRITES
 from parapet.transforms.pages import render
 from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.seeding import stable_digest
-from parapet.transforms.touching import services_in_turns
 
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
 
@@ -89,7 +89,7 @@ def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
 
 
 def services_of(dialogue: Dialogue, position: int) -> str:
-    """The services that a turn is about, joined, see :func:`parapet.transforms.touching.services_in_turns`."""
+    """The services that a turn is about, joined, see :func:`parapet.transforms.corpora.services_in_turns`."""
     return "+".join(services_in_turns(dialogue)[position])
 
 

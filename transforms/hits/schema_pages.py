@@ -29,8 +29,8 @@ from parapet.schemas.service import TASKS, Element, Kind, Service, Task, element
 from parapet.transforms.hits.markup import shown
 from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line, split
 from parapet.transforms.hits.records import AUTO, NONE, Hits, NotAsked, Page, Settings
-from parapet.transforms.naming import name_words
 from parapet.transforms.pages import render
+from parapet.transforms.text import name_words
 
 # Beyond these, further values do not help to understand a slot.
 MAX_VALUES = 60

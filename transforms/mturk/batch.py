@@ -18,7 +18,7 @@ from uuid import uuid4
 import msgspec
 
 from parapet.schemas.errors import InputError, parapet_version
-from parapet.transforms import durable
+from parapet.transforms import disk
 from parapet.transforms.mturk.client import environment_of
 from parapet.transforms.mturk.journal import BATCH, FILE, FORMAT, Journal, refuse_lost
 
@@ -254,6 +254,6 @@ def write_whole(path: Path, data: bytes, private: bool = False) -> None:
       InputError: it cannot be written.
     """
     try:
-        durable.write(path, data, private)
+        disk.write(path, data, private)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", path) from None

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms import durable
+from parapet.transforms import disk
 
 FILE = "journal.jsonl"
 
@@ -96,7 +96,7 @@ class Journal:
                 lost.write(data)
                 lost.flush()
                 os.fsync(lost.fileno())
-            durable.sync(self.path.parent)
+            disk.sync(self.path.parent)
         os.truncate(self.path, 0)
 
     def _read(self) -> None:
@@ -204,9 +204,9 @@ def _private(path: str, flags: int) -> int:
 
 def _locked(path: Path) -> int:
     try:
-        durable.make_folder(path.parent)
+        disk.make_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-        durable.sync(path.parent)  # without its name in the folder, the lines of a journal are lost
+        disk.sync(path.parent)  # without its name in the folder, the lines of a journal are lost
     except OSError as error:
         raise InputError(f"cannot write the journal: {error.strerror}", path) from None
     try:

@@ -50,7 +50,7 @@ from parapet.transforms.report import Example, Line, Part
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.counts import Tally
     from parapet.transforms.runs import Outputs
 
 _USED = "used"  # the tag of the utterances that were injected

@@ -17,10 +17,9 @@ from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.json_text import has_key_twice
 from parapet.schemas.limits import MAX_DIALOGUE
-from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.corpora import dialogues_of, domains_of
 from parapet.transforms.corpora import read_file as file_bytes
-from parapet.transforms.counts import CountKey, Counts
-from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of
+from parapet.transforms.counts import CountKey, Counts, DeadLetter, Tally, dead_dialogue, dead_file, id_of
 from parapet.transforms.ood.injecting import check_unicode
 from parapet.transforms.ood.language import TurnContent, content_of_turn
 from parapet.transforms.ood.plan import Config, Place, places_of, user_turns_of
@@ -30,7 +29,6 @@ from parapet.transforms.ood.texts import Domains, key_of
 from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbation.fence import Fault, bad_record
 from parapet.transforms.progress import ANALYSIS, tracked
-from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
 
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode

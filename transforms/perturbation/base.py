@@ -28,7 +28,7 @@ from parapet.transforms.seeding import key_of, seed_text
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.counts import Tally
     from parapet.transforms.perturbation.command import Command
     from parapet.transforms.plugins import Chosen
     from parapet.transforms.report import Example, Report
@@ -376,7 +376,7 @@ class Perturbation:
 
     def tallies(self, counts: Counts) -> list[Tally]:
         """All records that may be bad, up to ``--max_bad``."""
-        from parapet.transforms.dead_letters import of_dialogues
+        from parapet.transforms.counts import of_dialogues
 
         return [*of_dialogues(counts), *self.analysis_tallies(counts)]
 

@@ -17,11 +17,10 @@ import apache_beam as beam
 
 from parapet.schemas.dialogue import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
+from parapet.schemas.rows import parquet_bytes
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.counts import FAULTS, CountKey, Counts, Value
-from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.counts import FAULTS, CountKey, Counts, DeadLetter, Value, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import HashingWriter, WriteFiles, Written, staged, write_staged
-from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturbation.base import CHANGES, REFUSED, Analysis, Detailed, Perturbation, analysis_of
 from parapet.transforms.perturbation.corpus import table_of_rows
 from parapet.transforms.perturbation.fence import Fault, bad_record, calling, is_plugin

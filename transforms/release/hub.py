@@ -21,9 +21,8 @@ import msgspec
 
 from parapet.schemas.errors import InputError, MissingExtra, parapet_version
 from parapet.schemas.release import SIGNATURE, SUMS, VERSION
-from parapet.transforms.release.files import Findings, printable, read_sums
-from parapet.transforms.release.opening import Release, parse_version
-from parapet.transforms.release.signing import read_signature
+from parapet.transforms.release.reading import Findings, Release, parse_version, printable, read_sums
+from parapet.transforms.release.verify import read_signature
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

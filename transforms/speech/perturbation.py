@@ -19,9 +19,8 @@ import msgspec
 from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import ASR_TURNS
-from parapet.transforms.corpora import Corpus, Item, inlined, listed, selected, train_files
-from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Invariant
-from parapet.transforms.dead_letters import DeadLetter, Tally
+from parapet.transforms.corpora import Corpus, Item, inlined, listed, selected, services_in_turns, train_files
+from parapet.transforms.counts import Balance, Counted, CountKey, Counts, DeadLetter, Invariant, Tally
 from parapet.transforms.perturbation.base import (
     Analysis,
     Detailed,
@@ -40,7 +39,6 @@ from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.report import Example, Line, Part, edited_words
 from parapet.transforms.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
 from parapet.transforms.text import counted, percent
-from parapet.transforms.touching import services_in_turns
 
 if TYPE_CHECKING:
     import apache_beam as beam

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.seeding import DRAW_LIMIT, draws, key_of
-from parapet.transforms.translation.paraphraser import PARAPHRASED
+from parapet.transforms.translation.local import PARAPHRASED
+from parapet.transforms.translation.memory import ENGLISH
 from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations.places import LOST, UNCLEAR, Anchor, anchors_of
 from parapet.transforms.variations.rewording import Made, reworded

@@ -53,7 +53,7 @@ from parapet.transforms.variations.verbose import verbose_operations
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.counts import Tally
     from parapet.transforms.plugins import Chosen
     from parapet.transforms.runs import Outputs
     from parapet.transforms.variations.translated import Translating
@@ -315,7 +315,7 @@ class LanguageVariation(Perturbation):
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """User turns, and lines of rewritten turns, besides files and dialogues."""
-        from parapet.transforms.dead_letters import Tally
+        from parapet.transforms.counts import Tally
 
         kinds = self.row_sets()
         turns, bad = counts.sum("turns", set=kinds[0]), counts.sum("bad_lines")
@@ -472,8 +472,8 @@ class Paraphrase(LanguageVariation):
 
 def _answers(memories: Sequence[str], pivots: Sequence[str]) -> Answers:
     """What translation memories have of some pivots. Raises InputError where they have nothing."""
-    from parapet.transforms.back_translate.legs import Known
     from parapet.transforms.translation.memory import by_languages, merge, read_memory
+    from parapet.transforms.translation.translate import Known
     from parapet.transforms.variations.translated import known_answers
 
     answers = known_answers(Known(by_languages(merge(*(read_memory(path) for path in memories)))), pivots)

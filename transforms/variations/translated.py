@@ -16,14 +16,11 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Translation
-from parapet.transforms.back_translate.composing import ENGLISH
-from parapet.transforms.back_translate.legs import BackTranslate, Known
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbation.fence import bad_record
-from parapet.transforms.translation.engine import Engine
-from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
-from parapet.transforms.translation.translate import Untranslated
+from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, Engine, memory_bytes, merge
+from parapet.transforms.translation.translate import BackTranslate, Known, Untranslated
 from parapet.transforms.user_turns import UserTurn, user_turns
 from parapet.transforms.variations.paraphrase import (
     Answer,

@@ -14,7 +14,7 @@ import parapet
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.rows import AuditRow, audit_table
-from parapet.transforms.variants.names import compose_variant
+from parapet.transforms.variants.matching import compose_variant
 
 TOML = """
 name = "small"

@@ -14,7 +14,7 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.answers import canonical_form
 from parapet.transforms.crowd.services import Settings, settle_service
-from parapet.transforms.naming import Convention, Conventions
+from parapet.transforms.text import Convention, Conventions
 
 SERVICE = {
     "service_name": "Parks_1",

@@ -17,8 +17,7 @@ from parapet.transforms.crowd.vet import (
     vet_answer,
     vet_assignment,
 )
-from parapet.transforms.naming import name_words
-from parapet.transforms.text import clean, words
+from parapet.transforms.text import clean, name_words, words
 
 NAME, DESCRIPTION = "pickup_date", "Date on which the rental car is picked up"
 

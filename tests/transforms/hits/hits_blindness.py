@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 from parapet.schemas.service import FIELD, Service, Task, elements_of
 from parapet.transforms.hits.markup import shown as shown_text
-from parapet.transforms.naming import name_words
+from parapet.transforms.text import name_words
 
 _PART = re.compile(r"[^\W_]+")
 

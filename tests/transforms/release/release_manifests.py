@@ -18,7 +18,7 @@ from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, s
 from parapet.schemas.layout import dialogue_bytes, dialogue_files, sample_root, schema_bytes
 from parapet.schemas.release import Author, Source
 from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, described
-from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.reading import logical_sha256, row_json, split_sha256
 
 SGD = Source(
     "Schema-Guided Dialogue",

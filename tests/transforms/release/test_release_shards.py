@@ -13,7 +13,7 @@ import pytest
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import File
-from parapet.transforms.release.shards import (
+from parapet.transforms.release.reading import (
     key_text,
     logical_sha256,
     parts,

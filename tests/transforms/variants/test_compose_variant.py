@@ -3,7 +3,7 @@ import json
 
 from parapet.schemas.layout import read_root, read_schema_file
 from parapet.schemas.service import elements_of, parse_service
-from parapet.transforms.variants.names import compose_variant
+from parapet.transforms.variants.matching import compose_variant
 
 RAW = {
     "owner": "someone",
