@@ -64,7 +64,7 @@ def make_corpus(root: Path, dialogues: Mapping[str, int], services: int = 1, see
 
 def make_variants(corpus: Path, root: Path, variants: int = 5) -> None:
     """Writes schema variants ``v1``, ``v2``, ... of a corpus: each slot and intent with a word before its name."""
-    from parapet.transforms.variants.names import compose_variant
+    from parapet.transforms.variants.matching import compose_variant
 
     for split in layout.read_root(corpus):
         for k in range(1, variants + 1):

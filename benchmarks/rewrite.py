@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.compose import differ
 from benchmarks.measuring import measure
 from parapet.schemas import layout
-from parapet.transforms.variants.names import compose_variant
+from parapet.transforms.variants.matching import compose_variant
 
 BYTES_OF_A_FILE = 2_800_000  # SGD: 386 MB in 137 files
 TWO_PROCESSES = ["--workers=2"]

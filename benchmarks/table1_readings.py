@@ -20,9 +20,16 @@ from sacrebleu.metrics import BLEU
 
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Service
-from parapet.transforms.naming import name_words
-from parapet.transforms.table1 import TOKENIZER, Inputs, Item, descriptions_of, read_inputs
-from parapet.transforms.table1_report import PUBLISHED, PUBLISHED_SELF_BLEU
+from parapet.transforms.table1 import (
+    PUBLISHED,
+    PUBLISHED_SELF_BLEU,
+    TOKENIZER,
+    Inputs,
+    Item,
+    descriptions_of,
+    read_inputs,
+)
+from parapet.transforms.text import name_words
 
 Texts = list[tuple[str, ...]]  # of each element: the original, v1, ..., v5
 KINDS = ("slots", "intents")

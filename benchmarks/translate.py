@@ -149,8 +149,8 @@ def ask(url: str, schema: Path) -> None:
     from google.cloud.translate_v3.services.translation_service.transports import TranslationServiceGrpcTransport
 
     from parapet.schemas.layout import read_root, services_by_name
-    from parapet.transforms.back_translate.composing import texts_of
-    from parapet.transforms.translation.engine import Limits, make_batches
+    from parapet.transforms.translation.memory import Limits, make_batches
+    from parapet.transforms.variants.back_translation import texts_of
 
     channel = grpc.insecure_channel(url.removeprefix("http://"))
     client = translate_v3.TranslationServiceClient(transport=TranslationServiceGrpcTransport(channel=channel))

@@ -37,8 +37,8 @@ from parapet.schemas.layout import SINGLE, TEST, read_root
 from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
 from parapet.transforms import text
+from parapet.transforms.corpora import services_in_turns
 from parapet.transforms.report import Report, Table
-from parapet.transforms.touching import services_in_turns
 
 HEADINGS = {
     "accuracy": "accuracy",

@@ -28,9 +28,8 @@ from parapet.evaluation.task import (
     shown,
 )
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
-from parapet.schemas.published import check_published
 from parapet.transforms import text
 from parapet.transforms.babi_format import Exchange, parse_candidates, parse_dialogues
 from parapet.transforms.report import Report, Table

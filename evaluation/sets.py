@@ -22,7 +22,7 @@ from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_LINE, in_bytes, lines_of, open_path
 from parapet.schemas.published import check_published
 from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.variants.folders import find_variants
+from parapet.transforms.variants.matching import find_variants
 
 # Set, dialogue id, turn. What is no turn of a dialogue has its own id, and turn 0.
 Key = tuple[str, str, int]

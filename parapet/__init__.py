@@ -76,7 +76,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from parapet.schemas.distribution import parapet_version
+        from parapet.schemas.errors import parapet_version
 
         return parapet_version()
     if name == "beam":

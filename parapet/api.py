@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there, sample_root
-from parapet.schemas.published import check_published
+from parapet.schemas.layout import as_path, check_published, is_there, sample_root
 from parapet.transforms.corpora import Corpus, read_corpus
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation
     from parapet.transforms.perturbation.corpus import PerturbedCorpus
-    from parapet.transforms.variants.corpus import RenamedCorpus, Variants
+    from parapet.transforms.variants.perturbation import RenamedCorpus, Variants
 
 
 def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Corpus:
@@ -158,6 +157,6 @@ def apply_variants(
       >>> next(v1.dialogues("test"))["services"]
       ['Repairs_11']
     """
-    from parapet.transforms.variants.corpus import renamed_corpora
+    from parapet.transforms.variants.perturbation import renamed_corpora
 
     return renamed_corpora(corpus_from(corpus), variants, names)

@@ -32,13 +32,12 @@ from parapet.evaluation.dst.frames import (
     slots_of,
 )
 from parapet.evaluation.dst.totals import Totals, add_up, means, merged
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import DialogueFile, read_each
+from parapet.schemas.dialogue import DialogueFile, read_each, typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
 from parapet.schemas.service import parse_service
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.dead_letters import dead_dialogue, id_of
+from parapet.transforms.counts import dead_dialogue, id_of
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, checked_analysis, set_of
 from parapet.transforms.perturbation.corpus import Services, apply, options_named, perturbation_of
 from parapet.transforms.perturbation.fence import bad_record
@@ -48,7 +47,7 @@ from parapet.transforms.variants.matching import Variant
 from parapet.transforms.variants.names import Known
 
 if TYPE_CHECKING:
-    from parapet.transforms.variants.corpus import Variants
+    from parapet.transforms.variants.perturbation import Variants
 
 __all__ = ["DEAD_LETTERS", "ROWS", "ApplyVariants", "Perturb", "ScoreStates"]
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from parapet.schemas.errors import InputError, surrogate_in
-from parapet.schemas.published import check_published
+from parapet.schemas.layout import check_published
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from parapet.schemas.decisions import Decision
     from parapet.schemas.layout import SplitSchemas
-    from parapet.schemas.responses import Assignment, DeadLetter
+    from parapet.schemas.rows import Assignment, DeadLetter
     from parapet.transforms.crowd.composing import Answers, Composed
     from parapet.transforms.crowd.services import SchemaTask, ServiceOutcome
 
@@ -110,7 +110,7 @@ class Composition:
         """
         from parapet.transforms import files
         from parapet.transforms.crowd.composing import stage
-        from parapet.transforms.locks import writing
+        from parapet.transforms.disk import writing
 
         task = copy(self._task)
         task.output = str(folder)
@@ -143,7 +143,7 @@ def compose(
       services: a corpus (its folder, or what :func:`parapet.load_corpus` gives), a schema file, or the content of one:
         a list of services as dicts.
       responses: batch results of MTurk as CSV, or JSON lines of its API: one file or several; or records of
-        ``parapet.schemas.responses.Assignment``.
+        ``parapet.schemas.rows.Assignment``.
       decisions: what reviewers decided on answers that were held: CSV files, or records of
         ``parapet.schemas.decisions.Decision``.
       reviewers: two reviewers' sheets, to be merged; ``statistics`` then has their agreement.
@@ -212,7 +212,7 @@ def _schemas(services: Any) -> list[SplitSchemas]:
 def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> Answers:
     """All answers and decisions, from files and records."""
     from parapet.schemas.decisions import Decision
-    from parapet.schemas.responses import Assignment
+    from parapet.schemas.rows import Assignment
     from parapet.transforms.crowd.composing import read_answers
     from parapet.transforms.crowd.ingest import Sources
     from parapet.transforms.crowd.worker_ids import load_worker_key

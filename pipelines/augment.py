@@ -74,7 +74,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Reads, matches and corrupts the schemas. Raises InputError where none of a variant's services match."""
     from parapet.transforms.augment import plan as plans
-    from parapet.transforms.augment.corrupting import Rates
+    from parapet.transforms.augment.plan import Rates
     from parapet.transforms.runs import RunInfo
     from parapet.transforms.variants.matching import check_matched
 

@@ -1,4 +1,7 @@
-"""``parapet back_translate``: schemas through other languages and back, one variant per pivot."""
+"""``parapet back_translate``: schemas through other languages and back, one variant per pivot.
+
+The flags of the engines, and how an engine and its memories are opened, serve ``language_variations`` too.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,166 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines import translating
 from parapet.pipelines.command import check_apart, counted, read_good, run_command, say
-from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_schemas, add_seed
-from parapet.schemas.distribution import run_header
-from parapet.schemas.errors import InputError
+from parapet.pipelines.flags import PARALLEL_CALLS, Parser, add_dry_run, add_max_bad, add_schemas, add_seed
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.schemas.translation import Translation
-    from parapet.transforms.back_translate.legs import Known
-    from parapet.transforms.back_translate.making import Corpus
-    from parapet.transforms.translation.engine import Engine
+    from parapet.schemas.rows import Translation
+    from parapet.transforms.translation.memory import Engine
+    from parapet.transforms.translation.translate import Known
+    from parapet.transforms.variants.back_translation import Corpus
+
+PAID = ".paid"  # below the output: every answer as it came, until the memory that is published has it
+CHECKPOINT = "checkpoint"  # an engine of language_variations, which has two flags of the engine "local"
+MEMORY = "memory"  # nobody is asked: what the memories have is replayed
+ENGINE = "translation engine; memory only looks up --memory"  # the help of --engine
+ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY)
+
+# The flags that only one of the engines has a use for.
+_FLAGS_OF = {
+    "google": ("google_project", "google_location", "google_model", "google_glossary", "google_endpoint"),
+    "libretranslate": ("libretranslate_url",),
+    "local": ("model", "beams", "sample", "temperature"),
+}
+FLAGS = ("memory", "parallel_calls", *(flag for flags in _FLAGS_OF.values() for flag in flags))
+
+
+def add_flags(parser: Parser, rare: bool = False, more: str = "") -> None:
+    """Adds the flags of all engines, but ``--engine`` and ``--pivots``.
+
+    Args:
+      parser: the parser.
+      rare: whether translation is a side line.
+      more: behind the help of ``--model``.
+    """
+    add = parser.group("translation")
+    add(
+        "--memory",
+        nargs="+",
+        default=[],
+        metavar="PATH",
+        reads=True,
+        help="translation memories: Parquet, CSV, or folders (OUT/memory.parquet is always read)",
+    )
+    add(
+        "--model",
+        rare=rare,
+        nargs="+",
+        metavar="[PAIR=]DIR",
+        help="models for --engine local: Marian, M2M100 or NLLB; for all pairs, or en-zh=DIR zh-en=DIR" + more,
+    )
+    add(
+        "--libretranslate_url",
+        rare=rare,
+        metavar="URL",
+        help="server of --engine libretranslate; key in LIBRETRANSLATE_API_KEY",
+    )
+    add(
+        "--google_project",
+        rare=rare,
+        metavar="ID",
+        help="project that pays for --engine google (default: GOOGLE_CLOUD_PROJECT)",
+    )
+    add("--parallel_calls", rare=True, type=int, metavar="N", help=f"{PARALLEL_CALLS} (default: 4)")
+    add = parser.group("--engine google", rare=True)
+    add("--google_location", metavar="PLACE", help="region (default: global)")
+    add("--google_model", metavar="NAME", help="translation model (default: general/nmt)")
+    add("--google_glossary", metavar="NAME", help="glossary of that project and region")
+    add("--google_endpoint", metavar="HOST:PORT", help="another address; http://... without encryption")
+    add = parser.group("--engine local", rare=True)
+    add("--beams", type=int, metavar="N", help="beams of the search (default: 4)")
+    add("--sample", action="store_true", default=None, help="sample words instead of searching, for diversity")
+    add("--temperature", type=float, metavar="X", help="temperature of --sample (default: 1)")
+
+
+def check_flags(args: argparse.Namespace) -> None:
+    """Raises InputError where a flag of another engine is given."""
+    for engine, flags in _FLAGS_OF.items():
+        for flag in flags:
+            shared = args.engine == CHECKPOINT and flag in ("model", "beams")
+            if engine != args.engine and not shared and getattr(args, flag) is not None:
+                raise InputError(f"is for --engine {engine}, and this is {args.engine}", f"--{flag}")
+
+
+def parse_pivots(given: str) -> list[str]:
+    """``zh,ja`` as codes of languages, each once. Raises InputError."""
+    pivots = list(dict.fromkeys(pivot.strip() for pivot in given.split(",") if pivot.strip()))
+    for pivot in pivots or [""]:
+        if not pivot.isascii() or not pivot.replace("-", "").isalnum() or pivot == "en":
+            raise InputError(f"{pivot!r} is no pivot: give codes of languages, such as zh,ja,ko", "--pivots")
+    return pivots
+
+
+def read_memories(args: argparse.Namespace, corpus: str | None) -> list[Translation]:
+    """What is given, what an earlier run published, what one that was cut off has paid for.
+
+    Args:
+      args: with ``memory``, ``engine`` and ``output``.
+      corpus: as it was given; nothing for the sample, which brings a memory.
+
+    Raises:
+      InputError: a memory that cannot be read.
+    """
+    from parapet.schemas.layout import is_there
+    from parapet.transforms.files import join
+    from parapet.transforms.translation.memory import MEMORY_FILE, merge, read_memory
+    from parapet.transforms.translation.translate import read_parts
+
+    given = list(args.memory)
+    if not given and not corpus and args.engine == MEMORY:
+        given = [str(sample_root() / "translations.csv")]
+    before = join(args.output, MEMORY_FILE)
+    if is_there(before):
+        given.append(before)
+    return merge(*(read_memory(path) for path in given), read_parts(join(args.output, PAID)))
+
+
+def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | None) -> Engine | None:
+    """The engine that the flags name, opened once so that wrong keys and addresses are told before a worker starts.
+
+    Args:
+      args: with the flags of :func:`add_flags`, ``engine`` and ``dry_run``, which opens nothing.
+      pivots: the languages.
+      seed: of a local model that draws.
+
+    Returns:
+      The engine; None for ``memory``.
+
+    Raises:
+      InputError: there can be none, or it does not open.
+    """
+    chosen = plugin_of(args)
+    if chosen is None:
+        return None
+    from parapet.transforms.translation.memory import Engine as Protocol
+
+    if args.parallel_calls is not None and not hasattr(plugins.load(chosen), "from_options"):
+        raise InputError(f"{args.engine} decides itself how many", "--parallel_calls")
+    options = {flag: getattr(args, flag) for flag in FLAGS if getattr(args, flag) is not None}
+    options |= {"pivots": pivots, **({} if seed is None else {"seed": seed})}
+    engine: Engine = plugins.make(chosen, plugins.members(Protocol), options=options)
+    if not args.dry_run:
+        engine.open()
+        engine.close()
+    return engine
+
+
+def plugin_of(args: argparse.Namespace) -> plugins.Chosen | None:
+    """What ``--engine`` names; None for ``memory``."""
+    return None if args.engine == MEMORY else plugins.choose(plugins.TRANSLATION_ENGINES, args.engine, "--engine")
+
+
+def bill(engine: str, dollars_per_million: float, counters: Mapping[str, int]) -> str:
+    """What was sent to an engine and what it costs, given the run's counters."""
+    characters, requests = counters.get("codepoints", 0), counters.get("requests", 0)
+    dollars = characters * dollars_per_million / 1e6
+    return f"sent to {engine}: {counted(characters, 'character')} in {counted(requests, 'request')}, ${dollars:,.2f}"
+
 
 EXAMPLE = """\
   parapet back_translate --output translated       # the sample, from its memory
@@ -72,8 +220,8 @@ def parser() -> Parser:
     add_schemas(parser)
     add = parser.group("translation")
     add("--pivots", metavar="LIST", default="zh,ja,ko", help="pivot languages, comma-separated")
-    add("--engine", choices=translating.ENGINES, default="memory", help=translating.ENGINE)
-    translating.add_flags(parser)
+    add("--engine", choices=ENGINES, default="memory", help=ENGINE)
+    add_flags(parser)
     add_max_bad(parser, "texts of a pivot")
     add_dry_run(parser)
     add_seed(parser, "--sample", default=None)
@@ -87,17 +235,17 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads schemas and memories, and opens the engine once. Raises InputError where it cannot work."""
-    from parapet.transforms.back_translate.composing import texts_of
-    from parapet.transforms.back_translate.legs import Known
     from parapet.transforms.translation.memory import by_languages
+    from parapet.transforms.translation.translate import Known
+    from parapet.transforms.variants.back_translation import texts_of
 
-    translating.check_flags(args)
+    check_flags(args)
     if args.engine != "local" and args.seed is not None:
         raise InputError(f"is for --engine local, and this is {args.engine}", "--seed")
     check_apart(args.output, schemas=args.schemas)
-    corpus = _corpus(args.schemas or sample_root(), translating.parse_pivots(args.pivots))
-    memory = translating.read_memories(args, args.schemas)
-    translator = translating.open_engine(args, corpus.pivots, args.seed)
+    corpus = _corpus(args.schemas or sample_root(), parse_pivots(args.pivots))
+    memory = read_memories(args, args.schemas)
+    translator = open_engine(args, corpus.pivots, args.seed)
     engine = (translator.provider, translator.model) if translator else ("", "")
     config = Config(
         output=args.output,
@@ -107,7 +255,7 @@ def check(args: argparse.Namespace) -> Config:
         known=Known(by_languages(memory, *engine)),
         engine=args.engine,
         translator=translator,
-        plugin=plugins.recorded(translating.plugin_of(args)),
+        plugin=plugins.recorded(plugin_of(args)),
         max_bad=args.max_bad,
         dry_run=args.dry_run,
     )
@@ -118,8 +266,8 @@ def check(args: argparse.Namespace) -> Config:
 
 def _corpus(schemas: str | Path, pivots: list[str]) -> Corpus:
     from parapet.schemas.layout import raw_by_name, services_by_name, splits_of
-    from parapet.transforms.back_translate.making import Corpus
-    from parapet.transforms.naming import conventions_of
+    from parapet.transforms.text import conventions_of
+    from parapet.transforms.variants.back_translation import Corpus
 
     splits = read_good(schemas)
     conventions = conventions_of(services_by_name(splits).values())
@@ -128,8 +276,8 @@ def _corpus(schemas: str | Path, pivots: list[str]) -> Corpus:
 
 def _check_replay(config: Config) -> None:
     """Raises InputError where the memories lack more texts than may be bad."""
-    from parapet.transforms.back_translate.legs import replay
-    from parapet.transforms.back_translate.making import check_untranslated, legs_of
+    from parapet.transforms.translation.translate import replay
+    from parapet.transforms.variants.back_translation import check_untranslated, legs_of
 
     translations, missing = replay(config.texts, config.corpus.pivots, config.known)
     legs = legs_of(config.corpus.pivots, translations)
@@ -144,9 +292,9 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Texts -> pivot texts -> texts again -> everything that is written."""
     import apache_beam as beam
 
-    from parapet.transforms.back_translate.legs import BackTranslate, replay
-    from parapet.transforms.back_translate.making import make_files
     from parapet.transforms.files import Publish, WriteFiles, join, prepare
+    from parapet.transforms.translation.translate import BackTranslate, replay
+    from parapet.transforms.variants.back_translation import make_files
 
     prepare(config.output, "back_translate")
     pivots = config.corpus.pivots
@@ -158,7 +306,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
         translations, untranslated = (
             pipeline
             | "Texts" >> beam.Create([(pivot, text) for pivot in pivots for text in config.texts])
-            | "Back-translate" >> BackTranslate(config.known, config.translator, join(config.output, translating.PAID))
+            | "Back-translate" >> BackTranslate(config.known, config.translator, join(config.output, PAID))
         )
     _ = (
         pipeline
@@ -194,14 +342,14 @@ def report(config: Config, counters: dict[str, int]) -> None:
         return
     from parapet.transforms.files import clear, join, read_written
 
-    clear(join(config.output, translating.PAID))  # the memory that was published has it all
+    clear(join(config.output, PAID))  # the memory that was published has it all
     statistics = json.loads(read_written(config.output, "statistics.json"))
     lines = (read_written(config.output, "dead_letters.jsonl")).count(b"\n")
     if lines:
         logging.warning("left in English: %s, see %s/dead_letters.jsonl", counted(lines, "text"), config.output)
     say(text_table(statistics))
     if config.translator is not None:
-        say(translating.bill(config.engine, config.translator.dollars_per_million, counters))
+        say(bill(config.engine, config.translator.dollars_per_million, counters))
     say(f"report: {join(config.output, 'report.html')}")
 
 

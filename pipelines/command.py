@@ -21,17 +21,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from parapet.pipelines import progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
-from parapet.schemas.layout import SplitSchemas, as_path, is_below, read_root, same_place
-from parapet.schemas.published import check_output, find_output
-from parapet.transforms.locks import reading, writing
+from parapet.schemas.layout import SplitSchemas, as_path, check_output, find_output, is_below, read_root, same_place
+from parapet.transforms.disk import reading, writing
 from parapet.transforms.perturbation.fence import calling, commanding
 from parapet.transforms.text import counted as counted
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.counts import Counts
-    from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.counts import Counts, Tally
     from parapet.transforms.perturbation.base import Perturbation
 
 Config = TypeVar("Config")  # of a command: what its check makes of the flags, typed
@@ -288,10 +286,10 @@ def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
 
 def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
     """Logs what a published run has left out: how many of how many, why, and where that is written."""
+    from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
     from parapet.transforms.compressed import open_input
-    from parapet.transforms.counts import Counts
-    from parapet.transforms.dead_letters import DEAD_LETTERS, read_dead_letters, reasons_of, warnings_of
-    from parapet.transforms.files import MANIFEST, join, read_written
+    from parapet.transforms.counts import Counts, read_dead_letters, reasons_of, warnings_of
+    from parapet.transforms.files import join, read_written
 
     counts = Counts.of_json(json.loads(read_written(output, MANIFEST))["counts"])
     with open_input(join(output, DEAD_LETTERS)) as lines:
@@ -303,9 +301,10 @@ def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], wha
 
 def report_faults(output: str) -> int:
     """Logs, ``--quiet`` or not, what a published run has lost to faults of Parapet or a plug-in; how many faults."""
+    from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
     from parapet.transforms.compressed import open_input
-    from parapet.transforms.dead_letters import DEAD_LETTERS, FaultCounts
-    from parapet.transforms.files import MANIFEST, join, read_written
+    from parapet.transforms.counts import FaultCounts
+    from parapet.transforms.files import join, read_written
     from parapet.transforms.perturbation.fence import INTERNAL, PLUGIN
 
     faults = FaultCounts()

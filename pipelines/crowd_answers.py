@@ -141,10 +141,10 @@ class PublishedAnswers:
     """
 
     def __init__(self, output: str) -> None:
-        from parapet.schemas.responses import DeadLetter
+        from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
+        from parapet.schemas.rows import DeadLetter
         from parapet.transforms.compressed import open_plain
-        from parapet.transforms.dead_letters import DEAD_LETTERS
-        from parapet.transforms.files import MANIFEST, join, read_written
+        from parapet.transforms.files import join, read_written
 
         self.output = output
         self.statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -71,7 +71,15 @@ def spelling(name: str, names: Iterable[str]) -> str | None:
     return next((other for other in names if canonical(other) == canonical(name)), None)
 
 
-def hand_over(program: str, what: str, names: Iterable[str], package: str, usage: str, argv: Sequence[str]) -> int:
+def hand_over(
+    program: str,
+    what: str,
+    names: Iterable[str],
+    package: str,
+    usage: str,
+    argv: Sequence[str],
+    run: Callable[[str, Sequence[str]], int] | None = None,
+) -> int:
     """Runs ``program NAME ...`` as ``package.NAME.run(...)``; gives its exit status.
 
     Args:
@@ -81,6 +89,7 @@ def hand_over(program: str, what: str, names: Iterable[str], package: str, usage
       package: where the modules are.
       usage: the help.
       argv: what follows the program.
+      run: runs a name, where those of a package are in one module.
     """
     if not argv or canonical(argv[0]) in ("_h", "__help", "__help_all", "help"):
         print(usage, end="")
@@ -92,6 +101,8 @@ def hand_over(program: str, what: str, names: Iterable[str], package: str, usage
         hint = f"did you mean '{near[0]}'?" if near else f"'{program} --help' lists the {what}s"
         print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
         return 2
+    if run is not None:
+        return run(spelled, rest)
     if package == "parapet.pipelines":
         return int(module_of(spelled).run(rest))
     if hasattr(parent := importlib.import_module(package), "run_action"):
@@ -99,28 +110,34 @@ def hand_over(program: str, what: str, names: Iterable[str], package: str, usage
     return int(importlib.import_module(f"{package}.{canonical(spelled)}").run(rest))
 
 
-class _Named(NamedTuple):
-    """A command that is a name for ``parapet perturb NAME``."""
+# Commands that are not a module of their own, and the module that runs them by name.
+_SHARED = {
+    **{name: "perturb" for name in GROUPS["perturb dialogues"] if name != "perturb"},
+    **dict.fromkeys(("few_shot", "unseen_services"), "splits"),
+}
 
+
+class _Named(NamedTuple):
+    """A command that shares a module with others."""
+
+    module: str
     name: str
 
     def run(self, argv: Sequence[str]) -> int:
         """Runs the command. Returns the exit status."""
-        from parapet.pipelines.perturb import run_named
-
-        return run_named(self.name, argv)
+        return int(importlib.import_module(f"parapet.pipelines.{self.module}").run_named(self.name, argv))
 
     def parser(self) -> StrictParser:
         """The flags."""
-        from parapet.pipelines.perturb import parser
-
-        return parser(self.name, self.name)
+        module = importlib.import_module(f"parapet.pipelines.{self.module}")
+        parser: StrictParser = module.parser(self.name, self.name)
+        return parser
 
 
 def module_of(command: str) -> Any:
-    """What has ``run`` and ``parser`` of a command: its module, or a name for ``parapet perturb NAME``."""
-    if command in GROUPS["perturb dialogues"] and command != "perturb":
-        return _Named(command)
+    """What has ``run`` and ``parser`` of a command: its module, or what runs it by name."""
+    if command in _SHARED:
+        return _Named(_SHARED[command], command)
     return importlib.import_module(f"parapet.pipelines.{command}")
 
 

@@ -201,7 +201,6 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def _check_schemas(args: argparse.Namespace) -> Config:
-    from parapet.schemas.elements import elements_of
     from parapet.schemas.layout import sample_root, services_by_name
     from parapet.transforms.hits.page import AUTO, NONE, Settings, read_shortfall, top_up_assignments
     from parapet.transforms.hits.schema_pages import read_ambiguous, read_cues, revealing

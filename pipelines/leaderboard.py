@@ -20,7 +20,7 @@ import msgspec
 from parapet.pipelines.command import EXIT_FAILURE, check_apart, counted, run_checked, say
 from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_split
 from parapet.schemas.errors import InputError
-from parapet.schemas.published import stays_within
+from parapet.schemas.layout import stays_within
 
 if TYPE_CHECKING:
     from parapet.evaluation.board.pages import Refused, Setting
@@ -137,7 +137,7 @@ def act(config: Config) -> int:
     from parapet.evaluation.board import pages
     from parapet.evaluation.task import publish
     from parapet.pipelines.progress import running
-    from parapet.schemas.distribution import run_header
+    from parapet.schemas.errors import run_header
 
     if config.args.template:
         return _write_template(config)
@@ -177,12 +177,12 @@ def act(config: Config) -> int:
 
 def _write_template(config: Config) -> int:
     from parapet.evaluation.board.submission import FILE, template
-    from parapet.transforms import durable
+    from parapet.transforms import disk
 
     path = config.output / FILE
     if path.exists():
         raise InputError("is there already", path)
-    durable.write(path, template(config.released.of, config.setting.tasks, datetime.date.today()).encode())
+    disk.write(path, template(config.released.of, config.setting.tasks, datetime.date.today()).encode())
     say(f"{path}: fill it in, and put the predictions beside it")
     return 0
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         answer()
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv[:1] == ["--version"]:
-        from parapet.schemas.distribution import parapet_version
+        from parapet.schemas.errors import parapet_version
 
         print(f"parapet {parapet_version()}")
         return 0

@@ -26,7 +26,7 @@ from parapet.transforms.perturbation import Command, Option
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.schemas.dialogue_files import DialogueFile
+    from parapet.schemas.dialogue import DialogueFile
     from parapet.transforms.corpora import Corpus
     from parapet.transforms.perturbation.base import Perturbation
     from parapet.transforms.perturbations.back_translation import Translating

@@ -66,7 +66,8 @@ def build(pipeline: beam.Pipeline, prediction: Prediction) -> None:
 
 def report(prediction: Prediction, _: dict[str, int]) -> None:
     """Prints what was written, and warns of what did not fit the model."""
-    from parapet.transforms.files import MANIFEST, read_written
+    from parapet.schemas.layout import MANIFEST
+    from parapet.transforms.files import read_written
 
     output = prediction.job.output
     counts: dict[str, int] = json.loads(read_written(output, MANIFEST))["counts"]

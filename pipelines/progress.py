@@ -186,21 +186,15 @@ class Display:
         if text:
             logging.info("%s", text, extra={"fields": {"step": step}})
 
-    def seconds_left(self) -> float | None:
-        """An estimate for all steps; None where nobody knows."""
-        return None
-
     def _overall(self) -> str:
-        """``7 of 20 steps, 1:10 left``."""
-        left = self.seconds_left()
-        return f"{self.finished} of {self.total} steps" + (f", {_clock(left)} left" if left else "")
+        """``7 of 20 steps``."""
+        return f"{self.finished} of {self.total} steps"
 
     def beat(self) -> None:
         """Logs a message for each step that runs, and one for all steps."""
         if self.total is not None:
             done: dict[str, object] = {"steps_done": self.finished, "steps": self.total}
-            fields = {**done, "seconds_left": self.seconds_left()}
-            logging.info("%s: %s", self.title, self._overall(), extra={"fields": fields})
+            logging.info("%s: %s", self.title, self._overall(), extra={"fields": done})
         for name, event, pace, seconds in self._states():
             text = text_of(event, pace) or f"{_clock(seconds)} so far"
             fields = {"step": name, **event._asdict(), **pace._asdict()}

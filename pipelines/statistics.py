@@ -13,7 +13,7 @@ import msgspec
 
 from parapet.pipelines.command import check_apart, read_good, run_command, say
 from parapet.pipelines.flags import INPUT, Parser, add_schema_variants, add_sgd
-from parapet.schemas.distribution import run_header
+from parapet.schemas.errors import run_header
 from parapet.schemas.layout import SPLITS, sample_root
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the table."""
     from parapet.transforms.files import join, read_written
-    from parapet.transforms.table1_report import text_table
+    from parapet.transforms.table1 import text_table
 
     say(text_table(json.loads(read_written(config.output, "statistics.json"))))
     say(f"report: {join(config.output, 'report.html')}")

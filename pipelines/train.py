@@ -10,8 +10,7 @@ from parapet.pipelines.command import UsageError, counted, run_checked, say
 from parapet.pipelines.dispatch import hand_over, spelling
 from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.models import MODELS, family_of
-from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, parapet_version
 
 if TYPE_CHECKING:
     from parapet.pipelines.models.family import Training

@@ -11,8 +11,8 @@ import msgspec
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.release_manifest import Manifest
-from parapet.schemas.responses import Assignment, AuditRow, DeadLetter
+from parapet.schemas.release import Manifest
+from parapet.schemas.rows import Assignment, AuditRow, DeadLetter
 from parapet.schemas.service import Service
 
 FOLDER = Path(__file__).with_name("json")

@@ -12,7 +12,7 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -82,36 +82,13 @@ def parse_exactly(data: bytes, fractions: bool = True) -> Any:
       InputError: a value cannot be kept, with its place; the JSON is nested too deeply.
       ValueError: not JSON.
     """
-    wrong: list[_Wrong] = []
 
-    def unkept(reason: str) -> _Wrong:
-        wrong.append(_Wrong(reason))
-        return wrong[-1]
-
-    def exact(text: str) -> float | _Wrong:
+    def read(text: str) -> float | str:
         if fractions and not _is_exact(text):
-            return unkept(f"the number {_short(text)} has more digits than can be kept")
+            return f"the number {_short(text)} has more digits than can be kept"
         return float(text)
 
-    def whole(text: str) -> int | _Wrong:
-        return int(text) if len(text) <= _MAX_DIGITS else unkept(_too_long(text))
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            for key, n in Counter(key for key, _ in pairs).items():
-                if n > 1:
-                    found[key] = unkept("the key stands twice")
-        return found
-
-    try:
-        found = json.loads(data.decode("utf-8"), object_pairs_hook=once, parse_float=exact, parse_int=whole)
-    except RecursionError:
-        raise InputError(_TOO_DEEP) from None
-    if place := too_deep(found):
-        raise InputError(_TOO_DEEP, "", place)
-    _refuse(wrong, found)
-    return found
+    return _load(data, read, exactly=True)
 
 
 def check_kept(data: bytes, value: Any) -> None:
@@ -242,25 +219,58 @@ def parse_as_python(data: bytes) -> Any:
       InputError: nested too deeply, or a number that is out of range, with its place.
       ValueError: not JSON.
     """
+
+    def read(text: str) -> float | str:
+        number = float(text)
+        return number if math.isfinite(number) else f"the number {_short(text)} is out of range"
+
+    return _load(data, read, exactly=False)
+
+
+def _load(data: bytes, fraction: Callable[[str], float | str], exactly: bool) -> Any:
+    """Parses JSON by Python's own module, and refuses a value that cannot be kept, with its place.
+
+    Args:
+      data: the JSON.
+      fraction: reads a number that is not whole, or says why it cannot be kept.
+      exactly: whether a key that stands twice, and what is nested too deeply, is refused, too.
+    """
     wrong: list[_Wrong] = []
 
     def unkept(reason: str) -> _Wrong:
         wrong.append(_Wrong(reason))
         return wrong[-1]
 
-    def finite(text: str) -> float | _Wrong:
-        number = float(text)
-        return number if math.isfinite(number) else unkept(f"the number {_short(text)} is out of range")
+    def number(text: str) -> float | _Wrong:
+        value = fraction(text)
+        return unkept(value) if isinstance(value, str) else value
 
     def whole(text: str) -> int | _Wrong:
-        return int(text) if len(text) <= _MAX_DIGITS else unkept(_too_long(text))
+        if len(text) <= _MAX_DIGITS:
+            return int(text)
+        return unkept(f"the number {_short(text)} has {len(text):,} digits, over the limit of {_MAX_DIGITS:,}")
 
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            for key, n in Counter(key for key, _ in pairs).items():
+                if n > 1:
+                    values[key] = unkept("the key stands twice")
+        return values
+
+    hook = once if exactly else None
     try:
-        found = json.loads(data.decode("utf-8"), parse_float=finite, parse_int=whole)
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=hook, parse_float=number, parse_int=whole)
     except RecursionError:
         raise InputError(_TOO_DEEP) from None
-    _refuse(wrong, found)
-    return found
+    if exactly and (place := too_deep(value)):
+        raise InputError(_TOO_DEEP, "", place)
+    if wrong:
+        # Of a value inside another that is dropped itself there is no place.
+        places = ((place, part) for place, part in _values(value) if isinstance(part, _Wrong))
+        place, first = next(places, ("", wrong[-1]))
+        raise InputError(first.reason, "", place)
+    return value
 
 
 def _parse_as_python(data: bytes, path: object) -> Any:
@@ -274,25 +284,11 @@ def _parse_as_python(data: bytes, path: object) -> Any:
         raise InputError(error.reason, path, error.where.removeprefix(".")) from None
 
 
-def _refuse(wrong: list[_Wrong], found: Any) -> None:
-    """Raises InputError for a value in parsed JSON that cannot be kept, with its place."""
-    if wrong:
-        # Of a value inside another that is dropped itself there is no place.
-        place, one = next(
-            ((place, value) for place, value in _values(found) if isinstance(value, _Wrong)), ("", wrong[-1])
-        )
-        raise InputError(one.reason, "", place)
-
-
 def _is_exact(text: str) -> bool:
     try:
         return Decimal(repr(float(text))) == Decimal(text)
     except ArithmeticError:  # an exponent of many digits
         return False
-
-
-def _too_long(text: str) -> str:
-    return f"the number {_short(text)} has {len(text):,} digits, over the limit of {_MAX_DIGITS:,}"
 
 
 def _short(text: str) -> str:

@@ -1,25 +1,429 @@
-"""The SGD layout: ``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``, or a single schema file."""
+"""The SGD layout, ``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``, and whether a folder is whole.
+
+Every reader asks before it reads whether a folder that Parapet has written is whole.
+
+A run moves its files into place and writes ``run.json`` last, with the name and size of each. A folder without it that
+shows another trace of a run holds files of two runs, or some of one; ``dead_letters.jsonl`` is such a trace, which a
+copy without hidden files has, too. What shows no trace was written by somebody else, and is taken as it is.
+"""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
+import os
 import re
-from collections.abc import Sequence
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 import orjson
 
-from parapet.schemas.distribution import install_line
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, install_line
 from parapet.schemas.json_text import items_in, parse_exactly, too_deep, without_mark
 from parapet.schemas.json_text import parse_json as parse_json
 from parapet.schemas.json_text import parse_json_line as parse_json_line
 from parapet.schemas.limits import MAX_DEPTH, MAX_SCHEMA_FILE, MAX_SERVICES, read_whole
-from parapet.schemas.published import check_published, held_by
 from parapet.schemas.service import Service, parse_service
+
+MANIFEST = "run.json"
+PREVIOUS = ".run.previous.json"  # the manifest of the run before, with the files of both, while a run publishes
+DEAD_LETTERS = "dead_letters.jsonl"  # of every command that writes variants or dialogues of a corpus
+STAGING = ".incomplete"
+OWNER = ".owner."  # in staging; what follows is another for each run
+_RELEASE, _SUMS, _FORMAT = "MANIFEST.json", "SHA256SUMS", "parapet-release/"
+
+# What people open, fill in and correct. Everything else has the size with which it was written.
+_FOR_PEOPLE = (".csv", ".html", ".md", ".svg", ".tex", ".toml", ".xml")
+_OF_CORPUS = re.compile(r"schema\.json|dialogues_[0-9]+\.json")  # what readers look for by its name
+_DEEPEST = 6  # folders below an output in which there is a corpus
+_ANCESTORS = 6  # folders of a bucket that are looked at
+_MANIFESTS = (MANIFEST, PREVIOUS, f"{STAGING}/{PREVIOUS}")
+_TRACES = (*_MANIFESTS, _RELEASE, _SUMS)
+_PARTS = re.compile(r"^(train|predict|evaluate)_")
+
+# Those that write dialogues under the schemas that they were given, or under schemas of their own.
+_CORPORA = (
+    *("language_variations", "speech_errors", "unseen_entities", "ood", "few_shot", "unseen_services"),
+    *("reminders", "restaurants", "babi_task6"),
+)
+_PERTURBATIONS = ("typos", "verbose", "simple", "paraphrase", "unseen_entities", "ood", "speech_errors")
+_NO_VARIANTS = {*_CORPORA, *(f"perturb {name}" for name in _PERTURBATIONS)}
+
+
+class Output(msgspec.Struct, frozen=True):
+    """A folder with the trace of a run, and what is to be read of it.
+
+    Attributes:
+      folder: of the run.
+      below: the path of the input below the folder; empty where it is the folder itself.
+      pipeline: the name of the run's.
+      manifest: the content of ``run.json``; None where the run was broken off.
+    """
+
+    folder: str
+    below: str
+    pipeline: str
+    manifest: dict[str, Any] | None
+
+
+def check_published(path: str | Path, flag: str = "") -> Output | None:
+    """Raises InputError where the input lies in a folder of Parapet's that is not whole.
+
+    Args:
+      path: a file or folder, local or in a bucket; one that is not there is for its reader to report.
+      flag: the flag that names it, for messages.
+
+    Returns:
+      The folder that it lies in; None where that is not one of Parapet's.
+    """
+    output = find_output(path)
+    if output is not None:
+        check_output(output, flag)
+    return output
+
+
+def check_variants(folder: str | Path, flag: str) -> None:
+    """Raises InputError where a folder is not whole, or a command wrote it that writes dialogues, not variants."""
+    found = check_published(folder, flag)
+    if found is not None and found.pipeline in _NO_VARIANTS:
+        written = f"holds what '{command_of(found.pipeline)}' wrote"
+        raise InputError(f"{written}; {flag} takes variants of the schemas, such as 'parapet compose' writes", folder)
+
+
+def held_by(folder: str | Path) -> str:
+    """What a folder without a schema holds, for messages: corpora below it, or the output of a command; or nothing."""
+
+    path = as_path(folder)
+    if not path.is_dir():
+        return ""
+    if below := list(variant_roots(path)):
+        more = ", ..." if len(below) > 5 else ""
+        return f"; there are in {', '.join(below[:5])}{more}: give one of these folders"
+    found = find_output(folder)
+    return f"; '{command_of(found.pipeline)}' wrote this folder" if found is not None and found.pipeline else ""
+
+
+def find_output(path: str | Path) -> Output | None:
+    """The nearest folder upward that a run of Parapet's has written, or begun, and that has the input among its files.
+
+    Raises:
+      InputError: a release that is not whole.
+    """
+    text = str(path)
+    if "://" in text:
+        storage = _storage(text)
+        return None if storage is None else _nearest(storage, text.rstrip("/"))
+    here, real = os.path.abspath(text), os.path.realpath(text)
+    return _nearest(_LOCAL, here) or (_nearest(_LOCAL, real) if real != here else None)
+
+
+def command_of(pipeline: str) -> str:
+    """The command of a pipeline: ``parapet train t5dst`` of ``train_t5dst``."""
+    return f"parapet {_PARTS.sub(lambda match: f'{match[1]} ', pipeline)}"
+
+
+def stays_within(folder: str, relative: str) -> bool:
+    """Whether the folder of a file below a local ``folder`` is below it indeed: no link on the way leads outside."""
+    root = os.path.realpath(folder)
+    return os.path.commonpath([root, os.path.realpath(os.path.dirname(os.path.join(folder, relative)))]) == root
+
+
+class _Storage(Protocol):
+    """Where an output is."""
+
+    def is_folder(self, place: str) -> bool:
+        """Whether the search begins here, or in the folder above."""
+
+    def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
+        """Those of the files that are there."""
+
+    def has(self, folder: str, name: str) -> bool:
+        """Whether there is such a file."""
+
+    def begun(self, folder: str) -> str | None:
+        """The pipeline of a run that has published nothing yet; empty where that is not known."""
+
+    def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """(file, what is wrong with it) of files that are not as they are recorded."""
+
+    def corpus_files(self, folder: str, below: str) -> Iterator[str]:
+        """The files of corpora in the folder ``below``, without those of other outputs, as paths below ``folder``."""
+
+
+def _nearest(storage: _Storage, place: str) -> Output | None:
+    folder, below = (place, "") if storage.is_folder(place) else os.path.split(place)
+    while True:
+        if output := _output_at(storage, folder, below):
+            return output
+        parent, name = os.path.split(folder)
+        if not name or parent.endswith((":", "://")):
+            return None
+        folder, below = parent, f"{name}/{below}".rstrip("/")
+
+
+def _output_at(storage: _Storage, folder: str, below: str) -> Output | None:
+    """The output that a folder is, where the input is the folder itself or among the files of the run."""
+    found = storage.read(folder, _TRACES)
+    if _RELEASE in found and _SUMS not in found:
+        _check_release(found[_RELEASE], folder, below)
+    manifests = {name: parsed for name in _MANIFESTS if (parsed := _manifest(found.get(name)))}
+    if manifest := manifests.get(MANIFEST):
+        return Output(folder, below, manifest["pipeline"], manifest) if _has(manifest["files"], below) else None
+    if MANIFEST in found and not below and _json(found[MANIFEST]) is None:
+        raise InputError("is not JSON: it was cut off, or is not of Parapet; remove it", f"{folder}/{MANIFEST}")
+    for manifest in manifests.values():
+        if _has(manifest["files"], below):
+            return Output(folder, below, manifest["pipeline"], None)
+    pipeline = None if below else storage.begun(folder)
+    if pipeline is not None:
+        return Output(folder, below, pipeline, None)
+    # The deepest input in an output is OUT/v1/test/schema.json. A file for people may be one of the user's.
+    if not found and below.count("/") < 3 and not below.endswith(_FOR_PEOPLE) and storage.has(folder, DEAD_LETTERS):
+        raise InputError(
+            f"has {DEAD_LETTERS} and no {MANIFEST}: a command did not finish here, or this is a part of its output. "
+            f"Write it again to a new folder, or copy all of it; or remove {DEAD_LETTERS} to use the folder as it is",
+            folder,
+        )
+    return None
+
+
+def _check_release(data: bytes, folder: str, below: str) -> None:
+    manifest = _json(data)
+    is_ours = isinstance(manifest, dict) and str(manifest.get("format")).startswith(_FORMAT)
+    if is_ours and below.partition("/")[0] in ("", "sgd", "data"):
+        raise InputError(f"the release is not whole, it has no {_SUMS}: build it again, or copy all of it", folder)
+
+
+def _has(files: Collection[str], below: str) -> bool:
+    return not below or below in files or any(name.startswith(f"{below}/") for name in files)
+
+
+def _manifest(data: bytes | None) -> dict[str, Any]:
+    """The manifest of a run; empty for anything else."""
+    found = _json(data)
+    is_ours = (
+        isinstance(found, dict) and isinstance(found.get("pipeline"), str) and isinstance(found.get("files"), dict)
+    )
+    return found if is_ours else {}
+
+
+def _json(data: bytes | None) -> Any:
+    """Parsed JSON; None where it is none."""
+    if not data:
+        return None
+    with suppress(ValueError, RecursionError):
+        return orjson.loads(data)
+    with suppress(ValueError, RecursionError):
+        return json.loads(data)  # the name of a file may be no Unicode
+    return None
+
+
+def check_output(output: Output, flag: str = "") -> None:
+    """Raises InputError where an output is not whole, as far as it is read; ``flag`` names the input, for messages."""
+    folder, below, command = output.folder, output.below, command_of(output.pipeline)
+    if output.manifest is None:
+        run = f"a run of '{command}'" if output.pipeline else "a run of Parapet"
+        raise InputError(f"{run} was broken off here: run that command again to finish it", folder, flag)
+    storage = _storage(folder)
+    if storage is None:
+        return
+    files = output.manifest["files"]
+    read = {name: facts for name, facts in files.items() if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
+    for name, what in storage.differing(output, read):
+        traces = f"{MANIFEST} and {DEAD_LETTERS}" if DEAD_LETTERS in files else MANIFEST
+        advice = f"run it again, or remove {traces} to use the folder as it is"
+        raise InputError(f"{what} '{command}' wrote it: {advice}", f"{folder}/{name}", flag)
+    if below not in files and any(_OF_CORPUS.fullmatch(os.path.basename(name)) for name in read):
+        for name in storage.corpus_files(folder, below):
+            if name not in files:
+                reason = f"is not of the run of '{command}' that wrote this folder ({MANIFEST}): move it away"
+                raise InputError(reason, f"{folder}/{name}", flag)
+
+
+def _is_read(name: str, below: str) -> bool:
+    """Whether a file of the run is read with the input ``below``: with a schema the dialogues beside it are."""
+    if not below or name == below or name.startswith(f"{below}/"):
+        return True
+    folder, _, file = name.rpartition("/")
+    is_beside = folder == os.path.dirname(below) and os.path.basename(below) == "schema.json"
+    return is_beside and _OF_CORPUS.fullmatch(file) is not None
+
+
+def _recorded(facts: Any) -> tuple[Any, Any]:
+    """(bytes, sha256) of a file, as a manifest has them; None for what it does not say."""
+    if isinstance(facts, str):
+        return None, facts
+    return (facts.get("bytes"), facts.get("sha256")) if isinstance(facts, dict) else (None, None)
+
+
+class _Local:
+    def is_folder(self, place: str) -> bool:
+        return os.path.isdir(place)
+
+    def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
+        found = {}
+        for name in names:
+            path = os.path.join(folder, name)
+            with suppress(OSError):
+                if stat.S_ISREG(os.stat(path).st_mode):  # a FIFO would wait for ever
+                    found[name] = Path(path).read_bytes()
+        return found
+
+    def has(self, folder: str, name: str) -> bool:
+        return os.path.isfile(os.path.join(folder, name))
+
+    def begun(self, folder: str) -> str | None:
+        staging = os.path.join(folder, STAGING)
+        with suppress(OSError):
+            names = [f"{STAGING}/{name}" for name in sorted(os.listdir(staging)) if name.startswith(OWNER)]
+            owners = [owner for data in self.read(folder, names).values() if isinstance(owner := _json(data), dict)]
+            return next((str(owner["pipeline"]) for owner in owners if "pipeline" in owner), "")
+        return None
+
+    def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """The manifest was moved into place last: what is younger was changed since, or the folder is a copy."""
+        try:
+            written = os.stat(os.path.join(output.folder, MANIFEST)).st_ctime_ns
+        except OSError:
+            yield MANIFEST, "is no longer there as"
+            return
+        changed = {"": 0}  # folder below the output to when it, or one above it, was changed last
+        for name, facts in files.items():
+            path, (size, digest) = os.path.join(output.folder, name), _recorded(facts)
+            if any(part in ("", ".", "..") for part in name.split("/")):
+                yield MANIFEST, f"names a file outside of the folder, {name!r}, and is not as"
+                return
+            try:
+                found = os.stat(path)
+            except (OSError, ValueError):
+                yield name, "is not there, though"
+                continue
+            if not stat.S_ISREG(found.st_mode) or size not in (None, found.st_size):
+                yield name, "is not as"
+                continue
+            is_younger = max(found.st_ctime_ns, _changed(output.folder, os.path.dirname(name), changed)) > written
+            if digest is not None and (size is None or is_younger):
+                state = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+                if _sha256(path, state) != digest:
+                    yield name, "is not as"
+
+    def corpus_files(self, folder: str, below: str) -> Iterator[str]:
+        waiting, seen = [(below, 0)], set()
+        while waiting:
+            place, depth = waiting.pop()
+            with suppress(OSError), os.scandir(os.path.join(folder, place)) as scanned:
+                entries = {entry.name: entry for entry in scanned}
+                if depth and not entries.keys().isdisjoint((STAGING, *_TRACES)):
+                    continue  # another output
+                for name, entry in sorted(entries.items()):
+                    relative = f"{place}/{name}".lstrip("/")
+                    if _OF_CORPUS.fullmatch(name):
+                        yield relative
+                    elif depth < _DEEPEST and not name.startswith(".") and entry.is_dir():
+                        found = entry.stat()
+                        if (known := (found.st_dev, found.st_ino)) not in seen:  # a link may lead upward
+                            seen.add(known)
+                            waiting.append((relative, depth + 1))
+
+
+def _changed(folder: str, relative: str, known: dict[str, int]) -> int:
+    """When a folder below an output, or one above it, was changed last: one that is moved keeps the times inside."""
+    if relative not in known:
+        above = _changed(folder, os.path.dirname(relative), known)
+        known[relative] = max(above, os.stat(os.path.join(folder, relative)).st_ctime_ns)
+    return known[relative]
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _sha256(path: str, state: tuple[int, ...]) -> str:
+    """Of a file in this state: a process reads it once."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+class _Bucket:
+    """What is there is asked all at once: each question takes a while. Times say nothing: a copy has its own."""
+
+    def __init__(self, place: str) -> None:
+
+        self.place = place
+        self.storage: Any = as_path(place).fs  # type: ignore[attr-defined]
+
+    @functools.cached_property
+    def known(self) -> dict[str, bytes]:
+        """The traces in the folder and in those above it, by their paths in the bucket."""
+        ancestors = [place := self.place]
+        while place.count("/") > 3 and len(ancestors) < _ANCESTORS:  # gs://bucket/folder
+            place = place.rpartition("/")[0]
+            ancestors.append(place)
+        traces = [f"{folder}/{name}" for folder in ancestors for name in _TRACES]
+        with suppress(Exception):  # every storage has its own
+            return {self._key(path): data for path, data in self.storage.cat(traces, on_error="omit").items()}
+        return {}
+
+    def _key(self, path: str) -> str:
+        return str(self.storage._strip_protocol(path))
+
+    def is_folder(self, place: str) -> bool:
+        return True
+
+    def read(self, folder: str, names: Collection[str]) -> dict[str, bytes]:
+        paths = {name: self._key(f"{folder}/{name}") for name in names}
+        return {name: self.known[path] for name, path in paths.items() if path in self.known}
+
+    def has(self, folder: str, name: str) -> bool:
+        with suppress(Exception):  # every storage has its own
+            return bool(self.storage.exists(f"{folder}/{name}"))
+        return False
+
+    def begun(self, folder: str) -> str | None:
+        return None  # what is there was there before
+
+    def differing(self, output: Output, files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        found = self._listed(output.folder, output.below)
+        for name, facts in files.items():
+            size, _ = _recorded(facts)
+            if name not in found:
+                yield name, "is not there, though"
+            elif size not in (None, found[name]):
+                yield name, "is not as"
+
+    def corpus_files(self, folder: str, below: str) -> Iterator[str]:
+        names = self._listed(folder, below)
+        others = {os.path.dirname(name) for name in names if os.path.basename(name) == MANIFEST} - {""}
+        for name in sorted(names):
+            inside = any(name.startswith(f"{other}/") for other in others)
+            if _OF_CORPUS.fullmatch(os.path.basename(name)) and not inside and not f"/{name}".count("/."):
+                yield name
+
+    def _listed(self, folder: str, below: str) -> dict[str, int]:
+        """The files that may be read, with their sizes."""
+        place = os.path.dirname(below) if below.endswith(".json") else below
+        try:
+            found = self.storage.find(f"{folder}/{place}".rstrip("/"), detail=True)
+        except Exception as error:  # every storage has its own
+            raise InputError(f"cannot be listed: {error}", folder) from None
+        start = len(self._key(folder)) + 1
+        return {self._key(path)[start:]: info["size"] for path, info in found.items()}
+
+
+_LOCAL = _Local()
+
+
+def _storage(place: str) -> _Storage | None:
+    """Where an input is; None where that cannot be read, which its reader reports."""
+    if "://" not in place:
+        return _LOCAL
+    with suppress(Exception):  # every storage has its own
+        return _Bucket(place.rstrip("/"))
+    return None
+
 
 SPLITS = ("train", "dev", "test")
 DIALOGUE_FILE = re.compile(r"dialogues_[0-9]+\.json")

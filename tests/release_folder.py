@@ -14,19 +14,25 @@ import pyarrow.parquet as pq
 
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
 from parapet.schemas.layout import dialogue_bytes, sample_root, schema_bytes
-from parapet.schemas.release_config import Audit, Author, Corpus, ReleaseConfig, Source, Statistics, TableInput
-from parapet.schemas.release_manifest import (
+from parapet.schemas.release import (
     FORMAT,
+    Audit,
+    Author,
     Column,
     Config,
+    Corpus,
     File,
     Input,
     InputFile,
     Manifest,
+    ReleaseConfig,
+    Source,
     SplitInfo,
+    Statistics,
+    TableInput,
     manifest_bytes,
 )
-from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.reading import logical_sha256, row_json, split_sha256
 from parapet.transforms.release.verify import examine
 
 ANSWERS = pa.schema(

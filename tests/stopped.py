@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from folders import files_of
 
-from parapet.schemas.published import OWNER, STAGING
+from parapet.schemas.layout import OWNER, STAGING
 
 
 class Stopped(Exception):

@@ -19,7 +19,7 @@ from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.dialogue_files import dialogue_text, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import parse_json, parse_json_line
-from parapet.schemas.release_manifest import parse_manifest
+from parapet.schemas.release import parse_manifest
 from parapet.transforms import files
 from parapet.transforms.anonymise.chats import _of_line as chat_of
 from parapet.transforms.checkpoints import read_json

@@ -57,7 +57,7 @@ ALL = [
 
 def vetted(task: Any) -> Callable[[str], object]:
     def run(written: str) -> object:
-        words = naming.name_words.__wrapped__(written) if task == "names" else text.words(written)
+        words = text.name_words.__wrapped__(written) if task == "names" else text.words(written)
         answer = vet.Answer(text.clean(written), words, task, "alarm_name", "Name of the alarm")
         return vet.vet_answer.__wrapped__(answer), list(vet.flags(answer))
 

@@ -19,7 +19,7 @@ from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
 from parapet.transforms.speech import engine
 from parapet.transforms.speech.engine import Recogniser, Synthesiser
-from parapet.transforms.translation.engine import Engine
+from parapet.transforms.translation.memory import Engine
 
 ROOT = Path(__file__).parents[1]
 

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import parse_json
+from parapet.schemas.layout import check_published, parse_json
 from parapet.schemas.limits import read_whole
-from parapet.schemas.published import check_published
 
 CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")

@@ -4,7 +4,7 @@ Everything is written to ``OUT/.incomplete/`` under a temporary name and renamed
 stand, they are moved into place and ``OUT/run.json`` is written last. A run killed anywhere leaves either no
 ``run.json``, or the one of the run before with all of that run's files. What a rerun of another shape no longer
 writes is removed, files of the user's are left alone. The same holds after a power failure: contents are on the disk
-before a file is moved, and every name is before the manifest that lists it (:mod:`parapet.transforms.durable`).
+before a file is moved, and every name is before the manifest that lists it (:mod:`parapet.transforms.disk`).
 
 A bucket has no folders, and renames an object by copying it and deleting the first: the copy appears whole, and a kill
 between the two leaves the same bytes in both places, which is as good as one before the two. What is there is asked by
@@ -31,10 +31,8 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.errors import DiskError, InputError, NoRoomError
-from parapet.schemas.published import MANIFEST as MANIFEST
-from parapet.schemas.published import OWNER, PREVIOUS, stays_within
-from parapet.schemas.published import STAGING as STAGING
-from parapet.transforms import durable
+from parapet.schemas.layout import MANIFEST, OWNER, PREVIOUS, STAGING, stays_within
+from parapet.transforms import disk
 from parapet.transforms.compressed import read_bytes as read_bytes
 
 GONE = ".gone"  # below staging: what the run no longer writes
@@ -59,8 +57,8 @@ def join(folder: str, relative: str) -> str:
 
 def make_folder(path: str) -> None:
     """Makes a folder and its parents; one that is there already (or made by another worker meanwhile) is fine."""
-    if durable.is_disk(path):
-        durable.make_folder(path)
+    if disk.is_disk(path):
+        disk.make_folder(path)
         return
     try:
         FileSystems.mkdirs(path)
@@ -112,12 +110,12 @@ def _prepare(output: str, pipeline: str) -> None:
     make_folder(output)
     if FileSystems.exists(ours):
         move([(ours, previous)])
-        durable.sync(output)  # before staging goes
+        disk.sync(output)  # before staging goes
     # Only a write shows whether a bucket takes one, and a full disk still makes folders.
     token = f"{OWNER}{uuid.uuid4().hex}"
     content = json.dumps({"pipeline": pipeline}).encode()
     write_staged(output, token, content)
-    if durable.is_disk(output):
+    if disk.is_disk(output):
         for name in sorted(os.listdir(staging)):
             if name != token:
                 clear(join(staging, name))
@@ -248,7 +246,7 @@ def whole(path: str) -> Iterator[BinaryIO]:
     Raises:
       DiskError: it cannot be written; NoRoomError where the disk is full.
     """
-    with _whole(path, is_durable=durable.is_disk(path)) as handle:
+    with _whole(path, is_durable=disk.is_disk(path)) as handle:
         yield handle
 
 
@@ -262,13 +260,13 @@ def _whole(path: str, is_durable: bool) -> Iterator[BinaryIO]:
     temporary = f"{path}.tmp-{uuid.uuid4().hex}"
     try:
         if is_durable:
-            durable.make_folder(os.path.dirname(os.path.abspath(path)))
+            disk.make_folder(os.path.dirname(os.path.abspath(path)))
         # Uncompressed: Beam would gzip a name that ends in .gz.
         with FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
             yield handle
         if is_durable:
-            durable.sync(temporary)
-            durable.replace(temporary, path)
+            disk.sync(temporary)
+            disk.replace(temporary, path)
         else:
             FileSystems.rename([temporary], [path])
     except BaseException as error:
@@ -302,7 +300,7 @@ def _disk_error(error: OSError, path: str) -> DiskError | None:
     if cause.errno in _NO_ROOM:
         return NoRoomError(f"{path}: there is no room left to write it")
     at = str(cause.filename2 or cause.filename or path)
-    if not durable.is_disk(path) or not (at.startswith(path) or path.startswith(at)):
+    if not disk.is_disk(path) or not (at.startswith(path) or path.startswith(at)):
         return None
     return DiskError(f"{at.partition('.tmp-')[0]}: cannot be written: {cause.strerror}")
 
@@ -500,12 +498,12 @@ def begin_publishing(output: str, manifest: dict[str, Any], token: str | None = 
     for relative in sorted(files - ready.keys() - standing.keys()):
         raise OSError(f"{join(output, relative)}: neither staged nor in place")
     with reporting(output):
-        durable.sync_files(join(staging, relative) for relative in sorted(ready))
+        disk.sync_files(join(staging, relative) for relative in sorted(ready))
         with whole(join(staging, PREVIOUS)) as handle:
             handle.write(json.dumps({**manifest, "files": dict.fromkeys(stale | files)}, sort_keys=True).encode())
         if FileSystems.exists(place):
             move([(place, previous)])
-        durable.sync(output)  # the manifest is gone from it, and the list in staging can be found
+        disk.sync(output)  # the manifest is gone from it, and the list in staging can be found
     # Those that are not ready were moved by an earlier try.
     moved = sorted(ready)
     return [moved[i : i + _BATCH] for i in range(0, len(moved), _BATCH)]
@@ -533,12 +531,12 @@ def finish_publishing(output: str, manifest: dict[str, Any], token: str | None =
     with reporting(output):
         move([(join(output, relative), join(FileSystems.join(staging, GONE), relative)) for relative in gone])
         _remove_empty({join(output, relative).rpartition("/")[0] for relative in stale}, output)
-        durable.sync_folders(output, files | stale)
+        disk.sync_folders(output, files | stale)
         # Staged as well, so that it appears whole; then what is left of staging goes.
         with whole(join(staging, MANIFEST)) as handle:
             handle.write((json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
         move([(join(staging, MANIFEST), place)])
-        durable.sync(output)
+        disk.sync(output)
     try:
         if FileSystems.exists(previous):
             FileSystems.delete([previous])

@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.distribution import DISTRIBUTION, install_line
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
 from parapet.transforms.perturbation.fence import calling
 
 TRANSLATION_ENGINES = "parapet.translation_engines"

@@ -16,7 +16,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.limits import open_file
 
 if TYPE_CHECKING:
-    from parapet.schemas.dialogue_files import DialogueFile
+    from parapet.schemas.dialogue import DialogueFile
 
 VARIABLE = "PARAPET_PROGRESS"  # the environment variable that names the file; worker processes inherit it
 

@@ -15,12 +15,19 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints.decorators import IOTypeHints
 
-from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.distribution import run_header
-from parapet.schemas.errors import UserCodeError
-from parapet.transforms.counts import Counts, Invariant, check_invariants
-from parapet.transforms.dead_letters import DEAD_LETTERS as DEAD_LETTERS_FILE
-from parapet.transforms.dead_letters import DeadLetter, Tally, check_letters, dead_file, in_order
+from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.errors import UserCodeError, run_header
+from parapet.schemas.layout import DEAD_LETTERS as DEAD_LETTERS_FILE
+from parapet.transforms.counts import (
+    Counts,
+    DeadLetter,
+    Invariant,
+    Tally,
+    check_invariants,
+    check_letters,
+    dead_file,
+    in_order,
+)
 from parapet.transforms.files import PublishStaged, Written, manifest_of, write_staged
 from parapet.transforms.perturbation.fence import bad_record, calling, fatal
 

@@ -13,7 +13,6 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
 from parapet.transforms.perturbation.base import Perturbed, changed_turn
-from parapet.transforms.touching import services_in_turns
 
 
 class Edit(msgspec.Struct, frozen=True, order=True):

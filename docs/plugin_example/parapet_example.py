@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import parapet
-from parapet.transforms.translation.engine import Limits
+from parapet.transforms.translation.memory import Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
 # parapet.translation_engines: parapet back_translate --engine pig_latin, or --engine pig_latin=ay
 
 
 class PigLatin:
-    """A translation engine, see ``parapet.transforms.translation.engine.Engine``.
+    """A translation engine, see ``parapet.transforms.translation.memory.Engine``.
 
     "pig latin" becomes "latinway pigway" in whatever language, and that comes back as "latin pig".
 

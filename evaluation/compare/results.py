@@ -22,9 +22,8 @@ from parapet.evaluation.dst.model import originals_of
 from parapet.evaluation.response.task import METRICS, SetScores
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there, parse_json
+from parapet.schemas.layout import as_path, check_published, is_there, parse_json
 from parapet.schemas.limits import read_whole
-from parapet.schemas.published import check_published
 
 JGA, SENSITIVITY = "joint_goal_accuracy", "schema_sensitivity"
 VARIANTS = "#VARIANTS"  # the mean over the variants, and the schema sensitivity

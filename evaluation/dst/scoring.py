@@ -41,10 +41,10 @@ from parapet.evaluation.dst.results import (
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
+from parapet.schemas.rows import parquet_bytes
 from parapet.transforms.compressed import read_input
 from parapet.transforms.counts import Balance
 from parapet.transforms.files import prepare, write_staged
-from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.plugins import recorded
 from parapet.transforms.progress import expect_dialogues, tracked
 from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach

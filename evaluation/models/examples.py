@@ -13,8 +13,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import read_each
+from parapet.schemas.dialogue import read_each, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.compressed import read_input

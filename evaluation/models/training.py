@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.saving import enough_memory, seed_all
 from parapet.schemas.errors import InputError
-from parapet.schemas.published import stays_within
+from parapet.schemas.layout import stays_within
 from parapet.transforms import files
 from parapet.transforms.progress import advance, expect, tracked
 from parapet.transforms.report import Curve, Lines, Report, Table, Tile, page

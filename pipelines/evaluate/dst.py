@@ -138,8 +138,9 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints joint goal accuracy by set, and warns of what was passed over."""
+    from parapet.schemas.layout import MANIFEST
     from parapet.transforms.counts import Counts
-    from parapet.transforms.files import MANIFEST, read_written
+    from parapet.transforms.files import read_written
 
     counts = Counts.of_json(json.loads(read_written(config.output, MANIFEST))["counts"])
     numbers = json.loads(read_written(config.output, "robustness.json"))

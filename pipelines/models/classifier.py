@@ -13,8 +13,7 @@ from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models.family import Family, Inputs, Output, Prediction, check_device, load_class, make_job
 from parapet.pipelines.models.presets import TrainingParser
 from parapet.pipelines.sets import sources_of
-from parapet.schemas.distribution import run_header
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from parapet.pipelines.config_flags import Option, add_flags, content_options, r
 from parapet.pipelines.flags import Parser, add_output
 from parapet.pipelines.models.presets import Preset, TrainingParser
 from parapet.pipelines.sets import add_sets, sources_of
-from parapet.schemas.distribution import run_header
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path, sample_root
 
 if TYPE_CHECKING:
@@ -334,7 +333,7 @@ def named_digest(path: str) -> dict[str, str]:
 
 def digest_of_model(folder: str) -> dict[str, str]:
     """The SHA-256 of a model's own ``run.json``, which has those of all of its files; empty where it has none."""
-    from parapet.transforms.files import MANIFEST
+    from parapet.schemas.layout import MANIFEST
 
     path = as_path(folder) / MANIFEST
     return {path.name: named_digest(str(path))["sha256"]} if path.is_file() else {}

@@ -17,8 +17,7 @@ from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.flags import SCHEMA_VARIANTS
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import sources_of
-from parapet.schemas.distribution import run_header
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path, is_there
 
 if TYPE_CHECKING:

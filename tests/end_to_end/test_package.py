@@ -25,7 +25,7 @@ import pytest
 import yaml
 
 import parapet
-from parapet.schemas.distribution import DISTRIBUTION, install_line
+from parapet.schemas.errors import DISTRIBUTION, install_line
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.name for path in (ROOT / "parapet").iterdir() if path.is_symlink())
@@ -62,7 +62,7 @@ OWNER = "user"
 def empty_state(example):
     return {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
 """
-HINT = "from parapet.schemas.distribution import install_line; print(install_line('speech'), install_line(), sep='\\n')"
+HINT = "from parapet.schemas.errors import install_line; print(install_line('speech'), install_line(), sep='\\n')"
 
 
 class Built(NamedTuple):

@@ -17,7 +17,7 @@ from faults.operations import Machine, Operation
 from faults.power_loss import Disk, Tree, after_power_failures, put, read_tree
 from faults.world import commands, make_world
 from parapet.schemas.errors import InputError
-from parapet.schemas.published import check_published
+from parapet.schemas.layout import check_published
 
 FIRST = {
     "v1/train/schema.json": "[1]\n",

@@ -79,7 +79,7 @@ def _rewritten(service: Any) -> None:
 def _vetted(record: str) -> None:
     for task, name in (("names", "gym_name"), ("descriptions", "Name of the gym")):
         cleaned = text.clean(record)[:20_000]
-        words = naming.name_words(cleaned) if task == "names" else text.words(cleaned)
+        words = text.name_words(cleaned) if task == "names" else text.words(cleaned)
         vet.vet_answer.__wrapped__(vet.Answer(cleaned, words, task, name, "Name of the gym"))  # type: ignore[arg-type]
 
 

@@ -36,15 +36,7 @@ from parapet.evaluation.ratings import judgements
 from parapet.evaluation.response import goals as multiwoz
 from parapet.local_mturk import forms
 from parapet.pipelines.suite import suite_file
-from parapet.schemas import (
-    decisions,
-    dialogue,
-    dialogue_files,
-    dialogue_lines,
-    layout,
-    release_config,
-    release_manifest,
-)
+from parapet.schemas import decisions, dialogue, dialogue_table, layout, release
 from parapet.schemas.errors import InputError
 from parapet.transforms import babi_format, checkpoints, compressed, corpora
 from parapet.transforms.anonymise import chats, mentions
@@ -122,10 +114,10 @@ def _wav(_: Path) -> bytes:
 
 
 def _dialogue_file(path: Path) -> None:
-    file = dialogue_files.DialogueFile("test", path.name, str(path), path.stat().st_size)
+    file = dialogue.DialogueFile("test", path.name, str(path), path.stat().st_size)
     for item in corpora.items_of(file):
         if item.error is None:
-            dialogue_files.dialogue_text(item.raw, item.plain)
+            dialogue.dialogue_text(item.raw, item.plain)
 
 
 def _ood_source(path: Path) -> None:
@@ -224,12 +216,12 @@ READERS: list[Reader] = [
     ),
     Reader("schemas.layout.parse_json", "a.json", DIALOGUES, lambda p: layout.parse_json(p.read_bytes(), p)),
     Reader("schemas.dialogue.read_dialogues", "a.json", DIALOGUES, dialogue.read_dialogues),
-    Reader("schemas.dialogue_files.read_each", "a.json", DIALOGUES, _dialogue_file),
+    Reader("schemas.dialogue.read_each", "a.json", DIALOGUES, _dialogue_file),
     Reader(
-        "schemas.dialogue_lines.dialogue_lines",
+        "schemas.dialogue_table.dialogue_lines",
         "a.json",
         DIALOGUES,
-        lambda p: dialogue_lines.lines_table(dialogue_lines.dialogue_lines(p.read_bytes(), p.name, p).lines),
+        lambda p: dialogue_table.lines_table(dialogue_table.dialogue_lines(p.read_bytes(), p.name, p).lines),
     ),
     Reader(
         "schemas.decisions.parse_decisions",
@@ -237,24 +229,24 @@ READERS: list[Reader] = [
         _sample("crowd/decisions.csv"),
         lambda p: decisions.parse_decisions(p.read_bytes(), p),
     ),
-    Reader("schemas.release_config.read_config", "release.toml", _text(RELEASE), release_config.read_config),
+    Reader("schemas.release_config.read_config", "release.toml", _text(RELEASE), release.read_config),
     Reader(
-        "schemas.release_manifest.parse_manifest",
+        "schemas.release.parse_manifest",
         "MANIFEST.json",
         _of("release", MANIFEST, "MANIFEST.json"),
-        lambda p: release_manifest.parse_manifest(p.read_bytes(), p),
+        lambda p: release.parse_manifest(p.read_bytes(), p),
     ),
     Reader(
-        "transforms.release.opening.open_release",
+        "transforms.release.reading.open_release",
         "MANIFEST.json",
         _of("release", MANIFEST, "MANIFEST.json"),
-        lambda p: opening.open_release(p.parent),
+        lambda p: reading.open_release(p.parent),
     ),
     Reader(
-        "transforms.release.opening.read_rows",
+        "transforms.release.reading.read_rows",
         "a.parquet",
         _of("composed", COMPOSED, "responses.parquet"),
-        lambda p: _all(opening.read_rows(p)),
+        lambda p: _all(reading.read_rows(p)),
     ),
     *(
         Reader(
@@ -349,12 +341,12 @@ READERS: list[Reader] = [
         memory.read_memory,
     ),
     Reader(
-        "transforms.variants.folders.read_mapping",
+        "transforms.variants.matching.read_mapping",
         "mapping.json",
         _json(
             {"v1": {"Gyms_1": {"service": "Gyms_11", "slots": {"city": "town"}, "intents": {"FindClass": "GetClass"}}}}
         ),
-        lambda p: folders.read_mapping(p.read_bytes(), p),
+        lambda p: matching.read_mapping(p.read_bytes(), p),
     ),
     Reader(
         "transforms.perturbations.rewritten.read_lines",

@@ -21,7 +21,7 @@ from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.dialogue import problems_of, read_dialogues
 from parapet.schemas.dialogue_table import dialogue_of
-from parapet.transforms.variants.names import compose_variant
+from parapet.transforms.variants.matching import compose_variant
 
 ALL = "none,backtrans,oracle,corrupted,backtrans+oracle"
 VERSIONS = {
@@ -199,8 +199,8 @@ def test_corruptions_are_variants_for_the_other_pipelines(made: Path, tmp_path: 
 
 def test_no_test_word_comes_into_training(made: Path) -> None:
     """Words that replace others are train's, also in the corrupted test schemas."""
-    from parapet.transforms.augment.corrupting import vocabulary_of
-    from parapet.transforms.naming import Conventions, name_words
+    from parapet.transforms.augment.plan import vocabulary_of
+    from parapet.transforms.text import Conventions, name_words
 
     train, test = (layout.read_root(made / "sgd" / split)[0].services for split in ("train", "test"))
     seen = vocabulary_of(train, Conventions())

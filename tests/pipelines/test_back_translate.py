@@ -22,8 +22,8 @@ from two_workers import TWO_WORKERS
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
-from parapet.transforms.naming import name_words
-from parapet.transforms.translation.engine import Limits, make_batches
+from parapet.transforms.text import name_words
+from parapet.transforms.translation.memory import Limits, make_batches
 
 PIVOTS = ("zh", "ja", "ko")
 

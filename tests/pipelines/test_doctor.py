@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from parapet.pipelines import doctor
 from parapet.pipelines.doctor import Finding
 from parapet.pipelines.main import main
-from parapet.schemas.distribution import DISTRIBUTION, install_line
+from parapet.schemas.errors import DISTRIBUTION, install_line
 from parapet.transforms.crowd import worker_ids
 
 SECRETS = {

@@ -293,7 +293,7 @@ FAULTS = {
     ),
     "unseen_services": (
         ["unseen_services", "--sgd", "{corpus}"],
-        "parapet.transforms.splits.unseen_services.dialogue_text",
+        "parapet.transforms.splits.split.dialogue_text",
     ),
 }
 

@@ -13,7 +13,7 @@ from dstc2_calls import asian_oriental, cheap_chinese, write_lists
 from test_fence import doubled, letters_of, poison, some
 
 from parapet.pipelines.main import main
-from parapet.schemas.distribution import ISSUES
+from parapet.schemas.errors import ISSUES
 
 ERROR = KeyError("A2RB7XC0WJHN5S")  # which may be a worker's id
 REPORTED = f"please report it at {ISSUES}\n"
@@ -214,7 +214,7 @@ class Broken:
 
 
 def test_an_engine_that_raises_costs_its_texts() -> None:
-    from parapet.transforms.translation.engine import Batch
+    from parapet.transforms.translation.memory import Batch
     from parapet.transforms.translation.translate import Untranslated, _Translate
 
     translate: Any = _Translate(Broken(), "")  # type: ignore[arg-type]

@@ -11,15 +11,15 @@ from folders import files_of
 from multiwoz_corpus import write_corpus
 from two_workers import TWO_WORKERS
 
-from parapet.pipelines.few_shot import run as run_few_shot
-from parapet.schemas.dialogue_files import dialogue_text
+from parapet.pipelines.splits import run_named
+from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.layout import read_root
 
 FLAGS = ["--sizes", "1,3,4", "--test", "2"]
 
 
 def run(out: Path, *flags: str) -> int:
-    return run_few_shot(["--output", str(out), *flags])
+    return run_named("few_shot", ["--output", str(out), *flags])
 
 
 def dialogues_of(folder: Path) -> list[Any]:

@@ -17,8 +17,7 @@ from parapet.pipelines.command import check_there, run_checked
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 from parapet.pipelines.flags import StrictParser, is_input
 from parapet.pipelines.main import main
-from parapet.schemas.distribution import install_line
-from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.errors import InputError, MissingExtra, install_line
 
 COMMANDS = [
     *("rewrite --sgd X --variants .", "rewrite --variants X", "statistics --sgd X --variants .", "augment --sgd X"),

@@ -77,7 +77,7 @@ def test_paraphrases_of_a_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
 
 
 def test_of_several_results_the_first_that_is_no_copy(checkpoint: Path) -> None:
-    from parapet.transforms.translation.paraphraser import PARAPHRASED, Paraphraser
+    from parapet.transforms.translation.local import PARAPHRASED, Paraphraser
 
     paraphraser = Paraphraser(str(checkpoint), beams=3)
     paraphraser.open()

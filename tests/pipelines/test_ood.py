@@ -196,7 +196,7 @@ def test_too_few_utterances(sample: Path, tmp_path: Path, capsys: pytest.Capture
 
 def test_own_other_domains(sample: Path, tmp_path: Path) -> None:
     """Each utterance stands in a dialogue of the same split, or of one not written, that shares no domain."""
-    from parapet.transforms.touching import domains_of
+    from parapet.transforms.corpora import domains_of
 
     assert run(tmp_path / "a", "--rates", "0.2", "--place", "append", "--seed", "x", "--quiet") == 0
     found = 0

@@ -18,7 +18,7 @@ from folders import files_of
 from benchmarks.rewrite_reference import rewrite as reference
 from parapet.pipelines.main import main
 from parapet.schemas import layout
-from parapet.transforms.variants.names import compose_variant
+from parapet.transforms.variants.matching import compose_variant
 
 
 def variant_of(raw: dict[str, Any], variant: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.main import main
 from parapet.pipelines.train import MODELS
 from parapet.schemas import layout
-from parapet.transforms.variants.names import compose_variant
+from parapet.transforms.variants.matching import compose_variant
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.pipelines.main import main
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import dialogue_text, read_each
+from parapet.schemas.dialogue import dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import read_root, sample_root
-from parapet.transforms.dead_letters import read_dead_letters
-from parapet.transforms.variants.dialogues import places_of, rename
-from parapet.transforms.variants.matching import Variant
-from parapet.transforms.variants.names import by_position, known_names
+from parapet.transforms.counts import read_dead_letters
+from parapet.transforms.variants.matching import Variant, by_position, known_names
+from parapet.transforms.variants.perturbation import places_of, rename
 
 HALF = "\ud800"
 Way = tuple[Any, ...]

@@ -19,8 +19,7 @@ from two_workers import TWO_WORKERS
 from parapet.evaluation.models.classifier import ClassifierLearner, Turn
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
-from parapet.schemas.ood_turns import OOD_TURNS
-from parapet.transforms.parquet import parquet_bytes
+from parapet.schemas.rows import OOD_TURNS, parquet_bytes
 
 SMALL = ["--buckets", "2048", "--size", "16", "--batch_size", "16", "--quiet"]
 ALL_FOREIGN = 0.31  # F1 on the sets where all turns are called out of domain

@@ -10,7 +10,7 @@ import pytest
 from folders import files_of
 from two_workers import TWO_WORKERS
 
-from parapet.pipelines.unseen_services import run
+from parapet.pipelines.splits import run_named
 from parapet.schemas.layout import read_root
 from parapet.transforms.table1 import names_seen
 
@@ -28,7 +28,7 @@ def domains(dialogue: Any) -> set[str]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("made") / "out"
-    assert run(["--output", str(out), "--test_seen", "--quiet"]) == 0
+    assert run_named("unseen_services", ["--output", str(out), "--test_seen", "--quiet"]) == 0
     return out
 
 
@@ -81,7 +81,7 @@ def test_the_splits_as_given(made: Path, sample: Path) -> None:
 def test_by_service_on_two_workers(made: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     flags = ["--by", "service", "--hold_out", "Gyms_1, Libraries_2", "--test_seen", "--quiet"]
-    assert run(["--output", str(out), *flags, *TWO_WORKERS]) == 0
+    assert run_named("unseen_services", ["--output", str(out), *flags, *TWO_WORKERS]) == 0
     # Gyms has one service: held out as a service it is what it is as a domain.
     assert files_of(out / "Gyms_1") == files_of(made / "Gyms")
     trained = {service for one in dialogues_of(out / "Libraries_2" / "train") for service in one["services"]}
@@ -131,9 +131,9 @@ def test_one_schema_and_idle_frames(tmp_path: Path, capsys: pytest.CaptureFixtur
         (root / split / "dialogues_001.json").write_text(json.dumps(dialogues))
     (root / "schema.json").write_text(json.dumps(services))
     out = tmp_path / "out"
-    assert run(["--sgd", str(root), "--output", str(out), "--quiet"]) == 1
+    assert run_named("unseen_services", ["--sgd", str(root), "--output", str(out), "--quiet"]) == 1
     assert "1 of 5 dialogues could not be used, over --max_bad 1%, so nothing was published" in capsys.readouterr().err
-    assert run(["--sgd", str(root), "--output", str(out), "--max_bad", "100%"]) == 0
+    assert run_named("unseen_services", ["--sgd", str(root), "--output", str(out), "--max_bad", "100%"]) == 0
     said = capsys.readouterr()
     assert "train: train 1, test 1; 0% of slot names seen; left out 2" in said.out
     assert "no dialogue to test on: hotel" in said.err
@@ -161,7 +161,7 @@ def test_one_schema_and_idle_frames(tmp_path: Path, capsys: pytest.CaptureFixtur
 )
 def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out")
-    assert run(["--output", out, *(flag.format(out=out) for flag in flags)]) == 2
+    assert run_named("unseen_services", ["--output", out, *(flag.format(out=out) for flag in flags)]) == 2
     said = capsys.readouterr().err
     assert told in said
     assert said.count("\n") == 1
@@ -171,7 +171,7 @@ def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.Ca
 def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
     root = real_data / "sgd"
     flags = ["--sgd", str(root), "--hold_out", "Restaurants,Travel", "--quiet"]
-    assert run(["--output", str(tmp_path / "out"), *flags]) == 0
+    assert run_named("unseen_services", ["--output", str(tmp_path / "out"), *flags]) == 0
     numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())
     schemas = {one.split: one.services for one in read_root(root)}
     known = {one.service_name for one in schemas["train"]}

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas import limits
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import BETWEEN, CLOSING, OPENING, dialogue_text, read_each
+from parapet.schemas.dialogue import BETWEEN, CLOSING, OPENING, dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, dialogue_files
 

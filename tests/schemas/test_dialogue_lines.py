@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.dialogue_lines import collection_paused, dialogue_lines, lines_table
-from parapet.schemas.dialogue_table import DIALOGUES, dialogue_rows
+from parapet.schemas.dialogue_table import DIALOGUES, collection_paused, dialogue_lines, dialogue_rows, lines_table
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import dialogue_bytes
 
@@ -116,7 +115,7 @@ def test_a_table_of_many_blocks_is_one(sample: Path, monkeypatch: pytest.MonkeyP
     data = dialogue_bytes(sample_items(sample))
     lines = dialogue_lines(data, "d.json", "d.json").lines
     whole = lines_table(lines)
-    monkeypatch.setattr("parapet.schemas.dialogue_lines._BLOCK", 10)
+    monkeypatch.setattr("parapet.schemas.dialogue_table._BLOCK", 10)
     assert lines_table(lines).equals(whole)
     assert lines_table([]).num_rows == 0
 

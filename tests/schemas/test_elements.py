@@ -1,7 +1,6 @@
 import pytest
 
-from parapet.schemas.elements import FIELD, Element, elements_of, response_id, task_id
-from parapet.schemas.service import Intent, Service, Slot
+from parapet.schemas.service import FIELD, Element, Intent, Service, Slot, elements_of, response_id, task_id
 
 SERVICE = Service(
     "Taxi_1",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_config import read_config
+from parapet.schemas.release import read_config
 
 GOOD = """
 name = "my_set"

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from parapet.schemas.responses import DISPOSITIONS, RESPONSES, AuditRow, audit_table
+from parapet.schemas.rows import DISPOSITIONS, RESPONSES, AuditRow, audit_table
 
 START = 1_500_000_000
 USED = AuditRow(

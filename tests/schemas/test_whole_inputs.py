@@ -15,8 +15,7 @@ import parapet.beam
 from parapet.pipelines.command import check_input
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import read_root, sample_root
-from parapet.schemas.published import DEAD_LETTERS, check_published, command_of
+from parapet.schemas.layout import DEAD_LETTERS, check_published, command_of, read_root, sample_root
 from parapet.transforms import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
@@ -433,7 +432,7 @@ def test_of_a_whole_output_nothing_is_hashed(tmp_path: Path) -> None:
         return ""
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parapet.schemas.published._sha256", count)
+        patch.setattr("parapet.schemas.layout._sha256", count)
         assert check_published(tmp_path) is not None
     assert calls == 0
 

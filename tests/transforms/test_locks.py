@@ -17,12 +17,12 @@ import pytest
 import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
-from parapet.transforms import files, locks
+from parapet.transforms import disk, files
 
 HOLDS = """
 import os, sys
-from parapet.transforms import locks
-with getattr(locks, sys.argv[1])(sys.argv[2]):
+from parapet.transforms import disk
+with getattr(disk, sys.argv[1])(sys.argv[2]):
     if "fork" not in sys.argv[3:] or os.fork():
         print("held", flush=True)
     sys.stdin.read()
@@ -43,7 +43,7 @@ def held(how: str, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def refused(folder: Path, how: str = "writing") -> str:
-    with pytest.raises(InputError) as caught, getattr(locks, how)(str(folder)):
+    with pytest.raises(InputError) as caught, getattr(disk, how)(str(folder)):
         pass
     assert caught.value.path == str(folder)
     return caught.value.reason
@@ -54,12 +54,12 @@ def test_one_process_writes_or_several_read(tmp_path: Path) -> None:
         who = rf"is being written by '.*' \(process {other.pid}, since \d\d:\d\d:\d\d\): wait until it ends"
         assert re.fullmatch(who, refused(tmp_path), re.DOTALL)
         assert re.fullmatch(who, refused(tmp_path, "reading"), re.DOTALL)
-    with held("reading", tmp_path) as other, locks.reading(str(tmp_path)), locks.reading(str(tmp_path)):
+    with held("reading", tmp_path) as other, disk.reading(str(tmp_path)), disk.reading(str(tmp_path)):
         pass
     with held("reading", tmp_path) as other:
         assert f"is being read by '{sys.executable}" in refused(tmp_path)
         assert f"process {other.pid}" in refused(tmp_path)
-    with locks.writing(str(tmp_path)):
+    with disk.writing(str(tmp_path)):
         pass
 
 
@@ -69,7 +69,7 @@ def test_the_dead_hold_nothing_not_even_by_their_children(tmp_path: Path, fork: 
         refused(tmp_path)
         other.kill()
         other.wait()
-        with locks.writing(str(tmp_path)):
+        with disk.writing(str(tmp_path)):
             pass
 
 
@@ -80,23 +80,23 @@ def test_who_is_stopped_still_holds(tmp_path: Path) -> None:
         refused(tmp_path)
         other.send_signal(signal.SIGCONT)
         other.communicate("")
-        with locks.writing(str(tmp_path)):
+        with disk.writing(str(tmp_path)):
             pass
 
 
 def test_a_thread_may_lock_again_and_others_may_not(tmp_path: Path) -> None:
-    with locks.writing(str(tmp_path)), ThreadPoolExecutor(1) as threads:
-        with locks.writing(str(tmp_path)), locks.reading(str(tmp_path)):
+    with disk.writing(str(tmp_path)), ThreadPoolExecutor(1) as threads:
+        with disk.writing(str(tmp_path)), disk.reading(str(tmp_path)):
             pass
         assert "is being written by" in threads.submit(refused, tmp_path).result()
-    assert not locks._descriptors
-    assert not locks._writers
+    assert not disk._descriptors
+    assert not disk._writers
 
 
 def test_a_folder_that_stays_empty_goes_and_others_stay(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for place in ("there", "new/deeper/still", "used/deeper"):
-        with locks.writing(str(tmp_path / place)):
+        with disk.writing(str(tmp_path / place)):
             assert list((tmp_path / place).iterdir()) == []
             if place.startswith("used"):
                 (tmp_path / place / "file").touch()
@@ -105,7 +105,7 @@ def test_a_folder_that_stays_empty_goes_and_others_stay(tmp_path: Path) -> None:
 
 def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By one who has made it, and failed, while another waited to open it."""
-    folder, opened, calls = tmp_path / "out", locks._opened, []
+    folder, opened, calls = tmp_path / "out", disk._opened, []
 
     def open_then_remove(path: str) -> int | None:
         descriptor = opened(path)
@@ -114,8 +114,8 @@ def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path: Path, monke
         calls.append(path)
         return descriptor
 
-    monkeypatch.setattr(locks, "_opened", open_then_remove)
-    with locks.writing(str(folder)):
+    monkeypatch.setattr(disk, "_opened", open_then_remove)
+    with disk.writing(str(folder)):
         monkeypatch.undo()
         assert len(calls) == 2
         assert "is being written by" in ThreadPoolExecutor(1).submit(refused, folder).result()
@@ -126,15 +126,15 @@ def test_where_there_are_no_locks_the_run_goes_on(tmp_path: Path, monkeypatch: p
     def unsupported(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(locks.fcntl, "flock", unsupported)
-    with locks.writing(str(tmp_path)), locks.writing("gs://bucket/out"), locks.reading("gs://bucket/out"):
+    monkeypatch.setattr(disk.fcntl, "flock", unsupported)
+    with disk.writing(str(tmp_path)), disk.writing("gs://bucket/out"), disk.reading("gs://bucket/out"):
         pass
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "closed/out"])
 def test_what_cannot_be_made_is_for_others_to_report(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    with locks.writing(str(tmp_path / place)):
+    with disk.writing(str(tmp_path / place)):
         pass
 
 
@@ -208,6 +208,6 @@ def test_a_run_does_not_hold_its_folder_for_those_that_follow(tmp_path: Path, sa
     with ExitStack() as stack:
         for _ in range(2):
             assert main(["perturb", "typos", "--split", "test", "--output", str(tmp_path / "out"), "--quiet"]) == 0
-            assert not locks._descriptors
-            stack.enter_context(locks.reading(str(sample)))
+            assert not disk._descriptors
+            stack.enter_context(disk.reading(str(sample)))
             stack.close()

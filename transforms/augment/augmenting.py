@@ -16,26 +16,23 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import DialogueFile, dialogue_text, read_each
+from parapet.schemas.dialogue import DialogueFile, dialogue_text, read_each, typed
 from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
-from parapet.transforms.augment.corrupting import counts_of
-from parapet.transforms.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet
+from parapet.schemas.layout import STAGING
+from parapet.transforms.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet, counts_of
 from parapet.transforms.compressed import open_plain
 from parapet.transforms.corpora import read_file
-from parapet.transforms.counts import Balance, CountKey, Counts, Invariant
-from parapet.transforms.dead_letters import Tally, dead_dialogue, id_of, of_variants
-from parapet.transforms.files import STAGING, HashingWriter, join, staged
+from parapet.transforms.counts import Balance, CountKey, Counts, Invariant, Tally, dead_dialogue, id_of, of_variants
+from parapet.transforms.files import HashingWriter, join, staged
 from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import Report, Table, Tile, report_files
 from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
 from parapet.transforms.text import counted, number, percent
-from parapet.transforms.variants.dialogues import Places, places_of, rename
-from parapet.transforms.variants.folders import MAPPING, mapping_bytes
-from parapet.transforms.variants.matching import Variant
+from parapet.transforms.variants.matching import MAPPING, Variant, mapping_bytes
+from parapet.transforms.variants.perturbation import Places, places_of, rename
 
 CORRUPTIONS = "corruptions"
 CHANGES = "changes.jsonl"

@@ -508,7 +508,7 @@ def reasons(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[s
 
 def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, Any]:
     """Writes everything into staging, which ``files.prepare`` has made. Returns the manifest."""
-    from parapet.schemas.distribution import run_header
+    from parapet.schemas.errors import run_header
     from parapet.transforms import files
 
     reviews: list[ReviewItem] = sorted((item for one in composed.outcomes for item in one.reviews), key=review_order)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from parapet.transforms.report import Report, Section, Table, Text, Tile
-from parapet.transforms.table1_report import TERMS, distance_charts, measures_table
+from parapet.transforms.table1 import TERMS, distance_charts, measures_table
 from parapet.transforms.text import counted, number, percent
 
 DISPOSITIONS = {

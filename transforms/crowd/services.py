@@ -20,8 +20,8 @@ from parapet.schemas.decisions import neutralise
 from parapet.schemas.elements import TASKS, VARIANTS, Element, Task, elements_of, response_id
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import SINGLE, SplitSchemas, raw_by_name, schema_bytes, services_by_name, splits_of
-from parapet.schemas.responses import RESPONSES, Assignment, DeadLetter
-from parapet.schemas.service import parse_service
+from parapet.schemas.rows import RESPONSES, Assignment, DeadLetter
+from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of, parse_service
 from parapet.transforms import distance, plugins, table1
 from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.composing import (

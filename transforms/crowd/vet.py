@@ -15,14 +15,13 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from parapet.schemas.elements import Task
-from parapet.schemas.responses import Assignment
+from parapet.schemas.rows import Assignment
+from parapet.schemas.service import Task
 from parapet.transforms import plugins
 from parapet.transforms.crowd import lexicon
 from parapet.transforms.crowd.worker_ids import has_mask
 from parapet.transforms.distance import levenshtein_ratio
-from parapet.transforms.naming import name_words
-from parapet.transforms.text import cached_words
+from parapet.transforms.text import cached_words, name_words
 
 # Reason id to what a reviewer or requester should know of it.
 EXPLANATIONS = {

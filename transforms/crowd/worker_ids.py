@@ -22,10 +22,10 @@ from urllib.parse import unquote
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms import durable
+from parapet.transforms import disk
 
 if TYPE_CHECKING:
-    from parapet.schemas.responses import DeadLetter  # which imports pyarrow: this module is read for --help, too
+    from parapet.schemas.rows import DeadLetter
 
 MASK = "[worker id]"
 VARIABLE = "PARAPET_WORKER_KEY"
@@ -133,16 +133,16 @@ def load_worker_key() -> bytes:
         return _checked(key.encode(), VARIABLE)
     path = key_file()
     try:
-        durable.make_folder(path.parent)
+        disk.make_folder(path.parent)
         # Two first runs at once must agree on one key: linking fails for the second, whose key is dropped.
         fresh = path.with_name(f".{path.name}-{os.getpid()}")
         if not path.exists():
             fresh.touch(mode=0o600)
             fresh.write_text(secrets.token_hex(32), encoding="ascii")
-            durable.sync(fresh)
+            disk.sync(fresh)
             try:
                 os.link(fresh, path)
-                durable.sync(path.parent)
+                disk.sync(path.parent)
             except FileExistsError:
                 pass
             finally:

@@ -16,8 +16,8 @@ from parapet.schemas.dialogue import Dialogue, typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
-from parapet.schemas.responses import Assignment, DeadLetter
-from parapet.schemas.rewritings import KINDS, REWRITINGS, Kind, RewrittenTurn
+from parapet.schemas.rows import KINDS, REWRITINGS, Assignment, DeadLetter, Kind, RewrittenTurn
+from parapet.schemas.service import response_id
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.crowd.composing import (
     Composed,
@@ -68,7 +68,6 @@ from parapet.transforms.crowd_variations.vet import (
     vet_answer,
     vet_worker,
 )
-from parapet.transforms.dead_letters import id_of
 from parapet.transforms.distance import levenshtein
 from parapet.transforms.hits.page import PageRecord
 from parapet.transforms.hits.rewrite_pages import turn_task_id

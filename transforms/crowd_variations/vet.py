@@ -13,8 +13,7 @@ from functools import cached_property, lru_cache
 
 import msgspec
 
-from parapet.schemas.responses import Assignment
-from parapet.schemas.rewritings import Kind
+from parapet.schemas.rows import Assignment, Kind
 from parapet.transforms.crowd import lexicon
 from parapet.transforms.crowd.vet import (
     ENGLISH_FROM_WORDS,

@@ -13,7 +13,7 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.replacements import REPLACEMENTS
+from parapet.schemas.rows import REPLACEMENTS
 from parapet.transforms.corpora import Corpus, Item, read_corpus
 from parapet.transforms.counts import Balance, Counted, Counts, Invariant, Zero
 from parapet.transforms.entities import CATEGORICAL, COMMAND

@@ -223,7 +223,7 @@ class Replaced(msgspec.Struct):
 
     Attributes:
       dialogue: as it goes into a file.
-      rows: a row for every value of every slot, as ``parapet.schemas.replacements`` has it.
+      rows: a row for every value of every slot, as ``parapet.schemas.rows`` has it.
       changed: (position, edits) of each turn whose utterance is another.
       open: whether any value could have been replaced, as far as its slot goes.
       leaks: new values that training has; the run asserts that there are none.

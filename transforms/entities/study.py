@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import DialogueFile, read_each
+from parapet.schemas.dialogue import DialogueFile, read_each, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.corpora import Corpus, inlined, read_file, selected, train_files

@@ -13,13 +13,13 @@ import apache_beam as beam
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, parse_dialogues
-from parapet.schemas.elements import TASKS, elements_of
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import STAGING
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.schemas.service import Service
+from parapet.schemas.service import TASKS, Service, elements_of
 from parapet.transforms.compressed import read_input
 from parapet.transforms.counts import Balance, CountKey, Counts, Equals, Invariant
-from parapet.transforms.files import STAGING, read_written, write_staged
+from parapet.transforms.files import read_written, write_staged
 from parapet.transforms.hits.judged import render_judged
 from parapet.transforms.hits.page import (
     Hits,

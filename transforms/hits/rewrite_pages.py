@@ -21,7 +21,6 @@ from parapet.transforms.hits.terms import MAX_ANNOTATION, REWRITES
 from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.report import render
 from parapet.transforms.seeding import stable_digest
-from parapet.transforms.touching import services_in_turns
 
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
 
@@ -87,7 +86,7 @@ def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
 
 
 def services_of(dialogue: Dialogue, position: int) -> str:
-    """The services that a turn is about, joined, see :func:`parapet.transforms.touching.services_in_turns`."""
+    """The services that a turn is about, joined, see :func:`parapet.transforms.corpora.services_in_turns`."""
     return "+".join(services_in_turns(dialogue)[position])
 
 

@@ -22,11 +22,10 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.schemas.elements import TASKS, Element, Kind, Task, elements_of, task_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
-from parapet.schemas.service import Service
+from parapet.schemas.service import TASKS, Element, Kind, Service, Task, elements_of, task_id
 from parapet.transforms.hits.markup import shown
 from parapet.transforms.hits.page import (
     AUTO,

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from parapet.schemas.elements import Task
 from parapet.schemas.errors import InputError
+from parapet.schemas.service import Task
 
 # The tasks of a HIT: SGD-X's two on schemas, RADDLE's on user utterances, SGSAcc's on generated ones, and one on user
 # utterances of a perturbed set.

@@ -480,7 +480,7 @@ def write_whole(path: Path, data: bytes, private: bool = False) -> None:
       InputError: it cannot be written.
     """
     try:
-        durable.write(path, data, private)
+        disk.write(path, data, private)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", path) from None
 

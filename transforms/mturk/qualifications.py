@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from parapet.schemas.elements import TASKS
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.mturk.batch import Batch, Call, Failure, Told, perform

@@ -11,9 +11,9 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.ood_turns import OOD_TURNS
+from parapet.schemas.rows import OOD_TURNS
 from parapet.transforms import plugins
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import FAULTS, Balance, Counted, CountKey, Counts, Exact, Invariant, Zero

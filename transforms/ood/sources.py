@@ -10,17 +10,16 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, is_unicode
 from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, check_size, open_path
 from parapet.transforms import plugins
-from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.corpora import dialogues_of, domains_of
 from parapet.transforms.files import read_bytes
 from parapet.transforms.ood.plan import user_turns_of
 from parapet.transforms.ood.pool import Utterance, utterance_of
 from parapet.transforms.text import check_plain_text
-from parapet.transforms.touching import domains_of
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
 PLUG_IN = "plug-in"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, items_of
 from parapet.transforms.counts import Balance, Counted, Counts, Invariant
@@ -422,7 +422,7 @@ class Perturbation:
 
     def tallies(self, counts: Counts) -> list[Tally]:
         """All records that may be bad, up to ``--max_bad``."""
-        from parapet.transforms.dead_letters import of_dialogues
+        from parapet.transforms.counts import of_dialogues
 
         return [*of_dialogues(counts), *self.analysis_tallies(counts)]
 

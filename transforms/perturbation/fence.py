@@ -18,8 +18,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
-from parapet.schemas.distribution import ISSUES
-from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError, storable
+from parapet.schemas.errors import ISSUES, DiskError, InputError, MissingExtra, UserCodeError, storable
 from parapet.transforms.refusals import Stopped
 
 INTERNAL, PLUGIN = "internal_error", "plugin_error"  # ids of reasons

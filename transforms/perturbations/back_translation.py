@@ -13,11 +13,9 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.translation import Translation
-from parapet.transforms.back_translate.composing import ENGLISH
-from parapet.transforms.back_translate.legs import BackTranslate, Known
+from parapet.schemas.rows import Translation
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbation.fence import bad_record

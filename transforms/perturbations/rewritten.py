@@ -14,10 +14,9 @@ from msgspec import Meta
 
 from parapet.schemas.errors import reason_and_place
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.schemas.rewritings import KINDS
+from parapet.schemas.rows import KINDS
 from parapet.transforms.compressed import read_input
-from parapet.transforms.counts import CountKey
-from parapet.transforms.dead_letters import DeadLetter, Tally, check_bad, places_of, reasons_of
+from parapet.transforms.counts import CountKey, DeadLetter, Tally, check_bad, places_of, reasons_of
 
 REWRITTEN = "rewritten"  # the source of a line that names none
 

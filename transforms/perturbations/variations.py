@@ -18,10 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
-from parapet.schemas.perturbed_turns import PERTURBED_TURNS
+from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.corpora import Item, dialogues_of, listed
 from parapet.transforms.counts import Balance, Counts, Exact, Invariant, Least
 from parapet.transforms.perturbation.base import (
@@ -331,7 +330,7 @@ class LanguageVariation(Perturbation):
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """User turns, and lines of rewritten turns, besides files and dialogues."""
-        from parapet.transforms.dead_letters import Tally
+        from parapet.transforms.counts import Tally
 
         kinds = self.row_sets()
         turns, bad = counts.sum("turns", set=kinds[0]), counts.sum("bad_lines")

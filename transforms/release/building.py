@@ -1,26 +1,79 @@
-"""Builds the data of a release: Parquet shards, copies of the corpora, and a summary for the command that ends it."""
+"""Builds a release: shards and copies of the corpora, then the manifest, the documents, the checksums, its name."""
 
 from __future__ import annotations
 
+import datetime
 import hashlib
-from collections.abc import Generator, Iterable, Iterator
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import msgspec
+import orjson
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
+from msgspec import UNSET
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import File, InputFile
-from parapet.transforms.files import join, read_bytes, read_written, whole
+from parapet.schemas.errors import InputError, code_sha256, parapet_version
+from parapet.schemas.layout import as_path
+from parapet.schemas.release import (
+    CARD,
+    CHANGELOG,
+    CITATION,
+    COUNTED,
+    CROISSANT,
+    FORMAT,
+    LICENCE,
+    MANIFEST,
+    REPORT,
+    SUMS,
+    Column,
+    Config,
+    File,
+    Input,
+    InputFile,
+    Manifest,
+    Parent,
+    ReleaseConfig,
+    SplitInfo,
+    in_order,
+    manifest_bytes,
+)
+from parapet.transforms import disk
+from parapet.transforms.files import (
+    clear,
+    is_object_store,
+    join,
+    make_folder,
+    move,
+    read_bytes,
+    read_written,
+    reporting,
+    unpublished,
+    whole,
+)
 from parapet.transforms.progress import advance, expect
-from parapet.transforms.release.plan import Plan, Source
-from parapet.transforms.release.shards import parts, shard_path, write_shard
-from parapet.transforms.release.sources import Found, read_source, without_labels
+from parapet.transforms.release.card import card, changelog, release_report
+from parapet.transforms.release.citation import citation_cff, licence_text
+from parapet.transforms.release.croissant import Columns, croissant
+from parapet.transforms.release.diff import changes_of, compare
+from parapet.transforms.release.plan import Found, Plan, Source, described, read_source, without_labels
+from parapet.transforms.release.reading import (
+    LATEST,
+    Release,
+    parts,
+    shard_path,
+    split_sha256,
+    versions_of,
+    write_shard,
+)
+from parapet.transforms.report import page
 
 SUMMARY = ".summary.json"
 PARTS = ".parts"  # the folder in which rows wait for their shard
@@ -180,3 +233,228 @@ def _write_summary(
 def read_summary(folder: str) -> Summary:
     """Reads the summary of a run that has ended."""
     return msgspec.json.decode(read_written(folder, SUMMARY), type=Summary)
+
+
+_LIBRARIES = ("apache-beam", "msgspec", "orjson", "pyarrow")
+_SHOWN = 10
+
+
+def check_faults(summary: Summary, allowed: list[str]) -> None:
+    """Raises InputError where the data has faults of a kind that is not allowed, with counts and the first of them."""
+    totals = {kind: n for kind, n in summary.totals("fault").items() if kind not in allowed}
+    if not totals:
+        return
+    kinds = ", ".join(f"{kind} {n:,}" for kind, n in totals.items())
+    shown = [str(found) for found in summary.faults if found.fault.kind in totals][:_SHOWN]
+    more = sum(totals.values()) - len(shown)
+    hint = "mend them, or name the kind in 'allow_problems' to publish them as they are, counted"
+    lines = [f"the dialogues have faults ({kinds}), so nothing was published: {hint}", *shown]
+    raise InputError("\n  ".join([*lines, f"and {more:,} more"] if more else lines))
+
+
+def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistics: Mapping[str, Any]) -> Manifest:
+    """Returns the manifest of the data, before there are documents, and before it is compared with its parent."""
+    configuration = _configuration(config)
+    return Manifest(
+        format=FORMAT,
+        name=config.name,
+        version=config.version,
+        title=config.title or config.name,
+        description=config.description.strip(),
+        licence=config.licence,
+        language=config.language,
+        created=_created(config),
+        homepage=config.homepage,
+        authors=config.authors,
+        sources=config.sources,
+        release_notes=config.changes.strip(),
+        parent=None,
+        changes=None,
+        code={"parapet": parapet_version(), "sha256": code_sha256()},
+        libraries={name: metadata.version(name) for name in _LIBRARIES},
+        configuration=configuration,
+        configuration_sha256=hashlib.sha256(orjson.dumps(configuration, option=orjson.OPT_SORT_KEYS)).hexdigest(),
+        inputs=[Input(name, kind, files) for (name, kind), files in zip(plan.inputs, summary.inputs, strict=True)],
+        configs=_configs(plan, summary.files),
+        counts={what: summary.counts[what] for what in COUNTED if what in summary.counts},
+        statistics=dict(statistics),
+        dispositions=summary.totals("disposition"),
+        rejections=summary.totals("rejection"),
+        known_problems=summary.totals("fault"),
+        files=summary.files,
+        signing=config.signing or UNSET,
+    )
+
+
+def _configuration(config: ReleaseConfig) -> dict[str, Any]:
+    """Returns ``release.toml`` with only the last part of each path: the others are of a machine, or a person."""
+    raw: dict[str, Any] = msgspec.to_builtins(config)
+    for key in ("corpora", "audits", "tables", "statistics"):
+        for table in raw.get(key, ()):
+            table["path"] = Path(table["path"]).name
+    return raw
+
+
+def _created(config: ReleaseConfig) -> str:
+    if config.date is not None:
+        return config.date.isoformat()
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch:
+        return ""
+    try:
+        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise InputError(f"{epoch!r} is no number of seconds", "SOURCE_DATE_EPOCH") from None
+
+
+def _configs(plan: Plan, files: list[File]) -> dict[str, Config]:
+    shards: dict[str, dict[str, list[File]]] = {}
+    for file in files:
+        if file.rows is not None:
+            _, name, shard = file.path.split("/")
+            shards.setdefault(name, {}).setdefault(shard.partition("-")[0], []).append(file)
+    return {
+        name: Config(
+            kept.kind,
+            kept.record,
+            kept.key,
+            [Column(**column) for column in described(kept.columns)],
+            {
+                split: SplitInfo(
+                    sum(file.rows or 0 for file in shards[name][split]),
+                    [file.path for file in shards[name][split]],
+                    split_sha256(file.logical_sha256 for file in shards[name][split]),
+                )
+                for split in in_order(shards[name])
+            },
+        )
+        for name, kept in plan.configs.items()
+        if name in shards
+    }
+
+
+def follow(manifest: Manifest, staging: str, parent: Release) -> None:
+    """Compares the release with its parent, and enters the difference into the manifest.
+
+    Raises:
+      InputError: the version number does not say what has changed.
+    """
+    sha256 = hashlib.sha256(parent.read(MANIFEST)).hexdigest()
+    manifest.parent = Parent(parent.manifest.version, sha256)
+    difference = compare(parent, Release(as_path(staging), manifest))
+    manifest.changes = changes_of(difference)
+    if difference.contradiction:
+        what = "; ".join(
+            f"{change.config}/{change.split}: {change.added:,} added, {change.removed:,} removed, "
+            f"{change.changed:,} changed"
+            for change in manifest.changes.splits[:_SHOWN]
+        )
+        hint = f"the next version is {difference.suggested}" + (f" ({what})" if what else "")
+        raise InputError(f"{difference.contradiction}: {hint}", "release.toml", "version")
+
+
+_AT_ONCE = 100  # files a request to a bucket
+
+
+def folder_of(output: str, config: ReleaseConfig) -> str:
+    """The folder of the release."""
+    return join(join(output, config.name), config.version)
+
+
+def staging_of(output: str, config: ReleaseConfig) -> str:
+    """Where it is built."""
+    return join(join(output, config.name), f".{config.version}.incomplete")
+
+
+def prepare(output: str, config: ReleaseConfig) -> None:
+    """Clears what a killed run left.
+
+    Raises:
+      InputError: the version exists, its place is taken by something else, or nothing can be written.
+    """
+    folder, staging = folder_of(output, config), staging_of(output, config)
+    if not is_object_store(folder):
+        for left in Path(folder).parent.glob(f"{LATEST}.tmp-*"):
+            left.unlink(missing_ok=True)
+    if (as_path(folder) / SUMS).is_file():
+        update_latest(output, config.name)  # a run may have been killed just before it did so
+        raise InputError("already exists, and a release never changes: raise 'version'", folder)
+    if as_path(folder).exists():
+        # Only a bucket can hold half a release: a folder is renamed in one step.
+        if not is_object_store(folder) or not as_path(staging).exists():
+            raise InputError("is not a release, and takes its place: move it", folder)
+        clear(folder)
+    try:
+        clear(staging)
+        make_folder(staging)
+    except (BeamIOError, OSError) as error:
+        raise InputError(f"cannot write here: {error}", output) from None
+
+
+def write_documents(
+    manifest: Manifest, columns: Columns, staging: str, parent: Release | None, own_licence: str
+) -> None:
+    """Writes documents, manifest and, last, checksums beside the data.
+
+    Args:
+      manifest: with the files of the data; the documents are added.
+      columns: of the configurations, with their types.
+      staging: the release's folder, while it is built.
+      parent: the release that it follows, if any.
+      own_licence: the licence's text if the release brings its own, or nothing.
+    """
+    previous = parent.read(CHANGELOG).decode() if parent is not None else ""
+    texts = {
+        CARD: card(manifest, columns),
+        CHANGELOG: changelog(manifest, previous),
+        CITATION: citation_cff(manifest),
+        CROISSANT: croissant(manifest, columns),
+        LICENCE: licence_text(manifest, own_licence),
+        REPORT: page(release_report(manifest)),
+    }
+    written = [_write(staging, path, text.encode()) for path, text in texts.items()]
+    manifest.files = sorted([*manifest.files, *written], key=lambda file: file.path)
+    every = [*manifest.files, _write(staging, MANIFEST, manifest_bytes(manifest))]
+    sums = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(every, key=lambda file: file.path))
+    _write(staging, SUMS, sums.encode())
+
+
+def _write(folder: str, relative: str, data: bytes) -> File:
+    with unpublished(join(folder, relative)) as handle:
+        handle.write(data)
+    return File(relative, len(data), hashlib.sha256(data).hexdigest())
+
+
+def publish(staging: str, folder: str) -> None:
+    """Gives the release its name: in one step, once all is on the disk; in a bucket file by file, checksums last."""
+    with reporting(staging):
+        FileSystems.delete([join(staging, SUMMARY)])
+        clear(join(staging, PARTS))
+    sums = read_written(staging, SUMS).decode()
+    paths = [line.partition("  ")[2] for line in sums.splitlines()]
+    if not is_object_store(folder):
+        try:
+            disk.sync_files(join(staging, path) for path in [*paths, SUMS])
+            disk.sync_folders(staging, paths)
+            disk.replace(staging, folder)
+        except OSError as error:
+            raise InputError(f"cannot be published: {error.strerror}", folder) from None
+        return
+    move([(join(staging, MANIFEST), join(folder, MANIFEST))])  # without checksums it says that this is half a release
+    paths.remove(MANIFEST)
+    for i in range(0, len(paths), _AT_ONCE):
+        move([(join(staging, path), join(folder, path)) for path in paths[i : i + _AT_ONCE]])
+    move([(join(staging, SUMS), join(folder, SUMS))])
+    clear(staging)
+
+
+def update_latest(output: str, name: str) -> None:
+    """``latest.json``, the one file of a dataset that changes: the highest of its versions."""
+    place = join(output, name)
+    data = orjson.dumps(
+        {"name": name, "version": versions_of(as_path(place), SUMS)[-1]},
+        option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+    )
+    if not FileSystems.exists(join(place, LATEST)) or read_written(place, LATEST) != data:
+        with whole(join(place, LATEST)) as handle:
+            handle.write(data)

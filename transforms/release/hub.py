@@ -19,13 +19,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError, MissingExtra
-from parapet.schemas.release_config import VERSION
-from parapet.schemas.release_manifest import SIGNATURE, SUMS
-from parapet.transforms.release.files import Findings, printable, read_sums
-from parapet.transforms.release.opening import Release, parse_version
-from parapet.transforms.release.signing import read_signature
+from parapet.schemas.errors import InputError, MissingExtra, parapet_version
+from parapet.schemas.release import SIGNATURE, SUMS, VERSION
+from parapet.transforms.release.reading import Findings, Release, parse_version, printable, read_sums
+from parapet.transforms.release.verify import read_signature
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

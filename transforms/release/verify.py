@@ -2,48 +2,274 @@
 
 Checksums prove that files are the ones that ``build`` wrote. Beyond that, the check reads schemas and dialogues, counts
 them, and compares their ids with the keys of the Parquet files. Somebody who rewrites a whole release, all hashes
-included, can pass; only a signature shows that (:mod:`parapet.transforms.release.signing`).
+included, can pass; only a signature shows that.
+
+Signatures are in Sigstore's bundle format, of MANIFEST.json, which has the hash of every other file. One is made with
+one's own key (ECDSA on P-256, as cosign makes them), or without a key by Sigstore's client, which binds it to an
+identity. ``cosign verify-blob --key`` and ``sigstore verify identity`` read the same files.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
+import logging
 import multiprocessing
 import os
 import re
 import signal
+import stat
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow.parquet as pq
+from msgspec import UNSET
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_lines import collection_paused
-from parapet.schemas.errors import InputError
+from parapet.schemas.dialogue_table import collection_paused
+from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.layout import DIALOGUE_FILE, SINGLE, as_path, read_schema_file
-from parapet.schemas.release_config import NAME, VERSION
-from parapet.schemas.release_manifest import COUNTED, DOCUMENTS, MANIFEST, SIGNATURE, Config, File, Manifest, SplitInfo
+from parapet.schemas.release import (
+    COUNTED,
+    DOCUMENTS,
+    MANIFEST,
+    NAME,
+    SIGNATURE,
+    VERSION,
+    Config,
+    File,
+    Manifest,
+    SplitInfo,
+)
 from parapet.schemas.service import Service
 from parapet.transforms.progress import advance, expect
-from parapet.transforms.release.files import (
+from parapet.transforms.release.plan import (
+    KINDS,
+    SCHEMAS,
+    Counts,
+    Found,
+    Source,
+    check_dialogues,
+    count_answers,
+    read_source,
+)
+from parapet.transforms.release.reading import (
     Digest,
     Finding,
     Findings,
     check_files,
     digest_of,
     is_inside,
+    key_text,
+    plain_type,
     present_files,
+    read_manifest,
+    shard_of,
 )
-from parapet.transforms.release.opening import read_manifest
-from parapet.transforms.release.plan import SCHEMAS, Source
-from parapet.transforms.release.shards import key_text, plain_type, shard_of
-from parapet.transforms.release.signing import Trust, problems, read_signature
-from parapet.transforms.release.sources import KINDS, Counts, Found, check_dialogues, count_answers, read_source
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+
+MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+PASSWORD = "PARAPET_SIGNING_PASSWORD"  # noqa: S105
+EXTRA = "sign"
+
+_HOW = "an ECDSA key on the curve P-256, PEM"
+_MOST = 2**20  # bytes of a bundle or a key; both have a few thousand
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """Who must have signed a release: the owner of a public key, or an identity; with neither, nobody in particular.
+
+    Attributes:
+      key: the PEM of a public key.
+      identity: an e-mail address, or the URL of a workflow.
+      issuer: the URL of the OpenID Connect provider.
+      trust_root: a file with Sigstore's root of trust; empty: the one that its client has.
+    """
+
+    key: bytes = b""
+    identity: str = ""
+    issuer: str = ""
+    trust_root: str = ""
+
+
+def sign(data: bytes, key: EllipticCurvePrivateKey) -> bytes:
+    """Signs bytes; returns the bundle. The same key and bytes give the same bundle (RFC 6979)."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    signature = key.sign(data, ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
+    hint = bytes.fromhex(fingerprint(key.public_key()).removeprefix("sha256:"))
+    digest = {"algorithm": "SHA2_256", "digest": _base64(hashlib.sha256(data).digest())}
+    bundle = {
+        "mediaType": MEDIA_TYPE,
+        "verificationMaterial": {"publicKey": {"hint": _base64(hint)}},
+        "messageSignature": {"messageDigest": digest, "signature": _base64(signature)},
+    }
+    return json.dumps(bundle, indent=2).encode() + b"\n"
+
+
+def fingerprint(key: EllipticCurvePublicKey) -> str:
+    """Returns the name of a public key in ``release.toml`` and the manifest: ``sha256:`` and that of its DER form."""
+    from cryptography.hazmat.primitives import serialization
+
+    der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return f"sha256:{hashlib.sha256(der).hexdigest()}"
+
+
+def read_private_key(path: str) -> EllipticCurvePrivateKey:
+    """Reads a private key. Raises InputError if others may read it, or it is none; MissingExtra."""
+    data = _read_key(path)
+    from cryptography.hazmat.primitives import serialization
+
+    if os.name == "posix" and stat.S_IMODE(Path(path).stat().st_mode) & 0o077:
+        raise InputError("others may read this private key: chmod 600 it, and think about a new one", path, "--key")
+    password = os.environ.get(PASSWORD, "").encode() or None
+    try:
+        key: Any = serialization.load_pem_private_key(data, password if b"ENCRYPTED" in data else None)
+    except TypeError:
+        raise InputError(f"is encrypted: set {PASSWORD}", path, "--key") from None
+    except Exception:  # its message could contain parts of the key
+        raise InputError(f"is no private key, or its password is another one: expected {_HOW}", path, "--key") from None
+    _check_p256(key, path)
+    return key  # type: ignore[no-any-return]
+
+
+def read_public_key(path: str) -> bytes:
+    """Reads the PEM of a public key. Raises InputError if it is none; MissingExtra without cryptography."""
+    data = _read_key(path)
+    if b"PRIVATE KEY" in data:
+        raise InputError("is a private key: give the public one, and keep this one to yourself", path, "--key")
+    _public_key(data, path)
+    return data
+
+
+def _read_key(path: str) -> bytes:
+    need("cryptography", "--key")
+    if not Path(path).is_file():
+        raise InputError("there is no such file", path, "--key")
+    with open(path, "rb") as handle:
+        return handle.read(_MOST)
+
+
+def _public_key(data: bytes, path: object = "") -> EllipticCurvePublicKey:
+    from cryptography.hazmat.primitives import serialization
+
+    try:
+        key: Any = serialization.load_pem_public_key(data)
+    except Exception:
+        raise InputError(f"is no public key: expected {_HOW}", path, "--key") from None
+    _check_p256(key, path)
+    return key  # type: ignore[no-any-return]
+
+
+def _check_p256(key: Any, path: object) -> None:
+    if getattr(getattr(key, "curve", None), "name", "") != "secp256r1":
+        raise InputError(f"is a key of another kind: expected {_HOW}", path, "--key")
+
+
+def problems(data: bytes, bundle: bytes | None, manifest: Manifest, trust: Trust) -> Iterator[str]:
+    """Says why a release does not count as signed, in a sentence each.
+
+    Args:
+      data: MANIFEST.json.
+      bundle: its signature's file; None if there is none.
+      manifest: what ``data`` holds: it may say who signs it.
+      trust: who must have signed it; if that is nobody, only contradictions are problems.
+    """
+    named = None if manifest.signing is UNSET else manifest.signing
+    if bundle is None:
+        if named:
+            yield f"is missing: {MANIFEST} says that the release is signed by {named.who}"
+        elif trust != Trust():
+            yield "is missing: the release is not signed"
+        return
+    try:
+        parsed = json.loads(bundle)
+        message = parsed["messageSignature"]
+        digest, signature = (
+            base64.b64decode(text, validate=True) for text in (message["messageDigest"]["digest"], message["signature"])
+        )
+    except (ValueError, TypeError, KeyError, RecursionError):
+        yield "is no signature in Sigstore's bundle format"
+        return
+    if digest != hashlib.sha256(data).digest():
+        yield f"is of another {MANIFEST}"
+        return
+    if trust.key:
+        key = _public_key(trust.key)
+        reason, signer = _signed_by_key(data, signature, key), f"the key {fingerprint(key)}"
+        is_named = not named or named.key == fingerprint(key)
+    elif trust.identity:
+        reason, signer = _signed_by_identity(data, bundle, trust), f"{trust.identity} ({trust.issuer})"
+        is_named = not named or (named.identity, named.issuer) == (trust.identity, trust.issuer)
+    else:
+        return
+    if reason is not None:
+        yield f"is not by {signer}{reason}"
+    elif named and not is_named:
+        yield f"is by {signer}, but {MANIFEST} names {named.who}"
+
+
+def _signed_by_key(data: bytes, signature: bytes, key: EllipticCurvePublicKey) -> str | None:
+    """Returns None if the signature is by the key, else a reason."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    try:
+        key.verify(signature, data, ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature:
+        return ""
+    return None
+
+
+def _signed_by_identity(data: bytes, bundle: bytes, trust: Trust) -> str | None:
+    """Returns None if the bundle is by the identity, else a reason."""
+    from sigstore.models import Bundle, ClientTrustConfig, TrustedRoot
+    from sigstore.verify import Verifier
+    from sigstore.verify.policy import Identity
+
+    logging.getLogger("sigstore").setLevel(logging.ERROR)
+    try:
+        if trust.trust_root:
+            root = TrustedRoot.from_file(trust.trust_root)
+        else:
+            root = ClientTrustConfig.production(offline=True).trusted_root
+    except Exception as error:
+        raise InputError(f"is no root of trust of Sigstore: {error}", trust.trust_root, "--trust_root") from None
+    try:
+        policy = Identity(identity=trust.identity, issuer=trust.issuer)
+        Verifier(trusted_root=root).verify_artifact(data, Bundle.from_json(bundle), policy)
+    except Exception as error:  # a bundle of a stranger can raise anything
+        return f": {str(error) or type(error).__name__}"
+    return None
+
+
+def read_signature(root: Path) -> bytes | None:
+    """Reads the file of the signature; returns None if there is none."""
+    path = root / SIGNATURE
+    return path.open("rb").read(_MOST) if path.is_file() else None
+
+
+def need(package: str, flag: str) -> None:
+    """Raises MissingExtra if a package of the extra is not installed."""
+    if find_spec(package) is None:
+        raise MissingExtra(package, EXTRA, flag)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
 
 LARGE = 64 * 2**20  # bytes from which on several processes read a release faster than one
 

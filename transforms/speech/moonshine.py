@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parapet.schemas.distribution import install_line
-from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.errors import InputError, MissingExtra, install_line
 from parapet.transforms.refusals import Refused
 from parapet.transforms.speech.engine import RATE, version_of
 

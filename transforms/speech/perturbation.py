@@ -21,9 +21,9 @@ from parapet.schemas.asr_turns import ASR_TURNS
 from parapet.schemas.dialogue import Dialogue, typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import Corpus, Item, inlined, listed, selected, train_files
-from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Invariant
-from parapet.transforms.dead_letters import DeadLetter, Tally
+from parapet.schemas.rows import ASR_TURNS
+from parapet.transforms.corpora import Corpus, Item, inlined, listed, selected, services_in_turns, train_files
+from parapet.transforms.counts import Balance, Counted, CountKey, Counts, DeadLetter, Invariant, Tally
 from parapet.transforms.perturbation.base import (
     Analysis,
     Detailed,
@@ -68,7 +68,6 @@ from parapet.transforms.speech.sound import KINDS, sound_bytes
 from parapet.transforms.speech.spoken import SpokenTurn, Utterance, draw_of, size_of, user_turns, voice_of
 from parapet.transforms.speech.transcribing import Outcome, Transcriber, TurnOutcomes, transcribe
 from parapet.transforms.text import counted, percent
-from parapet.transforms.touching import services_in_turns
 
 CACHE = ".heard"  # below the output of a command: transcripts by content; it stays, for the next run
 _SEEN = (

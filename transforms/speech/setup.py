@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import msgspec
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms import plugins
 from parapet.transforms.corpora import listed

@@ -16,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.files import join, read_written, whole
 from parapet.transforms.perturbation.base import REFUSED

@@ -14,12 +14,20 @@ from typing import Any, ClassVar
 import apache_beam as beam
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, Frame, is_marker
-from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
+from parapet.schemas.dialogue import (
+    BETWEEN,
+    CLOSING,
+    EMPTY,
+    OPENING,
+    Dialogue,
+    DialogueFile,
+    Frame,
+    dialogue_text,
+    is_marker,
+)
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import dialogues_of, domain_of
-from parapet.transforms.counts import Balance, Counts, Invariant, Zero
-from parapet.transforms.dead_letters import check_letters, in_order, of_dialogues
+from parapet.transforms.corpora import Used, dialogues_of, domain_of
+from parapet.transforms.counts import Balance, Counts, Invariant, Zero, check_letters, in_order, of_dialogues
 from parapet.transforms.files import WriteFiles
 from parapet.transforms.perturbation.fence import needed
 from parapet.transforms.report import Report, Table, Text, Tile
@@ -27,7 +35,6 @@ from parapet.transforms.runs import FileResult, Letters, Outputs, RunInfo, Write
 from parapet.transforms.seeding import key_of, short_digest, stable_hash
 from parapet.transforms.splits.split import Schema, SetOfDialogues, Split, SplitDialogue, take_each
 from parapet.transforms.text import number
-from parapet.transforms.touching import Used
 
 FILE = "dialogues_001.json"
 

@@ -1,28 +1,33 @@
-"""What all splits have in common: dialogues of a corpus are copied unchanged into sets, each a corpus of its own."""
+"""Splits copy dialogues of a corpus unchanged into sets, each a corpus of its own; and the splits ``unseen_services``.
+
+Those have a corpus for each domain or service: nothing in its training touches it, and everything in its test does.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_files import DialogueFile, dialogue_folders, list_files
+from parapet.schemas.dialogue import Dialogue, DialogueFile, dialogue_folders, dialogue_text, list_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, as_path, read_root, schema_bytes
 from parapet.schemas.service import Service
-from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.counts import Counts, Invariant
-from parapet.transforms.dead_letters import dead_dialogue, id_of, of_dialogues
+from parapet.transforms.corpora import Used, dialogues_of, domain_of, used_by, without
+from parapet.transforms.counts import Balance, Counts, Invariant, dead_dialogue, id_of, of_dialogues
 from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
-from parapet.transforms.report import Report, card, page
-from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo
-from parapet.transforms.touching import Used, used_by
+from parapet.transforms.report import Bars, Report, Series, Table, Tile, card, page
+from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
+from parapet.transforms.table1 import names_seen, rounded
+from parapet.transforms.text import number, percent
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -206,3 +211,368 @@ def take_each(
         except Exception as error:
             result.dead_letters.append(dead_dialogue(file, id_of(raw, position), bad_record(error)))
             result.counts.add("left_out")
+
+
+DOMAIN = "domain"
+TRAIN, DEV, TEST, TEST_SEEN = "train", "dev", "test", "test_seen"
+SETS = (TRAIN, DEV, TEST, TEST_SEEN)
+# Why a dialogue is in no set.
+ONLY, BOTH, OTHERS = "touches_it_alone", "touches_it_and_others", "test_of_others"
+REASONS = (ONLY, BOTH, OTHERS)
+
+# The files of the output folder, beside the folders of what is held out.
+_RESERVED = ("run.json", "statistics.json", "readme.md", "report.html", "dead_letters.jsonl")
+
+# Split, services that are touched, idle services, what is counted: ``dialogues`` or ``turns`` of the user. All numbers
+# are sums over these: how many dialogues there are of each combination of services.
+Combination = tuple[str, tuple[str, ...], tuple[str, ...], str]
+Combinations = Sequence[tuple[Combination, int]]
+
+_SEEN = {
+    "slot_names_seen": "slot names seen",
+    "intent_names_seen": "intent names seen",
+    "slots_and_descriptions_seen": "slots seen with description",
+}
+_GIVEN = ("split", "dialogues", "services", "unseen", "with seen only", "with both", "with unseen only")
+_TERMS = {
+    "left out": "Dialogues of train or dev that touch what is held out, and those of the test split that do not.",
+    "names seen": "The share of the names of the tested services that services of train have, too (SGD-X, Table 1).",
+    "slots seen with description": "The same for slots whose name and description are both in train.",
+    "unseen service": "A service that the corpus's own training does not have.",
+}
+
+
+class UnseenServices(Split, frozen=True, kw_only=True):
+    """Splits by domain or service, each held out in a corpus of its own (leave one domain out).
+
+    Attributes:
+      by: ``domain`` or ``service``.
+      groups: each domain or service that is held out to its services, sorted.
+      test_split: the split of the corpus whose dialogues are tested on.
+      with_seen: whether its other dialogues are written too, as ``test_seen``.
+    """
+
+    name: ClassVar[str] = "unseen_services"
+    by: str
+    groups: dict[str, tuple[str, ...]]
+    test_split: str
+    with_seen: bool
+
+    def splits(self) -> Collection[str]:
+        """All splits of the corpus."""
+        return self.corpus.schemas
+
+    def options(self) -> dict[str, object]:
+        """The options that shape the content, for ``run.json``."""
+        return {
+            "by": self.by,
+            "hold_out": list(self.groups),
+            "test_split": self.test_split,
+            "test_seen": self.with_seen,
+        }
+
+    def services(self, split: str) -> dict[str, Service]:
+        """The services of a split of the corpus, by name."""
+        return self.corpus.schemas[split].services
+
+    # Where a dialogue goes.
+
+    def destination(self, group: str, split: str, used: Used) -> str:
+        """Where a dialogue goes: one of ``SETS``, or one of ``REASONS`` if it is in none.
+
+        Args:
+          group: the domain or service that is held out.
+          split: the split of the dialogue.
+          used: its services.
+        """
+        held = [service for service in used.touched if service in self.groups[group]]
+        if split != self.test_split:
+            return split if not held else ONLY if len(held) == len(used.touched) else BOTH
+        if held:
+            return TEST
+        # Where dev is the test split, it is also dev for what is not held out.
+        return TEST_SEEN if self.with_seen else DEV if split == DEV else OTHERS
+
+    def dropped(self, group: str, set_name: str, used: Used) -> tuple[str, ...]:
+        """The services whose idle frames a set does not have: only a test may name what is held out."""
+        return () if set_name == TEST else tuple(service for service in used.idle if service in self.groups[group])
+
+    def write(self, files: beam.PCollection[DialogueFile], run: RunInfo) -> tuple[Outputs, beam.pvalue.AsSideInput]:
+        """Writes each dialogue file as every set has it."""
+        outputs = files | "Write" >> WriteEach(
+            partial(write_file, split=self, run=run), shown=0, others=("combinations",)
+        )
+        combinations = outputs.others["combinations"] | "Sum combinations" >> beam.CombinePerKey(sum)
+        return outputs, beam.pvalue.AsList(combinations)
+
+    def invariants(self) -> Sequence[Invariant]:
+        """Of everything that is held out, each dialogue is in one set, or left out for one reason."""
+        return [Balance("dialogues", (*SETS, *REASONS), tuple(self.groups), shared=("left_out",))]
+
+    # Numbers.
+
+    def sets(self, result: Combinations) -> Iterator[SetOfDialogues]:
+        """The sets that have dialogues."""
+        for group in self.groups:
+            for name, of_set in self.set_counts(group, result)[0].items():
+                split = self.test_split if name in (TEST, TEST_SEEN) else name
+                yield SetOfDialogues(f"{group}/{name}", split, of_set["services"])
+
+    def set_counts(
+        self, group: str, combinations: Combinations
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, int], int]:
+        """The sets of a group that have dialogues: how many, of how many user turns, and of which services; why
+        dialogues are in none; how many lost idle frames.
+        """
+        sets: dict[str, dict[str, Any]] = {name: {"dialogues": 0, "turns": 0, "services": set()} for name in SETS}
+        left_out = dict.fromkeys(REASONS, 0)
+        shortened = 0
+        for (split, touched, idle, what), n in combinations:
+            used = Used(touched, idle)
+            destination = self.destination(group, split, used)
+            if destination in sets:
+                dropped = self.dropped(group, destination, used)
+                sets[destination][what] += n
+                sets[destination]["services"] |= {*touched, *idle} - {*dropped}
+                shortened += n if dropped and what == "dialogues" else 0
+            elif what == "dialogues":
+                left_out[destination] += n
+        return {name: of_set for name, of_set in sets.items() if of_set["dialogues"]}, left_out, shortened
+
+    def statistics(self, result: Combinations, counts: Counts) -> dict[str, Any]:
+        """The content of ``statistics.json``."""
+        held_out = {group: self._of_group(group, result) for group in self.groups}
+        return {
+            "by": self.by,
+            "test_split": self.test_split,
+            "left_out": counts.sum("left_out"),
+            "as_given": self.as_given(result),
+            "held_out": held_out,
+            "short": _short(held_out),
+        }
+
+    def _of_group(self, group: str, combinations: Combinations) -> dict[str, Any]:
+        sets, left_out, shortened = self.set_counts(group, combinations)
+        test, train = self.services(self.test_split), self.services(TRAIN)
+        services = {name: sorted(sets[name]["services"]) if name in sets else [] for name in (TRAIN, TEST)}
+        tested = [name for name in self.groups[group] if name in services[TEST]]
+        return {
+            "services": list(self.groups[group]),
+            "sets": {name: {**of_set, "services": sorted(of_set["services"])} for name, of_set in sets.items()},
+            "left_out": left_out,
+            "without_idle_frames": shortened,
+            "seen": seen([test[name] for name in tested], [train[name] for name in services[TRAIN]]),
+            # In a part of a corpus few services have dialogues: its schema is then closer to the whole corpus.
+            "seen_in_schema": seen(
+                [test[name] for name in self.groups[group] if name in test],
+                [service for name, service in train.items() if name not in self.groups[group]],
+            ),
+        }
+
+    def as_given(self, combinations: Combinations) -> dict[str, Any]:
+        """The corpus's own splits: their services, which of them training has, and dialogues by that."""
+        of_split: dict[str, dict[tuple[str, ...], dict[str, int]]] = {split: {} for split in self.corpus.schemas}
+        for (split, touched, _, what), n in combinations:
+            of_split[split].setdefault(touched, {"dialogues": 0, "turns": 0})[what] += n
+        # One schema for all splits says nothing about training: what its dialogues touch does.
+        trained = [service for touched in of_split.get(TRAIN, {}) for service in touched]
+        known = frozenset(trained if self.corpus.one_schema else self.services(TRAIN))
+        return {split: self._as_given(split, by_services, known) for split, by_services in of_split.items()}
+
+    def _as_given(
+        self, split: str, by_services: Mapping[tuple[str, ...], Mapping[str, int]], known: frozenset[str]
+    ) -> dict[str, Any]:
+        services = self.services(split)
+        dialogues = {touched: of["dialogues"] for touched, of in by_services.items()}
+        by_service = {name: sum(n for touched, n in dialogues.items() if name in touched) for name in services}
+        kinds = {"seen": 0, "both": 0, "unseen": 0}
+        for touched, n in dialogues.items():
+            in_train = known.intersection(touched)
+            kinds["unseen" if not in_train else "seen" if len(in_train) == len(touched) else "both"] += n
+        listed = not self.corpus.one_schema
+        unseen = sorted(name for name in services if name not in known and (listed or by_service[name]))
+        trained = [service for name, service in self.services(TRAIN).items() if name in known]
+        return {
+            "dialogues": sum(dialogues.values()),
+            "turns": sum(of["turns"] for of in by_services.values()),
+            "services": by_service,
+            "unseen_services": unseen,
+            "dialogues_by_services": kinds,
+            "seen": seen([services[name] for name in unseen], trained),
+        }
+
+    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """A line for each split."""
+        for name, group in statistics["held_out"].items():
+            sets = ", ".join(f"{key} {of['dialogues']:,}" for key, of in group["sets"].items())
+            names = f"{percent(group['seen']['slot_names_seen'], 0)} of slot names seen"
+            yield f"{name}: {sets}; {names}; left out {sum(group['left_out'].values()):,}"
+
+    def report(self, statistics: Mapping[str, Any]) -> Report:
+        """The page and the card."""
+        held_out, given = statistics["held_out"], statistics["as_given"]
+        series = [
+            Series(what, tuple(group["seen"][key] for group in held_out.values()), style)
+            for what, key, style in (
+                ("slot names", "slot_names_seen", ""),
+                ("intent names", "intent_names_seen", "s2"),
+            )
+        ]
+        return Report(
+            command=self.name,
+            title="Unseen services",
+            headline=f"Splits by {self.by}",
+            lead=f"One corpus for each {self.by} that is held out: no dialogue of `train` and `dev` touches it, and "
+            f"every dialogue of `test` does. Tests are taken from the split `{self.test_split}`. The schema of each "
+            "set lists the services of its dialogues.",
+            tiles=[
+                Tile("dialogues", number(sum(split["dialogues"] for split in given.values()))),
+                Tile(f"{self.by}s held out", number(len(held_out))),
+            ],
+            notes=[f"{line[:1].upper()}{line[1:]}." for line in statistics["short"]],
+            sections=[
+                Table(
+                    title="Held out",
+                    columns=[self.by, *SETS, "left out", *_SEEN.values()],
+                    rows=[[name, *_set_cells(group), *_seen_cells(group["seen"])] for name, group in held_out.items()],
+                    note="Dialogues of each set, and how much of what is tested on has a name that train has, too.",
+                ),
+                Bars(
+                    title="Names of the tested services that train has, too",
+                    categories=list(held_out),
+                    series=series,
+                    percent=True,
+                ),
+                Table(
+                    title="The corpus's own splits",
+                    columns=[*_GIVEN, *_SEEN.values()],
+                    rows=[[name, *_given_cells(split), *_seen_cells(split["seen"])] for name, split in given.items()],
+                    note="Which services training lacks, and how many dialogues have services that it has, or lacks.",
+                ),
+            ],
+            terms=_TERMS,
+            links={"statistics.json": "all numbers", "dead_letters.jsonl": "what could not be used"},
+        )
+
+
+def write_file(file: DialogueFile, split: UnseenServices, run: RunInfo) -> FileResult:
+    """Writes one dialogue file as every set has it, into staging; no file without a dialogue."""
+    result = FileResult(file.relative)
+    names = [f"{group}/{end}" for group in split.groups for end in SETS]
+    combinations: Counter[Combination] = Counter()
+
+    def take(item: SplitDialogue) -> None:
+        text = dialogue_text(item.raw, item.plain)
+        combination = (file.split, item.used.touched, item.used.idle)
+        user_turns = sum(turn.speaker == "USER" for turn in item.dialogue.turns)
+        texts = {}
+        for group in split.groups:
+            destination = split.destination(group, file.split, item.used)
+            dropped = split.dropped(group, destination, item.used) if destination in SETS else ()
+            shown = dialogue_text(without(item.raw, dropped), item.plain) if dropped else text
+            texts[group] = destination, shown
+        # Nothing raises from here on.
+        combinations[*combination, "dialogues"] += 1
+        combinations[*combination, "turns"] += user_turns
+        for group, (destination, shown) in texts.items():
+            if destination in SETS:
+                files.add(f"{group}/{destination}", shown)
+            else:
+                result.counts.add(destination, set=group)
+
+    with ExitStack() as stack:
+        files = SetFiles(run.output, names, file.name, stack)
+        take_each(file, split.services(file.split), result, take)
+        files.close(keep_empty=False)
+    for name, n in files.dialogues.items():
+        group, _, destination = name.rpartition("/")
+        if n:
+            result.counts.add(destination, n, set=group)
+    result.written = files.written()
+    result.others["combinations"] = list(combinations.items())
+    return result
+
+
+def groups_of(services: Iterable[str], by: str) -> dict[str, tuple[str, ...]]:
+    """Domain or service to its services, both sorted.
+
+    Raises:
+      InputError: one has the name of a file of the output.
+    """
+    groups: dict[str, list[str]] = {}
+    for service in sorted(set(services)):
+        groups.setdefault(domain_of(service) if by == DOMAIN else service, []).append(service)
+    for name in groups:
+        if name.lower() in _RESERVED:
+            raise InputError(f"{by} {name!r} has the name of a file that is written: rename it", "--sgd")
+    return {name: tuple(of) for name, of in sorted(groups.items())}
+
+
+def chosen(
+    groups: Mapping[str, tuple[str, ...]], requested: Sequence[str] | None, by: str
+) -> dict[str, tuple[str, ...]]:
+    """The groups that are requested, or all. Raises InputError where one does not exist."""
+    if requested is None:
+        return dict(groups)
+    if not requested:
+        raise InputError(f"give one or more of: {', '.join(groups)}", "--hold_out")
+    for name in requested:
+        if name not in groups:
+            hint = " (--by service holds out one service)" if by == DOMAIN and "_" in name else ""
+            raise InputError(f"there is no {by} {name!r}{hint}; there are: {', '.join(groups)}", "--hold_out")
+    return {name: groups[name] for name in sorted(set(requested))}
+
+
+def test_split_of(requested: str | None, splits: Collection[str]) -> str:
+    """The split that is tested on: the requested one, else test, else dev. Raises InputError where it cannot be."""
+    test_split = requested or next((split for split in (TEST, DEV) if split in splits), "")
+    if TRAIN not in splits:
+        raise InputError("there are no dialogues in 'train', and so nothing to train on", "--sgd")
+    if test_split not in splits or test_split == TRAIN:
+        others = ", ".join(split for split in SPLITS if split in splits and split != TRAIN) or "none"
+        raise InputError(f"there are no dialogues in {test_split!r} to test on; there are in: {others}", "--test_split")
+    return test_split
+
+
+def seen(services: Sequence[Service], trained: Sequence[Service]) -> dict[str, Any]:
+    """How much of some services is known from others, as SGD-X counts it (Lee et al. 2022, Table 1).
+
+    Args:
+      services: those that are tested on.
+      trained: those that are trained on.
+    """
+    slots = [(slot.name, slot.description) for service in services for slot in service.slots]
+    known = {(slot.name, slot.description) for service in trained for slot in service.slots}
+    return {
+        "services": len(services),
+        "slots": len(slots),
+        "intents": sum(len(service.intents) for service in services),
+        **rounded(names_seen(services, trained)),
+        "slots_and_descriptions_seen": rounded(sum(slot in known for slot in slots) / len(slots)) if slots else None,
+    }
+
+
+def _short(held_out: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for name, what in ((TEST, "no dialogue to test on"), (TRAIN, "no dialogue left to train on")):
+        without_any = [group for group, of in held_out.items() if name not in of["sets"]]
+        if without_any:
+            lines.append(f"{what}: {', '.join(without_any)}")
+    return lines
+
+
+def _set_cells(group: Mapping[str, Any]) -> list[str]:
+    sets = [number(group["sets"].get(name, {}).get("dialogues")) for name in SETS]
+    return [*sets, number(sum(group["left_out"].values()))]
+
+
+def _given_cells(split: Mapping[str, Any]) -> list[str]:
+    kinds = split["dialogues_by_services"]
+    services = sum(n > 0 for n in split["services"].values())
+    numbers = (split["dialogues"], services, len(split["unseen_services"]), *kinds.values())
+    return [number(n) for n in numbers]
+
+
+def _seen_cells(shares: Mapping[str, float | None]) -> list[str]:
+    """The shares of what was seen, as cells."""
+    return [percent(shares[name], 0) for name in _SEEN]

@@ -15,7 +15,7 @@ from urllib3.util import Retry
 from parapet.schemas.errors import InputError
 from parapet.transforms import plugins
 from parapet.transforms.refusals import Refused, Stopped
-from parapet.transforms.translation.engine import Limits
+from parapet.transforms.translation.memory import Limits
 
 KEY_VARIABLE = "LIBRETRANSLATE_API_KEY"
 

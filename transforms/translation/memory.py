@@ -1,4 +1,7 @@
-"""The translation memory: every translation that was ever paid for, in Parquet, or in CSV where people write it."""
+"""The interface of translation engines, their batches, and the memory of every translation that was ever paid for.
+
+The memory is Parquet, or CSV where people write it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -15,9 +18,87 @@ import pyarrow.parquet as pq
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, open_path, read_text
-from parapet.schemas.translation import MEMORY, Translation
-from parapet.transforms.parquet import parquet_bytes
+from parapet.schemas.rows import MEMORY, Translation, parquet_bytes
 
+
+class Limits(msgspec.Struct, frozen=True):
+    """The limits of one request.
+
+    Attributes:
+      texts: the maximum number of texts.
+      codepoints: their maximum total length; a single text that is longer is refused.
+    """
+
+    texts: int
+    codepoints: int
+
+
+class Engine(Protocol):
+    """Translates batches. It is pickled and sent to the workers: a connection or a model is created in ``open``.
+
+    Attributes:
+      provider: its name in the memory.
+      model: the name of its model there; translations of other models are not reused.
+      limits: of one request.
+      dollars_per_million: what a million codepoints cost.
+      parallel: the maximum number of concurrent requests of one worker; 1 if ``translate`` is not thread-safe.
+    """
+
+    provider: str
+    model: str
+    limits: Limits
+    dollars_per_million: float
+    parallel: int
+
+    def open(self) -> None:
+        """Connects, or loads the model, once per worker.
+
+        Raises:
+          InputError: what the user gave (a model's folder, an address) cannot be used.
+        """
+
+    def close(self) -> None:
+        """Closes the connection, or unloads the model."""
+
+    def translate(self, texts: list[str], source: str, target: str) -> list[str]:
+        """The translations, in order. It retries and sets deadlines itself.
+
+        Raises:
+          Refused: these texts cannot be translated.
+          Stopped: no further request can succeed: a wrong key, a daily limit.
+        """
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """The texts of one request."""
+
+    source: str
+    target: str
+    texts: tuple[str, ...]
+
+
+def make_batches(texts: Iterable[str], source: str, target: str, limits: Limits) -> tuple[list[Batch], list[str]]:
+    """Sorts texts and fills them into batches.
+
+    Returns:
+      The batches; the texts that are too long for any batch.
+    """
+    batches: list[list[str]] = []
+    too_long: list[str] = []
+    size = 0
+    for text in sorted(texts):
+        if len(text) > limits.codepoints:
+            too_long.append(text)
+            continue
+        if not batches or len(batches[-1]) == limits.texts or size + len(text) > limits.codepoints:
+            batches.append([])
+            size = 0
+        batches[-1].append(text)
+        size += len(text)
+    return [Batch(source, target, tuple(batch)) for batch in batches], too_long
+
+
+ENGLISH = "en"
 MEMORY_FILE = "memory.parquet"  # as runs publish it
 
 Texts = dict[tuple[str, str], dict[str, str]]  # (source, target) -> text -> translation

@@ -1,10 +1,10 @@
-"""Batches through an engine: each answer is written down before anything else happens to it."""
+"""Batches through an engine, there and back. Each answer is written down before anything else happens to it."""
 
 from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,12 +15,12 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.layout import as_path, is_there
-from parapet.schemas.translation import Translation
+from parapet.schemas.rows import Translation
 from parapet.transforms.files import join, read_written, whole
 from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.refusals import Refused, Stopped
-from parapet.transforms.translation.engine import Batch, Engine
+from parapet.transforms.translation.memory import ENGLISH, Batch, Engine, Texts, make_batches, missing
 
 DEAD = "dead"
 
@@ -198,3 +198,99 @@ def read_parts(paid: str) -> list[Translation]:
         return []
     found = [read_part(paid, path.name) for path in sorted(folder.iterdir()) if path.suffix == ".json"]
     return [row for rows in found for row in rows]
+
+
+ROWS = "rows"
+
+
+class Known(msgspec.Struct, frozen=True):
+    """Translations that need not be paid for: the memory's rows of one engine (of any, for a replay)."""
+
+    texts: Texts
+
+    def of(self, source: str, target: str) -> dict[str, str]:
+        """Text to translation."""
+        return self.texts.get((source, target), {})
+
+    def rows(self, texts: Iterable[str], source: str, target: str) -> list[Translation]:
+        """Those of the texts that are known, as rows of no engine in particular."""
+        known = self.of(source, target)
+        return [Translation("", "", source, target, text, known[text]) for text in sorted(set(texts) & known.keys())]
+
+
+def replay(texts: Sequence[str], pivots: Sequence[str], known: Known) -> tuple[list[Translation], list[Untranslated]]:
+    """Both legs from the memory alone: the translations that it has, and the texts that it lacks."""
+    found: list[Translation] = []
+    lacking: list[Untranslated] = []
+    for pivot in pivots:
+        leg = list(texts)
+        for source, target in ((ENGLISH, pivot), (pivot, ENGLISH)):
+            rows = known.rows(leg, source, target)
+            lacking += [
+                Untranslated(source, target, text, "not_in_memory: the memory has no such text")
+                for text in missing(leg, known.of(source, target))
+            ]
+            found += rows
+            leg = [row.translation for row in rows]
+    return found, lacking
+
+
+class BackTranslate(beam.PTransform):
+    """Sends what is not known to an engine, each text once per leg.
+
+    Args:
+      known: translations of the memory.
+      engine: for all others.
+      paid: the folder in which every translation is kept as soon as it arrives.
+    """
+
+    def __init__(self, known: Known, engine: Engine, paid: str) -> None:
+        super().__init__()
+        self.known, self.engine, self.paid = known, engine, paid
+
+    def expand(self, texts: beam.PCollection) -> Any:
+        """PCollection of (pivot, English text) to those of Translation, of both legs, and of Untranslated."""
+        there, lost = texts | "There" >> _Leg(False, self.known, self.engine, self.paid)
+        back, lost_too = (
+            there
+            | "Pivot texts" >> beam.Map(lambda row: (row.target, row.translation))
+            | "Back" >> _Leg(True, self.known, self.engine, self.paid)
+        )
+        translations = (there, back) | "Translations" >> beam.Flatten()
+        dead = (lost, lost_too) | "Untranslated" >> beam.Flatten()
+        return translations, dead
+
+
+class _Leg(beam.PTransform):
+    """(pivot, text) to Translation and Untranslated, one way: out of English, or back into it."""
+
+    def __init__(self, back: bool, known: Known, engine: Engine, paid: str) -> None:
+        super().__init__()
+        self.back, self.known, self.engine, self.paid = back, known, engine, paid
+
+    def expand(self, texts: beam.PCollection) -> Any:
+        batches = (
+            texts
+            | "Once each" >> beam.Distinct()
+            | "Group by pivot" >> beam.GroupByKey()
+            | "Batch"
+            >> beam.FlatMap(_batches, self.back, self.known, self.engine).with_outputs(DEAD, ROWS, main="batches")
+        )
+        answered = batches.batches | "Ask" >> Translate(self.engine, self.paid)
+        translations = (batches[ROWS], answered.translated) | "Known and new" >> beam.Flatten()
+        dead = (batches[DEAD], answered[DEAD]) | "Without an answer" >> beam.Flatten()
+        return translations, dead
+
+
+def _batches(
+    group: tuple[str, Iterable[str]], back: bool, known: Known, engine: Engine
+) -> Iterator[list[Batch] | TaggedOutput]:
+    """Batches of the texts of a pivot that are not known, the known translations, and texts too long to send."""
+    pivot, texts = group[0], list(group[1])
+    source, target = (pivot, ENGLISH) if back else (ENGLISH, pivot)
+    unknown = missing(texts, known.of(source, target))
+    batches, too_long = make_batches(unknown, source, target, engine.limits)
+    yield from in_groups(batches, engine)
+    yield from (TaggedOutput(ROWS, row) for row in known.rows(texts, source, target))
+    reason = f"too_long: over {engine.limits.codepoints:,} characters, more than a request may hold"
+    yield from (TaggedOutput(DEAD, Untranslated(source, target, text, reason)) for text in too_long)

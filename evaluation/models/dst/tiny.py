@@ -31,7 +31,7 @@ from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms import files
-from parapet.transforms.naming import name_words
+from parapet.transforms.text import name_words
 
 NAME = "tiny_dst"
 FORMAT = 2  # 1 was a larger net

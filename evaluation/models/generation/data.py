@@ -31,8 +31,7 @@ from parapet.evaluation.generation.corpus import (
 )
 from parapet.evaluation.models.examples import Examples
 from parapet.evaluation.sets import ORIGINAL, Sources, find_sets
-from parapet.schemas.dialogue import is_marker
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile, is_marker
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, as_path, read_root
 from parapet.schemas.limits import read_text

@@ -23,8 +23,7 @@ from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
 from parapet.transforms.compressed import read_input
-from parapet.transforms.corpora import read_corpus
-from parapet.transforms.touching import touched_in_turns
+from parapet.transforms.corpora import read_corpus, touched_in_turns
 
 
 class Database:

@@ -22,8 +22,7 @@ from dataflow.commands import chain, command, others
 from dataflow.processes import start
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import sample_root
-from parapet.schemas.published import check_published
+from parapet.schemas.layout import check_published, sample_root
 from parapet.transforms import files
 
 

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from parapet.schemas.distribution import DISTRIBUTION
+from parapet.schemas.errors import DISTRIBUTION
 
 ROOT = Path(__file__).parents[3]
 RECIPE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

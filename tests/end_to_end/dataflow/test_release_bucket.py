@@ -44,7 +44,7 @@ def test_the_bytes_are_those_of_a_local_release(bucket: Bucket, local: Path, cap
 
 def test_cut_off_at_any_step_of_publishing(bucket: Bucket, local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever the k-th change to the bucket is: no SHA256SUMS before everything is there; the rerun ends the same."""
-    from parapet.transforms.release import publishing
+    from parapet.transforms.release import building
 
     real, left = requests.Session.request, 10**9
 
@@ -59,7 +59,7 @@ def test_cut_off_at_any_step_of_publishing(bucket: Bucket, local: Path, monkeypa
                 raise CutOffError
         return real(session, method, url, *args, **options)
 
-    publish, expected = publishing.publish, files_of(local)
+    publish, expected = building.publish, files_of(local)
     for k in itertools.count(0, 3):
         prefix = f"cut_release/{k}"
 
@@ -70,7 +70,7 @@ def test_cut_off_at_any_step_of_publishing(bucket: Bucket, local: Path, monkeypa
 
         with monkeypatch.context() as patch:
             patch.setattr(requests.Session, "request", request)
-            patch.setattr(publishing, "publish", counted)
+            patch.setattr(building, "publish", counted)
             try:
                 build(bucket.url, f"{bucket.url}/{prefix}")
                 done = True

@@ -12,8 +12,7 @@ import pytest
 
 from parapet.pipelines.compare import run as run_compare
 from parapet.pipelines.evaluate import run as run_evaluate
-from parapet.schemas.ood_turns import OOD_TURNS
-from parapet.transforms.parquet import parquet_bytes
+from parapet.schemas.rows import OOD_TURNS, parquet_bytes
 
 EVIL = '<script>alert("1")</script>'
 

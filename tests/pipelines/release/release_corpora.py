@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import parapet
 from parapet.pipelines.main import main
 from parapet.schemas import layout
-from parapet.schemas.responses import AuditRow, audit_table
-from parapet.transforms.variants.names import compose_variant
+from parapet.schemas.rows import AuditRow, audit_table
+from parapet.transforms.variants.matching import compose_variant
 
 TOML = """
 name = "small"

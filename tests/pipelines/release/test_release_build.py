@@ -19,7 +19,7 @@ from two_workers import TWO_WORKERS
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.dialogue_table import dialogue_row, service_row
-from parapet.transforms.release import publishing
+from parapet.transforms.release import building
 
 
 def manifest_of(root: Path) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def test_cut_off_anywhere_the_rerun_ends_the_same(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(publishing, at, cut_off)
+        patch.setattr(building, at, cut_off)
         with pytest.raises(Killed):
             build(built.toml, tmp_path, "--quiet")
     root = tmp_path / "small" / "1.0.0"

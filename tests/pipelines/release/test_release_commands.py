@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import release_folder as folder
 
-from parapet.pipelines.release import diff, show, verify
+from parapet.pipelines.release import run
 
 
 @pytest.fixture(autouse=True)
@@ -31,33 +31,33 @@ def second(first, tmp_path):
 
 
 def test_verify_says_what_it_read(first, capsys):
-    assert verify.run([str(first)]) == 0
+    assert run(["verify", str(first)]) == 0
     said = capsys.readouterr()
     assert said.out == "40 files, 46 rows, 0 findings\n"
     assert said.err == ""
-    assert verify.run([str(first.parent), "--quiet"]) == 0
+    assert run(["verify", str(first.parent), "--quiet"]) == 0
     assert capsys.readouterr().out == ""
 
 
 def test_verify_finds_nothing_in_what_build_writes(built, capsys):
-    assert verify.run([str(built.root)]) == 0
+    assert run(["verify", str(built.root)]) == 0
     assert capsys.readouterr().out.endswith(", 0 findings\n")
-    assert diff.run([str(built.root), str(built.root)]) == 0
+    assert run(["diff", str(built.root), str(built.root)]) == 0
 
 
 def test_verify_names_what_it_finds(second, capsys):
     (second / "LICENSE").write_text("mine")
-    assert verify.run([str(second)]) == 1
+    assert run(["verify", str(second)]) == 1
     *lines, summary = capsys.readouterr().out.splitlines()
     assert [line.split(": ")[0] for line in lines] == ["LICENSE"] * 2
     assert summary == "40 files, 46 rows, 2 findings"
-    assert verify.run([str(second), "--quiet"]) == 1
+    assert run(["verify", str(second), "--quiet"]) == 1
     assert capsys.readouterr().out.splitlines() == lines
 
 
 def test_verify_as_json(second, capsys):
     (second / "CHANGELOG.md").unlink()
-    assert verify.run([str(second), "--json"]) == 1
+    assert run(["verify", str(second), "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["findings"] == [{"check": "checksums", "path": "CHANGELOG.md", "where": "", "reason": "is missing"}]
     assert (told["files"], told["rows"]) == (39, 46)
@@ -66,26 +66,26 @@ def test_verify_as_json(second, capsys):
 @pytest.mark.parametrize(
     ("command", "argv", "told"),
     [
-        (verify, [], "the following arguments are required: PATH"),
-        (verify, ["{empty}"], "is no release: there is neither MANIFEST.json nor SHA256SUMS"),
-        (verify, ["{empty}/none"], "there is no such folder"),
-        (verify, ["{empty}", "--jsn"], "unknown flag --jsn: did you mean --json?"),
-        (diff, ["{first}"], "the following arguments are required: NEW"),
-        (diff, ["{first}", "{empty}"], "is no release: there is no MANIFEST.json"),
-        (diff, ["{first}", "{empty}/none"], "there is no such folder"),
-        (show, ["{empty}"], "is no release"),
-        (show, ["{empty}/none"], "there is no such folder"),
+        ("verify", [], "the following arguments are required: PATH"),
+        ("verify", ["{empty}"], "is no release: there is neither MANIFEST.json nor SHA256SUMS"),
+        ("verify", ["{empty}/none"], "there is no such folder"),
+        ("verify", ["{empty}", "--jsn"], "unknown flag --jsn: did you mean --json?"),
+        ("diff", ["{first}"], "the following arguments are required: NEW"),
+        ("diff", ["{first}", "{empty}"], "is no release: there is no MANIFEST.json"),
+        ("diff", ["{first}", "{empty}/none"], "there is no such folder"),
+        ("show", ["{empty}"], "is no release"),
+        ("show", ["{empty}/none"], "there is no such folder"),
     ],
 )
 def test_wrong_usage(first, tmp_path, capsys, command, argv, told):
-    assert command.run([one.format(first=first, empty=tmp_path) for one in argv]) == 2
+    assert run([command, *(one.format(first=first, empty=tmp_path) for one in argv)]) == 2
     said = capsys.readouterr()
     assert told in said.err
     assert said.out == ""
 
 
 def test_diff_says_what_changed_and_what_the_version_should_be(first, second, capsys):
-    assert diff.run([str(first), str(second)]) == 0
+    assert run(["diff", str(first), str(second)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "little 1.0.0 -> little 1.0.1"
     assert "original/train: 0 added, 0 removed, 1 changed (major)" in lines
@@ -94,12 +94,12 @@ def test_diff_says_what_changed_and_what_the_version_should_be(first, second, ca
 
 
 def test_diff_of_the_same_is_fine(first, capsys):
-    assert diff.run([str(first), str(first.parent)]) == 0
+    assert run(["diff", str(first), str(first.parent)]) == 0
     assert capsys.readouterr().out == "little 1.0.0 -> little 1.0.0\n\nnothing differs\n"
 
 
 def test_diff_as_json(first, second, capsys):
-    assert diff.run([str(first), str(second), "--json"]) == 0
+    assert run(["diff", str(first), str(second), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["level"] == "major"
     assert [(one["config"], one["changed"]) for one in told["splits"]] == [("original", 1)]
@@ -108,24 +108,24 @@ def test_diff_as_json(first, second, capsys):
 def test_diff_warns_of_two_datasets(first, tmp_path, capsys):
     tables = {"n": ("row", ["a", "b"], pa.schema([("a", pa.int64()), ("b", pa.string())]), [{"a": 1, "b": "b"}])}
     other = folder.write_release(tmp_path, {}, tables, name="other", version="2.0.0")
-    assert diff.run([str(first), str(other)]) == 0
+    assert run(["diff", str(first), str(other)]) == 0
     assert capsys.readouterr().err == "warning: these are two datasets: little and other\n"
 
 
 def test_diff_of_a_damaged_release_fails(first, second, capsys):
     next(second.glob("data/original/train-*")).unlink()
-    assert diff.run([str(first), str(second)]) == 1
+    assert run(["diff", str(first), str(second)]) == 1
     assert "is missing" in capsys.readouterr().out
 
 
 def test_show(first, capsys):
-    assert show.run([str(first)]) == 0
+    assert run(["show", str(first)]) == 0
     assert capsys.readouterr().out.startswith("little 1.0.0: A little set\nlicence  CC-BY-SA-4.0\n")
-    assert show.run([str(first), "--json"]) == 0
+    assert run(["show", str(first), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["configs"]["original"]["splits"] == {"train": 4, "test": 2}
-    assert show.run([str(first.parent)]) == 0
+    assert run(["show", str(first.parent)]) == 0
     assert capsys.readouterr().out.startswith("little, latest 1.0.0\n")
-    assert show.run([str(first.parent), "--json"]) == 0
+    assert run(["show", str(first.parent), "--json"]) == 0
     assert [one["version"] for one in json.loads(capsys.readouterr().out)["versions"]] == ["1.0.0"]
 
 
@@ -139,20 +139,20 @@ def test_a_release_in_a_bucket_is_read_in_the_same_way(first, capsys):
             copy = bucket / path.relative_to(first.parent).as_posix()
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(path.read_bytes())
-    assert verify.run(["memory://bucket/little/1.0.0"]) == 0
-    assert verify.run(["memory://bucket/little"]) == 0
-    assert diff.run([str(first), "memory://bucket/little"]) == 0
-    assert show.run(["memory://bucket/little"]) == 0
+    assert run(["verify", "memory://bucket/little/1.0.0"]) == 0
+    assert run(["verify", "memory://bucket/little"]) == 0
+    assert run(["diff", str(first), "memory://bucket/little"]) == 0
+    assert run(["show", "memory://bucket/little"]) == 0
     capsys.readouterr()
     (bucket / "1.0.0/extra").write_bytes(b"x")
-    assert verify.run(["memory://bucket/little/1.0.0"]) == 1
+    assert run(["verify", "memory://bucket/little/1.0.0"]) == 1
     assert "extra: is not listed in SHA256SUMS" in capsys.readouterr().out
 
 
 def test_verify_finds_an_extra_empty_folder(first, tmp_path, capsys):
     shutil.copytree(first.parent, tmp_path / "little")
     (tmp_path / "little" / "1.0.0" / "notes").mkdir()
-    assert verify.run([str(tmp_path / "little")]) == 1
+    assert run(["verify", str(tmp_path / "little")]) == 1
     assert "notes: is an empty folder: a release has none" in capsys.readouterr().out
 
 
@@ -168,14 +168,14 @@ def test_diff_of_a_release_that_is_not_whole(first, tmp_path, capsys, flags):
     path, name = damaged_shard(root)
     path.unlink()
     (root / "data" / "original" / "more.parquet").write_bytes(b"")
-    assert diff.run([str(first), str(root), *flags]) == 1
+    assert run(["diff", str(first), str(root), *flags]) == 1
     said = capsys.readouterr()
     assert said.out.splitlines() == [
         "new: data/original/more.parquet: is not listed in SHA256SUMS",
         f"new: {name}: is missing",
     ]
     assert said.err == "error: not compared: 'parapet release verify' says more\n"
-    assert diff.run([str(root), str(first), "--json", *flags]) == 1
+    assert run(["diff", str(root), str(first), "--json", *flags]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "problems": ["old: data/original/more.parquet: is not listed in SHA256SUMS", f"old: {name}: is missing"]
     }
@@ -187,5 +187,5 @@ def test_diff_does_not_believe_checksums_that_contradict_each_other(first, tmp_p
     path, name = damaged_shard(root)
     folder.edit_rows(path, lambda rows: rows[1:])
     folder.mend(root)  # as one who hides it would
-    assert diff.run([str(root), str(first)]) == 1
+    assert run(["diff", str(root), str(first)]) == 1
     assert f"old: {name}: SHA256SUMS and MANIFEST.json give different hashes" in capsys.readouterr().out

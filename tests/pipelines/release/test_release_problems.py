@@ -13,8 +13,7 @@ from release_corpora import build, edit
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue_table import dialogue_of
 from parapet.schemas.errors import InputError
-from parapet.transforms.release.plan import Source
-from parapet.transforms.release.sources import read_source
+from parapet.transforms.release.plan import Source, read_source
 
 NOT_FINITE = "NaN or an infinite number, which JSON does not have"
 CHANGES: list[tuple[dict[str, Any], str]] = [

@@ -22,8 +22,8 @@ from huggingface_hub import constants, snapshot_download
 from release_corpora import Built
 
 from parapet.pipelines.main import main
-from parapet.schemas.distribution import install_line
-from parapet.schemas.release_config import NO_LICENCE
+from parapet.schemas.errors import install_line
+from parapet.schemas.release import NO_LICENCE
 from parapet.transforms.release import hub as hub_module
 
 TOKEN = "hf_ada_writes"

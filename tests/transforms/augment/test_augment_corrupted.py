@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
-from parapet.transforms.augment.corrupting import (
+from parapet.transforms.augment.plan import (
     OPERATIONS,
     REASONS,
     Corruption,
@@ -21,8 +21,8 @@ from parapet.transforms.augment.corrupting import (
     counts_of,
     vocabulary_of,
 )
-from parapet.transforms.naming import Convention, Conventions
-from parapet.transforms.variants.names import by_position
+from parapet.transforms.text import Convention, Conventions
+from parapet.transforms.variants.matching import by_position
 
 
 def service_of(slots: list[str], intents: list[str]) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from parapet.transforms.augment.augmenting import augment_file
-from parapet.transforms.augment.corrupting import Rates
-from parapet.transforms.augment.plan import CorruptionConfig, make_plan
+from parapet.transforms.augment.plan import CorruptionConfig, Rates, make_plan
 from parapet.transforms.counts import CountKey
 
 LABELS = ["original", "replace", "order"]

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parapet.schemas.rows import BackTranslation
 from parapet.schemas.service import parse_service
-from parapet.schemas.translation import BackTranslation
-from parapet.transforms.back_translate.composing import (
+from parapet.transforms.text import Convention, Conventions
+from parapet.transforms.variants.back_translation import (
     Legs,
     back_translated,
     name_of,
@@ -19,7 +20,6 @@ from parapet.transforms.back_translate.composing import (
     texts_of,
     without_collisions,
 )
-from parapet.transforms.naming import Convention, Conventions
 
 RAW: dict[str, Any] = {
     "service_name": "Banks_1",

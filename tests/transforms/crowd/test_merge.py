@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.decisions import Decision
-from parapet.schemas.responses import Assignment
+from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions
 
 

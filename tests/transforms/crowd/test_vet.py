@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.layout import read_schema_file
-from parapet.schemas.responses import Assignment
+from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.vet import (
     EXPLANATIONS,
     MIN_SECONDS_PER_FIELD,
@@ -17,8 +17,7 @@ from parapet.transforms.crowd.vet import (
     vet_answer,
     vet_assignment,
 )
-from parapet.transforms.naming import name_words
-from parapet.transforms.text import clean, words
+from parapet.transforms.text import clean, name_words, words
 
 NAME, DESCRIPTION = "pickup_date", "Date on which the rental car is picked up"
 
@@ -385,8 +384,8 @@ def test_no_genuine_answer_of_the_sample_is_rejected_and_no_defect_passes(sample
     """The labels of the sample, against the rules that look at one answer alone."""
     import csv
 
-    from parapet.schemas.elements import elements_of
     from parapet.schemas.layout import read_root, services_by_name
+    from parapet.schemas.service import elements_of
 
     services = services_by_name(read_root(sample))
     originals = {

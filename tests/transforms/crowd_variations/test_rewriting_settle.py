@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
-from parapet.schemas.responses import Assignment
+from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd_variations.settle import DialogueOutcome as Outcome
 from parapet.transforms.crowd_variations.settle import settle_turns
 from parapet.transforms.crowd_variations.tasks import SourceTurn, source_turn

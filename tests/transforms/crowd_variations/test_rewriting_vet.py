@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
-from parapet.schemas.responses import Assignment
+from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd_variations.tasks import SourceTurn, find_units, interchangeable, source_turn, spans_of
 from parapet.transforms.crowd_variations.vet import (
     EXPLANATIONS,

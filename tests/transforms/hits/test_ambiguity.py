@@ -1,8 +1,7 @@
 import pytest
 
-from parapet.schemas.elements import elements_of
 from parapet.schemas.errors import InputError
-from parapet.schemas.service import Intent, Service, Slot
+from parapet.schemas.service import Intent, Service, Slot, elements_of
 from parapet.transforms.hits.schema_pages import ambiguous_elements, read_ambiguous
 
 SLOTS = ["type", "where_to", "alarm_time", "new_alarm_time", "restaurant_name", "number_of_rooms", "pct", "city"]

@@ -7,8 +7,7 @@ import re
 import pytest
 from hits_corpora import big_service, corpus, hostile_service
 
-from parapet.schemas.elements import TASKS, elements_of
-from parapet.schemas.service import Service, Slot
+from parapet.schemas.service import TASKS, Service, Slot, elements_of
 from parapet.transforms.hits.make_hits import CSV_COLUMNS, csv_head, csv_rows, summary_files
 from parapet.transforms.hits.markup import MAX_BYTES, html_of
 from parapet.transforms.hits.page import Settings, page_html, requester_html

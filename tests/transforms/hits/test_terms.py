@@ -2,8 +2,8 @@ from decimal import Decimal
 
 import pytest
 
-from parapet.schemas.elements import TASKS, task_id
 from parapet.schemas.errors import InputError
+from parapet.schemas.service import TASKS, task_id
 from parapet.transforms.hits.terms import (
     MAX_ANNOTATION,
     RATINGS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.ood.plan import check_unicode

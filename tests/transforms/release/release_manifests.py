@@ -13,12 +13,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parapet.schemas import release_manifest as model
+from parapet.schemas import release as model
 from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
 from parapet.schemas.layout import dialogue_bytes, dialogue_files, sample_root, schema_bytes
-from parapet.schemas.release_config import Author, Source
+from parapet.schemas.release import Author, Source
 from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, described
-from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.reading import logical_sha256, row_json, split_sha256
 
 SGD = Source(
     "Schema-Guided Dialogue",

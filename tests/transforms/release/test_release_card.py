@@ -21,11 +21,10 @@ from markdown_it.token import Token
 from release_manifests import change, columns, composed, follows, manifest, measures, rows, write_data
 
 from parapet.schemas.dialogue_table import DIALOGUES
-from parapet.schemas.release_config import Author, Source
-from parapet.schemas.release_manifest import Column, Config, Input, Manifest, SplitInfo
-from parapet.transforms.release.documents import card as documents
-from parapet.transforms.release.documents.card import default_config, size_category
-from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
+from parapet.schemas.release import Author, Column, Config, Input, Manifest, Source, SplitInfo
+from parapet.transforms.release import card as documents
+from parapet.transforms.release.card import default_config, size_category
+from parapet.transforms.release.reading import logical_sha256, row_json, split_sha256
 
 HOSTILE = (
     "a | b",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from release_manifests import change, follows, manifest
 
-from parapet.transforms.release.documents.card import changelog
+from parapet.transforms.release.card import changelog
 
 
 def test_the_first_version() -> None:

@@ -15,7 +15,7 @@ from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.release.sources import Fault, check_kinds, dialogue_faults
+from parapet.transforms.release.plan import Fault, check_kinds, dialogue_faults
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_manifests import MEMORY, SGD, columns, manifest, rows, write_data
 
-from parapet.schemas.release_config import Author
-from parapet.schemas.release_manifest import Column, Manifest
-from parapet.transforms.release.documents.croissant import croissant
+from parapet.schemas.release import Author, Column, Manifest
+from parapet.transforms.release.croissant import croissant
 
 # Of rdflib and pandas, as mlcroissant calls them.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import Changes, SplitChange
+from parapet.schemas.release import Changes, SplitChange
 from parapet.transforms.release.diff import MOST, changes_of, compare, diff_lines
-from parapet.transforms.release.opening import Release, open_release
+from parapet.transforms.release.reading import Release, open_release
 
 SCHEMA = folder.NUMBERS
 

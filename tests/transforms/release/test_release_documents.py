@@ -8,9 +8,9 @@ import orjson
 import yaml
 from release_manifests import columns, follows, manifest
 
-from parapet.schemas.release_manifest import DOCUMENTS, File, Manifest, manifest_bytes, parse_manifest
-from parapet.transforms.release.opening import Release
-from parapet.transforms.release.publishing import write_documents
+from parapet.schemas.release import DOCUMENTS, File, Manifest, manifest_bytes, parse_manifest
+from parapet.transforms.release.building import write_documents
+from parapet.transforms.release.reading import Release
 
 
 def documents(folder: Path, of: Manifest, parent: Release | None = None, licence: str = "") -> dict[str, bytes]:

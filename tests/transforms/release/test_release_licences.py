@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from release_manifests import SGD, manifest
 
-from parapet.schemas.release_config import Author, Source
-from parapet.transforms.release.documents import licences
-from parapet.transforms.release.documents.citation import licence_text
+from parapet.schemas.release import Author, Source
+from parapet.transforms.release import citation
+from parapet.transforms.release.citation import licence_text
 
 
 def source(licence: str) -> Source:
@@ -13,7 +13,7 @@ def source(licence: str) -> Source:
 
 
 def problems(licence: str, *sources: str, has_file: bool = False) -> list[str]:
-    return list(licences.problems(licence, [source(one) for one in sources], has_file))
+    return list(citation.problems(licence, [source(one) for one in sources], has_file))
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_unknown_licences_need_a_text() -> None:
 
 
 def test_the_table_of_licences() -> None:
-    for spdx, licence in licences.LICENCES.items():
+    for spdx, licence in citation.LICENCES.items():
         assert licence.spdx == spdx
         assert licence.url.startswith("https://")
         assert licence.tag == licence.tag.lower()
-    sa = licences.LICENCES["CC-BY-NC-SA-3.0"]
+    sa = citation.LICENCES["CC-BY-NC-SA-3.0"]
     assert sa.name == "Creative Commons Attribution-NonCommercial-ShareAlike 3.0 Unported"
     assert sa.url == "https://creativecommons.org/licenses/by-nc-sa/3.0/"
     assert (sa.tag, sa.share_alike, sa.commercial, sa.adaptation) == ("cc-by-nc-sa-3.0", True, False, True)

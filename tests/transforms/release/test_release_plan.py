@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_config import ReleaseConfig
-from parapet.schemas.responses import RESPONSES
+from parapet.schemas.release import ReleaseConfig
+from parapet.schemas.rows import RESPONSES
 from parapet.transforms.release.plan import Plan, has_map, make_plan
 
 MEMORY = pa.table({"source": ["a", "b"], "pivot": ["zh", "zh"], "text": ["x", None]})

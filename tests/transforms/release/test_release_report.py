@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from release_manifests import change, composed, follows, manifest, measures
 from release_pages import Page
 
-from parapet.schemas.release_config import Author, Source
-from parapet.schemas.release_manifest import Input, Manifest
-from parapet.transforms.release.documents.report import release_report
-from parapet.transforms.release.show import size
+from parapet.schemas.release import Author, Input, Manifest, Source
+from parapet.transforms.release.card import release_report
+from parapet.transforms.release.diff import size
 from parapet.transforms.report import Table, page
 
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import File
-from parapet.transforms.release.shards import (
+from parapet.schemas.release import File
+from parapet.transforms.release.reading import (
     key_text,
     logical_sha256,
     parts,

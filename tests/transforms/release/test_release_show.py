@@ -6,15 +6,8 @@ import pytest
 import release_folder as folder
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_manifest import Changes, Parent
-from parapet.transforms.release.show import (
-    dataset_lines,
-    dataset_overview,
-    overview,
-    read_dataset,
-    release_lines,
-    size,
-)
+from parapet.schemas.release import Changes, Parent
+from parapet.transforms.release.diff import dataset_lines, dataset_overview, overview, read_dataset, release_lines, size
 
 
 @pytest.fixture(scope="module")

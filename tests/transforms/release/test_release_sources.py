@@ -13,9 +13,8 @@ import pytest
 from parapet.schemas import layout
 from parapet.schemas.dialogue_table import dialogue_of, service_of
 from parapet.schemas.errors import InputError
-from parapet.schemas.responses import AuditRow, audit_table
-from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, Source
-from parapet.transforms.release.sources import read_source
+from parapet.schemas.rows import AuditRow, audit_table
+from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, Source, read_source
 
 
 def source(record: str, path: str = "x/test/dialogues_001.json") -> Source:

@@ -15,8 +15,7 @@ from two_workers import THOROUGH
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.progress import VARIABLE
-from parapet.transforms.release.files import MOST, Finding, Findings
-from parapet.transforms.release.opening import find_release
+from parapet.transforms.release.reading import MOST, Finding, Findings, find_release
 from parapet.transforms.release.verify import examine
 
 TRAIN = "sgd/original/train/dialogues_001.json"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from parapet.transforms.release.diff import bumped, contradiction, level_between
-from parapet.transforms.release.shards import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.reading import logical_sha256, row_json, split_sha256
 
 
 @pytest.mark.parametrize(

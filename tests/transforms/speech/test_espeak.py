@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("espeakng_loader")
 
-from parapet.schemas.distribution import install_line
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, install_line
 from parapet.transforms.refusals import Refused
 from parapet.transforms.speech.embedded import Espeak, library, parse_voice
 from parapet.transforms.speech.sound import digest

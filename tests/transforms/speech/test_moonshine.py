@@ -14,8 +14,7 @@ pytest.importorskip("scipy")
 
 from heard_sets import run
 
-from parapet.schemas.distribution import install_line
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, install_line
 from parapet.transforms.speech import engine, flite, moonshine
 from parapet.transforms.speech.alignment import align
 from parapet.transforms.speech.embedded import Espeak

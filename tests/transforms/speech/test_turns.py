@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, storable
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.speech.spoken import (

@@ -8,18 +8,19 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.corpora import Used
 from parapet.transforms.counts import CountKey, Counts, check_invariants
-from parapet.transforms.splits.split import Schema, SplitCorpus
-from parapet.transforms.splits.unseen_services import (
+from parapet.transforms.splits.split import (
     REASONS,
     SETS,
+    Schema,
+    SplitCorpus,
     UnseenServices,
     chosen,
     groups_of,
     seen,
     test_split_of,
 )
-from parapet.transforms.touching import Used
 
 test_split_of.__test__ = False  # type: ignore[attr-defined]
 NAMES = ["A_1", "A_2", "B_1", "C"]

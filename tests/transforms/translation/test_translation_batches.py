@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.translation.engine import Batch, Limits, make_batches
+from parapet.transforms.translation.memory import Batch, Limits, make_batches
 
 texts_of_all_kinds = st.sets(st.text(max_size=30), max_size=60)
 limits_of_all_kinds = st.builds(Limits, texts=st.integers(1, 10), codepoints=st.integers(1, 60))

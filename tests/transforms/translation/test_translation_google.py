@@ -20,8 +20,8 @@ from pseudo_translator import translate  # noqa: E402
 from parapet.schemas.errors import InputError  # noqa: E402
 from parapet.schemas.layout import read_root  # noqa: E402
 from parapet.transforms.refusals import Refused, Stopped  # noqa: E402
-from parapet.transforms.translation.engine import Limits  # noqa: E402
 from parapet.transforms.translation.google import Google  # noqa: E402
+from parapet.transforms.translation.memory import Limits  # noqa: E402
 
 TEXTS = ["restaurant name", "the city's date"]
 QUICK: dict[str, Any] = {"first_wait": 0.001, "longest_wait": 0.002, "patience": 5}

@@ -15,8 +15,8 @@ from pseudo_translator import translate
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.refusals import Refused, Stopped
-from parapet.transforms.translation.engine import Limits
 from parapet.transforms.translation.libretranslate import KEY_VARIABLE, LibreTranslate
+from parapet.transforms.translation.memory import Limits
 
 TEXTS = ["restaurant name", "the city's date"]
 KEY = "0a1b2c3d-secret"

@@ -20,12 +20,11 @@ pytest.importorskip("ctranslate2")
 from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, Models, phrases, word_for_word  # noqa: E402
 
 from parapet.schemas.errors import InputError  # noqa: E402
-from parapet.schemas.translation import Translation  # noqa: E402
+from parapet.schemas.rows import Translation  # noqa: E402
 from parapet.transforms.refusals import Refused  # noqa: E402
-from parapet.transforms.translation import local_models  # noqa: E402
-from parapet.transforms.translation.engine import Engine, make_batches  # noqa: E402
-from parapet.transforms.translation.local import Local, inspect  # noqa: E402
-from parapet.transforms.translation.local_models import flores, marian_names  # noqa: E402
+from parapet.transforms.translation import local  # noqa: E402
+from parapet.transforms.translation.local import Local, flores, inspect, marian_names  # noqa: E402  # noqa: E402
+from parapet.transforms.translation.memory import Engine, make_batches  # noqa: E402
 from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, in_groups  # noqa: E402
 
 # transformers 5 says so of each Marian tokenizer; it does not use it.
@@ -147,9 +146,9 @@ def test_a_process_holds_a_model_once_and_lets_go_of_it(copy: Any) -> None:
         engine.translate(["价格"], "zh", "en")
     assert first._models[folder.path] is second._models[folder.path]
     first.close()
-    assert (folder.path, folder.digest) in local_models._LOADED
+    assert (folder.path, folder.digest) in local._LOADED
     second.close()
-    assert (folder.path, folder.digest) not in local_models._LOADED
+    assert (folder.path, folder.digest) not in local._LOADED
 
 
 @pytest.mark.parametrize("name", ["zh-en", "nllb", "ct2-m2m"])
@@ -225,7 +224,7 @@ def test_memory_that_does_not_suffice(models: Models, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", ["zh-en", "m2m", "nllb"])
 def test_nothing_but_special_tokens_is_no_text(models: Models, name: str) -> None:
-    tokens = local_models.load(inspect(models[name]), 1).tokens
+    tokens = local.load(inspect(models[name]), 1).tokens
     special = [tokens.tokenizer.pad_token, tokens.tokenizer.unk_token, *sorted(tokens.languages())[:2], "</s>"]
     assert tokens.decode(special) == tokens.decode([]) == ""
 

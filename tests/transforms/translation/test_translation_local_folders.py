@@ -14,8 +14,8 @@ pytest.importorskip("ctranslate2")
 from tiny_models import Models
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.translation.engine import Limits
 from parapet.transforms.translation.local import Local, inspect
+from parapet.transforms.translation.memory import Limits
 
 # transformers 5 says so of each Marian tokenizer; it does not use it.
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")

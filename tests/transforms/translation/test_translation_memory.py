@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.translation import MEMORY, Translation
+from parapet.schemas.rows import MEMORY, Translation
 from parapet.transforms.translation.memory import by_languages, memory_bytes, merge, missing, read_memory
 
 HEADER = "provider,model,source,target,text,translation\n"

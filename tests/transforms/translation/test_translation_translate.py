@@ -21,10 +21,10 @@ from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.translation import Translation
-from parapet.transforms.translation.engine import Batch, Engine, Limits, make_batches
+from parapet.schemas.rows import Translation
 from parapet.transforms.translation.google import Google
 from parapet.transforms.translation.libretranslate import LibreTranslate
+from parapet.transforms.translation.memory import Batch, Engine, Limits, make_batches
 from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, _Translate, in_groups, unescaped
 
 TEXTS = [f"the city's number {n}" for n in range(10)]

@@ -1,10 +1,9 @@
 import copy
 import json
 
-from parapet.schemas.elements import elements_of
 from parapet.schemas.layout import read_root, read_schema_file
-from parapet.schemas.service import parse_service
-from parapet.transforms.variants.names import compose_variant
+from parapet.schemas.service import elements_of, parse_service
+from parapet.transforms.variants.matching import compose_variant
 
 RAW = {
     "owner": "someone",

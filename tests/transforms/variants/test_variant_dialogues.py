@@ -16,8 +16,8 @@ from benchmarks.rewrite_reference import rename
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.variants.dialogues import Places
-from parapet.transforms.variants.names import Names, known_names
+from parapet.transforms.variants.matching import Names, known_names
+from parapet.transforms.variants.perturbation import Places
 
 KNOWN = known_names(SERVICES.values())
 

@@ -13,9 +13,7 @@ from variant_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.variants.folders import find_mapping, find_variants, mapping_bytes
-from parapet.transforms.variants.matching import Plan, make_plan
-from parapet.transforms.variants.names import Names
+from parapet.transforms.variants.matching import Names, Plan, find_mapping, find_variants, make_plan, mapping_bytes
 
 RAW: list[dict[str, Any]] = msgspec.to_builtins([TAXI, BUS])
 

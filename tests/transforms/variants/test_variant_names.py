@@ -11,8 +11,8 @@ from variant_corpora import NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.variants import names as rules
-from parapet.transforms.variants.folders import mapping_bytes, read_mapping
+from parapet.transforms.variants import matching as rules
+from parapet.transforms.variants.matching import mapping_bytes, read_mapping
 
 
 def variant(**changes: Any) -> Service:

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.variants.names import Names
+from parapet.transforms.variants.matching import Names
 
 TAXI = Service(
     "Taxi_1",

@@ -1,1 +1,0 @@
-"""The documents of a release for people and programs: card, report, Croissant, citation, licence, changelog."""

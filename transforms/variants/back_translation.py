@@ -1,0 +1,438 @@
+"""Schemas through another language and back: one variant per pivot (Lee et al. 2022, "Schema Augmentation").
+
+What cannot be used keeps its original, with a reason in the audit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Literal
+
+import msgspec
+import orjson
+import pyarrow as pa
+
+from parapet.schemas.layout import DEAD_LETTERS, schema_bytes
+from parapet.schemas.rows import AUDIT, BackTranslation, Translation, parquet_bytes
+from parapet.schemas.service import Service, elements_of, parse_service
+from parapet.transforms import table1
+from parapet.transforms.counts import Tally, check_bad
+from parapet.transforms.perturbation.fence import needed
+from parapet.transforms.report import Report, Section, Table, Tile, page
+from parapet.transforms.text import Convention, Conventions, counted, join_words, name_words, number, percent
+from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, by_languages, memory_bytes, merge
+from parapet.transforms.translation.translate import Untranslated
+from parapet.transforms.variants.matching import MAPPING, by_position, compose_variant, mapping_bytes
+
+MAX_NAME_WORDS = 10  # a longer one is a sentence: the longest name of SGD-X has seven words
+
+REASONS = {
+    "identical": "the back-translation is the same text",
+    "empty": "no letter or digit that a name can have",
+    "non_ascii": "has letters that names of the corpus cannot have",
+    "too_long": f"more than {MAX_NAME_WORDS} words: a sentence, not a name",
+    "collision": "another name of the service is the same",
+    "no_text": "the original is empty, or has no letters to translate",
+    "not_translated": "the engine gave no translation",
+}
+
+
+class SourceText(msgspec.Struct, frozen=True):
+    """One name or description.
+
+    Attributes:
+      element_id: whose.
+      place: its form field, ``slot_3``: kind and position.
+      field: ``name`` or ``description``.
+      original: as the schema has it.
+      text: what is sent to an engine; empty where there is nothing to send.
+    """
+
+    element_id: str
+    place: str
+    field: Literal["name", "description"]
+    original: str
+    text: str
+
+
+def source_texts(service: Service) -> Iterator[SourceText]:
+    """Yields the names of intents and slots, then the descriptions, the service's too."""
+    for element in elements_of(service, "names"):
+        yield SourceText(element.id, element.field, "name", element.name, phrase_of(element.name))
+    for element in elements_of(service, "descriptions"):
+        text = " ".join(element.description.split())
+        yield SourceText(element.id, element.field, "description", element.description, text)
+
+
+def phrase_of(name: str) -> str:
+    """``FindRestaurants`` and ``find_restaurants`` are "find restaurants"."""
+    return " ".join(name_words(name))
+
+
+def texts_of(services: Iterable[Service]) -> list[str]:
+    """All texts to translate, each once, sorted."""
+    return sorted({source.text for service in services for source in source_texts(service) if source.text})
+
+
+class Legs(msgspec.Struct, frozen=True):
+    """What is known of one pivot.
+
+    Attributes:
+      there: English text to pivot text.
+      back: pivot text to English text.
+    """
+
+    there: Mapping[str, str]
+    back: Mapping[str, str]
+
+
+def back_translated(
+    raw: Mapping[str, Any], pivot: str, legs: Legs, conventions: Conventions
+) -> tuple[dict[str, Any], list[BackTranslation]]:
+    """A service as the variant of a pivot.
+
+    Args:
+      raw: the service as its file has it.
+      pivot: the language.
+      legs: its translations.
+      conventions: how the corpus writes names.
+
+    Returns:
+      The variant, in the layout of SGD-X, as ``SERVICEzh``; one row for each name and description, in their order.
+    """
+    sources = list(source_texts(parse_service(dict(raw))))
+    rows = [_row(source, pivot, legs, conventions) for source in sources]
+    for kind in ("intent", "slot"):
+        named = [i for i, source in enumerate(sources) if source.field == "name" and source.place.startswith(kind)]
+        for i, row in zip(named, without_collisions([rows[i] for i in named]), strict=True):
+            rows[i] = row
+    emitted = {(source.place, source.field): row.emitted for source, row in zip(sources, rows, strict=True)}
+    names = {place: text for (place, field), text in emitted.items() if field == "name"}
+    descriptions = {place: text for (place, field), text in emitted.items() if field == "description"}
+    return compose_variant(raw, pivot, names, descriptions), rows
+
+
+def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -> BackTranslation:
+    there = legs.there.get(source.text, "")
+    back = legs.back.get(there, "") if there else ""
+    emitted, reason = source.original, ""
+    if not source.text:
+        reason = "no_text"
+    elif not back:
+        reason = "not_translated"
+    elif source.field == "name":
+        convention = conventions.intents if source.place.startswith("intent") else conventions.slots
+        emitted, reason = name_of(back, source.original, convention)
+    elif back == source.text:
+        reason = "identical"
+    else:
+        emitted = back
+    return BackTranslation(
+        source.element_id,
+        source.field,
+        pivot,
+        source.original,
+        source.text,
+        there,
+        back,
+        emitted or source.original,
+        reason,
+    )
+
+
+def name_of(text: str, original: str, convention: Convention) -> tuple[str, str]:
+    """A back-translation as a name; the original and a reason where it is none."""
+    words = name_words(text)
+    if any(char.isalpha() and not name_words(char) for char in text):
+        return original, "non_ascii"
+    if not words:
+        return original, "empty"
+    if len(words) > MAX_NAME_WORDS:
+        return original, "too_long"
+    name = join_words(words, convention, original)
+    return (original, "identical") if name == original else (name, "")
+
+
+def without_collisions(rows: Sequence[BackTranslation]) -> list[BackTranslation]:
+    """Names of one kind, unique: of two that are the same, the later one gets its original back.
+
+    Originals are unique, so a new name that equals another original gives way. Each step settles one name.
+    """
+    rows = list(rows)
+    while (i := _colliding(rows)) is not None:
+        rows[i] = msgspec.structs.replace(rows[i], emitted=rows[i].original, reason="collision")
+    return rows
+
+
+def _colliding(rows: Sequence[BackTranslation]) -> int | None:
+    """The last new name that another element has too."""
+    names = [row.emitted for row in rows]
+    for i in reversed(range(len(rows))):
+        if not rows[i].reason and names.count(names[i]) > 1:
+            return i
+    return None
+
+
+EXAMPLES = 200  # rows of the table of names; a page with more is slow to open
+
+# Lee et al. 2022, "Schema Augmentation": back-translations of SGD's training schemas, mean over the three pivots.
+PUBLISHED = {"name_distance": 0.14, "description_bleu": 34.1, "self_bleu": 41.8}
+
+_TERMS = {
+    "Name distance": "1 − Levenshtein ratio of a name and its back-translation, the mean over intents and slots.",
+    "BLEU": "Word sequences that the descriptions share with the original's: 100 is the same, 0 has nothing in common.",
+    "Self-BLEU": "BLEU of the pivots' descriptions against each other, the mean over ordered pairs. Low means diverse.",
+    "Identical": "The share whose back-translation is the same text.",
+    "Not replaced": "Names and descriptions whose back-translation cannot be used: the original stays.",
+}
+
+
+def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTranslation]) -> Report:
+    """The report, given ``statistics.json`` and the rows of the audit."""
+    pivots, average = statistics["pivots"], statistics["average"]
+    return Report(
+        command="back_translate",
+        title="Back-translation",
+        headline="Schemas through another language and back",
+        lead=f"{counted(statistics['services'], 'service')}, {counted(len(pivots), 'pivot language')}.",
+        tiles=[
+            Tile("average name distance", number(average["name_distance"], 2)),
+            Tile("average BLEU of descriptions", number(average["description_bleu"], 1)),
+            Tile("self-BLEU", number(statistics["self_bleu"], 1)),
+        ],
+        sections=[
+            Table(
+                title="How far each back-translation is from the original",
+                note="SGD-X reports for the back-translations of SGD's training schemas, as means over Mandarin, "
+                f"Japanese and Korean: name distance {PUBLISHED['name_distance']}, BLEU "
+                f"{PUBLISHED['description_bleu']}, self-BLEU {PUBLISHED['self_bleu']}.",
+                columns=["pivot", "name distance", "BLEU", "names identical", "descriptions identical", "not replaced"],
+                rows=[_pivot_cells(pivot, numbers) for pivot, numbers in pivots.items()],
+            ),
+            *_reasons(pivots),
+            _names(list(audit), list(pivots)),
+        ],
+        terms=_TERMS,
+        links={
+            "statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`",
+            "translations.parquet": "every name and description, its translation and back-translation",
+        },
+    )
+
+
+def _pivot_cells(pivot: str, numbers: Mapping[str, Any]) -> list[str]:
+    kept = sum(sum(numbers[f"{field}_fallbacks"].values()) for field in ("name", "description"))
+    return [
+        pivot,
+        number(numbers["name_distance"], 2),
+        number(numbers["description_bleu"], 1),
+        percent(numbers["names_identical"]),
+        percent(numbers["descriptions_identical"]),
+        number(kept),
+    ]
+
+
+def _reasons(pivots: Mapping[str, Mapping[str, Any]]) -> list[Section]:
+    """Names and descriptions that stay as in the original, by reason."""
+    fallbacks = {
+        pivot: Counter(numbers["name_fallbacks"]) + Counter(numbers["description_fallbacks"])
+        for pivot, numbers in pivots.items()
+    }
+    reasons = dict.fromkeys(reason for of_pivot in fallbacks.values() for reason in of_pivot)
+    if not reasons:
+        return []
+    rows = [
+        [
+            reason.replace("_", " ").capitalize(),
+            REASONS.get(reason, ""),
+            *(number(of_pivot[reason]) for of_pivot in fallbacks.values()),
+        ]
+        for reason in reasons
+    ]
+    title = "Names and descriptions that were not replaced"
+    return [Table(title=title, columns=["reason", "meaning", *pivots], rows=rows, text_columns=2)]
+
+
+def _names(rows: Sequence[BackTranslation], pivots: Sequence[str]) -> Table:
+    """Names side by side: the original, what came back from each pivot, and in small print the pivot's words."""
+    by_element: dict[str, dict[str, BackTranslation]] = {}
+    for row in rows:
+        if row.field == "name":
+            by_element.setdefault(row.element_id, {})[row.pivot] = row
+    hidden = len(by_element) - EXAMPLES
+    more = f" {hidden:,} more names and all" if hidden > 0 else " All"
+    return Table(
+        title="Names",
+        note="The back-translation of each name; in small print its translation, and why the name was not replaced."
+        f"{more} descriptions are in `translations.parquet`.",
+        columns=["name", *pivots],
+        rows=[
+            [_one_line(of[pivots[0]].original), *(_cell(of[pivot]) for pivot in pivots)]
+            for of in list(by_element.values())[:EXAMPLES]
+        ],
+        text_columns=1 + len(pivots),
+        in_card=False,
+    )
+
+
+def _cell(row: BackTranslation) -> str:
+    reason = f" · {REASONS.get(row.reason, row.reason)}" if row.reason else ""
+    return f"{_one_line(row.emitted)}\n{_one_line(row.pivot_text) or '–'}{reason}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+AUDIT_FILE = "translations.parquet"
+KEPT = "translated (what was translated is kept: run the same command again for the rest)"
+
+
+class Corpus(msgspec.Struct, frozen=True):
+    """What is back-translated.
+
+    Attributes:
+      files: path below a root (``train/schema.json``) to the names of its services, in their order.
+      raw: every service as its file has it.
+      pivots: the languages, in the order given.
+      conventions: how the corpus writes names.
+    """
+
+    files: dict[str, list[str]]
+    raw: dict[str, dict[str, Any]]
+    pivots: list[str]
+    conventions: Conventions
+
+    def services(self) -> list[Service]:
+        """Every service, parsed."""
+        return [parse_service(dict(raw)) for raw in self.raw.values()]
+
+
+def make_files(
+    corpus: Corpus,
+    translations: Iterable[Translation],
+    memory: Iterable[Translation],
+    untranslated: Iterable[Untranslated],
+    max_bad: Fraction,
+) -> Iterator[tuple[str, bytes]]:
+    """Yields (path below the output, bytes) of everything there is to write.
+
+    Args:
+      corpus: the schemas.
+      translations: of this run's texts, both ways, known before or new.
+      memory: whatever else is to be kept.
+      untranslated: the texts that have no translation.
+      max_bad: the share of each pivot's texts that may be; their elements keep the original.
+
+    Raises:
+      InputError: there are more, or a translation of none.
+    """
+    dead = sorted(set(untranslated))
+    translations = list(translations)
+    legs = legs_of(corpus.pivots, translations)
+    texts = texts_of(corpus.services())
+    check_untranslated(texts, legs, dead, max_bad, KEPT)
+    check_invariants(texts, legs, dead)
+    variants: dict[str, dict[str, dict[str, Any]]] = {}
+    audit: list[BackTranslation] = []
+    for pivot in corpus.pivots:
+        for name, raw in corpus.raw.items():
+            with needed(f"{pivot} variant", name):
+                variant, rows = back_translated(raw, pivot, legs[pivot], corpus.conventions)
+            variants.setdefault(pivot, {})[name] = variant
+            audit += rows
+        for path, names in corpus.files.items():
+            yield f"{pivot}/{path}", schema_bytes([variants[pivot][name] for name in names])
+    yield AUDIT_FILE, audit_bytes(audit)
+    yield MEMORY_FILE, memory_bytes(merge((row for row in translations if row.provider), memory))
+    items = [
+        table1.Item(_typed(raw), {pivot: _typed(variants[pivot][name]) for pivot in corpus.pivots})
+        for name, raw in corpus.raw.items()
+    ]
+    mapped = {
+        pivot: {item.original.service_name: by_position(item.original, item.variants[pivot]) for item in items}
+        for pivot in corpus.pivots
+    }
+    yield MAPPING, mapping_bytes(mapped)
+    yield DEAD_LETTERS, b"".join(orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in dead)
+    numbers = statistics(corpus.pivots, items, audit)
+    yield "statistics.json", (json.dumps(numbers, indent=2, ensure_ascii=False) + "\n").encode()
+    yield "report.html", page(back_translate_report(numbers, audit)).encode()
+
+
+def legs_of(pivots: Sequence[str], translations: Iterable[Translation]) -> dict[str, Legs]:
+    """What is known of each pivot."""
+    texts = by_languages(translations)
+    return {pivot: Legs(texts.get((ENGLISH, pivot), {}), texts.get((pivot, ENGLISH), {})) for pivot in pivots}
+
+
+def check_invariants(texts: Sequence[str], legs: Mapping[str, Legs], dead: Iterable[Untranslated]) -> None:
+    """Every text is translated, or among the dead letters. Raises RuntimeError where one is neither."""
+    untranslated = {(letter.source, letter.target, letter.text) for letter in dead}
+    for pivot, leg in legs.items():
+        lost = {(ENGLISH, pivot, text) for text in texts if text not in leg.there}
+        known = [leg.there[text] for text in texts if text in leg.there]
+        lost |= {(pivot, ENGLISH, text) for text in known if text not in leg.back}
+        if never := sorted(lost - untranslated):
+            raise RuntimeError(f"texts that were neither translated nor refused: {never[:3]}")
+
+
+def audit_bytes(rows: Iterable[BackTranslation]) -> bytes:
+    """``translations.parquet``, sorted by element, field and pivot."""
+    ordered = sorted(rows, key=lambda row: (row.element_id, row.field, row.pivot))
+    return parquet_bytes(pa.Table.from_pylist([msgspec.to_builtins(row) for row in ordered], AUDIT))
+
+
+def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Iterable[BackTranslation]) -> dict[str, Any]:
+    """The measures of SGD-X for back-translations, and what kept its original, and why."""
+    measured = table1.rounded(table1.measures_of(items, pivots))
+    by_pivot: dict[str, Counter[tuple[str, str]]] = {pivot: Counter() for pivot in pivots}
+    for row in audit:
+        by_pivot[row.pivot][row.field, row.reason] += 1
+    return {
+        "services": len(items),
+        "pivots": {pivot: {**measured["variants"][pivot], **_unchanged(by_pivot[pivot])} for pivot in pivots},
+        "average": measured["average"],
+        "self_bleu": measured["self_bleu"],
+        "bleu_signature": table1.bleu_signature(),
+    }
+
+
+def _unchanged(counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in ("name", "description"):
+        of_field = {reason: n for (counted, reason), n in sorted(counts.items()) if counted == field}
+        total = sum(of_field.values())
+        same = of_field.pop("identical", 0)
+        found[f"{field}s"] = total
+        found[f"{field}s_identical"] = round(same / total, 6) if total else None
+        found[f"{field}_fallbacks"] = {reason: n for reason, n in of_field.items() if reason}
+    return found
+
+
+def _typed(raw: Mapping[str, Any]) -> Service:
+    return parse_service(dict(raw))
+
+
+def check_untranslated(
+    texts: Collection[str], legs: Mapping[str, Legs], dead: Sequence[Untranslated], max_bad: Fraction, done: str
+) -> None:
+    """Raises InputError where more texts of a pivot have no translation there and back than may be.
+
+    Args:
+      texts: all that are to be translated.
+      legs: what is known of each pivot.
+      dead: the texts without a translation, and why.
+      max_bad: the share of each pivot's texts that may be without.
+      done: what could not be done to them.
+    """
+    tallies = [
+        Tally("text", len(texts), sum(leg.there.get(text) not in leg.back for text in texts), pivot, is_record=True)
+        for pivot, leg in legs.items()
+    ]
+    reasons = Counter(letter.reason.partition(":")[0] for letter in dead)
+    places = [f"{x.source} to {x.target}: {x.text[:80]!r}: {x.reason}" for x in dead]
+    check_bad(tallies, max_bad, done, reasons, places)
