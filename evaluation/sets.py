@@ -18,9 +18,8 @@ from msgspec import UNSET, UnsetType
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
 from parapet.schemas.json_text import check_kept
-from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import MAX_LINE, in_bytes, lines_of, open_path
-from parapet.schemas.published import check_published
 from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.matching import find_variants
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from parapet.evaluation.sets import ALL, MEAN, Key, group_label
-from parapet.schemas.distribution import run_header
+from parapet.schemas.errors import run_header
 from parapet.schemas.layout import as_path
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
 from parapet.transforms.text import number, percent
@@ -43,7 +43,7 @@ def rows_bytes(
     """
     import pyarrow as pa
 
-    from parapet.transforms.parquet import parquet_bytes
+    from parapet.schemas.rows import parquet_bytes
 
     columns = {
         "set": pa.array([key[0] for key in keys], pa.string()),

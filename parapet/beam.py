@@ -41,10 +41,8 @@ from parapet.transforms.counts import dead_dialogue, id_of
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, checked_analysis, set_of
 from parapet.transforms.perturbation.corpus import Services, apply, options_named, perturbation_of
 from parapet.transforms.perturbation.fence import bad_record
-from parapet.transforms.variants.corpus import renamed_corpora
-from parapet.transforms.variants.dialogues import places_of, rename
-from parapet.transforms.variants.matching import Variant
-from parapet.transforms.variants.names import Known
+from parapet.transforms.variants.matching import Known, Variant
+from parapet.transforms.variants.perturbation import places_of, rename, renamed_corpora
 
 if TYPE_CHECKING:
     from parapet.transforms.variants.perturbation import Variants

@@ -29,8 +29,7 @@ from packaging.utils import canonicalize_name
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
 from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
-from parapet.schemas.distribution import DISTRIBUTION, install_line
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
 from parapet.transforms.crowd import worker_ids
 
 if TYPE_CHECKING:

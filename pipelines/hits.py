@@ -15,6 +15,7 @@ from parapet.pipelines.command import check_apart, counted, read_good, run_comma
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
+from parapet.schemas.service import elements_of
 from parapet.transforms.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS, VALIDITY, Terms, kind_of
 
 if TYPE_CHECKING:

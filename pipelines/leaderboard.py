@@ -100,7 +100,7 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.evaluation.board.pages import Setting
     from parapet.evaluation.board.submission import columns_of_average, open_released, tasks_of
     from parapet.evaluation.compare.results import Selection
-    from parapet.transforms.release.opening import open_release
+    from parapet.transforms.release.reading import open_release
 
     if (args.submissions is None) == (not args.template):
         raise InputError("give exactly one of them", "--submissions, --template")
@@ -209,7 +209,7 @@ def _score(found: Found, task: str, config: Config) -> str:
     """
     from parapet.evaluation.board.submission import evaluation_flags
     from parapet.evaluation.task import sha256_of
-    from parapet.schemas.distribution import code_sha256
+    from parapet.schemas.errors import code_sha256
 
     flags = evaluation_flags(task, config.setting.tasks[task], config.released, config.setting.split, config.args.ood)
     labels = Path(config.args.ood or "") / "run.json"  # has the hashes of all files

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines import translating, workers
+from parapet.pipelines import back_translate as translating
+from parapet.pipelines import workers
 from parapet.pipelines.command import check_apart, run_command, say, say_summary, starting, warn_dead_letters
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.perturbations.variations import LanguageVariations
     from parapet.transforms.runs import RunInfo
-    from parapet.transforms.translation.engine import Engine
+    from parapet.transforms.translation.memory import Engine
 
 EXAMPLE = """\
   parapet perturb typos --output typos           # the sample's test dialogues
@@ -381,11 +382,11 @@ def _engine(args: argparse.Namespace) -> str:
 
 def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
     """Reads memories and opens the engine. Gives how texts are translated; without pivots where none is."""
-    from parapet.transforms.back_translate.legs import Known
     from parapet.transforms.files import join
     from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.translation.local import PARAPHRASED
     from parapet.transforms.translation.memory import by_languages
-    from parapet.transforms.translation.paraphraser import PARAPHRASED
+    from parapet.transforms.translation.translate import Known
 
     # In any case, since what an earlier run into the folder has paid for stays in it; the sample's only where wanted.
     rows = translating.read_memories(args, args.sgd or ("" if wanted else "none"))
@@ -410,7 +411,7 @@ def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
 
 def _paraphraser(args: argparse.Namespace) -> Engine:
     """A checkpoint that paraphrases. Raises InputError where there is none."""
-    from parapet.transforms.translation.paraphraser import Paraphraser
+    from parapet.transforms.translation.local import Paraphraser
 
     if args.pivots:
         raise InputError("is for an engine that translates, and this is checkpoint", "--pivots")

@@ -15,8 +15,7 @@ from parapet.evaluation.dst.frames import read_predictions
 from parapet.evaluation.generation.scoring import _read as judgements_in
 from parapet.evaluation.sets import Keyed
 from parapet.evaluation.sets import read_lines as read_rows
-from parapet.schemas.dialogue import parse_dialogues
-from parapet.schemas.dialogue_files import dialogue_text, read_each
+from parapet.schemas.dialogue import dialogue_text, parse_dialogues, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import parse_json, parse_json_line
 from parapet.schemas.release import parse_manifest
@@ -30,8 +29,8 @@ from parapet.transforms.mturk.batch import Journal
 from parapet.transforms.mturk.publish import read_hits
 from parapet.transforms.ood.sources import _of_line as utterance_of
 from parapet.transforms.perturbations.rewritten import read_lines as read_rewritten
-from parapet.transforms.release.opening import latest_version
-from parapet.transforms.variants.folders import read_mapping
+from parapet.transforms.release.reading import latest_version
+from parapet.transforms.variants.matching import read_mapping
 
 DIALOGUE = b'{"dialogue_id": "1", "services": [], "turns": [], "more": %s}'
 LINE = b'{"AssignmentId": "1", "WorkerId": "1", "HITId": "1", "RequesterAnnotation": "1", "id": "1", "more": %s}'

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import parapet
 from parapet.schemas.decisions import neutralise
-from parapet.transforms import distance, markdown, naming, text
+from parapet.transforms import distance, markdown, text
 from parapet.transforms.anonymise import mentions, replacing
 from parapet.transforms.crowd import ingest, lexicon, services, vet, worker_ids
 from parapet.transforms.crowd_variations import vet as wording
@@ -73,7 +73,7 @@ def xml(written: str) -> object:
 
 
 def canonical(task: Any) -> Callable[[str], object]:
-    convention = naming.Convention.SNAKE
+    convention = text.Convention.SNAKE
     return lambda written: services.canonical_form.__wrapped__(written, task, convention, "Name of the alarm")
 
 
@@ -89,7 +89,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "payload": ingest.payload,
     "answer XML": xml,
     "time": ingest.parse_time.__wrapped__,
-    "convention": lambda written: naming.find_convention([written]),
+    "convention": lambda written: text.find_convention([written]),
     "spelling": lambda written: lexicon.spelling_rank(written, text.words(written), written),
     "clean": text.clean,
     "escape cells": neutralise,

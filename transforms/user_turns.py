@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
+from parapet.transforms.corpora import services_in_turns
 from parapet.transforms.perturbation.base import Perturbed, changed_turn
 
 

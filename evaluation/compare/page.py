@@ -412,7 +412,7 @@ def table_files(board: Board) -> dict[str, bytes]:
     """``table.csv`` and ``table.parquet`` in long form, ``table.tex`` and ``table.md`` with those of the page."""
     import pyarrow as pa
 
-    from parapet.transforms.parquet import parquet_bytes
+    from parapet.schemas.rows import parquet_bytes
 
     rows = [*board.values, *_averages(board)]
     texts = {name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in COLUMNS[:5]}

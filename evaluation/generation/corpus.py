@@ -26,7 +26,7 @@ from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.corpora import domain_of
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.table1 import name_suffix
-from parapet.transforms.variants.names import by_position
+from parapet.transforms.variants.matching import by_position
 
 Kind = Literal["boolean", "categorical", "free", "marker", "none"]
 Rules = Literal["paper", "extended"]

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from parapet.evaluation.bootstrap import REPLICATES, interval, means, quiet, replicated, weights
 from parapet.schemas.decisions import csv_bytes
-from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
-from parapet.schemas.responses import RATINGS as RATINGS_SCHEMA
-from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
+from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA
+from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter, parquet_bytes
+from parapet.schemas.service import response_id
 from parapet.transforms.crowd.composing import worker_columns
 from parapet.transforms.crowd.ingest import TaskKind, distinct, read_responses
 from parapet.transforms.crowd.merge import answers_text, merge
@@ -28,7 +28,6 @@ from parapet.transforms.crowd.vet import is_too_fast
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
 from parapet.transforms.hits.page import CHECK, Place, RatedItem, VariedItem, read_manifest
-from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.text import counted
 
 

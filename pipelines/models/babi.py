@@ -12,8 +12,7 @@ from parapet.evaluation.models import configs
 from parapet.pipelines.command import check_apart
 from parapet.pipelines.config_flags import Option, input_paths, read_config
 from parapet.pipelines.models import family
-from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, parapet_version
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import read_whole
 

@@ -34,10 +34,8 @@ from parapet.pipelines.suite.steps import (
     unknown_key,
 )
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
-from parapet.schemas.distribution import code_sha256, run_header
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import dialogue_files
-from parapet.schemas.published import stays_within
+from parapet.schemas.errors import InputError, code_sha256, run_header
+from parapet.schemas.layout import dialogue_files, stays_within
 from parapet.transforms.text import counted
 
 if TYPE_CHECKING:

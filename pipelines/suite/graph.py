@@ -34,8 +34,8 @@ from parapet.pipelines.suite.steps import (
 )
 from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, SEED, SuiteFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.release_config import NO_LICENCE, parse_config
-from parapet.transforms.release.documents.licences import problems
+from parapet.schemas.release import NO_LICENCE, parse_config
+from parapet.transforms.release.citation import problems
 from parapet.transforms.toml import toml_of
 
 RELEASE_CONFIG = "release.toml"

@@ -43,12 +43,10 @@ import msgspec
 from parapet.pipelines import dispatch, progress
 from parapet.pipelines.progress import Display
 from parapet.pipelines.suite.steps import SAMPLE, Graph, Options, Step, command_line, place_of, references, without
-from parapet.schemas.distribution import code_sha256
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import sample_root
-from parapet.schemas.published import stays_within
-from parapet.transforms import durable, plugins
-from parapet.transforms.locks import close_in_forks, holder, writing
+from parapet.schemas.errors import InputError, code_sha256
+from parapet.schemas.layout import sample_root, stays_within
+from parapet.transforms import disk, plugins
+from parapet.transforms.disk import close_in_forks, holder, writing
 from parapet.transforms.text import counted
 
 FOLDER = ".suite"  # below the output: state, logs, locks
@@ -210,7 +208,7 @@ def write(path: Path, content: bytes) -> None:
             return
     except OSError:
         pass
-    durable.write(path, content)
+    disk.write(path, content)
 
 
 def _read(path: Path, kind: Any) -> Any:

@@ -18,8 +18,7 @@ import msgspec
 
 from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
-from parapet.schemas.distribution import DISTRIBUTION, install_line
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
 from parapet.transforms.text import counted

@@ -22,7 +22,7 @@ from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.decisions import Decision, parse_decisions
 from parapet.schemas.errors import InputError, NoRoomError
-from parapet.schemas.responses import RESPONSES, Assignment
+from parapet.schemas.rows import RESPONSES, Assignment
 from parapet.transforms.crowd.ingest import read_responses
 
 KEY = b"a worker key for tests only"

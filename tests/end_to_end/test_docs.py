@@ -37,7 +37,7 @@ from parapet.pipelines.mturk import parser as mturk_parser
 from parapet.pipelines.mturk import sandbox
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
-from parapet.schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
+from parapet.schemas.rows import DISPOSITIONS, RESPONSES, DeadLetter
 from parapet.transforms.crowd.merge import ADJUDICATE_COLUMNS
 from parapet.transforms.crowd.review import SHEET_COLUMNS
 from parapet.transforms.crowd.services import SHORTFALL_COLUMNS

@@ -17,7 +17,7 @@ from two_workers import THOROUGH
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
-from parapet.schemas.elements import elements_of
+from parapet.schemas.service import elements_of
 from parapet.transforms.hits.page import AUTO
 from parapet.transforms.hits.schema_pages import ambiguous_elements
 

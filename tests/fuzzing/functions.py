@@ -15,7 +15,7 @@ from fuzzing.watching import Finding, call
 from parapet.evaluation.dst.frames import fuzzy_score
 from parapet.evaluation.generation.lexical import Lexical, parse_claim
 from parapet.evaluation.response.goals import is_said, placeholders
-from parapet.transforms import markdown, naming, text, user_turns
+from parapet.transforms import markdown, text, user_turns
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
 from parapet.transforms.crowd import vet
@@ -115,8 +115,8 @@ FUNCTIONS: list[Function] = [
     _of_text("transforms.crowd.vet.vet_answer", _vetted),
     _of_text("transforms.anonymise.replacing.Anonymiser", _anonymised),
     _of_text("transforms.perturbations.typos.typo_operations", _typed),
-    _of_text("transforms.naming.name_words", naming.name_words),
-    _of_text("transforms.naming.find_convention", lambda one: naming.find_convention([one, "a_b"])),
+    _of_text("transforms.text.name_words", text.name_words),
+    _of_text("transforms.text.find_convention", lambda one: text.find_convention([one, "a_b"])),
     _of_text("transforms.text.clean", lambda one: text.words(text.clean(one))),
     _of_text("transforms.text.as_description", lambda one: text.as_description(one, "Name of it.")),
     _of_text(

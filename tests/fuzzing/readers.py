@@ -49,13 +49,13 @@ from parapet.transforms.hits import schema_pages
 from parapet.transforms.mturk import collect, pay, publish, qualifications
 from parapet.transforms.ood import sources as ood_sources
 from parapet.transforms.perturbations import rewritten
-from parapet.transforms.release import opening
+from parapet.transforms.release import reading
 from parapet.transforms.simulators.restaurants import ontology
 from parapet.transforms.simulators.task6 import calls, rules
 from parapet.transforms.speech import alignment, spoken
 from parapet.transforms.speech import sound as audio
 from parapet.transforms.translation import memory
-from parapet.transforms.variants import folders
+from parapet.transforms.variants import matching
 
 KEY = b"a worker key for fuzzing only"
 

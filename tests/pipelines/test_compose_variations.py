@@ -19,7 +19,7 @@ from parapet.pipelines.compose_variations import run as command
 from parapet.pipelines.hits import run as hits
 from parapet.schemas.dialogue import Dialogue, read_dialogues
 from parapet.schemas.layout import sample_root
-from parapet.schemas.rewritings import REWRITINGS
+from parapet.schemas.rows import REWRITINGS
 from parapet.transforms.mturk.publish import read_lacks
 
 CROWD = sample_root() / "crowd"

@@ -21,7 +21,7 @@ from plugin_packages import bring
 from two_workers import TWO_PROCESSES, TWO_THREADS
 
 from parapet.pipelines.main import main
-from parapet.schemas.distribution import ISSUES
+from parapet.schemas.errors import ISSUES
 from parapet.transforms.perturbation import files
 from parapet.transforms.splits import few_shot
 

@@ -18,7 +18,7 @@ from two_workers import TWO_PROCESSES
 from parapet.pipelines import progress
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
-from parapet.schemas.perturbed_turns import PERTURBED_TURNS
+from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.user_turns import Edit, edited, moved
 
 KINDS = ("typos", "verbose", "simple", "paraphrase")

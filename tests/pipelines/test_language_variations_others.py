@@ -18,7 +18,7 @@ from two_workers import TWO_WORKERS
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, read_dialogues
 from parapet.schemas.layout import sample_root
-from parapet.schemas.perturbed_turns import PERTURBED_TURNS
+from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.perturbations.paraphrase import hidden as hidden_form
 from parapet.transforms.perturbations.variations import Verbose
 from parapet.transforms.user_turns import Edit, edited, user_turns

@@ -17,7 +17,7 @@ from two_workers import TWO_WORKERS
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
-from parapet.schemas.ood_turns import OOD_TURNS
+from parapet.schemas.rows import OOD_TURNS
 from parapet.transforms.ood.language import key_of
 from parapet.transforms.ood.plan import FALLBACKS
 

@@ -30,8 +30,7 @@ from parapet.transforms.anonymise.replacing import (
     normalised,
     suspects_in,
 )
-from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
-from parapet.transforms.dead_letters import DeadLetter, Tally, of_files
+from parapet.transforms.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally, of_files
 from parapet.transforms.files import HashingWriter, staged, write_staged
 from parapet.transforms.perturbation.fence import Fault, bad_record, trace_of
 from parapet.transforms.progress import expect, tracked

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError
-from parapet.schemas.responses import DISPOSITIONS, Assignment, DeadLetter, Disposition
+from parapet.schemas.rows import DISPOSITIONS, Assignment, DeadLetter, Disposition
 from parapet.transforms.crowd.ingest import Sources, distinct, read_responses, read_sheet
 from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import (

@@ -24,12 +24,12 @@ from defusedxml.common import DefusedXmlException
 
 from parapet.schemas import limits
 from parapet.schemas.decisions import Decision, parse_decisions
-from parapet.schemas.elements import FIELD, TASKS
 from parapet.schemas.errors import DamagedFile, InputError
 from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.layout import as_path, is_there, same_place
 from parapet.schemas.limits import in_bytes
-from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
+from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter
+from parapet.schemas.service import FIELD, TASKS
 from parapet.transforms.compressed import check_input, open_input
 from parapet.transforms.crowd.worker_ids import redact, withheld
 from parapet.transforms.perturbation.fence import bad_record

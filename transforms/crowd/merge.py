@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from parapet.schemas.decisions import COLUMNS, Decision, csv_bytes
-from parapet.schemas.elements import response_id
 from parapet.schemas.errors import InputError
-from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.schemas.rows import Assignment, DeadLetter
+from parapet.schemas.service import response_id
 from parapet.transforms.crowd.ingest import payload
 from parapet.transforms.perturbation.fence import bad_record
 from parapet.transforms.text import clean

@@ -17,11 +17,10 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.decisions import neutralise
-from parapet.schemas.elements import TASKS, VARIANTS, Element, Task, elements_of, response_id
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import SINGLE, SplitSchemas, raw_by_name, schema_bytes, services_by_name, splits_of
 from parapet.schemas.rows import RESPONSES, Assignment, DeadLetter
-from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of, parse_service
+from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of, parse_service, response_id
 from parapet.transforms import distance, plugins, table1
 from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.composing import (
@@ -45,11 +44,19 @@ from parapet.transforms.crowd.merge import Decisions, no_answer
 from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
 from parapet.transforms.crowd.report import Example, compose_report
 from parapet.transforms.distance import Method
-from parapet.transforms.naming import Convention, Conventions, conventions_of, join_words, name_words
 from parapet.transforms.progress import advance, expect
 from parapet.transforms.seeding import seed_text
-from parapet.transforms.text import as_description, clean, words
-from parapet.transforms.variants.names import compose_variant
+from parapet.transforms.text import (
+    Convention,
+    Conventions,
+    as_description,
+    clean,
+    conventions_of,
+    join_words,
+    name_words,
+    words,
+)
+from parapet.transforms.variants.matching import compose_variant
 
 
 class ElementAnswer(Entry, kw_only=True):

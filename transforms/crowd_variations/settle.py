@@ -12,13 +12,12 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.decisions import csv_bytes
-from parapet.schemas.dialogue import Dialogue, typed
-from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.elements import response_id
+from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import KINDS, REWRITINGS, Assignment, DeadLetter, Kind, RewrittenTurn
 from parapet.schemas.service import response_id
 from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.counts import id_of
 from parapet.transforms.crowd.composing import (
     Composed,
     CrowdTask,

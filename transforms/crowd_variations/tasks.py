@@ -12,7 +12,7 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
-from parapet.schemas.rewritings import Kind
+from parapet.schemas.rows import Kind
 from parapet.transforms.crowd.ingest import TaskKind
 from parapet.transforms.hits.markup import Mark, find_word, speakable
 from parapet.transforms.hits.page import PageRecord, read_manifest

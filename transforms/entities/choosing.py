@@ -15,7 +15,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
-from parapet.transforms.dead_letters import percent
+from parapet.transforms.counts import percent
 from parapet.transforms.entities.kinds import (
     CHOICE,
     FORMS,

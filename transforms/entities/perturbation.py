@@ -10,8 +10,7 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, typed
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import REPLACEMENTS
 from parapet.transforms.corpora import Corpus, Item, read_corpus

@@ -16,11 +16,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from parapet.schemas.elements import TASKS, elements_of, task_id
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_text, read_whole
-from parapet.schemas.service import Service
+from parapet.schemas.service import TASKS, Service, elements_of, task_id
 from parapet.transforms.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
 from parapet.transforms.hits.terms import CENT, HOUR, WORDING, HitTask, Terms, plain
 from parapet.transforms.report import render

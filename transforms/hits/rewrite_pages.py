@@ -15,6 +15,7 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
+from parapet.transforms.corpora import services_in_turns
 from parapet.transforms.hits.markup import Mark, bold_pieces, marks, page_name, shown, speakable
 from parapet.transforms.hits.page import TOO_LARGE, Hits, NotAsked, Page, Settings, capacity, make_page, one_line
 from parapet.transforms.hits.terms import MAX_ANNOTATION, REWRITES

@@ -39,8 +39,8 @@ from parapet.transforms.hits.page import (
     make_page,
     one_line,
 )
-from parapet.transforms.naming import name_words
 from parapet.transforms.report import render
+from parapet.transforms.text import name_words
 
 # Beyond these, further values do not help to understand a slot.
 MAX_VALUES = 60

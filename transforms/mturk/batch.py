@@ -26,9 +26,8 @@ from uuid import uuid4
 
 import msgspec
 
-from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError
-from parapet.transforms import durable
+from parapet.schemas.errors import InputError, parapet_version
+from parapet.transforms import disk
 from parapet.transforms.mturk.client import (
     HOPELESS,
     UnusableAnswer,
@@ -125,7 +124,7 @@ class Journal:
                 lost.write(data)
                 lost.flush()
                 os.fsync(lost.fileno())
-            durable.sync(self.path.parent)
+            disk.sync(self.path.parent)
         os.truncate(self.path, 0)
 
     def _read(self) -> None:
@@ -231,9 +230,9 @@ def _private(path: str, flags: int) -> int:
 
 def _locked(path: Path) -> int:
     try:
-        durable.make_folder(path.parent)
+        disk.make_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-        durable.sync(path.parent)  # without its name in the folder, the lines of a journal are lost
+        disk.sync(path.parent)  # without its name in the folder, the lines of a journal are lost
     except OSError as error:
         raise InputError(f"cannot write the journal: {error.strerror}", path) from None
     try:

@@ -18,8 +18,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, parapet_version
 from parapet.transforms.hits.page import MOST, PageRecord, top_up_assignments
 from parapet.transforms.hits.terms import Terms, up_to_cent
 from parapet.transforms.mturk.batch import Batch, Call, Failure, OutHit, Told, perform

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.ingest import worker_hash
 from parapet.transforms.mturk.batch import Batch, Call, Failure, Told, perform
 from parapet.transforms.mturk.client import PRODUCTION, explaining, pages

@@ -16,8 +16,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import OOD_TURNS
 from parapet.transforms import plugins
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.counts import FAULTS, Balance, Counted, CountKey, Counts, Exact, Invariant, Zero
-from parapet.transforms.dead_letters import Tally
+from parapet.transforms.counts import FAULTS, Balance, Counted, CountKey, Counts, Exact, Invariant, Tally, Zero
 from parapet.transforms.ood import COMMAND, OWN, PLACES
 from parapet.transforms.ood.language import Schemas, key_of, schemas_of
 from parapet.transforms.ood.plan import (

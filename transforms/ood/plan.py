@@ -13,8 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError, is_unicode
 from parapet.transforms.corpora import listed
 from parapet.transforms.ood import PLACES

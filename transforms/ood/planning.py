@@ -12,16 +12,14 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue import Dialogue, over_limit, repeated_id
-from parapet.schemas.dialogue_files import DialogueFile, read_item
-from parapet.schemas.dialogue_lines import collection_paused
+from parapet.schemas.dialogue import Dialogue, DialogueFile, over_limit, read_item, repeated_id
+from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.json_text import has_key_twice
 from parapet.schemas.limits import MAX_DIALOGUE
-from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.corpora import dialogues_of, domains_of
 from parapet.transforms.corpora import read_file as file_bytes
-from parapet.transforms.counts import CountKey, Counts
-from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of
+from parapet.transforms.counts import CountKey, Counts, DeadLetter, Tally, dead_dialogue, dead_file, id_of
 from parapet.transforms.ood.language import (
     DomainCounts,
     Domains,
@@ -49,7 +47,6 @@ from parapet.transforms.ood.sources import SourceFile, read_source, source_id
 from parapet.transforms.perturbation.base import REFUSED, Analysis
 from parapet.transforms.perturbation.fence import Fault, bad_record
 from parapet.transforms.progress import ANALYSIS, tracked
-from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
 
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode

@@ -26,7 +26,7 @@ from parapet.transforms.seeding import key_of, seed_text
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.counts import Tally
     from parapet.transforms.perturbation import Command
     from parapet.transforms.plugins import Chosen
     from parapet.transforms.report import Example, Report

@@ -19,8 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from parapet.schemas.dialogue import Dialogue, problems_of, typed
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
 from parapet.schemas.errors import InputError, UserCodeError, storable_row
 from parapet.schemas.json_text import compact_json
 from parapet.schemas.service import Service, parse_service

@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
 
-from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
-from parapet.schemas.distribution import run_header
-from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
+from parapet.schemas.dialogue import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
+from parapet.schemas.errors import InputError, UserCodeError, run_header, storable, storable_row
 from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.rows import parquet_bytes
 from parapet.transforms import files
 from parapet.transforms.corpora import Corpus, Item, checked_items, item_text
-from parapet.transforms.counts import FAULTS, CountKey, Counts, Value
-from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.counts import FAULTS, CountKey, Counts, DeadLetter, Value, dead_dialogue, dead_file, id_of
+from parapet.transforms.disk import writing
 from parapet.transforms.files import HashingWriter, WriteFiles, Written, staged, write_staged
-from parapet.transforms.locks import writing
-from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturbation.base import CHANGES, REFUSED, Analysis, Detailed, Perturbation, analysis_of
 from parapet.transforms.perturbation.corpus import (
     PerturbedCorpus,

@@ -29,9 +29,8 @@ from parapet.transforms.perturbations.paraphrase import (
     pivot_of,
     plain_text,
 )
-from parapet.transforms.translation.engine import Engine
-from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
-from parapet.transforms.translation.translate import Untranslated
+from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, Engine, memory_bytes, merge
+from parapet.transforms.translation.translate import BackTranslate, Known, Untranslated
 from parapet.transforms.user_turns import UserTurn, user_turns
 
 TextOf = Callable[[UserTurn, str], str]

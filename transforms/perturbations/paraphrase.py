@@ -10,12 +10,12 @@ from importlib import resources
 
 import msgspec
 
-from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.rewording import LOST, RULES, UNCLEAR, Anchor, Made, anchors_of, reworded
 from parapet.transforms.perturbations.typos import Draw
 from parapet.transforms.seeding import DRAW_LIMIT, draws, key_of
-from parapet.transforms.translation.paraphraser import PARAPHRASED
+from parapet.transforms.translation.local import PARAPHRASED
+from parapet.transforms.translation.memory import ENGLISH
 from parapet.transforms.user_turns import Range, UserTurn
 
 NOT_TRANSLATED, MEANING = "not_translated", "meaning"

@@ -68,7 +68,7 @@ from parapet.transforms.user_turns import UserTurn, user_turns
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.counts import Tally
     from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.plugins import Chosen
     from parapet.transforms.runs import Outputs
@@ -487,9 +487,9 @@ class Paraphrase(LanguageVariation):
 
 def _answers(memories: Sequence[str], pivots: Sequence[str]) -> Answers:
     """What translation memories have of some pivots. Raises InputError where they have nothing."""
-    from parapet.transforms.back_translate.legs import Known
     from parapet.transforms.perturbations.back_translation import known_answers
     from parapet.transforms.translation.memory import by_languages, merge, read_memory
+    from parapet.transforms.translation.translate import Known
 
     answers = known_answers(Known(by_languages(merge(*(read_memory(path) for path in memories)))), pivots)
     if not answers:

@@ -31,13 +31,12 @@ from parapet.transforms.markdown import (
     table,
     text,
 )
-from parapet.transforms.pages import render
 from parapet.transforms.release.citation import bibtex, find, in_line, references, release_date, title_of
 from parapet.transforms.release.croissant import MEANINGS, Columns, in_words
 from parapet.transforms.release.diff import LEVELS, size
 from parapet.transforms.release.plan import KINDS
 from parapet.transforms.release.reading import split_sha256
-from parapet.transforms.report import Report, Section, Table, Text, Tile, table_markdown
+from parapet.transforms.report import Report, Section, Table, Text, Tile, render, table_markdown
 from parapet.transforms.table1 import MEASURES, TERMS, measures_table
 from parapet.transforms.text import counted, number
 

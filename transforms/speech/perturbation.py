@@ -17,9 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import apache_beam as beam
 import msgspec
 
-from parapet.schemas.asr_turns import ASR_TURNS
-from parapet.schemas.dialogue import Dialogue, typed
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import ASR_TURNS
 from parapet.transforms.corpora import Corpus, Item, inlined, listed, selected, services_in_turns, train_files

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, Turn
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text

@@ -38,7 +38,7 @@ def patch(points: Points) -> None:
     import botocore.endpoint
     import botocore.httpsession
 
-    from parapet.transforms import durable
+    from parapet.transforms import disk
     from parapet.transforms.mturk import batch
 
     botocore.endpoint.time.sleep = lambda _: None  # type: ignore[attr-defined]
@@ -76,7 +76,7 @@ def patch(points: Points) -> None:
             points.point()
 
     botocore.httpsession.URLLib3Session.send = killable_send
-    batch.os = durable.os = Os()  # type: ignore[assignment]
+    batch.os = disk.os = Os()  # type: ignore[assignment]
 
 
 def child(argv: list[str], kill_at: int, shared: mmap.mmap, told: str) -> int:

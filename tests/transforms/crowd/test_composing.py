@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parapet.pipelines.main import main
-from parapet.schemas.responses import RESPONSES
+from parapet.schemas.rows import RESPONSES
 from parapet.transforms.crowd import composing, ingest, services
 from parapet.transforms.crowd.services import SchemaTask, settle_service
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.decisions import Decision
-from parapet.schemas.responses import Assignment
+from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.services import Options, canonical_form
 from parapet.transforms.crowd.services import settle_service as settle_with
 from parapet.transforms.distance import Method
-from parapet.transforms.naming import Convention, Conventions
+from parapet.transforms.text import Convention, Conventions
 
 settle_service = partial(settle_with, conventions=Conventions(), method=Method())
 

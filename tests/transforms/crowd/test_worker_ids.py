@@ -236,7 +236,7 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog)
 )
 def test_rows_of_any_bytes_keep_the_id(before: bytes, encoding: str, after: bytes, case: str) -> None:
     """The row may be cut, be of another encoding, or have any bytes around the id."""
-    from parapet.schemas.responses import DeadLetter
+    from parapet.schemas.rows import DeadLetter
     from parapet.transforms.crowd.ingest import read_assignments, read_batch
     from parapet.transforms.crowd.worker_ids import without_ids
 

@@ -5,8 +5,7 @@ import pytest
 from hits_blindness import hidden_texts, leaks
 from hits_corpora import big_service, corpus, hostile_service
 
-from parapet.schemas.elements import TASKS
-from parapet.schemas.service import Intent, Service, Slot
+from parapet.schemas.service import TASKS, Intent, Service, Slot
 from parapet.transforms.hits.page import Settings, page_html, requester_html
 from parapet.transforms.hits.schema_pages import ambiguous_elements, cue_of, questions_of, render_service, revealing
 

@@ -7,7 +7,7 @@ from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, files_with, mode, 
 
 from parapet.local_mturk import marketplace
 from parapet.local_mturk.calls import Drop
-from parapet.schemas.responses import Assignment
+from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.ingest import parse_answer_xml, read_assignments
 
 LIST = "ListAssignmentsForHIT"

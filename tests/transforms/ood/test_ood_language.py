@@ -15,7 +15,7 @@ from multiwoz_corpus import domains_drawn, write_corpus
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.corpora import dialogues_of, domains_of, read_corpus
 from parapet.transforms.ood.language import (
     DomainCounts,
     Languages,
@@ -28,7 +28,6 @@ from parapet.transforms.ood.language import (
     schemas_of,
 )
 from parapet.transforms.ood.pool import Utterance, judged, merged, utterance_of
-from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
 
 SLOTS = {

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, problems_of
-from parapet.schemas.dialogue_files import dialogue_text
+from parapet.schemas.dialogue import Dialogue, dialogue_text, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
 from parapet.schemas.service import Service, parse_service

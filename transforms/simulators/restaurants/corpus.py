@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.dialogue_files import dialogue_text as sgd_text
+from parapet.schemas.dialogue import dialogue_text as sgd_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms import babi_format as babi

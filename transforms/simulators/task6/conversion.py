@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.dialogue_files import dialogue_text
+from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms import babi_format as babi
-from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
-from parapet.transforms.dead_letters import DeadLetter, Tally
+from parapet.transforms.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
 from parapet.transforms.perturbation.fence import bad_record, trace_of
 from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import expect, tracked

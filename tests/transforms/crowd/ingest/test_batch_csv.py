@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import read_batch, worker_hash
 
 KEY = b"a key of at least sixteen bytes"
