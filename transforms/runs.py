@@ -330,10 +330,10 @@ def check_dead_letters(
     max_bad: Fraction,
 ) -> None:
     """Fails the pipeline where more records are bad than may be, or nothing is left."""
-    summed = counts | "Sum counts" >> beam.CombinePerKey(sum)
+    summed = counts | "Counts to check" >> beam.CombinePerKey(sum)
     _ = (
         dead_letters.pipeline
-        | "Once" >> beam.Create([max_bad], reshuffle=False)
+        | "For the check" >> beam.Create([max_bad], reshuffle=False)
         | "Check dead letters"
         >> beam.Map(_check_dead_letters, beam.pvalue.AsList(dead_letters), beam.pvalue.AsList(summed), tallies)
     )
