@@ -293,7 +293,7 @@ def test_what_cannot_be_read(sample: Path, talk: Path, tmp_path: Path, capsys: p
         (["--split", ","], 2, "--split: give one or more of train, dev, test"),
         (
             ["--rates", "0.9"],
-            2,
+            1,
             "have 41 to between, and 44 are needed, 3 more; give rates up to 0.836, the highest possible here",
         ),
         (["--source", "nowhere"], 2, "nowhere: --source: there is no such file or folder"),

@@ -11,6 +11,7 @@ from babi_toy import CANDIDATES, dialogues, write_toy
 from safetensors.torch import load_file
 from seeding import train
 
+from parapet.evaluation.models.babi import nets
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
 from parapet.evaluation.models.babi.inference import load
 from parapet.evaluation.models.configs import BabiConfig
@@ -58,7 +59,10 @@ def test_a_preset_has_the_row_of_its_task(
     config = read_config(BabiConfig, args, model=model, device="cpu")
     if model == "embeddings":
         assert args.input == {"True": "history", "False": "last"}[last]
-        assert [(shape.share, shape.input) for shape in config.shapes] == [(False, args.input), (True, args.input)]
+        assert [(shape.share, shape.input) for shape in nets.shapes(config)] == [
+            (False, args.input),
+            (True, args.input),
+        ]
     else:
         assert args.hops == int(last)
         assert (args.memory, args.time) == (1000, "index")  # T = 1000 features of the index

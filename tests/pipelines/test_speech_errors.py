@@ -142,7 +142,7 @@ def test_the_same_in_any_order_on_two_workers(heard: Path, some: Some, tmp_path:
     """Dialogues in another order and other files, two workers, nothing known from before."""
     _, chosen, schema = some
     root = write_corpus(tmp_path / "sgd", schema, [chosen[2], chosen[0]], [chosen[1]])
-    assert run(tmp_path / "out", "--sgd", str(root), *EMBEDDED, *TWO_WORKERS, "--quiet") == 0
+    assert run(tmp_path / "out", "--sgd", str(root), *EMBEDDED, "--audio", "flac", *TWO_WORKERS, "--quiet") == 0
     assert dialogues_of(tmp_path / "out" / "SR-30") == dialogues_of(heard / "SR-30")
     for name in ("statistics.json", "calibration.json", "README.md"):
         assert (tmp_path / "out" / name).read_bytes() == (heard / name).read_bytes(), name

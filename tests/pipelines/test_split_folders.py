@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from parapet.pipelines import perturb
 from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.main import main
 from parapet.pipelines.train import MODELS
@@ -112,7 +113,8 @@ def test_evaluate(sample: Path, variants: Path, tmp_path: Path) -> None:
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
     """Of every pipeline that takes ``--split``."""
-    found = {}
+    names = ("language_variations", "ood", "rewrite", "speech_errors", "unseen_entities")
+    found: dict[str, argparse.ArgumentParser] = {name: perturb.parser(name) for name in names}
     modules = [*PIPELINES, *(f"train.{model}" for model in MODELS), "evaluate.dst", "evaluate.generation"]
     for name in [*modules, "evaluate.ood", "evaluate.response"]:
         try:

@@ -97,12 +97,12 @@ def main() -> None:
     import pyarrow.parquet
 
     from parapet.pipelines.mturk import ask, pay
+    from parapet.transforms import report
     from parapet.transforms.mturk import client
-    from parapet.transforms.mturk.client import pages
 
     # Loaded once here, not in every child. A session reads megabytes of service descriptions, and keeps them.
     assert all((pyarrow.parquet, ask, pay))
-    pages.environment().get_template("report.html.jinja")
+    report.environment().get_template("report.html.jinja")
     session = boto3.session.Session(region_name=client.REGION)
     boto3.session.Session = lambda **_: session
     client.connect("http://127.0.0.1:1")
