@@ -198,6 +198,8 @@ def decode_dialogues(decoder: msgspec.json.Decoder[list[AnyDialogue]], data: byt
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
+        if not data.isascii():
+            data.decode()  # unknown keys are not decoded below
         dialogues = decoder.decode(data)
         items = _split(data)
     except msgspec.ValidationError as error:

@@ -19,7 +19,8 @@ def at_step(
     monkeypatch: pytest.MonkeyPatch, learner: type, step: int, error: type[BaseException] = KeyboardInterrupt
 ) -> None:
     """Raises an error, by default that of Ctrl-C, once, when a learner of a kind is asked for its ``step``-th loss."""
-    steps, loss = [], learner.loss  # type: ignore[attr-defined]
+    name = "outcome" if "outcome" in vars(learner) else "loss"
+    steps, loss = [], getattr(learner, name)
 
     def stopped(self: Any, batch: Any) -> Any:
         steps.append(1)
@@ -27,7 +28,7 @@ def at_step(
             raise error
         return loss(self, batch)
 
-    monkeypatch.setattr(learner, "loss", stopped)
+    monkeypatch.setattr(learner, name, stopped)
 
 
 def left_in(output: Path) -> list[str]:

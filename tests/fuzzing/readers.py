@@ -229,7 +229,7 @@ READERS: list[Reader] = [
         _sample("crowd/decisions.csv"),
         lambda p: decisions.parse_decisions(p.read_bytes(), p),
     ),
-    Reader("schemas.release_config.read_config", "release.toml", _text(RELEASE), release.read_config),
+    Reader("schemas.release.read_config", "release.toml", _text(RELEASE), release.read_config),
     Reader(
         "schemas.release.parse_manifest",
         "MANIFEST.json",
@@ -485,13 +485,13 @@ READERS: list[Reader] = [
         spoken.load_normalisation,
     ),
     Reader(
-        "evaluation.dst.files.parse_dialogues",
+        "evaluation.dst.frames.parse_dialogues",
         "a.json",
         DIALOGUES,
         lambda p: dst_files.parse_dialogues(p.read_bytes(), p),
     ),
     Reader(
-        "evaluation.dst.files.read_predictions",
+        "evaluation.dst.frames.read_predictions",
         "p.jsonl",
         _lines(
             {
@@ -505,7 +505,7 @@ READERS: list[Reader] = [
         lambda p: _all(dst_files.read_predictions(str(p))),
     ),
     Reader(
-        "evaluation.dst.files.read_parts",
+        "evaluation.dst.frames.read_parts",
         "a.json",
         DIALOGUES,
         lambda p: _all(dst_files.read_parts(str(p))),
@@ -679,7 +679,7 @@ ELSEWHERE = {
     "schemas.layout.parse_schema_items": "by read_root",
     "schemas.limits.": "every reader of a file",
     "schemas.dialogue.parse_dialogues": "by read_dialogues",
-    "schemas.release_config.parse_config": "by read_config",
+    "schemas.release.parse_config": "by read_config",
     "transforms.anonymise.writing.parse_splits": "a flag",
     "transforms.augment.plan.parse_": "flags",
     "transforms.crowd.": "the cases of compose",
@@ -687,6 +687,7 @@ ELSEWHERE = {
     "transforms.compressed.open_plain": "by open_input",
     "transforms.compressed.read_input": "by read_bytes and open_input",
     "transforms.corpora.read_": "the cases of dialogues",
+    "transforms.hits.page.read_manifest": "by read_hits of ratings and validity, and read_tasks",
     "transforms.mturk.pay.read_rows": "by read_rejections and read_bonuses",
     "transforms.ood.": "the cases of ood",
     "transforms.release.": "of a release that open_release has opened",
@@ -697,7 +698,7 @@ ELSEWHERE = {
     "transforms.toml.parse_toml": "by read_script and read_ontology",
     "transforms.translation.": "models, and parts that this very run wrote",
     "transforms.perturbations.": "flags, and rewritten.read_lines",
-    "evaluation.board.setting.open_released": "by open_release",
+    "evaluation.board.submission.open_released": "by open_release",
     "evaluation.generation.": "the cases of evaluate generation",
     "evaluation.sets.read_keyed": "by read_lines",
     "evaluation.models.": "models of torch, whose files are weights; their cards are read by saving.read_card",
