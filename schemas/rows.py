@@ -216,7 +216,6 @@ class Translation(msgspec.Struct, frozen=True, order=True):
 
 
 MEMORY = pa.schema([pa.field(name, pa.string(), nullable=False) for name in Translation.__struct_fields__])
-MEMORY_KEY = ["provider", "model", "source", "target", "text"]
 
 
 class BackTranslation(msgspec.Struct, frozen=True):

@@ -100,11 +100,6 @@ def read_input(path: str, limit: int = MAX_FILE, where: str = "") -> bytes:
     return data
 
 
-def is_compressed(path: str) -> bool:
-    """Whether the name of a file says that it is compressed."""
-    return path.lower().endswith(tuple(_SUFFIXES))
-
-
 def open_input(path: str) -> io.BufferedReader:
     """Opens a file for reading, local or of a bucket; names in .gz, .bz2, .zst, .xz and .deflate are decompressed.
 

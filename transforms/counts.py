@@ -367,9 +367,6 @@ class Tally(msgspec.Struct, frozen=True):
         return f"{self.bad:,} of {self.total:,} {self.what}{'' if self.total == 1 else 's'}{of_part}"
 
 
-Tallies = Callable[[Counts], list[Tally]]
-
-
 def of_dialogues(counts: Counts) -> list[Tally]:
     """The tallies of a run whose counts are ``files``, ``broken_files``, ``dialogues`` and ``left_out``."""
     total, bad = counts.sum("dialogues", set=""), counts.sum("left_out", set="")
