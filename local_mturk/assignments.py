@@ -7,11 +7,9 @@ from decimal import Decimal
 
 import orjson
 
-from parapet.local_mturk import errors, limits
+from parapet.local_mturk import errors
 from parapet.local_mturk.hits import find_hit, hit_answer, require_money, settle
-from parapet.local_mturk.listing import Answer, Params, page
-from parapet.local_mturk.money import cost_of_bonus, dollars, units
-from parapet.local_mturk.store import Store
+from parapet.local_mturk.store import Answer, Params, Store, cost_of_bonus, dollars, page, units
 
 REVIEWED = ("Submitted", "Approved", "Rejected")
 
@@ -110,7 +108,7 @@ def get_assignment(store: Store, params: Params) -> Answer:
 
 def approve_assignment(store: Store, params: Params) -> Answer:
     """Pays for work that is submitted; for rejected work only when told to, within 30 days."""
-    limits.check("Review", params)
+    errors.check_bounds("Review", params)
     row = _for_review(store, params["AssignmentId"])
     now = store.now()
     if row["status"] == "Rejected":
@@ -127,7 +125,7 @@ def approve_assignment(store: Store, params: Params) -> Answer:
 
 def reject_assignment(store: Store, params: Params) -> Answer:
     """Refuses to pay. Nobody else gets the assignment; its money is free again."""
-    limits.check("Rejection", params)
+    errors.check_bounds("Rejection", params)
     row = _for_review(store, params["AssignmentId"])
     if row["status"] != "Submitted":
         raise errors.wrong_assignment_state("Submitted")
@@ -151,9 +149,9 @@ def send_bonus(store: Store, params: Params) -> Answer:
     token = params.get("UniqueRequestToken")
     if token and store.token_result("bonus", token) is not None:
         raise errors.token_used(token)
-    limits.check("Bonus", params)
+    errors.check_bounds("Bonus", params)
     amount = Decimal(params["BonusAmount"])
-    if not 0 < amount <= limits.MAX_BONUS:
+    if not 0 < amount <= errors.MAX_BONUS:
         raise errors.invalid_value("BonusAmount", params["BonusAmount"])
     row = find_assignment(store, params["AssignmentId"])
     if row["worker_id"] != params["WorkerId"]:

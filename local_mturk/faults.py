@@ -1,8 +1,9 @@
-"""What can go wrong between a client and MTurk, decided by a seed and the number of the request."""
+"""API requests as hooks see them, and what can go wrong on the way, decided by seed and number of the request."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -69,3 +70,28 @@ def faults_from(given: Any) -> Faults:
 
 def _share(text: str) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]) / (1 << 56)
+
+
+class Call(msgspec.Struct):
+    """An API request.
+
+    Attributes:
+      index: 1 for the first that this state has ever had.
+      params: None where the request was not JSON.
+      outcome: "" before it is handled; then ``ok``, a TurkErrorCode without its prefix, an error code, or a fault.
+      status: of the answer. ``answer`` is what is about to be sent.
+    """
+
+    index: int
+    operation: str
+    params: Any
+    outcome: str = ""
+    status: int = 0
+    answer: bytes = b""
+
+
+class Drop(Exception):
+    """Raised by a hook: the connection closes without an answer."""
+
+
+Hook = Callable[[Call], None]

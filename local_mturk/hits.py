@@ -8,12 +8,20 @@ from decimal import Decimal
 
 import orjson
 
-from parapet.local_mturk import errors, limits
-from parapet.local_mturk.listing import Answer, Params, page
-from parapet.local_mturk.money import EXTRA_FEE_FROM, cost_of_assignment, dollars, shown, units
+from parapet.local_mturk import errors
+from parapet.local_mturk.qualifications import check_requirements
 from parapet.local_mturk.question import check_question
-from parapet.local_mturk.requirements import check_requirements
-from parapet.local_mturk.store import Store
+from parapet.local_mturk.store import (
+    EXTRA_FEE_FROM,
+    Answer,
+    Params,
+    Store,
+    cost_of_assignment,
+    dollars,
+    page,
+    shown,
+    units,
+)
 
 _DEFAULT_AUTO_APPROVAL = 2_592_000
 _TYPE_MEMBERS = (
@@ -34,7 +42,7 @@ def create_hit_type(store: Store, params: Params) -> Answer:
 
 
 def _type_id(store: Store, params: Params) -> str:
-    limits.check("HITType", params)
+    errors.check_bounds("HITType", params)
     requirements = check_requirements(store, params.get("QualificationRequirements") or [])
     reward = Decimal(params["Reward"])
     properties = {
@@ -86,7 +94,7 @@ def _create(store: Store, type_id: str, params: Params) -> Answer:
     for name in _NOT_HERE:
         if params.get(name):
             raise errors.invalid_value(name, params[name], "The local MTurk does not have it.")
-    limits.check("HIT", params)
+    errors.check_bounds("HIT", params)
     question = params.get("Question")
     if question is None:
         raise errors.invalid_value("Question", "", "A HIT needs one.")
@@ -247,7 +255,7 @@ def create_additional_assignments(store: Store, params: Params) -> Answer:
     token = params.get("UniqueRequestToken")
     if token and store.token_result("additional", token) is not None:
         raise errors.token_used(token)
-    limits.check("AdditionalAssignments", params)
+    errors.check_bounds("AdditionalAssignments", params)
     hit, more = find_hit(store, params["HITId"]), params["NumberOfAdditionalAssignments"]
     if hit["disposed"]:
         raise errors.wrong_hit_state("Disposed", "Assignable, Unassignable, Reviewable, Reviewing")
@@ -257,7 +265,7 @@ def create_additional_assignments(store: Store, params: Params) -> Answer:
             f"A HIT created with fewer than {EXTRA_FEE_FROM} assignments cannot be extended to so many.",
             "InvalidMaximumAssignmentsIncrease",
         )
-    if hit["assignments"] + more > limits.MAX_ASSIGNMENTS:
+    if hit["assignments"] + more > errors.MAX_ASSIGNMENTS:
         raise errors.invalid_value("NumberOfAdditionalAssignments", more)
     store.do("UPDATE hits SET assignments = assignments + ? WHERE id = ?", more, hit["id"])
     settle(store, hit["id"])

@@ -11,7 +11,7 @@ import msgspec
 
 from parapet.local_mturk.assignments import move, pass_time
 from parapet.local_mturk.hits import group_id, properties_of, question_of, settle
-from parapet.local_mturk.requirements import explained, unmet
+from parapet.local_mturk.qualifications import explained, unmet
 from parapet.local_mturk.store import Store
 
 WORKER_ID = re.compile(r"A[A-Z0-9]{1,63}")

@@ -12,10 +12,9 @@ import msgspec
 import orjson
 
 from parapet.local_mturk import assignments, hits, qualifications
-from parapet.local_mturk.calls import Hook
 from parapet.local_mturk.errors import no_assignment
-from parapet.local_mturk.faults import Faults
-from parapet.local_mturk.requirements import Profile
+from parapet.local_mturk.faults import Faults, Hook
+from parapet.local_mturk.qualifications import Profile
 from parapet.local_mturk.store import Store
 
 DEFAULT_BALANCE = Decimal(10_000)

@@ -1,19 +1,59 @@
-"""The state: one SQLite file, with a clock that can be advanced. Everything else works inside its transactions."""
+"""The state: one SQLite file, with a clock that can be advanced; money, and pages of long lists.
+
+Everything else works inside its transactions.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 from typing import Any
 
-from parapet.local_mturk.money import units
+from parapet.local_mturk.errors import MTurkError
 from parapet.schemas.errors import InputError
+
+_UNIT = Decimal("0.0001")
+_CENT = Decimal("0.01")
+_MINIMUM_FEE = _CENT  # per assignment and per bonus
+
+FEE = Decimal("0.20")
+EXTRA_FEE = Decimal("0.20")
+EXTRA_FEE_FROM = 10  # assignments of a HIT
+
+
+def units(amount: Decimal) -> int:
+    """Dollars as stored."""
+    return int((amount / _UNIT).to_integral_value(ROUND_DOWN))
+
+
+def dollars(stored: int) -> Decimal:
+    """What is stored as dollars, exactly."""
+    return stored * _UNIT
+
+
+def shown(stored: int) -> str:
+    """What is stored as the API says it: dollars and cents, a broken cent left out."""
+    return f"{dollars(stored).quantize(_CENT, rounding=ROUND_DOWN):f}"
+
+
+def cost_of_assignment(reward: Decimal, assignments: int) -> Decimal:
+    """Reward and fee for one assignment of a HIT that has so many."""
+    rate = FEE + (EXTRA_FEE if assignments >= EXTRA_FEE_FROM else 0)
+    return reward + max(reward * rate, _MINIMUM_FEE)
+
+
+def cost_of_bonus(amount: Decimal) -> Decimal:
+    """A bonus and its fee."""
+    return amount + max(amount * FEE, _MINIMUM_FEE)
+
 
 _VERSION = 1
 _TOKEN_SECONDS = 24 * 3_600
@@ -176,3 +216,48 @@ class Store:
     def keep_token(self, scope: str, token: str, result: str = "") -> None:
         """Remembers what a token has made."""
         self.do("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?)", scope, token, self.now(), result)
+
+
+Params = dict[str, Any]
+Answer = dict[str, Any]
+
+_DEFAULT_SIZE = 10
+
+
+def page(
+    store: Store, params: Params, operation: str, sql: str, values: Sequence[Any], newest_first: bool = False
+) -> tuple[list[sqlite3.Row], Answer]:
+    """The rows of one page, and ``NumResults`` and ``NextToken`` for the answer.
+
+    A full page has a token even where nothing follows, so a client must stand an empty last page. Assumption: it is
+    what clients of MTurk are written for.
+
+    Args:
+      store: the state.
+      params: the request, with ``NextToken`` and ``MaxResults``.
+      operation: makes the tokens of one list useless for others.
+      sql: selects rows with a column ``n`` and ends in a condition.
+      values: for its placeholders.
+      newest_first: goes down in ``n``.
+    """
+    size = params.get("MaxResults", _DEFAULT_SIZE)
+    token = params.get("NextToken")
+    condition, order = ("n < ?", "DESC") if newest_first else ("n > ?", "ASC")
+    start = (1 << 62) if newest_first else 0
+    place = _place(token, operation) if token else start
+    rows = store.all(f"{sql} AND {condition} ORDER BY n {order} LIMIT ?", *values, place, size)
+    answer: Answer = {"NumResults": len(rows)}
+    if rows and len(rows) == size:
+        answer["NextToken"] = base64.urlsafe_b64encode(f"{operation}:{rows[-1]['n']}".encode()).decode()
+    return rows, answer
+
+
+def _place(token: str, operation: str) -> int:
+    try:
+        name, _, place = base64.urlsafe_b64decode(token.encode()).decode().partition(":")
+        if name == operation:
+            return int(place)
+    except (binascii.Error, ValueError):
+        pass
+    # Assumption: the code; the documentation names none.
+    raise MTurkError("The NextToken is not valid for this request.", "InvalidParameterValue")

@@ -14,9 +14,8 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 import orjson
 
-from parapet.local_mturk.forms import Form, read_form
 from parapet.local_mturk.marketplace import PREVIEW, WORKER_ID
-from parapet.local_mturk.question import SUBMIT_PATH
+from parapet.local_mturk.question import SUBMIT_PATH, Form, read_form
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.ingest import Unusable, parse_answer_xml, parse_time, read_lines, split_answers
 

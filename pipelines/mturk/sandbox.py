@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from parapet.local_mturk.faults import Faults
-from parapet.local_mturk.practice import serve, simulate
+from parapet.local_mturk.server import serve, simulate
 from parapet.pipelines.command import EXIT_FAILURE, say
 from parapet.pipelines.mturk.session import dollars
 from parapet.schemas.errors import InputError

@@ -28,8 +28,7 @@ from markdown_it.token import Token
 from tiny_nli import save_roberta
 from tiny_t5 import save_t5
 
-from parapet.local_mturk.practice import greeting
-from parapet.local_mturk.server import LocalMTurk
+from parapet.local_mturk.server import LocalMTurk, greeting
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import beam_flags
 from parapet.pipelines.main import main

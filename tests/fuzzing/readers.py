@@ -34,7 +34,7 @@ from parapet.evaluation.models import saving
 from parapet.evaluation.models.babi import data as babi_data
 from parapet.evaluation.ratings import judgements
 from parapet.evaluation.response import goals as multiwoz
-from parapet.local_mturk import forms
+from parapet.local_mturk import question
 from parapet.pipelines.suite import suite_file
 from parapet.schemas import decisions, dialogue, dialogue_table, layout, release
 from parapet.schemas.errors import InputError
@@ -586,10 +586,10 @@ READERS: list[Reader] = [
         "pipelines.suite.suite_file.read_suite", "suite.toml", _text(SUITE), lambda p: suite_file.read_suite(str(p))
     ),
     Reader(
-        "local_mturk.forms.read_form",
+        "local_mturk.question.read_form",
         "page.html",
         _of("hits", SCHEMAS, "*.html"),
-        lambda p: forms.read_form(p.read_bytes().decode("utf-8", "replace")),
+        lambda p: question.read_form(p.read_bytes().decode("utf-8", "replace")),
     ),
 ]
 

@@ -13,9 +13,8 @@ from decimal import Decimal
 
 import pytest
 
-from parapet.local_mturk.calls import Call, Drop
 from parapet.local_mturk.errors import MTurkError
-from parapet.local_mturk.faults import Faults, faults_from
+from parapet.local_mturk.faults import Call, Drop, Faults, faults_from
 from parapet.local_mturk.server import LocalMTurk
 from parapet.schemas.errors import InputError
 

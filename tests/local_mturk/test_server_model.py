@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parapet.local_mturk.errors import MTurkError
-from parapet.local_mturk.limits import MAX_ASSIGNMENTS
-from parapet.local_mturk.model import operations
-from parapet.local_mturk.operations import _DONE_HERE, checked
+from parapet.local_mturk.errors import MAX_ASSIGNMENTS, MTurkError
+from parapet.local_mturk.operations import _DONE_HERE, checked, operations
 
 BONUS = {"WorkerId": "A1", "BonusAmount": "1.00", "AssignmentId": "3X", "Reason": "well done"}
 TYPE = {"Reward": "0.5", "Title": "t", "Description": "d", "AssignmentDurationInSeconds": 60}

@@ -12,13 +12,13 @@ import threading
 import pytest
 
 from parapet.local_mturk.faults import Faults
-from parapet.local_mturk.practice import serve
+from parapet.local_mturk.server import serve
 from parapet.schemas.errors import InputError
 
 SERVE = """
 import sys
 from pathlib import Path
-from parapet.local_mturk.practice import serve
+from parapet.local_mturk.server import serve
 sys.exit(serve(Path(sys.argv[1]), port=0, on_ready=lambda server: print("ready", flush=True)))
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parapet.local_mturk.requirements import Profile
+from parapet.local_mturk.qualifications import Profile
 
 US = {"QualificationTypeId": "00000000000000000071", "Comparator": "EqualTo", "LocaleValues": [{"Country": "US"}]}
 PERCENT = {

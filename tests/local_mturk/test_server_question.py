@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parapet.local_mturk.errors import MTurkError
-from parapet.local_mturk.forms import read_form
-from parapet.local_mturk.question import MAX_BYTES, as_served, check_question, html_of
+from parapet.local_mturk.question import MAX_BYTES, as_served, check_question, html_of, read_form
 from parapet.transforms.hits.markup import question_xml
 
 LIVE = "https://www.mturk.com/mturk/externalSubmit"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from parapet.local_mturk.marketplace import answer_xml
-from parapet.local_mturk.practice import simulate
-from parapet.local_mturk.requirements import Profile
+from parapet.local_mturk.qualifications import Profile
+from parapet.local_mturk.server import simulate
 from parapet.local_mturk.workers import Report, Script, invented, play, scripts_from_jsonl
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.ingest import parse_answer_xml

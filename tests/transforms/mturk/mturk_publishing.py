@@ -5,7 +5,7 @@ import json
 
 from mturk_bench import NAMES
 
-from parapet.local_mturk.calls import Drop
+from parapet.local_mturk.faults import Drop
 from parapet.transforms.hits.markup import question_xml
 
 CREATE = "CreateHITWithHITType"

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from mturk_bench import NAMES, OTHER, files_with, worker
 
-from parapet.local_mturk.calls import Drop
+from parapet.local_mturk.faults import Drop
 
 SEND = "SendBonus"
 

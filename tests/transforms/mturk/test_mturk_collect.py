@@ -6,7 +6,7 @@ import pytest
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, files_with, mode, worker
 
 from parapet.local_mturk import marketplace
-from parapet.local_mturk.calls import Drop
+from parapet.local_mturk.faults import Drop
 from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.ingest import parse_answer_xml, read_assignments
 

@@ -8,7 +8,7 @@ import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, files_with, worker
 
 from parapet.local_mturk import marketplace
-from parapet.local_mturk.calls import Drop
+from parapet.local_mturk.faults import Drop
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.transforms.mturk.batch import Batch

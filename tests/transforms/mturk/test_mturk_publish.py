@@ -6,9 +6,9 @@ import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, worker
 from mturk_publishing import CREATE, QUESTION, forget_failures, lose_answers, requirements
 
-from parapet.local_mturk.calls import Drop
+from parapet.local_mturk.faults import Drop
 from parapet.local_mturk.hits import create_hit_with_hit_type
-from parapet.local_mturk.requirements import Profile
+from parapet.local_mturk.qualifications import Profile
 from parapet.transforms.mturk.qualifications import LOCALE, MASTERS, NUMBER_APPROVED, PERCENT_APPROVED
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 
 from parapet.local_mturk import marketplace
-from parapet.local_mturk.calls import Drop
+from parapet.local_mturk.faults import Drop
 from parapet.transforms.hits.terms import up_to_cent
 from parapet.transforms.mturk.status import cells, in_cents, ledger_rows, status_of, table, warnings
 

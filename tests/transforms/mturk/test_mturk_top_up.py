@@ -5,7 +5,7 @@ import json
 import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, worker
 
-from parapet.local_mturk.calls import Drop
+from parapet.local_mturk.faults import Drop
 
 ADD, PROLONG = "CreateAdditionalAssignmentsForHIT", "UpdateExpirationForHIT"
 HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
