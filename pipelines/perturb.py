@@ -224,6 +224,7 @@ def class_of(name: str, command: Command) -> type[Perturbation]:
 def check(name: str, program: str, command: Command, args: argparse.Namespace) -> Config:
     """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed, read_corpus
+    from parapet.transforms.perturbation.corpus import complete
     from parapet.transforms.perturbation.fence import calling
     from parapet.transforms.runs import RunInfo
 
@@ -233,7 +234,9 @@ def check(name: str, program: str, command: Command, args: argparse.Namespace) -
     root = str(args.sgd or sample_root())
     with calling():
         perturbation: Perturbation = (
-            language_variations(args) if name == TRANSLATING else which.from_flags({**vars(args), "sgd": root})
+            language_variations(args)
+            if name == TRANSLATING
+            else complete(which.from_flags({**vars(args), "sgd": root}))
         )
     splits = list(dict.fromkeys(listed(args.split))) if command.has_split else None
     corpus = read_corpus(root, splits)

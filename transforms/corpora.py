@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,12 +28,13 @@ from parapet.schemas.dialogue import (
     read_each,
     typed,
 )
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import (
     SINGLE,
     SPLITS,
     SplitSchemas,
     as_path,
+    is_there,
     parse_services,
     raw_by_name,
     read_root,
@@ -43,6 +45,8 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, read_whol
 from parapet.schemas.service import Service
 from parapet.transforms.compressed import read_input
 from parapet.transforms.progress import READING, tracked
+
+SAVE = "save"  # what run.json says has made the folder
 
 _SUFFIX = re.compile(r"_\d+$")
 
@@ -140,11 +144,37 @@ class Corpus:
         Raises:
           InputError: a dialogue cannot be used, the folder holds anything else, or the corpus was read from it.
         """
-        from parapet.transforms.perturbation.files import save
+        from parapet.transforms import files
+        from parapet.transforms.disk import writing
+        from parapet.transforms.set_files import SetFiles
 
         if not isinstance(folder, str | os.PathLike):
             raise InputError(f"expected the path of a folder, not {folder!r}")
-        save(self, os.fspath(folder))
+        folder = os.fspath(folder)
+        for path in [file.path for file in self.files] + [of.path for of in self.folders.values()]:
+            if path and is_there(path) and as_path(path).resolve().is_relative_to(as_path(folder).resolve()):
+                raise InputError("the corpus was read from this folder: save it to another one", folder)
+        with writing(folder):
+            files.prepare(folder, SAVE)
+            written = [files.write_staged(folder, path, content) for path, content in self.schemas]
+            dialogues = 0
+            for file in self.files:
+                rows: list[dict[str, Any]] = []
+                with ExitStack() as stack:
+                    whole = SetFiles(folder, [""], file.relative, stack)
+                    for item in checked_items(self, file):
+                        whole.add("", item_text(file, item))
+                        rows += item.rows
+                    whole.close()
+                written += whole.written()
+                written += [files.write_staged(folder, path, data) for path, data in self.row_files(file, rows)]
+                dialogues += whole.dialogues[""]
+            counts = {"files": len(self.files), "dialogues": dialogues}
+            files.publish(folder, files.manifest_of(run_header(SAVE, self.provenance()), counts, written))
+
+    def row_files(self, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> list[tuple[str, bytes]]:
+        """The files beside a dialogue file that record what was changed in it, as (path, content)."""
+        return []
 
     def provenance(self) -> dict[str, Any]:
         """How the corpus was derived from another: nothing if it was loaded. ``save`` writes it to ``run.json``."""

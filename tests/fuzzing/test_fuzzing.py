@@ -160,7 +160,7 @@ def test_a_planted_fault_is_found_and_traced_to_its_record(
 
 
 def test_a_dialogue_that_is_lost_is_found(workshop: running.Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parapet.transforms.perturbation.files import SetFiles
+    from parapet.transforms.set_files import SetFiles
 
     real = SetFiles.add
     monkeypatch.setattr(

@@ -26,10 +26,10 @@ from parapet.transforms.corpora import read_file
 from parapet.transforms.counts import Balance, CountKey, Counts, Invariant, Tally, dead_dialogue, id_of, of_variants
 from parapet.transforms.files import HashingWriter, join, staged
 from parapet.transforms.perturbation.fence import bad_record
-from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import Report, Table, Tile, report_files
 from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
+from parapet.transforms.set_files import SetFiles
 from parapet.transforms.text import counted, number, percent
 from parapet.transforms.variants.matching import MAPPING, Variant, mapping_bytes
 from parapet.transforms.variants.perturbation import Places, places_of, rename

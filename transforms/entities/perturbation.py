@@ -19,17 +19,8 @@ from parapet.transforms.entities import CATEGORICAL, COMMAND
 from parapet.transforms.entities.choosing import CORPUS, GENERATED
 from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.entities.study import Config, Inputs, Study, inputs_of, study_corpus
-from parapet.transforms.perturbation.base import (
-    Analysis,
-    Detailed,
-    Metric,
-    Numbers,
-    Perturbation,
-    Perturbed,
-    Place,
-    Shared,
-    share_of,
-)
+from parapet.transforms.perturbation.base import Analysis, Detailed, Perturbation, Perturbed, Place, Shared, share_of
+from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.report import Example, Line, edited
 

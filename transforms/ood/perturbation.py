@@ -37,8 +37,6 @@ from parapet.transforms.ood.sources import kinds_of, list_sources, plugin_of
 from parapet.transforms.perturbation.base import (
     Analysis,
     Detailed,
-    Metric,
-    Numbers,
     Perturbation,
     Perturbed,
     Texts,
@@ -46,6 +44,7 @@ from parapet.transforms.perturbation.base import (
     share_of,
     size_of,
 )
+from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.report import Example, Line, Part
 from parapet.transforms.runs import Outputs

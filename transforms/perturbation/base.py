@@ -21,6 +21,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, items_of
 from parapet.transforms.counts import Balance, Counted, Counts, Invariant
 from parapet.transforms.perturbation.fence import calling
+from parapet.transforms.perturbation.metrics import CHANGES, Metric, Numbers
 from parapet.transforms.seeding import key_of, seed_text
 
 if TYPE_CHECKING:
@@ -143,69 +144,6 @@ class Detailed(Perturbed):
         self = super().__new__(cls, dialogue, rows)
         self.counts, self.problems, self.shown, self.files, self.others = counts, problems, shown, files, others
         return self
-
-
-class Metric(NamedTuple):
-    """A number of a set: how ``statistics.json``, the page and the card have it.
-
-    Attributes:
-      name: the name of the count; in :class:`Numbers`, the key of a number, dotted where it lies deeper.
-      label: the heading of its column: ``turns changed``.
-      of: the name of the count that it is a share of; the share is shown beside it.
-      meaning: what it says, for the terms at the end of the page.
-      by_value: whether it is counted by value and has a table of its own, a row for each value.
-      values: words for values that are ids.
-      percent: whether it is a share, 1 for all; ``digits`` are the decimal places that are shown.
-      digits: see ``percent``.
-      interval: the keys of the ends of its interval.
-      shown_first: whether it is at the top of the page, and printed at the end of a run.
-    """
-
-    name: str
-    label: str
-    of: str = ""
-    meaning: str = ""
-    by_value: bool = False
-    values: Mapping[str, str] = {}
-    percent: bool = False
-    digits: int = 1
-    interval: tuple[str, str] | None = None
-    shown_first: bool = False
-
-
-class Numbers(NamedTuple):
-    """A table of numbers that ``statistics.json`` has.
-
-    Attributes:
-      title: what it shows.
-      path: the keys that lead to the numbers of a row: ``sets/*/splits/*``. Each ``*`` stands for all keys there are.
-      labels: the heading of a column for each ``*``.
-      metrics: the numbers; one without a name is what the path leads to. A number that is not there is looked up
-        further out.
-      words: words for the keys of the last ``*``.
-      note: a sentence above the table.
-      chart: ``bars`` or ``dots`` of the first metric beside the table, or nothing.
-      by_set: whether the sets, the first ``*``, are columns and the values of the last one rows.
-      in_card: whether the card has it, too.
-    """
-
-    title: str
-    path: str
-    labels: Sequence[str]
-    metrics: Sequence[Metric]
-    words: Mapping[str, str] = {}
-    note: str = ""
-    chart: str = ""
-    by_set: bool = False
-    in_card: bool = True
-
-
-CHANGES = (
-    Metric("dialogues", "dialogues"),
-    Metric("dialogues_changed", "dialogues changed", of="dialogues"),
-    Metric("turns", "turns"),
-    Metric("turns_changed", "turns changed", of="turns", meaning="Turns whose utterance or annotations differ."),
-)
 
 
 class Analysis(NamedTuple):
@@ -485,12 +423,10 @@ class Perturbation:
         Args:
           flags: the values of all flags of the command, its output too.
         """
-        from parapet.transforms.perturbation.corpus import perturbation_of
-
         taken = inspect.signature(cls).parameters
         given = {name: value for name, value in flags.items() if value is not None and value is not False}
         options = {name: value for name, value in given.items() if name in taken}
-        return perturbation_of(cls, options, as_flags=True)
+        return cls(**options)
 
     def remarks(self) -> Iterator[tuple[int, str]]:
         """Messages about what :meth:`fit` has learned, with their levels (``logging.WARNING``)."""

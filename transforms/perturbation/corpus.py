@@ -87,7 +87,7 @@ def perturbation_of(
     if isinstance(which, Perturbation):
         if options:
             raise InputError(f"{which.name} is made already: give its options where it is made ({', '.join(options)})")
-        return _complete(copy.copy(which))  # what one corpus teaches it is not for another
+        return complete(copy.copy(which))  # what one corpus teaches it is not for another
     if isinstance(which, str):
         registry = Registry()
         if which not in registry:
@@ -98,7 +98,7 @@ def perturbation_of(
     _name_of(which)
     _check_options(which, options)
     with nullcontext() if as_flags else options_named():
-        return _complete(which(**options))
+        return complete(which(**options))
 
 
 def unknown(name: str) -> str:
@@ -120,11 +120,11 @@ def options_named() -> Iterator[None]:
         raise
 
 
-def _complete(perturbation: Perturbation) -> Perturbation:
+def complete(perturbation: Perturbation) -> Perturbation:
     """A perturbation. Raises InputError where its class lacks something."""
     its = type(perturbation)
     _name_of(its)
-    if its.perturb is Perturbation.perturb:
+    if its.perturb is Perturbation.perturb and its.perturb_sets is Perturbation.perturb_sets:
         raise InputError(f"the class {its.__name__} has no method perturb(self, dialogue, set_name, state)")
     if not hasattr(perturbation, "seed"):
         raise InputError(f"{its.__name__}.__init__ must call super().__init__(seed=seed)")
@@ -351,6 +351,13 @@ class PerturbedCorpus(Corpus):
                 continue
             state = self.analyzed.of(place)
             yield apply(self.perturbation, item, self.set_name, state, services)
+
+    def row_files(self, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> list[tuple[str, bytes]]:
+        """The rows of a dialogue file, as Parquet."""
+        from parapet.schemas.rows import parquet_bytes
+
+        path = f"{self.perturbation.rows_folder}/{file.relative.removesuffix('.json')}.parquet"
+        return [(path, parquet_bytes(table_of_rows(self.perturbation, rows)))]
 
     def provenance(self) -> dict[str, Any]:
         """The perturbation, its set and its seed, after the provenance of the original."""

@@ -15,18 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
 
-from parapet.schemas.dialogue import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
-from parapet.schemas.errors import InputError, UserCodeError, run_header, storable, storable_row
-from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.dialogue import DialogueFile, dialogue_text
+from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.schemas.rows import parquet_bytes
-from parapet.transforms import files
-from parapet.transforms.corpora import Corpus, Item, checked_items, item_text
+from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import FAULTS, CountKey, Counts, DeadLetter, Value, dead_dialogue, dead_file, id_of
-from parapet.transforms.disk import writing
-from parapet.transforms.files import HashingWriter, WriteFiles, Written, staged, write_staged
-from parapet.transforms.perturbation.base import CHANGES, REFUSED, Analysis, Detailed, Perturbation, analysis_of
+from parapet.transforms.files import WriteFiles, Written, write_staged
+from parapet.transforms.perturbation.base import REFUSED, Analysis, Detailed, Perturbation, analysis_of
 from parapet.transforms.perturbation.corpus import (
-    PerturbedCorpus,
     Services,
     checked,
     guard_for,
@@ -34,9 +30,11 @@ from parapet.transforms.perturbation.corpus import (
     table_of_rows,
 )
 from parapet.transforms.perturbation.fence import Fault, bad_record, calling, is_plugin
+from parapet.transforms.perturbation.metrics import CHANGES
 from parapet.transforms.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.report import report_files
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
+from parapet.transforms.set_files import SetFiles
 
 if TYPE_CHECKING:
     from parapet.transforms.report import Example
@@ -330,86 +328,3 @@ def metadata_files(
         **perturbation.metadata_files(statistics, by_name),
         **report_files(statistics, report),
     }
-
-
-class SetFiles:
-    """The files of a run's sets that are made of one dialogue file. A file is opened with its first dialogue.
-
-    Args:
-      output: the output folder.
-      sets: the folder of each set below it; empty where the set is the output itself.
-      relative: the path of the dialogue file below each set.
-      stack: closes the files; where it ends by an exception none of them is there.
-
-    Attributes:
-      dialogues: how many each set has.
-    """
-
-    def __init__(self, output: str, sets: Iterable[str], relative: str, stack: ExitStack) -> None:
-        self.dialogues = dict.fromkeys(sets, 0)
-        self._output, self._relative, self._stack = output, relative, stack
-        self._writers: dict[str, HashingWriter] = {}
-
-    def add(self, name: str, text: bytes) -> None:
-        """Adds a dialogue to one set, as ``dialogue_text`` has it."""
-        writer = self._writers.get(name) or self._open(name)
-        writer.write(BETWEEN if self.dialogues[name] else OPENING)
-        writer.write(text)
-        self.dialogues[name] += 1
-
-    def close(self, keep_empty: bool = True) -> None:
-        """Ends the files. A set without a dialogue has an empty list, or no file unless ``keep_empty``."""
-        for name, n in self.dialogues.items():
-            if n:
-                self._writers[name].write(CLOSING)
-            elif keep_empty:
-                self._open(name).write(EMPTY)
-
-    def written(self) -> list[Written]:
-        """The files that were written, once the stack is closed."""
-        return [self._writers[name].written(self._path(name)) for name in self.dialogues if name in self._writers]
-
-    def _open(self, name: str) -> HashingWriter:
-        handle = self._stack.enter_context(staged(self._output, self._path(name)))
-        self._writers[name] = HashingWriter(handle)
-        return self._writers[name]
-
-    def _path(self, name: str) -> str:
-        return f"{name}/{self._relative}" if name else self._relative
-
-
-PIPELINE = "save"  # what run.json says has made the folder
-
-
-def save(corpus: Corpus, folder: str) -> None:
-    """Writes a corpus, file by file. Raises InputError if a dialogue cannot be used, or the folder is in use."""
-    for path in [file.path for file in corpus.files] + [of.path for of in corpus.folders.values()]:
-        if path and is_there(path) and as_path(path).resolve().is_relative_to(as_path(folder).resolve()):
-            raise InputError("the corpus was read from this folder: save it to another one", folder)
-    with writing(folder):
-        files.prepare(folder, PIPELINE)
-        written = [files.write_staged(folder, path, content) for path, content in corpus.schemas]
-        dialogues = 0
-        for file in corpus.files:
-            count, of_file = _write(corpus, file, folder)
-            dialogues += count
-            written += of_file
-        header = run_header(PIPELINE, corpus.provenance())
-        counts = {"files": len(corpus.files), "dialogues": dialogues}
-        files.publish(folder, files.manifest_of(header, counts, written))
-
-
-def _write(corpus: Corpus, file: DialogueFile, folder: str) -> tuple[int, list[files.Written]]:
-    rows: list[dict[str, Any]] = []
-    with ExitStack() as stack:
-        whole = SetFiles(folder, [""], file.relative, stack)
-        for item in checked_items(corpus, file):
-            whole.add("", item_text(file, item))
-            rows += item.rows
-        whole.close()
-    written = whole.written()
-    if isinstance(corpus, PerturbedCorpus):
-        path = f"{corpus.perturbation.rows_folder}/{file.relative.removesuffix('.json')}.parquet"
-        table = table_of_rows(corpus.perturbation, rows)
-        written.append(files.write_staged(folder, path, parquet_bytes(table)))
-    return whole.dialogues[""], written

@@ -12,25 +12,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parapet.transforms.report import (
-    Bars,
-    Dot,
-    Dots,
-    Example,
-    Examples,
-    Line,
-    Report,
-    Section,
-    Series,
-    Table,
-    Tile,
-    edited,
-)
+from parapet.transforms.perturbation.metrics import Metric, Numbers
+from parapet.transforms.report import Bars, Dots, Example, Examples, Line, Report, Section, Table, Tile, edited
+from parapet.transforms.svg import Dot, Series
 from parapet.transforms.text import percent
 
 if TYPE_CHECKING:
     from parapet.transforms.counts import Counts
-    from parapet.transforms.perturbation.base import Metric, Numbers, Perturbation
+    from parapet.transforms.perturbation.base import Perturbation
 
 _WORDS = re.compile(r"\w+|\W")
 _MOST_TILES = 4
@@ -138,8 +127,6 @@ def _shown(value: Any, metric: Metric) -> str:
 
 def tables_of(perturbation: Perturbation) -> Sequence[Numbers]:
     """The tables that a perturbation declares; of one that declares none those of its metrics."""
-    from parapet.transforms.perturbation.base import Metric, Numbers
-
     if perturbation.tables is not None:
         return perturbation.tables
     simple = []

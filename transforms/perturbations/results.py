@@ -11,7 +11,8 @@ import msgspec
 
 from parapet.transforms.corpora import domain_of
 from parapet.transforms.counts import Counted, Counts
-from parapet.transforms.perturbation.base import Metric, Numbers, size_of
+from parapet.transforms.perturbation.base import size_of
+from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED
 from parapet.transforms.perturbations.rewording import RULES, Made
 from parapet.transforms.perturbations.typos import Operation

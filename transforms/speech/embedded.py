@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.files import join, read_bytes
 from parapet.transforms.refusals import Refused
-from parapet.transforms.speech.engine import RATE, version_of
+from parapet.transforms.speech.engine import RATE, resampled, version_of
 
 if TYPE_CHECKING:
     from parapet.transforms.speech.engine import Samples
@@ -129,8 +129,6 @@ class _Library:
 
     def speak(self, text: str, variant: str, speed: int) -> Samples:
         import numpy as np
-
-        from parapet.transforms.speech.sound import resampled
 
         with _lock:
             self._set_voice(variant, speed)

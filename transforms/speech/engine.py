@@ -5,15 +5,17 @@ Sound is always an array of 16-bit samples, int16 of shape (n,), one channel, 16
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
 
 from parapet.schemas.errors import MissingExtra
 from parapet.transforms import plugins
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Samples = NDArray[np.int16]
@@ -119,3 +121,21 @@ def version_of(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         raise MissingExtra(package, "speech") from None
+
+
+def resampled(sound: NDArray[Any], rate: int, to: int) -> Samples:
+    """Sound of ``rate`` samples a second with ``to`` of them, by a polyphase filter."""
+    from scipy.signal import resample_poly
+
+    if rate != to and len(sound):
+        step = math.gcd(rate, to)
+        sound = resample_poly(sound.astype(np.float32), to // step, rate // step)
+    return to_samples(sound)
+
+
+def to_samples(sound: NDArray[Any]) -> Samples:
+    """Rounded and clipped to 16 bits."""
+    if sound.dtype == np.int16:
+        return sound
+    clipped: Samples = np.clip(np.rint(sound), -32768, 32767).astype(np.int16)
+    return clipped

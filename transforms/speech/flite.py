@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.refusals import Refused
-from parapet.transforms.speech.engine import RATE
+from parapet.transforms.speech.engine import RATE, resampled
 
 if TYPE_CHECKING:
     from parapet.transforms.speech.engine import Samples
@@ -59,8 +59,6 @@ class Synthesiser:
     def speak(self, text: str, voice: str) -> Samples:
         """See :class:`~parapet.transforms.speech.engine.Synthesiser`."""
         import numpy as np
-
-        from parapet.transforms.speech.sound import resampled
 
         with _lock:
             _library("c").srand(1)  # the breath in its voices is drawn by rand(): else it is another each time

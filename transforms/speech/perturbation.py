@@ -25,8 +25,6 @@ from parapet.transforms.counts import Balance, Counted, CountKey, Counts, DeadLe
 from parapet.transforms.perturbation.base import (
     Analysis,
     Detailed,
-    Metric,
-    Numbers,
     Perturbation,
     Perturbed,
     Place,
@@ -35,6 +33,7 @@ from parapet.transforms.perturbation.base import (
     comma_separated,
     share_of,
 )
+from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.plugins import Chosen
 from parapet.transforms.refusals import Refused, Stopped

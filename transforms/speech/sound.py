@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_FILE
 from parapet.transforms.files import read_bytes
 from parapet.transforms.speech.embedded import Espeak
-from parapet.transforms.speech.engine import RATE
+from parapet.transforms.speech.engine import RATE, resampled, to_samples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,24 +32,6 @@ FRAME = RATE // 50  # 20 ms
 _PAUSE = 30.0
 
 _RATES = 4_000, 400_000  # samples a second, of recordings
-
-
-def resampled(sound: NDArray[Any], rate: int, to: int) -> Samples:
-    """Sound of ``rate`` samples a second with ``to`` of them, by a polyphase filter."""
-    from scipy.signal import resample_poly
-
-    if rate != to and len(sound):
-        step = math.gcd(rate, to)
-        sound = resample_poly(sound.astype(np.float32), to // step, rate // step)
-    return to_samples(sound)
-
-
-def to_samples(sound: NDArray[Any]) -> Samples:
-    """Rounded and clipped to 16 bits."""
-    if sound.dtype == np.int16:
-        return sound
-    clipped: Samples = np.clip(np.rint(sound), -32768, 32767).astype(np.int16)
-    return clipped
 
 
 def active_power(sound: NDArray[Any]) -> float:

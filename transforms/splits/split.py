@@ -22,10 +22,10 @@ from parapet.schemas.service import Service
 from parapet.transforms.corpora import Used, dialogues_of, domain_of, used_by, without
 from parapet.transforms.counts import Balance, Counts, Invariant, dead_dialogue, id_of, of_dialogues
 from parapet.transforms.perturbation.fence import bad_record
-from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import Bars, Report, Series, Table, Tile, card, page
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
+from parapet.transforms.set_files import SetFiles
 from parapet.transforms.table1 import names_seen, rounded
 from parapet.transforms.text import number, percent
 

@@ -17,7 +17,8 @@ from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.transforms.corpora import Corpus, Item, read_file
 from parapet.transforms.counts import Counted, Counts, Tally, of_variants
-from parapet.transforms.perturbation.base import Detailed, Metric, Numbers, Perturbation, Perturbed, Place, Shared
+from parapet.transforms.perturbation.base import Detailed, Perturbation, Perturbed, Place, Shared
+from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.text import counted
 from parapet.transforms.variants import COMMAND
 from parapet.transforms.variants.matching import (

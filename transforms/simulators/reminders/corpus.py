@@ -20,11 +20,11 @@ from parapet.schemas.layout import schema_bytes
 from parapet.schemas.service import Service, parse_service
 from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.perturbation.fence import needed
-from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
 from parapet.transforms.seeding import SeededRng
+from parapet.transforms.set_files import SetFiles
 from parapet.transforms.simulators.common import count_distinct, nested_table, state, system_turn, user_turn
 from parapet.transforms.simulators.reminders.user import (
     CONFIRMED,

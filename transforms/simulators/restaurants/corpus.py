@@ -24,11 +24,11 @@ from parapet.transforms.corpora import listed
 from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
 from parapet.transforms.files import HashingWriter, staged
 from parapet.transforms.perturbation.fence import needed
-from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import tracked
 from parapet.transforms.report import report_files
 from parapet.transforms.runs import FileResult
 from parapet.transforms.seeding import stable_hash
+from parapet.transforms.set_files import SetFiles
 from parapet.transforms.simulators import common
 from parapet.transforms.simulators.restaurants.bot import Rules, solve
 from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology

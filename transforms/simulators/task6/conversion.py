@@ -22,10 +22,10 @@ from parapet.schemas.layout import schema_bytes
 from parapet.transforms import babi_format as babi
 from parapet.transforms.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
 from parapet.transforms.perturbation.fence import bad_record, trace_of
-from parapet.transforms.perturbation.files import SetFiles
 from parapet.transforms.progress import expect, tracked
 from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
+from parapet.transforms.set_files import SetFiles
 from parapet.transforms.simulators import common
 from parapet.transforms.simulators.common import nested_table
 from parapet.transforms.simulators.task6.calls import (
