@@ -29,6 +29,7 @@ from packaging.utils import canonicalize_name
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
 from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
+from parapet.pipelines.workers import memory_bytes
 from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
 from parapet.transforms.crowd import worker_ids
 
@@ -183,7 +184,6 @@ def data_of(name: str, module: str, folder: str, enables: str) -> Finding:
 
 
 _GPUS = Path("/proc/driver/nvidia/gpus")
-_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _FEW = 4 * 2**30  # below this, Beam and a model at once are tight
 
 
@@ -217,23 +217,6 @@ def _memory() -> Finding:
     return Finding("memory", "there", detail=detail)
 
 
-def memory_bytes() -> int | None:
-    """What this process may use: of the machine, or of its container if that is less; None where nobody says."""
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return None
-    limits = [int(text) for path in _LIMITS if (text := _read(path).strip()).isdigit()]
-    return min([total, *limits])
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
 def _torch() -> Finding:
     """Whether models would be computed on a GPU: there is one, and the torch that is installed is built for it."""
     cards, there = gpus(), installed("torch")
@@ -247,6 +230,13 @@ def _torch() -> Finding:
         fix = "pip install --force-reinstall torch   (a build for CUDA: https://pytorch.org/get-started/locally)"
         return Finding("torch", "missing", "training on the GPU", built, fix)
     return Finding("torch", "there", detail=f"{built}: computes on the {'GPU' if cards else 'CPU'}")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def gpus(folder: Path = _GPUS) -> list[str]:

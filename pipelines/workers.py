@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import progress, runners, worker_process
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 LARGE = 24 << 20  # bytes of dialogues from which on further workers repay their start, for a quick pipeline
 
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _MEMORY = 1 << 30  # bytes that there should be for each worker
 
 
@@ -54,11 +56,22 @@ def count(args: argparse.Namespace, paths: Iterable[str], large: int | None) -> 
         return 0
     if large is None or progress.sink is not None or not _is_larger(paths, large):  # suite steps run side by side
         return 1
-    from parapet.pipelines.doctor import memory_bytes
-
     memory = memory_bytes()
     cores = len(os.sched_getaffinity(0))
     return cores if memory is None else max(1, min(cores, memory // _MEMORY))
+
+
+def memory_bytes() -> int | None:
+    """What this process may use: of the machine, or of its container if that is less; None where nobody says."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None
+    limits = [total]
+    for path in _LIMITS:
+        with suppress(OSError, ValueError):
+            limits.append(int(path.read_text(encoding="utf-8")))
+    return min(limits)
 
 
 def _is_larger(paths: Iterable[str], limit: int) -> bool:

@@ -31,7 +31,7 @@ def flags(workers: object = "auto", *runner_flags: str) -> argparse.Namespace:
 @pytest.fixture
 def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.os, "sched_getaffinity", lambda _: {0, 1, 2})
-    monkeypatch.setattr("parapet.pipelines.doctor.memory_bytes", lambda: 16 << 30)
+    monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 16 << 30)
 
 
 @pytest.mark.usefixtures("three_cores")
@@ -47,9 +47,9 @@ def test_auto_takes_a_core_each_where_the_input_is_large(tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("three_cores")
 def test_auto_takes_fewer_where_there_is_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parapet.pipelines.doctor.memory_bytes", lambda: 2 << 30)
+    monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 2 << 30)
     assert workers.count(flags(), [__file__], large=1) == 2
-    monkeypatch.setattr("parapet.pipelines.doctor.memory_bytes", lambda: 1 << 20)
+    monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 1 << 20)
     assert workers.count(flags(), [__file__], large=1) == 1
 
 
