@@ -12,8 +12,7 @@ from apache_beam.io.filesystem import BeamIOError
 
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.transforms.counts import Counts
-from parapet.transforms.perturbation.fence import Fault, bad_record, fatal, trace_of
-from parapet.transforms.refusals import Stopped
+from parapet.transforms.perturbation.fence import Fault, Stopped, bad_record, fatal, trace_of
 
 PLUGIN = """
 def perturb(counts):

@@ -19,7 +19,28 @@ from types import FrameType
 from typing import NamedTuple, NoReturn
 
 from parapet.schemas.errors import ISSUES, DiskError, InputError, MissingExtra, UserCodeError, storable
-from parapet.transforms.refusals import Stopped
+
+
+class Refused(Exception):
+    """A request failed permanently.
+
+    Args:
+      reason: an id (``invalid``, ``unavailable``, ``wrong_count``), and after a colon an explanation.
+      splits: whether its parts may be sent separately; not where they would be charged twice.
+    """
+
+    def __init__(self, reason: str, splits: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.splits = reason, splits
+
+
+class Stopped(Exception):
+    """No further request can succeed: ``reason`` as in :class:`Refused`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
 
 INTERNAL, PLUGIN = "internal_error", "plugin_error"  # ids of reasons
 REPORT = f"please report it at {ISSUES}"

@@ -28,7 +28,7 @@ from xml.sax.saxutils import escape
 
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms import plugins
-from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.perturbation.fence import Refused, Stopped
 from parapet.transforms.speech.engine import RATE
 
 if TYPE_CHECKING:

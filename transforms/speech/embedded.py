@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.files import join, read_bytes
-from parapet.transforms.refusals import Refused
+from parapet.transforms.perturbation.fence import Refused
 from parapet.transforms.speech.engine import RATE, resampled, version_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.refusals import Refused
+from parapet.transforms.perturbation.fence import Refused
 from parapet.transforms.speech.engine import RATE, resampled
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parapet.schemas.errors import InputError, MissingExtra, install_line
-from parapet.transforms.refusals import Refused
+from parapet.transforms.perturbation.fence import Refused
 from parapet.transforms.speech.engine import RATE, version_of
 
 if TYPE_CHECKING:

@@ -33,10 +33,10 @@ from parapet.transforms.perturbation.base import (
     comma_separated,
     share_of,
 )
+from parapet.transforms.perturbation.fence import Refused, Stopped
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.plugins import Chosen
-from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.report import Example, Line, Part, Report, edited_words
 from parapet.transforms.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
 from parapet.transforms.speech.alignment import Calibration, Setting

@@ -20,9 +20,8 @@ from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.files import join, read_written, whole
 from parapet.transforms.perturbation.base import REFUSED
-from parapet.transforms.perturbation.fence import Fault, bad_record
+from parapet.transforms.perturbation.fence import Fault, Refused, Stopped, bad_record
 from parapet.transforms.progress import advance, expect, tracked
-from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech import sound
 from parapet.transforms.speech.alignment import Calibration, align, calibration, check_within_reach, steps, with_levels

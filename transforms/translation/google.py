@@ -10,7 +10,7 @@ from typing import Any
 
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms import plugins
-from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.perturbation.fence import Refused, Stopped
 from parapet.transforms.translation.memory import Limits
 
 MOST_TEXTS = 1024

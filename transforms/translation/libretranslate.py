@@ -14,7 +14,7 @@ from urllib3.util import Retry
 
 from parapet.schemas.errors import InputError
 from parapet.transforms import plugins
-from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.perturbation.fence import Refused, Stopped
 from parapet.transforms.translation.memory import Limits
 
 KEY_VARIABLE = "LIBRETRANSLATE_API_KEY"

@@ -20,7 +20,7 @@ import msgspec
 from parapet.schemas.errors import InputError, MissingExtra, is_unicode
 from parapet.transforms import checkpoints, plugins
 from parapet.transforms.checkpoints import Checkpoint
-from parapet.transforms.refusals import Refused
+from parapet.transforms.perturbation.fence import Refused
 from parapet.transforms.text import words
 from parapet.transforms.translation.memory import Limits
 

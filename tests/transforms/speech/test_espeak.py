@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 pytest.importorskip("espeakng_loader")
 
 from parapet.schemas.errors import InputError, install_line
-from parapet.transforms.refusals import Refused
+from parapet.transforms.perturbation.fence import Refused
 from parapet.transforms.speech.embedded import Espeak, library, parse_voice
 from parapet.transforms.speech.sound import digest
 

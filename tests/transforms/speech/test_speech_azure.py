@@ -21,7 +21,7 @@ import numpy as np
 from azure_speech_server import KEY, PCM, AzureSpeechServer, sound_of, text_of
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.perturbation.fence import Refused, Stopped
 from parapet.transforms.speech import azure
 from parapet.transforms.speech.azure import AzureRecogniser, AzureSynthesiser, is_voice
 
@@ -368,7 +368,7 @@ def test_what_they_are_called_and_cost() -> None:
 
 
 ENDS = """
-from parapet.transforms.refusals import Refused
+from parapet.transforms.perturbation.fence import Refused
 from parapet.transforms.speech.azure import AzureRecogniser, AzureSynthesiser
 import numpy as np
 import sys

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("soundfile")
 
-from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.perturbation.fence import Refused, Stopped
 from parapet.transforms.speech import transcribing
 from parapet.transforms.speech.sound import Noise, digest, plain, read_sound
 from parapet.transforms.speech.spoken import Utterance, load_normalisation
