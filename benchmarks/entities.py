@@ -23,9 +23,9 @@ import orjson
 
 from benchmarks.measuring import measure
 from parapet.schemas import layout
-from parapet.transforms.corpora import read_corpus
-from parapet.transforms.entities.perturbation import UnseenEntities
+from parapet.transforms.perturbation.corpora import read_corpus
 from parapet.transforms.perturbation.corpus import perturbed_sets
+from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
 
 DIALOGUES_A_FILE = 64
 SPLITS = ("train", "test")

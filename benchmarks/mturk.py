@@ -131,7 +131,7 @@ def parapet(*flags: object) -> None:
 def judge(state: Path, batch: Path, hits: int, assignments: int) -> int:
     """Compares what the server has with what was asked for and collected."""
     from parapet.local_mturk.server import LocalMTurk
-    from parapet.transforms.mturk import collect as collected
+    from parapet.transforms.crowd.mturk import collect as collected
 
     server = LocalMTurk(state)
     there, calls = server.snapshot(), server.calls

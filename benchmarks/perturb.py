@@ -27,16 +27,23 @@ from benchmarks.measuring import measure
 from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.entities.choosing import Chooser
-from parapet.transforms.entities.mentions import DialogueValues, Group, Table, find_values, keep_unclear, marked_in
-from parapet.transforms.entities.perturbation import UnseenEntities
-from parapet.transforms.entities.replacing import edits_of
+from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.perturbation.corpus import fitted
+from parapet.transforms.perturbation.user_turns import UserTurn, edited, move_spans, moved, user_turns
+from parapet.transforms.perturbations.entities.choosing import Chooser
+from parapet.transforms.perturbations.entities.mentions import (
+    DialogueValues,
+    Group,
+    Table,
+    find_values,
+    keep_unclear,
+    marked_in,
+)
+from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
+from parapet.transforms.perturbations.entities.replacing import edits_of
 from parapet.transforms.perturbations.paraphrase import rephrased
 from parapet.transforms.perturbations.typos import Rates, typo_operations
-from parapet.transforms.seeding import key_of
-from parapet.transforms.user_turns import UserTurn, edited, move_spans, moved, user_turns
+from parapet.transforms.running.seeding import key_of
 
 DIALOGUES_A_FILE = 128
 SEED = "0"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.measuring import measure
 from parapet.pipelines.restaurants import check, parser
-from parapet.transforms.babi_format import dialogue_text, parse_dialogues
+from parapet.transforms.simulators.babi_format import dialogue_text, parse_dialogues
 from parapet.transforms.simulators.restaurants.bot import Rules, solve
 from parapet.transforms.simulators.restaurants.simulating import lines_of
 from parapet.transforms.simulators.restaurants.simulating import simulate as simulated

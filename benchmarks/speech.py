@@ -83,13 +83,18 @@ def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple
     """Writes the language model, and every text's sounds. Gives the texts, and the seconds that all sounds last."""
     import numpy as np
 
-    from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.speech.embedded import Espeak, Sphinx
-    from parapet.transforms.speech.engine import RATE
-    from parapet.transforms.speech.language_model import trained_model
-    from parapet.transforms.speech.sound import plain
-    from parapet.transforms.speech.spoken import Speakers, load_normalisation, occurrences_of, sentences_of
-    from parapet.transforms.speech.transcribing import Channel, Transcriber
+    from parapet.transforms.perturbation.corpora import read_corpus
+    from parapet.transforms.perturbations.speech.embedded import Espeak, Sphinx
+    from parapet.transforms.perturbations.speech.engine import RATE
+    from parapet.transforms.perturbations.speech.language_model import trained_model
+    from parapet.transforms.perturbations.speech.sound import plain
+    from parapet.transforms.perturbations.speech.spoken import (
+        Speakers,
+        load_normalisation,
+        occurrences_of,
+        sentences_of,
+    )
+    from parapet.transforms.perturbations.speech.transcribing import Channel, Transcriber
 
     speakers = Speakers(("klatt4",), SEED, load_normalisation(), 1000)
     files = read_corpus(root / "corpus", splits).files
@@ -110,7 +115,7 @@ def alone(root: Path) -> None:
     """The decoder alone: prints its CPU seconds and seconds, keeps what it hears."""
     import numpy as np
 
-    from parapet.transforms.speech.embedded import Sphinx
+    from parapet.transforms.perturbations.speech.embedded import Sphinx
 
     about = json.loads((root / "sounds.json").read_text())
     with np.load(root / "sounds.npz") as stored:
@@ -162,8 +167,8 @@ def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float)
 
 def between(heard: dict[str, str], ratios: tuple[float, float]) -> str:
     """A word error rate in the middle of those of the two noises, so that the pipeline needs both."""
-    from parapet.transforms.speech.spoken import Utterance
-    from parapet.transforms.speech.transcribing import Transcript, errors_of
+    from parapet.transforms.perturbations.speech.spoken import Utterance
+    from parapet.transforms.perturbations.speech.transcribing import Transcript, errors_of
 
     rates = []
     for ratio in ratios:

@@ -20,7 +20,8 @@ from sacrebleu.metrics import BLEU
 
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Service
-from parapet.transforms.table1 import (
+from parapet.transforms.reports.text import name_words
+from parapet.transforms.variants.table1 import (
     PUBLISHED,
     PUBLISHED_SELF_BLEU,
     TOKENIZER,
@@ -29,7 +30,6 @@ from parapet.transforms.table1 import (
     descriptions_of,
     read_inputs,
 )
-from parapet.transforms.text import name_words
 
 Texts = list[tuple[str, ...]]  # of each element: the original, v1, ..., v5
 KINDS = ("slots", "intents")

@@ -13,7 +13,7 @@ from parapet.evaluation.models.babi.data import Corpus, types_of
 from parapet.evaluation.models.babi.nets import BabiLearner
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.pipelines.config_flags import read_config
-from parapet.transforms.babi_format import BabiDialogue, Exchange
+from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange
 from parapet.transforms.simulators.restaurants.ontology import default_ontology
 from parapet.transforms.simulators.restaurants.simulating import World, candidates, knowledge_base, lines_of, simulate
 

@@ -32,7 +32,7 @@ from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.saving import BY_MODEL, seed_all
 from parapet.evaluation.models.training import Learner, Position, Stretch, fit, train_batches
 from parapet.pipelines.models import family_of
-from parapet.transforms.checkpoints import Checkpoint, inspect
+from parapet.transforms.storage.checkpoints import Checkpoint, inspect
 
 ROUNDS, SECONDS = 3, 12.0  # at least so many rounds of a case, and so long: what is quick is timed more often
 BARE, EPOCHS, ALL, TRACKED = "bare", "epochs", "all", "tracked"

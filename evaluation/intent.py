@@ -36,9 +36,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, TEST, read_root
 from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
-from parapet.transforms import text
-from parapet.transforms.corpora import services_in_turns
-from parapet.transforms.report import Report, Table
+from parapet.transforms.perturbation.corpora import services_in_turns
+from parapet.transforms.reports import text
+from parapet.transforms.reports.report import Report, Table
 
 HEADINGS = {
     "accuracy": "accuracy",

@@ -38,9 +38,9 @@ from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of, line
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, as_path, is_root, is_there
 from parapet.schemas.limits import open_path
-from parapet.transforms import text
-from parapet.transforms.ood.plan import FALLBACKS
-from parapet.transforms.report import Report, Table
+from parapet.transforms.perturbations.ood.plan import FALLBACKS
+from parapet.transforms.reports import text
+from parapet.transforms.reports.report import Report, Table
 
 # A score, and whether the item is of the positive class.
 ScoredItem = tuple[float, bool]

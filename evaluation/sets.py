@@ -20,7 +20,7 @@ from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
 from parapet.schemas.json_text import check_kept
 from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import MAX_LINE, in_bytes, lines_of, open_path
-from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.matching import find_variants
 
 # Set, dialogue id, turn. What is no turn of a dialogue has its own id, and turn 0.

@@ -20,8 +20,8 @@ import msgspec
 from parapet.evaluation.sets import ALL, MEAN, Key, group_label
 from parapet.schemas.errors import run_header
 from parapet.schemas.layout import as_path
-from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
-from parapet.transforms.text import number, percent
+from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
+from parapet.transforms.reports.text import number, percent
 
 ROWS = "rows.parquet"
 
@@ -86,7 +86,7 @@ def publish(output: str, files: Mapping[str, bytes], header: Mapping[str, object
     Raises:
       InputError: the folder cannot be written, holds another command's output, or files that were changed by hand.
     """
-    from parapet.transforms import files as whole  # Beam knows buckets, and takes a second to be imported
+    from parapet.transforms.storage import files as whole  # Beam knows buckets, and takes a second to be imported
 
     whole.prepare(output, str(header["pipeline"]))
     written = [whole.write_staged(output, relative, files[relative]) for relative in sorted(files)]
@@ -106,7 +106,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
       files: the outputs, path below the output folder to content.
       summary: lines for the terminal.
       options: those that shape the content, for ``run.json``; ``counts`` how much was scored.
-      plugins: the record of plug-ins that took part, see ``parapet.transforms.plugins.recorded``.
+      plugins: the record of plug-ins that took part, see ``parapet.transforms.running.plugins.recorded``.
       warnings: what the user should look at.
     """
 

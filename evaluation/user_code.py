@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError, UserCodeError
-from parapet.transforms.perturbation.fence import calling
+from parapet.transforms.running.fence import calling
 
 _PACKAGES = {"site-packages", "dist-packages"}
 _PACKAGE = Path(__file__).parents[1]

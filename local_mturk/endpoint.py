@@ -28,7 +28,7 @@ from parapet.local_mturk.qualifications import Profile
 from parapet.local_mturk.question import SUBMIT_PATH, as_served, html_of
 from parapet.local_mturk.service import Service
 from parapet.schemas.errors import InputError
-from parapet.transforms.report import render
+from parapet.transforms.reports.report import render
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import sample_root
     from parapet.scoring import Scores, schema_sensitivity, schema_sensitivity_interval, score_states, to_pandas
-    from parapet.transforms.corpora import Corpus, corpus_of
     from parapet.transforms.perturbation.base import Perturbation, Perturbed, changed_turn
+    from parapet.transforms.perturbation.corpora import Corpus, corpus_of
     from parapet.transforms.perturbation.corpus import PerturbedCorpus, check_perturbation
-    from parapet.transforms.user_turns import edit_user_turns
+    from parapet.transforms.perturbation.user_turns import edit_user_turns
 
 # Where each public name is.
 _PLACES = {
     "Composition": "parapet.crowd",
-    "Corpus": "parapet.transforms.corpora",
+    "Corpus": "parapet.transforms.perturbation.corpora",
     "InputError": "parapet.schemas.errors",
     "Perturbation": "parapet.transforms.perturbation.base",
     "Perturbed": "parapet.transforms.perturbation.base",
@@ -33,8 +33,8 @@ _PLACES = {
     "check_perturbation": "parapet.transforms.perturbation.corpus",
     "compose": "parapet.crowd",
     "changed_turn": "parapet.transforms.perturbation.base",
-    "corpus_of": "parapet.transforms.corpora",
-    "edit_user_turns": "parapet.transforms.user_turns",
+    "corpus_of": "parapet.transforms.perturbation.corpora",
+    "edit_user_turns": "parapet.transforms.perturbation.user_turns",
     "load_corpus": "parapet.api",
     "perturb": "parapet.api",
     "perturb_sets": "parapet.api",

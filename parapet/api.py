@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there, sample_root
-from parapet.transforms.corpora import Corpus, read_corpus
+from parapet.transforms.perturbation.corpora import Corpus, read_corpus
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbation.base import Perturbation

@@ -36,11 +36,11 @@ from parapet.schemas.dialogue import DialogueFile, read_each, typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
 from parapet.schemas.service import parse_service
-from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.counts import dead_dialogue, id_of
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, checked_analysis, set_of
+from parapet.transforms.perturbation.corpora import Corpus, Item
 from parapet.transforms.perturbation.corpus import Services, apply, options_named, perturbation_of
-from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.running.counts import dead_dialogue, id_of
+from parapet.transforms.running.fence import bad_record
 from parapet.transforms.variants.matching import Known, Variant
 from parapet.transforms.variants.perturbation import places_of, rename, renamed_corpora
 

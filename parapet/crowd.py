@@ -48,7 +48,7 @@ def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> 
     >>> rank("City of the event", ["Where an event is", "The city of events"], by="jaccard")
     [(0.0, 'The city of events'), (0.8, 'Where an event is')]
     """
-    from parapet.transforms.distance import Method, check_distance
+    from parapet.transforms.variants.distance import Method, check_distance
 
     check_distance(by, "by")
     if isinstance(paraphrases, str):
@@ -108,9 +108,9 @@ class Composition:
         Raises:
           InputError: the folder holds something else, or files that were changed since; or it cannot be written.
         """
-        from parapet.transforms import files
         from parapet.transforms.crowd.composing import stage
-        from parapet.transforms.disk import writing
+        from parapet.transforms.storage import files
+        from parapet.transforms.storage.disk import writing
 
         task = copy(self._task)
         task.output = str(folder)
@@ -197,7 +197,7 @@ def compose(
 def _schemas(services: Any) -> list[SplitSchemas]:
     """The schemas of a corpus, checked, services that break a rule left out; of its folder, a file or its content."""
     from parapet.schemas.layout import SINGLE, compared, parse_services, read_root
-    from parapet.transforms.corpora import Corpus
+    from parapet.transforms.perturbation.corpora import Corpus
 
     if isinstance(services, str | Path):
         return read_root(services, leave_out_bad=True)

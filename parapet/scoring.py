@@ -184,7 +184,7 @@ def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, na
     """Dialogues with their services. Raises InputError where there are none."""
     from parapet.api import load_corpus
     from parapet.evaluation.dst.model import of_corpus, of_dialogues
-    from parapet.transforms.corpora import Corpus
+    from parapet.transforms.perturbation.corpora import Corpus
 
     corpus = load_corpus(given) if isinstance(given, str | Path) else given
     if isinstance(corpus, Corpus):
@@ -317,7 +317,7 @@ def _coefficients(
 def _interval(statistic: bootstrap.Statistic, level: float, replicates: int, seed: int | str) -> tuple[float, float]:
     """The percentile interval of the mean of some values; NaN where there are none."""
     from parapet.evaluation import bootstrap
-    from parapet.transforms.seeding import seed_text
+    from parapet.transforms.running.seeding import seed_text
 
     if not 0 < level < 1:
         raise InputError(f"{level} is out of range: expected a share between 0 and 1", "level")

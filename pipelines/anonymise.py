@@ -86,7 +86,7 @@ def check(args: argparse.Namespace) -> Config:
     from parapet.transforms.anonymise.mentions import KINDS, check_regions
     from parapet.transforms.anonymise.replacing import Rules
     from parapet.transforms.anonymise.writing import Config, parse_splits
-    from parapet.transforms.corpora import listed
+    from parapet.transforms.perturbation.corpora import listed
 
     for path in args.chats or ():
         check_apart(args.output, chats=path)
@@ -119,9 +119,9 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
     import apache_beam as beam
 
-    from parapet.transforms import files
     from parapet.transforms.anonymise import writing
-    from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
+    from parapet.transforms.running.runs import FinishRun, RunInfo, WriteEach
+    from parapet.transforms.storage import files
 
     info = RunInfo("anonymise", config.output, config.options(), config.max_bad, "anonymised")
     files.prepare(config.output, info.pipeline)
@@ -154,7 +154,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 def report(config: Config, _: dict[str, int]) -> None:
     """Prints how much was replaced and is suspected; never a word of a chat."""
     from parapet.transforms.anonymise.writing import tallies
-    from parapet.transforms.files import read_written
+    from parapet.transforms.storage.files import read_written
 
     statistics = json.loads(read_written(config.output, "statistics.json"))
     replaced = ", ".join(f"{numbers['mentions']:,} {kind}" for kind, numbers in statistics["replaced"].items())

@@ -18,8 +18,8 @@ from parapet.schemas.layout import TRAIN, sample_root
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.augment.plan import Plan
-    from parapet.transforms.runs import RunInfo
+    from parapet.transforms.running.runs import RunInfo
+    from parapet.transforms.splits.augment.plan import Plan
 
 EXAMPLE = """  parapet augment --sgd sgd --backtrans back_translated --oracle sgd/sgd_x/data \\
     --sets none,backtrans,oracle,corrupted,backtrans+oracle --output training_sets"""
@@ -73,9 +73,9 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads, matches and corrupts the schemas. Raises InputError where none of a variant's services match."""
-    from parapet.transforms.augment import plan as plans
-    from parapet.transforms.augment.plan import Rates
-    from parapet.transforms.runs import RunInfo
+    from parapet.transforms.running.runs import RunInfo
+    from parapet.transforms.splits.augment import plan as plans
+    from parapet.transforms.splits.augment.plan import Rates
     from parapet.transforms.variants.matching import check_matched
 
     check_apart(args.output, sgd=args.sgd, backtrans=args.backtrans, oracle=args.oracle)
@@ -108,9 +108,9 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Dialogue files -> those of each set, and Parquet; schemas, mappings and dead letters beside them."""
     import apache_beam as beam
 
-    from parapet.transforms import files
-    from parapet.transforms.augment.augmenting import Augment
-    from parapet.transforms.progress import expect_dialogues
+    from parapet.transforms.running.progress import expect_dialogues
+    from parapet.transforms.splits.augment.augmenting import Augment
+    from parapet.transforms.storage import files
 
     files.prepare(config.info.output, config.info.pipeline)
     expect_dialogues(config.plan.files)
@@ -121,8 +121,8 @@ def report(config: Config, _: dict[str, int]) -> None:
     """Prints what was written, by set, and how much the corruptions changed."""
     from functools import partial
 
-    from parapet.transforms.augment.augmenting import lines_of, tallies_of
-    from parapet.transforms.files import read_written
+    from parapet.transforms.splits.augment.augmenting import lines_of, tallies_of
+    from parapet.transforms.storage.files import read_written
 
     statistics = json.loads(read_written(config.info.output, "statistics.json"))
     for line in lines_of(statistics):

@@ -115,10 +115,10 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
     import apache_beam as beam
 
-    from parapet.transforms import files
-    from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
+    from parapet.transforms.running.runs import FinishRun, RunInfo, WriteEach
     from parapet.transforms.simulators.task6 import conversion
     from parapet.transforms.simulators.task6.calls import gathered
+    from parapet.transforms.storage import files
 
     info = RunInfo("babi_task6", config.output, config.options(), config.max_bad, "converted")
     files.prepare(config.output, info.pipeline)
@@ -151,7 +151,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, _: dict[str, int]) -> None:
     """Prints the size of each split."""
-    from parapet.transforms.files import read_written
+    from parapet.transforms.storage.files import read_written
 
     statistics = json.loads(read_written(config.output, "statistics.json"))
     for split, numbers in statistics["splits"].items():

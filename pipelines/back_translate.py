@@ -20,7 +20,7 @@ from parapet.pipelines.command import check_apart, counted, read_good, run_comma
 from parapet.pipelines.flags import PARALLEL_CALLS, Parser, add_dry_run, add_max_bad, add_schemas, add_seed
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import sample_root
-from parapet.transforms import plugins
+from parapet.transforms.running import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -122,7 +122,7 @@ def read_memories(args: argparse.Namespace, corpus: str | None) -> list[Translat
       InputError: a memory that cannot be read.
     """
     from parapet.schemas.layout import is_there
-    from parapet.transforms.files import join
+    from parapet.transforms.storage.files import join
     from parapet.transforms.translation.memory import MEMORY_FILE, merge, read_memory
     from parapet.transforms.translation.translate import read_parts
 
@@ -266,7 +266,7 @@ def check(args: argparse.Namespace) -> Config:
 
 def _corpus(schemas: str | Path, pivots: list[str]) -> Corpus:
     from parapet.schemas.layout import raw_by_name, services_by_name, splits_of
-    from parapet.transforms.text import conventions_of
+    from parapet.transforms.reports.text import conventions_of
     from parapet.transforms.variants.back_translation import Corpus
 
     splits = read_good(schemas)
@@ -292,7 +292,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Texts -> pivot texts -> texts again -> everything that is written."""
     import apache_beam as beam
 
-    from parapet.transforms.files import Publish, WriteFiles, join, prepare
+    from parapet.transforms.storage.files import Publish, WriteFiles, join, prepare
     from parapet.transforms.translation.translate import BackTranslate, replay
     from parapet.transforms.variants.back_translation import make_files
 
@@ -340,7 +340,7 @@ def report(config: Config, counters: dict[str, int]) -> None:
     if config.dry_run:
         _print_plan(config)
         return
-    from parapet.transforms.files import clear, join, read_written
+    from parapet.transforms.storage.files import clear, join, read_written
 
     clear(join(config.output, PAID))  # the memory that was published has it all
     statistics = json.loads(read_written(config.output, "statistics.json"))

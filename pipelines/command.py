@@ -22,15 +22,15 @@ from parapet.pipelines import progress, runners, workers
 from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, as_path, check_output, find_output, is_below, read_root, same_place
-from parapet.transforms.disk import reading, writing
-from parapet.transforms.perturbation.fence import calling, commanding
-from parapet.transforms.text import counted as counted
+from parapet.transforms.reports.text import counted as counted
+from parapet.transforms.running.fence import calling, commanding
+from parapet.transforms.storage.disk import reading, writing
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.counts import Counts, Tally
     from parapet.transforms.perturbation.base import Perturbation
+    from parapet.transforms.running.counts import Counts, Tally
 
 Config = TypeVar("Config")  # of a command: what its check makes of the flags, typed
 
@@ -182,7 +182,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 def _failed(error: Exception) -> int:
     """The one place that turns a failure that is nobody's input into an exit status."""
-    from parapet.transforms.perturbation.fence import is_of_network
+    from parapet.transforms.running.fence import is_of_network
 
     reason = _reason(error)
     if reason.endswith(_SHOW) and is_of_network(error) and not type(error).__module__.startswith("apache_beam"):
@@ -274,7 +274,7 @@ def check_apart(output: str, **inputs: str | None) -> None:
 
 def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
     """Prints the results of a perturbation's run, and gives its ``statistics.json``."""
-    from parapet.transforms.files import read_written
+    from parapet.transforms.storage.files import read_written
 
     statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
     with calling():
@@ -287,9 +287,9 @@ def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
 def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
     """Logs what a published run has left out: how many of how many, why, and where that is written."""
     from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
-    from parapet.transforms.compressed import open_input
-    from parapet.transforms.counts import Counts, read_dead_letters, reasons_of, warnings_of
-    from parapet.transforms.files import join, read_written
+    from parapet.transforms.running.counts import Counts, read_dead_letters, reasons_of, warnings_of
+    from parapet.transforms.storage.compressed import open_input
+    from parapet.transforms.storage.files import join, read_written
 
     counts = Counts.of_json(json.loads(read_written(output, MANIFEST))["counts"])
     with open_input(join(output, DEAD_LETTERS)) as lines:
@@ -302,10 +302,10 @@ def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], wha
 def report_faults(output: str) -> int:
     """Logs, ``--quiet`` or not, what a published run has lost to faults of Parapet or a plug-in; how many faults."""
     from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
-    from parapet.transforms.compressed import open_input
-    from parapet.transforms.counts import FaultCounts
-    from parapet.transforms.files import join, read_written
-    from parapet.transforms.perturbation.fence import INTERNAL, PLUGIN
+    from parapet.transforms.running.counts import FaultCounts
+    from parapet.transforms.running.fence import INTERNAL, PLUGIN
+    from parapet.transforms.storage.compressed import open_input
+    from parapet.transforms.storage.files import join, read_written
 
     faults = FaultCounts()
     with open_input(join(output, DEAD_LETTERS)) as lines:

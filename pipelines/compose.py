@@ -17,7 +17,7 @@ from parapet.pipelines.crowd_answers import (
     inputs,
 )
 from parapet.pipelines.flags import Parser, add_schemas, add_seed
-from parapet.transforms import plugins
+from parapet.transforms.running import plugins
 
 DISTANCES = plugins.Names(plugins.DISTANCES)
 

@@ -58,9 +58,9 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Composition:
     """Reads corpus and tasks. Raises InputError for what cannot work."""
-    from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.crowd_variations.settle import RewritingTask
-    from parapet.transforms.crowd_variations.tasks import REWRITING_TASKS, read_tasks
+    from parapet.transforms.crowd.rewritten_turns.settle import RewritingTask
+    from parapet.transforms.crowd.rewritten_turns.tasks import REWRITING_TASKS, read_tasks
+    from parapet.transforms.perturbation.corpora import read_corpus
 
     check_apart(args.output, sgd=args.sgd)
     sample = [str(sample_root() / "crowd" / "rewrites.csv")] if args.sgd is None else []
@@ -73,7 +73,7 @@ def check(args: argparse.Namespace) -> Composition:
 
 def report(config: Composition, counters: dict[str, int]) -> int:
     """Says what was composed and what to do next. Returns the exit status."""
-    from parapet.transforms.crowd_variations.settle import of_other_sentences
+    from parapet.transforms.crowd.rewritten_turns.settle import of_other_sentences
 
     published = PublishedAnswers(config.task.output)
     statistics = published.statistics

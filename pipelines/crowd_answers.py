@@ -75,7 +75,7 @@ def responses_of(args: argparse.Namespace) -> tuple[str, ...]:
 
 def _files_of(responses: Sequence[str]) -> list[str]:
     """The files of ``--responses``: of a folder that ``parapet mturk`` wrote, the answers that it has collected."""
-    from parapet.transforms.mturk.collect import FILE
+    from parapet.transforms.crowd.mturk.collect import FILE
 
     folders = [path for path in responses if layout.is_there(path) and layout.as_path(path).is_dir()]
     return [str(layout.as_path(path) / FILE) if path in folders else path for path in responses]
@@ -143,8 +143,8 @@ class PublishedAnswers:
     def __init__(self, output: str) -> None:
         from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
         from parapet.schemas.rows import DeadLetter
-        from parapet.transforms.compressed import open_plain
-        from parapet.transforms.files import join, read_written
+        from parapet.transforms.storage.compressed import open_plain
+        from parapet.transforms.storage.files import join, read_written
 
         self.output = output
         self.statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))

@@ -34,7 +34,7 @@ from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
 from parapet.transforms.crowd import worker_ids
 
 if TYPE_CHECKING:
-    from parapet.transforms.checkpoints import Checkpoint
+    from parapet.transforms.storage.checkpoints import Checkpoint
 
 
 # What may be uninstalled, and why nothing is lost by it.
@@ -457,7 +457,7 @@ def look_around(folders: Sequence[str]) -> Report:
     Args:
       folders: with models.
     """
-    from parapet.transforms import plugins
+    from parapet.transforms.running import plugins
 
     python, *others = machine(Path.cwd())
     return {
@@ -477,7 +477,7 @@ def look_around(folders: Sequence[str]) -> Report:
 
 def inspect(folder: str) -> Finding:
     """Which commands take the model in a folder; where none does, why."""
-    from parapet.transforms.checkpoints import opened, read_json
+    from parapet.transforms.storage.checkpoints import opened, read_json
 
     try:
         if model := read_json(Path(folder), "model.json").get("model"):
@@ -503,7 +503,7 @@ def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
     """The flags that could take such a model, to the check that their command makes."""
     from parapet.evaluation.generation import scoring
     from parapet.evaluation.models.saving import models_of
-    from parapet.transforms import checkpoints
+    from parapet.transforms.storage import checkpoints
     from parapet.transforms.translation import local
 
     kind = checkpoint.kind

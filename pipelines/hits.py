@@ -16,15 +16,15 @@ from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_sch
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
 from parapet.schemas.service import elements_of
-from parapet.transforms.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS, VALIDITY, Terms, kind_of
+from parapet.transforms.crowd.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS, VALIDITY, Terms, kind_of
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.hits.judged import Item
-    from parapet.transforms.hits.make_hits import Unit
-    from parapet.transforms.hits.page import Plan, Settings
-    from parapet.transforms.runs import RunInfo
+    from parapet.transforms.crowd.hits.judged import Item
+    from parapet.transforms.crowd.hits.make_hits import Unit
+    from parapet.transforms.crowd.hits.page import Plan, Settings
+    from parapet.transforms.running.runs import RunInfo
 
 DESCRIPTION = """\
 Makes the pages on which crowd workers paraphrase names and descriptions of a schema (schemas), rewrite user turns
@@ -203,8 +203,8 @@ def check(args: argparse.Namespace) -> Config:
 
 def _check_schemas(args: argparse.Namespace) -> Config:
     from parapet.schemas.layout import sample_root, services_by_name
-    from parapet.transforms.hits.page import AUTO, NONE, Settings, read_shortfall, top_up_assignments
-    from parapet.transforms.hits.schema_pages import read_ambiguous, read_cues, revealing
+    from parapet.transforms.crowd.hits.page import AUTO, NONE, Settings, read_shortfall, top_up_assignments
+    from parapet.transforms.crowd.hits.schema_pages import read_ambiguous, read_cues, revealing
 
     services = services_by_name(read_good(args.schemas or sample_root()))
     cues, written = args.cues or AUTO, dict[str, str]()
@@ -231,8 +231,8 @@ def _check_schemas(args: argparse.Namespace) -> Config:
 
 def _check_rewrites(args: argparse.Namespace) -> Config:
     from parapet.schemas.layout import sample_root
-    from parapet.transforms.hits.page import Settings
-    from parapet.transforms.hits.rewrite_pages import dialogue_paths
+    from parapet.transforms.crowd.hits.page import Settings
+    from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
 
     if args.turns is not None and args.turns < 1:
         raise InputError("a number of user turns, 1 or more", "--turns")
@@ -285,8 +285,8 @@ def _judged(
     split: str | None = None,
 ) -> Config:
     """The pages on which utterances are judged, with their checks."""
-    from parapet.transforms.hits.judged import group_items
-    from parapet.transforms.hits.page import Settings
+    from parapet.transforms.crowd.hits.judged import group_items
+    from parapet.transforms.crowd.hits.page import Settings
 
     terms, seed = _terms(args, _ASSIGNMENTS), args.seed or 0
     settings = Settings(terms, sandbox=args.sandbox, tasks=(task,), seed=seed, naturalness=not args.no_naturalness)
@@ -311,22 +311,22 @@ def _terms(args: argparse.Namespace, assignments: int) -> Terms:
 
 def inputs(config: Config) -> list[tuple[str, str]]:
     """What workers read: the dialogues."""
-    from parapet.transforms.hits.rewrite_pages import DialoguePath
+    from parapet.transforms.crowd.hits.rewrite_pages import DialoguePath
 
     return [("--dialogues", unit.path) for unit in config.units if isinstance(unit, DialoguePath)]
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Renders pages, writes and publishes them."""
-    from parapet.transforms.files import prepare
-    from parapet.transforms.hits.make_hits import MakeHits
+    from parapet.transforms.crowd.hits.make_hits import MakeHits
+    from parapet.transforms.storage.files import prepare
 
     prepare(config.output, "hits")
     pipeline | MakeHits(config.units, config.settings, _info(config))
 
 
 def _info(config: Config) -> RunInfo:
-    from parapet.transforms.runs import RunInfo
+    from parapet.transforms.running.runs import RunInfo
 
     settings = config.settings
     options = {**settings.terms.options(settings.tasks), "sandbox": settings.sandbox}
@@ -349,7 +349,7 @@ def _info(config: Config) -> RunInfo:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the plan, and where to begin."""
-    from parapet.transforms.perturbation.fence import INTERNAL, REPORT
+    from parapet.transforms.running.fence import INTERNAL, REPORT
 
     say_plan = print if config.dry_run else say
     plan = _plan_of_dry_run(config) if config.dry_run else _published_plan(config)
@@ -376,8 +376,8 @@ def report(config: Config, counters: dict[str, int]) -> None:
 
 
 def _plan_of_dry_run(config: Config) -> Plan:
-    from parapet.transforms.hits.make_hits import plan_of, render_unit, scan_file
-    from parapet.transforms.hits.rewrite_pages import DialoguePath, choose
+    from parapet.transforms.crowd.hits.make_hits import plan_of, render_unit, scan_file
+    from parapet.transforms.crowd.hits.rewrite_pages import DialoguePath, choose
 
     settings = config.settings
     scans = (scan_file(unit, settings) for unit in config.units if isinstance(unit, DialoguePath))
@@ -391,8 +391,8 @@ def _published_plan(config: Config) -> Plan:
 
     import msgspec
 
-    from parapet.transforms.files import read_written
-    from parapet.transforms.hits.page import NotAsked, PageRecord, make_plan
+    from parapet.transforms.crowd.hits.page import NotAsked, PageRecord, make_plan
+    from parapet.transforms.storage.files import read_written
 
     lines = read_written(config.output, "manifest.jsonl").splitlines()
     not_asked = json.loads(read_written(config.output, "plan.json"))["not_asked"]

@@ -177,7 +177,7 @@ def act(config: Config) -> int:
 
 def _write_template(config: Config) -> int:
     from parapet.evaluation.board.submission import FILE, template
-    from parapet.transforms import disk
+    from parapet.transforms.storage import disk
 
     path = config.output / FILE
     if path.exists():

@@ -21,18 +21,18 @@ from parapet.pipelines.dispatch import canonical, spelling
 from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
-from parapet.transforms import plugins
 from parapet.transforms.perturbation import Command, Option
+from parapet.transforms.running import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.schemas.dialogue import DialogueFile
-    from parapet.transforms.corpora import Corpus
     from parapet.transforms.perturbation.base import Perturbation
+    from parapet.transforms.perturbation.corpora import Corpus
     from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.perturbations.variations import LanguageVariations
-    from parapet.transforms.runs import RunInfo
+    from parapet.transforms.running.runs import RunInfo
     from parapet.transforms.translation.memory import Engine
 
 EXAMPLE = """\
@@ -52,9 +52,9 @@ OUT/SET/turns, statistics, a page.
 DECLARED = {
     "rewrite": "parapet.transforms.variants",
     "language_variations": "parapet.transforms.perturbations",
-    "speech_errors": "parapet.transforms.speech",
-    "unseen_entities": "parapet.transforms.entities",
-    "ood": "parapet.transforms.ood",
+    "speech_errors": "parapet.transforms.perturbations.speech",
+    "unseen_entities": "parapet.transforms.perturbations.entities",
+    "ood": "parapet.transforms.perturbations.ood",
 }
 TRANSLATING = "language_variations"  # the command that shares flags and memories with others that translate
 
@@ -223,10 +223,10 @@ def class_of(name: str, command: Command) -> type[Perturbation]:
 
 def check(name: str, program: str, command: Command, args: argparse.Namespace) -> Config:
     """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
-    from parapet.transforms.corpora import listed, read_corpus
+    from parapet.transforms.perturbation.corpora import listed, read_corpus
     from parapet.transforms.perturbation.corpus import complete
-    from parapet.transforms.perturbation.fence import calling
-    from parapet.transforms.runs import RunInfo
+    from parapet.transforms.running.fence import calling
+    from parapet.transforms.running.runs import RunInfo
 
     places = {option.name: getattr(args, option.name) for option in command.options if option.apart}
     check_apart(args.output, sgd=args.sgd, **places)
@@ -280,8 +280,8 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Dialogue files -> the sets of the perturbation, their rows, numbers, a card and a page."""
-    from parapet.transforms import files
     from parapet.transforms.perturbation.files import PerturbCorpus
+    from parapet.transforms.storage import files
 
     files.prepare(config.info.output, config.info.pipeline)
     _ = pipeline | "Perturb" >> PerturbCorpus(config.perturbation, config.corpus, config.info, config.analyzed)
@@ -385,8 +385,8 @@ def _engine(args: argparse.Namespace) -> str:
 
 def _translation(args: argparse.Namespace, wanted: bool) -> Translating | None:
     """Reads memories and opens the engine. Gives how texts are translated; without pivots where none is."""
-    from parapet.transforms.files import join
     from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.storage.files import join
     from parapet.transforms.translation.local import PARAPHRASED
     from parapet.transforms.translation.memory import by_languages
     from parapet.transforms.translation.translate import Known
@@ -428,7 +428,7 @@ def _paraphraser(args: argparse.Namespace) -> Engine:
 
 def end_translation(perturbation: Any, output: str, counters: Mapping[str, int]) -> Iterator[str]:
     """Clears what a published memory has, and says what a translation has cost."""
-    from parapet.transforms.files import clear, join
+    from parapet.transforms.storage.files import clear, join
 
     clear(join(output, translating.PAID))
     how = perturbation.translating

@@ -55,7 +55,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def build(pipeline: beam.Pipeline, prediction: Prediction) -> None:
     """Files -> chunks -> the model's answers -> files of predictions."""
     from parapet.evaluation.models.inference import Predict, check_invariants
-    from parapet.transforms import files
+    from parapet.transforms.storage import files
 
     job = prediction.job
     files.prepare(job.output, f"predict_{job.model}")
@@ -67,7 +67,7 @@ def build(pipeline: beam.Pipeline, prediction: Prediction) -> None:
 def report(prediction: Prediction, _: dict[str, int]) -> None:
     """Prints what was written, and warns of what did not fit the model."""
     from parapet.schemas.layout import MANIFEST
-    from parapet.transforms.files import read_written
+    from parapet.transforms.storage.files import read_written
 
     output = prediction.job.output
     counts: dict[str, int] = json.loads(read_written(output, MANIFEST))["counts"]

@@ -1,7 +1,7 @@
 """How far a command is: a live display on a terminal, elsewhere a line each half minute, or events for a suite.
 
-What is done is read from the file that workers append to, see ``parapet.transforms.progress``; the names of stages
-without counts are read from the log of Beam's local runner.
+What is done is read from the file that workers append to, see ``parapet.transforms.running.progress``; the names of
+stages without counts are read from the log of Beam's local runner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
-from parapet.transforms.progress import READING, VARIABLE
+from parapet.transforms.running.progress import READING, VARIABLE
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -166,9 +166,9 @@ def _build(pipeline: beam.Pipeline, config: _Build) -> None:
 
 def _finish(config: _Build, counters: dict[str, int]) -> None:
     """Checks what the pipeline made, writes the documents, publishes. Raises InputError where nothing may be."""
-    from parapet.transforms.files import clear
     from parapet.transforms.release import building
     from parapet.transforms.release.building import check_faults, follow, make_manifest, read_summary
+    from parapet.transforms.storage.files import clear
 
     staging = building.staging_of(config.output, config.release)
     folder = building.folder_of(config.output, config.release)
@@ -324,8 +324,8 @@ def _sign(args: argparse.Namespace) -> int:
     """Verifies, signs; returns the exit status."""
     from parapet.pipelines.progress import running
     from parapet.schemas.release import MANIFEST, SIGNATURE
-    from parapet.transforms.files import join, whole
     from parapet.transforms.release.verify import examine, read_signature, sign
+    from parapet.transforms.storage.files import join, whole
 
     root = args.root
     with running("parapet release sign"):

@@ -45,7 +45,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads the flags. Raises InputError where they cannot work."""
-    from parapet.transforms.corpora import listed
+    from parapet.transforms.perturbation.corpora import listed
     from parapet.transforms.simulators.reminders.corpus import Config
 
     sizes = listed(args.dialogues)
@@ -68,10 +68,10 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
     import apache_beam as beam
 
-    from parapet.transforms import files
-    from parapet.transforms.progress import expect
-    from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
+    from parapet.transforms.running.progress import expect
+    from parapet.transforms.running.runs import FinishRun, RunInfo, WriteEach
     from parapet.transforms.simulators.reminders import corpus
+    from parapet.transforms.storage import files
 
     info = RunInfo("reminders", config.output, config.options())
     files.prepare(config.output, info.pipeline)
@@ -102,7 +102,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, _: dict[str, int]) -> None:
     """Prints the size of each split."""
-    from parapet.transforms.files import read_written
+    from parapet.transforms.storage.files import read_written
 
     for split, numbers in json.loads(read_written(config.output, "statistics.json"))["splits"].items():
         sizes = f"{counted(numbers['turns'], 'turn')}, {numbers['different_utterances']:,} different utterances"

@@ -105,10 +105,10 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
     import apache_beam as beam
 
-    from parapet.transforms import files
-    from parapet.transforms.progress import expect
-    from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
+    from parapet.transforms.running.progress import expect
+    from parapet.transforms.running.runs import FinishRun, RunInfo, WriteEach
     from parapet.transforms.simulators.restaurants import corpus
+    from parapet.transforms.storage import files
 
     info = RunInfo("restaurants", config.output, config.options())
     files.prepare(config.output, info.pipeline)
@@ -130,7 +130,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, _: dict[str, int]) -> None:
     """Prints the means of each task."""
-    from parapet.transforms.files import read_written
+    from parapet.transforms.storage.files import read_written
 
     statistics = json.loads(read_written(config.output, "statistics.json"))
     for task, numbers in statistics["tasks"].items():

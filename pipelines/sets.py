@@ -57,7 +57,7 @@ def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sour
       InputError: a value that is not ``NAME=ROOT``, or an output that is one of the inputs.
     """
     from parapet.evaluation.sets import Sources, parse_sets
-    from parapet.transforms.corpora import listed
+    from parapet.transforms.perturbation.corpora import listed
 
     reference = str(args.reference or sample_root())
     others = parse_sets(args.sets)

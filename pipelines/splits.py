@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.schemas.dialogue import DialogueFile
-    from parapet.transforms.runs import RunInfo
+    from parapet.transforms.running.runs import RunInfo
     from parapet.transforms.splits.few_shot import FewShot
     from parapet.transforms.splits.split import Split, SplitCorpus, UnseenServices
 
@@ -83,7 +83,7 @@ def _few_shot(args: argparse.Namespace, corpus: SplitCorpus) -> FewShot:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    from parapet.transforms.corpora import listed
+    from parapet.transforms.perturbation.corpora import listed
 
     parts = listed(text)
     if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part) < 10**6 for part in parts):
@@ -123,7 +123,7 @@ def _unseen_services_parser() -> Parser:
 
 def _unseen_services(args: argparse.Namespace, corpus: SplitCorpus) -> UnseenServices:
     """The split of the flags. Raises InputError where the corpus does not allow it."""
-    from parapet.transforms.corpora import listed
+    from parapet.transforms.perturbation.corpora import listed
     from parapet.transforms.splits import split
 
     services = {split: schema.services for split, schema in corpus.schemas.items()}
@@ -158,7 +158,7 @@ def run_named(name: str, argv: Sequence[str] | None = None) -> int:
 
 
 def _check(args: argparse.Namespace, name: str) -> Config:
-    from parapet.transforms.runs import RunInfo
+    from parapet.transforms.running.runs import RunInfo
     from parapet.transforms.splits.split import read_split_corpus
 
     check_apart(args.output, sgd=args.sgd)
@@ -178,9 +178,9 @@ def _inputs(config: Config) -> list[tuple[str, str]]:
 def _build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
-    from parapet.transforms import files
-    from parapet.transforms.progress import expect_dialogues
+    from parapet.transforms.running.progress import expect_dialogues
     from parapet.transforms.splits.split import WriteSplit
+    from parapet.transforms.storage import files
 
     expect_dialogues(config.files)
     files.prepare(config.run.output, config.split.name)
@@ -188,8 +188,8 @@ def _build(pipeline: beam.Pipeline, config: Config) -> None:
 
 
 def _report(config: Config, counters: dict[str, int]) -> int | None:
-    from parapet.transforms.counts import of_dialogues
-    from parapet.transforms.files import read_written
+    from parapet.transforms.running.counts import of_dialogues
+    from parapet.transforms.storage.files import read_written
 
     statistics = json.loads(read_written(config.run.output, "statistics.json"))
     for line in config.split.summary(statistics):

@@ -19,7 +19,7 @@ from parapet.schemas.layout import SPLITS, sample_root
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.table1 import Inputs
+    from parapet.transforms.variants.table1 import Inputs
 
 EXAMPLE = """  parapet statistics --sgd sgd --output names_seen
   parapet statistics --sgd sgd --variants sgd/sgd_x/data --split test --output sgd_x_statistics"""
@@ -65,8 +65,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads and aligns the schemas. Raises InputError where they cannot be measured."""
-    from parapet.transforms.table1 import read_inputs
-    from parapet.transforms.text import counted
+    from parapet.transforms.reports.text import counted
+    from parapet.transforms.variants.table1 import read_inputs
 
     check_apart(args.output, variants=args.variants, sgd=args.sgd)
     inputs = read_inputs(args.sgd or sample_root(), args.variants, args.split, args.tokenizer, read_good)
@@ -88,8 +88,8 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Services -> one set of numbers -> files."""
     import apache_beam as beam
 
-    from parapet.transforms.files import Publish, WriteFiles, prepare
-    from parapet.transforms.table1 import statistics_files
+    from parapet.transforms.storage.files import Publish, WriteFiles, prepare
+    from parapet.transforms.variants.table1 import statistics_files
 
     inputs = config.inputs
     prepare(config.output, "statistics")
@@ -105,8 +105,8 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the table."""
-    from parapet.transforms.files import join, read_written
-    from parapet.transforms.table1 import text_table
+    from parapet.transforms.storage.files import join, read_written
+    from parapet.transforms.variants.table1 import text_table
 
     say(text_table(json.loads(read_written(config.output, "statistics.json"))))
     say(f"report: {join(config.output, 'report.html')}")

@@ -89,7 +89,7 @@ def header_of(training: Training) -> dict[str, object]:
     from importlib.metadata import version
 
     from parapet.pipelines.models.family import named_digest
-    from parapet.transforms import checkpoints, files
+    from parapet.transforms.storage import checkpoints, files
 
     try:
         files.prepare(training.output, f"train_{training.model}")

@@ -273,7 +273,7 @@ ASR_TURNS = pa.schema(
         pa.field("hypothesis", pa.string(), nullable=False),  # the transcript
         pa.field(
             "alignment", pa.string(), nullable=False
-        ),  # reference>hypothesis, see parapet.transforms.speech.alignment
+        ),  # reference>hypothesis, see parapet.transforms.perturbations.speech.alignment
         pa.field("words", pa.int32(), nullable=False),
         pa.field("substitutions", pa.int32(), nullable=False),
         pa.field("deletions", pa.int32(), nullable=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parapet.transforms.babi_format import (
+from parapet.transforms.simulators.babi_format import (
     SILENCE,
     BabiDialogue,
     Exchange,

@@ -19,17 +19,17 @@ from parapet.schemas.dialogue import dialogue_text, parse_dialogues, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import parse_json, parse_json_line
 from parapet.schemas.release import parse_manifest
-from parapet.transforms import files
 from parapet.transforms.anonymise.chats import _of_line as chat_of
-from parapet.transforms.checkpoints import read_json
-from parapet.transforms.corpora import typed
-from parapet.transforms.crowd_variations.tasks import read_tasks
-from parapet.transforms.mturk import collect as collected
-from parapet.transforms.mturk.batch import Journal
-from parapet.transforms.mturk.publish import read_hits
-from parapet.transforms.ood.sources import _of_line as utterance_of
+from parapet.transforms.crowd.mturk import collect as collected
+from parapet.transforms.crowd.mturk.batch import Journal
+from parapet.transforms.crowd.mturk.publish import read_hits
+from parapet.transforms.crowd.rewritten_turns.tasks import read_tasks
+from parapet.transforms.perturbation.corpora import typed
+from parapet.transforms.perturbations.ood.sources import _of_line as utterance_of
 from parapet.transforms.perturbations.rewritten import read_lines as read_rewritten
 from parapet.transforms.release.reading import latest_version
+from parapet.transforms.storage import files
+from parapet.transforms.storage.checkpoints import read_json
 from parapet.transforms.variants.matching import read_mapping
 
 DIALOGUE = b'{"dialogue_id": "1", "services": [], "turns": [], "more": %s}'

@@ -20,13 +20,14 @@ from hypothesis import strategies as st
 
 import parapet
 from parapet.schemas.decisions import neutralise
-from parapet.transforms import distance, markdown, text
 from parapet.transforms.anonymise import mentions, replacing
 from parapet.transforms.crowd import ingest, lexicon, services, vet, worker_ids
-from parapet.transforms.crowd_variations import vet as wording
+from parapet.transforms.crowd.rewritten_turns import vet as wording
+from parapet.transforms.perturbation.user_turns import Ranges
 from parapet.transforms.perturbations import language as english
-from parapet.transforms.speech import spoken
-from parapet.transforms.user_turns import Ranges
+from parapet.transforms.perturbations.speech import spoken
+from parapet.transforms.reports import markdown, text
+from parapet.transforms.variants import distance
 
 LENGTH = 20_000
 QUICK = 0.03  # seconds of CPU: what takes no longer is not looked at again

@@ -16,9 +16,9 @@ import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
-from parapet.transforms import plugins
-from parapet.transforms.speech import engine
-from parapet.transforms.speech.engine import Recogniser, Synthesiser
+from parapet.transforms.perturbations.speech import engine
+from parapet.transforms.perturbations.speech.engine import Recogniser, Synthesiser
+from parapet.transforms.running import plugins
 from parapet.transforms.translation.memory import Engine
 
 ROOT = Path(__file__).parents[1]
@@ -181,7 +181,7 @@ def test_a_source_of_utterances(example: Path, tmp_path: Path) -> None:
 def test_a_file_goes_before_a_source_of_its_name(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from parapet.transforms.ood.sources import list_sources, read_source
+    from parapet.transforms.perturbations.ood.sources import list_sources, read_source
 
     assert [file.kind for file in list_sources("proverbs")] == ["plug-in"]
     monkeypatch.chdir(tmp_path)
@@ -190,7 +190,7 @@ def test_a_file_goes_before_a_source_of_its_name(
 
 
 def test_what_a_source_gives_that_is_no_text(site: Path) -> None:
-    from parapet.transforms.ood.sources import list_sources, read_source
+    from parapet.transforms.perturbations.ood.sources import list_sources, read_source
 
     bring(site, "broken_source", plugins.OOD_SOURCES, "odd", "broken_source:made", "made = lambda: ['a', 7, '\\ud800']")
     found = [str(one) if isinstance(one, InputError) else one.text for one in read_source(list_sources("odd")[0])]

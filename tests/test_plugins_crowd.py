@@ -12,7 +12,7 @@ from plugin_packages import bring, record
 import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
-from parapet.transforms import plugins
+from parapet.transforms.running import plugins
 
 ROOT = Path(__file__).parents[1]
 CROWD = ROOT / "schemas" / "sample" / "crowd"

@@ -58,7 +58,7 @@ _MARK = 256  # samples that say where a text begins, and as many where it ends
 
 
 class Synthesiser:
-    """Speaks as a modem does: see ``parapet.transforms.speech.engine.Synthesiser``."""
+    """Speaks as a modem does: see ``parapet.transforms.perturbations.speech.engine.Synthesiser``."""
 
     name = "modem 1"
     parallel = 1
@@ -90,7 +90,7 @@ class Synthesiser:
 
 
 class Recogniser:
-    """Hears what the modem has said: see ``parapet.transforms.speech.engine.Recogniser``."""
+    """Hears what the modem has said: see ``parapet.transforms.perturbations.speech.engine.Recogniser``."""
 
     name = "modem 1"
     parallel = 1

@@ -32,9 +32,9 @@ from parapet.evaluation.dst.results import slots_table
 from parapet.evaluation.response.task import SetScores, table_of
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.decisions import csv_bytes
-from parapet.transforms.markdown import quoted
-from parapet.transforms.report import Report, Section, Table, Text, Tile, page
-from parapet.transforms.text import counted, number
+from parapet.transforms.reports.markdown import quoted
+from parapet.transforms.reports.report import Report, Section, Table, Text, Tile, page
+from parapet.transforms.reports.text import counted, number
 
 NO_RANK = "–"
 

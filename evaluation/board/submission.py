@@ -29,8 +29,8 @@ from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import dialogue_files
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.schemas.release import MANIFEST
-from parapet.transforms.markdown import is_url
 from parapet.transforms.release.reading import Release, open_release
+from parapet.transforms.reports.markdown import is_url
 
 FILE = "submission.toml"
 TASKS = ("dst", "response", "intent", "ood")

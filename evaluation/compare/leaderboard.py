@@ -49,8 +49,8 @@ from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, group_label
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
-from parapet.transforms.report import Table
-from parapet.transforms.text import counted, number, percent
+from parapet.transforms.reports.report import Table
+from parapet.transforms.reports.text import counted, number, percent
 
 AVERAGE = "average"
 Sets = Literal["common", "all", "strict"]

@@ -46,9 +46,9 @@ from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import Result, Stage, Task, json_bytes
 from parapet.schemas.decisions import csv_bytes
-from parapet.transforms import markdown
-from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page, table_markdown
-from parapet.transforms.text import counted, number, percent
+from parapet.transforms.reports import markdown
+from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page, table_markdown
+from parapet.transforms.reports.text import counted, number, percent
 
 MOST_SYSTEMS = 8  # of a chart: shapes and colours of more are hard to distinguish
 EXAMPLES = 4  # of a system

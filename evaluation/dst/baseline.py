@@ -18,7 +18,7 @@ import msgspec
 
 from parapet.evaluation.dst.model import Example
 from parapet.schemas.service import Service, Slot
-from parapet.transforms.text import name_words
+from parapet.transforms.reports.text import name_words
 
 
 @lru_cache(maxsize=1 << 14)

@@ -15,10 +15,10 @@ from parapet.evaluation.dst.model import Plan
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.service import Slot
-from parapet.transforms.markdown import one_line
-from parapet.transforms.report import Example, Examples, Line, Part, Report, Section, Table, Tile, page
-from parapet.transforms.seeding import stable_hash
-from parapet.transforms.text import counted, percent
+from parapet.transforms.reports.markdown import one_line
+from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section, Table, Tile, page
+from parapet.transforms.reports.text import counted, percent
+from parapet.transforms.running.seeding import stable_hash
 
 WRONG = pa.struct(
     [

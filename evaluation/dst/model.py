@@ -41,9 +41,9 @@ from parapet.schemas.dialogue import Action, check_ids
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services, read_root
 from parapet.schemas.service import Service
-from parapet.transforms import plugins
-from parapet.transforms.corpora import Corpus, inline, read_corpus, read_file
-from parapet.transforms.progress import advance
+from parapet.transforms.perturbation.corpora import Corpus, inline, read_corpus, read_file
+from parapet.transforms.running import plugins
+from parapet.transforms.running.progress import advance
 
 
 class Set(msgspec.Struct, frozen=True):

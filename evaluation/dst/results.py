@@ -18,9 +18,9 @@ from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, UNITS, Totals, m
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import group_table, json_bytes
 from parapet.schemas.errors import InputError
-from parapet.transforms.counts import Counts
-from parapet.transforms.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile, page
-from parapet.transforms.text import counted, percent
+from parapet.transforms.reports.report import Dot, Dots, Point, Report, Scatter, Section, Table, Tile, page
+from parapet.transforms.reports.text import counted, percent
+from parapet.transforms.running.counts import Counts
 
 Metrics = Mapping[str, Mapping[str, float]]
 

@@ -42,12 +42,12 @@ from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rows import parquet_bytes
-from parapet.transforms.compressed import read_input
-from parapet.transforms.counts import Balance
-from parapet.transforms.files import prepare, write_staged
-from parapet.transforms.plugins import recorded
-from parapet.transforms.progress import expect_dialogues, tracked
-from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
+from parapet.transforms.running.counts import Balance
+from parapet.transforms.running.plugins import recorded
+from parapet.transforms.running.progress import expect_dialogues, tracked
+from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, WriteEach
+from parapet.transforms.storage.compressed import read_input
+from parapet.transforms.storage.files import prepare, write_staged
 
 PIPELINE = "evaluate_dst"
 SCORES = "scores"  # the tag of the output with the scores of a file

@@ -23,10 +23,10 @@ from parapet.schemas.dialogue import Action, Dialogue, Frame, is_marker, read_di
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SplitSchemas, as_path, is_there, read_root
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.corpora import domain_of
-from parapet.transforms.seeding import stable_hash
-from parapet.transforms.table1 import name_suffix
+from parapet.transforms.perturbation.corpora import domain_of
+from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.variants.matching import by_position
+from parapet.transforms.variants.table1 import name_suffix
 
 Kind = Literal["boolean", "categorical", "free", "marker", "none"]
 Rules = Literal["paper", "extended"]

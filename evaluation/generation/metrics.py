@@ -13,8 +13,8 @@ from parapet.evaluation.generation.corpus import Act, Corpus, Place, SystemTurn
 from parapet.evaluation.generation.scoring import Outcome, ScoredAct, Scores, TurnAct, Validated
 from parapet.evaluation.sets import ALL, ORIGINAL, with_mean
 from parapet.schemas.errors import InputError
-from parapet.transforms import plugins
-from parapet.transforms.corpora import domain_of
+from parapet.transforms.perturbation.corpora import domain_of
+from parapet.transforms.running import plugins
 
 RANKED = "#RANKED"
 SEEN_DOMAINS, UNSEEN_DOMAINS = "#SEEN_DOMAINS", "#UNSEEN_DOMAINS"

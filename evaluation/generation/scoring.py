@@ -32,8 +32,8 @@ from parapet.evaluation.generation.corpus import (
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import Stage
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms import checkpoints
-from parapet.transforms.progress import advance, expect
+from parapet.transforms.running.progress import advance, expect
+from parapet.transforms.storage import checkpoints
 
 Pair = tuple[str, str]  # premise, hypothesis
 Judgement = tuple[float, float, float]  # entailment, neutral, contradiction: they add up to 1

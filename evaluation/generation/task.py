@@ -35,10 +35,10 @@ from parapet.evaluation.task import (
     set_report,
 )
 from parapet.schemas.errors import InputError
-from parapet.transforms import text
-from parapet.transforms.corpora import domain_of
-from parapet.transforms.plugins import recorded
-from parapet.transforms.report import Example, Examples, Line, Part, Report, Section
+from parapet.transforms.perturbation.corpora import domain_of
+from parapet.transforms.reports import text
+from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section
+from parapet.transforms.running.plugins import recorded
 
 EXAMPLES = 30
 

@@ -30,9 +30,10 @@ from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.transforms import corpora, files
-from parapet.transforms.checkpoints import Checkpoint
-from parapet.transforms.compressed import read_input
+from parapet.transforms.perturbation import corpora
+from parapet.transforms.storage import files
+from parapet.transforms.storage.checkpoints import Checkpoint
+from parapet.transforms.storage.compressed import read_input
 
 INTENT, ACTS = "intent", "acts"
 HELD_OUT = 0.1  # of the dialogues, where there is no --dev

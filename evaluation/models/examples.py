@@ -16,11 +16,11 @@ from torch import Tensor
 from parapet.schemas.dialogue import read_each, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.transforms.compressed import read_input
-from parapet.transforms.corpora import Item, listed, read_corpus
 from parapet.transforms.perturbation.base import Perturbation
+from parapet.transforms.perturbation.corpora import Item, listed, read_corpus
 from parapet.transforms.perturbation.corpus import apply, perturbation_of
-from parapet.transforms.seeding import key_of, stable_hash
+from parapet.transforms.running.seeding import key_of, stable_hash
+from parapet.transforms.storage.compressed import read_input
 
 Row = TypeVar("Row")
 Encoded = TypeVar("Encoded")

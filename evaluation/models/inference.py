@@ -16,9 +16,9 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 from parapet.evaluation.dst.frames import Dialogue, parse_dialogues
 from parapet.evaluation.dst.model import Set
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.transforms import files
-from parapet.transforms.compressed import read_input
-from parapet.transforms.progress import advance, expect
+from parapet.transforms.running.progress import advance, expect
+from parapet.transforms.storage import files
+from parapet.transforms.storage.compressed import read_input
 
 File = TypeVar("File")
 Chunk = TypeVar("Chunk")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms import files
-from parapet.transforms.checkpoints import Checkpoint, inspect
-from parapet.transforms.seeding import stable_hash
+from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.storage import files
+from parapet.transforms.storage.checkpoints import Checkpoint, inspect
 
 if TYPE_CHECKING:
     import torch
@@ -121,7 +121,7 @@ def models_of(architecture: str) -> list[str]:
 
 
 def inside(folder: str, kinds: Sequence[str]) -> Checkpoint:
-    """The checkpoint in the folder of a model of ours, as :func:`parapet.transforms.checkpoints.inspect` gives it."""
+    """The checkpoint in the folder of a model of ours. Raises InputError where it is none of these kinds."""
     return inspect(f"{folder}/{FOLDER}", kinds)
 
 
@@ -129,7 +129,7 @@ def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **
     """The tokenizer and the model of a checkpoint; in single precision, on the CPU, not training.
 
     Args:
-      checkpoint: as :func:`parapet.transforms.checkpoints.inspect` gave it.
+      checkpoint: as :func:`parapet.transforms.storage.checkpoints.inspect` gave it.
       model_class: of transformers, such as ``AutoModelForSeq2SeqLM``.
       new: beginnings of the names of weights that may be missing in the file: those that a task adds.
       options: for the configuration, such as ``num_labels``.

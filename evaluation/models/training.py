@@ -27,10 +27,10 @@ from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.saving import enough_memory, seed_all
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import stays_within
-from parapet.transforms import files
-from parapet.transforms.progress import advance, expect, tracked
-from parapet.transforms.report import Curve, Lines, Report, Table, Tile, page
-from parapet.transforms.text import counted, percent
+from parapet.transforms.reports.report import Curve, Lines, Report, Table, Tile, page
+from parapet.transforms.reports.text import counted, percent
+from parapet.transforms.running.progress import advance, expect, tracked
+from parapet.transforms.storage import files
 
 
 class Learner(ABC):

@@ -22,13 +22,13 @@ from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA
 from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter, parquet_bytes
 from parapet.schemas.service import response_id
 from parapet.transforms.crowd.composing import worker_columns
+from parapet.transforms.crowd.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
+from parapet.transforms.crowd.hits.page import CHECK, Place, RatedItem, VariedItem, read_manifest
 from parapet.transforms.crowd.ingest import TaskKind, distinct, read_responses
 from parapet.transforms.crowd.merge import answers_text, merge
 from parapet.transforms.crowd.vet import is_too_fast
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
-from parapet.transforms.hits.judged import DECISIVE, FAITHFUL, FIELD, NATURAL, NO, POINTS, SAME, VALUES, YES
-from parapet.transforms.hits.page import CHECK, Place, RatedItem, VariedItem, read_manifest
-from parapet.transforms.text import counted
+from parapet.transforms.reports.text import counted
 
 
 def judged_tasks(task: CrowdTask) -> TaskKind:

@@ -19,8 +19,8 @@ from parapet.evaluation.task import ROWS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, parse_json
 from parapet.schemas.limits import open_path, read_whole
-from parapet.transforms.hits.page import PlainAct, RatedItem, Stratum
-from parapet.transforms.seeding import stable_digest
+from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Stratum
+from parapet.transforms.running.seeding import stable_digest
 
 STRATA: tuple[Stratum, ...] = ("faithful", "unfaithful", "invalid")
 

@@ -12,12 +12,12 @@ from parapet.evaluation.ratings.judgements import Judged as JudgedItem
 from parapet.evaluation.sets import ALL
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.schemas.errors import InputError
-from parapet.transforms import text
+from parapet.transforms.crowd.hits.judged import FAITHFUL
+from parapet.transforms.crowd.hits.page import RatedItem
+from parapet.transforms.crowd.hits.terms import RATINGS
 from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
-from parapet.transforms.hits.judged import FAITHFUL
-from parapet.transforms.hits.page import RatedItem
-from parapet.transforms.hits.terms import RATINGS
-from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
+from parapet.transforms.reports import text
+from parapet.transforms.reports.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
 
 EXAMPLES = 30
 

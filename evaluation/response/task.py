@@ -54,10 +54,10 @@ from parapet.evaluation.task import (
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
-from parapet.transforms import text
-from parapet.transforms.corpora import domain_of
-from parapet.transforms.report import Example, Examples, Line, Part, Report, Section, Table
-from parapet.transforms.text import number
+from parapet.transforms.perturbation.corpora import domain_of
+from parapet.transforms.reports import text
+from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section, Table
+from parapet.transforms.reports.text import number
 
 METRICS = ("inform", "success", "bleu", "combined")
 SEED = "0"  # of the bootstrap's weights

@@ -33,12 +33,12 @@ from parapet.evaluation.validity.turns import (
     read_pairs,
 )
 from parapet.schemas.errors import InputError
-from parapet.transforms import text
+from parapet.transforms.crowd.hits.judged import SAME, VALUES
+from parapet.transforms.crowd.hits.page import Place, VariedItem
+from parapet.transforms.crowd.hits.terms import VALIDITY
 from parapet.transforms.crowd.report import dead_letters_note, reasons_tables
-from parapet.transforms.hits.judged import SAME, VALUES
-from parapet.transforms.hits.page import Place, VariedItem
-from parapet.transforms.hits.terms import VALIDITY
-from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
+from parapet.transforms.reports import text
+from parapet.transforms.reports.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
 
 PEOPLE_HEADS = {
     "human_valid": "valid",

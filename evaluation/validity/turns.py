@@ -15,10 +15,10 @@ from parapet.evaluation.ratings.judgements import Interval, Judged
 from parapet.evaluation.sets import SetRoot, Sources, find_sets, read_dialogues
 from parapet.schemas.dialogue import Dialogue, State, Turn
 from parapet.schemas.errors import InputError
-from parapet.transforms.hits.judged import SAME, VALUES
-from parapet.transforms.hits.markup import KeptValue, find_word, marks, speakable
-from parapet.transforms.hits.page import CHECK, Place, VariedItem
-from parapet.transforms.seeding import stable_digest
+from parapet.transforms.crowd.hits.judged import SAME, VALUES
+from parapet.transforms.crowd.hits.markup import KeptValue, find_word, marks, speakable
+from parapet.transforms.crowd.hits.page import CHECK, Place, VariedItem
+from parapet.transforms.running.seeding import stable_digest
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.classifier import Classifier
@@ -349,7 +349,7 @@ def compared_form() -> tuple[Form, bool]:
     """
     if find_spec("num2words") is None:
         return str.casefold, False
-    from parapet.transforms.speech.spoken import load_normalisation, spoken_words
+    from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
     rules = load_normalisation()
 

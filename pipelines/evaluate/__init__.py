@@ -203,7 +203,7 @@ def _add_ood(parser: StrictParser) -> None:
 
 def _make_ood(args: argparse.Namespace) -> Task[Any]:
     from parapet.evaluation.ood import OodDetection, Orientation
-    from parapet.transforms.corpora import listed
+    from parapet.transforms.perturbation.corpora import listed
 
     chosen = [value for value in args.sets if "=" not in value]
     if args.reference is None and (args.sets or args.variants):

@@ -16,7 +16,7 @@ from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.pipelines.workers import LARGE
 from parapet.schemas.errors import InputError
-from parapet.transforms.text import counted, percent
+from parapet.transforms.reports.text import counted, percent
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -139,8 +139,8 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints joint goal accuracy by set, and warns of what was passed over."""
     from parapet.schemas.layout import MANIFEST
-    from parapet.transforms.counts import Counts
-    from parapet.transforms.files import read_written
+    from parapet.transforms.running.counts import Counts
+    from parapet.transforms.storage.files import read_written
 
     counts = Counts.of_json(json.loads(read_written(config.output, MANIFEST))["counts"])
     numbers = json.loads(read_written(config.output, "robustness.json"))

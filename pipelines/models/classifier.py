@@ -19,7 +19,7 @@ from parapet.schemas.layout import as_path, sample_root
 if TYPE_CHECKING:
     from parapet.evaluation.models.classifier import Job
     from parapet.evaluation.models.training import Learner
-    from parapet.transforms.checkpoints import Checkpoint
+    from parapet.transforms.storage.checkpoints import Checkpoint
 
 FROM_SCRATCH = {"learning_rate": 0.01, "schedule": "constant", "warmup": 0.0, "clip": 0.0}
 FINE_TUNED = {"learning_rate": 5e-5, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
@@ -111,7 +111,7 @@ def _header(job: Job, checkpoint: bool, split: str) -> dict[str, object]:
     """What ``run.json`` says besides files and counts."""
     from parapet.evaluation.models.saving import MODEL, WEIGHTS
     from parapet.evaluation.task import sha256_of
-    from parapet.transforms.checkpoints import digest
+    from parapet.transforms.storage.checkpoints import digest
 
     model = {MODEL: sha256_of(as_path(job.folder) / MODEL)}
     if checkpoint:

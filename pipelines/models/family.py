@@ -171,7 +171,7 @@ class Family(ABC):
     def checkpoint(self, config: Any) -> Any:
         """What the model begins with; None for nothing. Raises InputError where it cannot."""
         from parapet.evaluation.models.saving import BY_MODEL
-        from parapet.transforms.checkpoints import inspect
+        from parapet.transforms.storage.checkpoints import inspect
 
         place = getattr(config, "checkpoint", None)
         return inspect(place, BY_MODEL[self.model], "--checkpoint") if place else None

@@ -14,13 +14,13 @@ from typing import Any
 from parapet.pipelines.command import EXIT_FAILURE, counted
 from parapet.pipelines.mturk.session import Session, read_session, report_failures
 from parapet.schemas.errors import InputError
-from parapet.transforms.mturk import collect as collecting
-from parapet.transforms.mturk import publish as publishing
-from parapet.transforms.mturk.batch import Batch, Settings, begin, where
-from parapet.transforms.mturk.client import endpoint_of
-from parapet.transforms.mturk.collect import Line, load
-from parapet.transforms.mturk.publish import Hit, adopt, cost_of
-from parapet.transforms.mturk.qualifications import make_types
+from parapet.transforms.crowd.mturk import collect as collecting
+from parapet.transforms.crowd.mturk import publish as publishing
+from parapet.transforms.crowd.mturk.batch import Batch, Settings, begin, where
+from parapet.transforms.crowd.mturk.client import endpoint_of
+from parapet.transforms.crowd.mturk.collect import Line, load
+from parapet.transforms.crowd.mturk.publish import Hit, adopt, cost_of
+from parapet.transforms.crowd.mturk.qualifications import make_types
 
 Act = Callable[[], int]
 

@@ -15,12 +15,12 @@ import msgspec
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
 from parapet.pipelines.mturk.session import Session, many, read_session, report_failures, report_left
 from parapet.schemas.errors import InputError
-from parapet.transforms.hits.terms import up_to_cent
-from parapet.transforms.mturk import pay as paying
-from parapet.transforms.mturk.batch import Batch, write_whole
-from parapet.transforms.mturk.collect import FILE, Line, load
-from parapet.transforms.mturk.pay import Bonus, Judged, Payment, Reviewed, Settled
-from parapet.transforms.mturk.status import bonus_fee, ledger_rows, status_of
+from parapet.transforms.crowd.hits.terms import up_to_cent
+from parapet.transforms.crowd.mturk import pay as paying
+from parapet.transforms.crowd.mturk.batch import Batch, write_whole
+from parapet.transforms.crowd.mturk.collect import FILE, Line, load
+from parapet.transforms.crowd.mturk.pay import Bonus, Judged, Payment, Reviewed, Settled
+from parapet.transforms.crowd.mturk.status import bonus_fee, ledger_rows, status_of
 
 Act = Callable[[], int]
 

@@ -13,7 +13,7 @@ from parapet.local_mturk.server import serve, simulate
 from parapet.pipelines.command import EXIT_FAILURE, say
 from parapet.pipelines.mturk.session import dollars
 from parapet.schemas.errors import InputError
-from parapet.transforms.mturk.client import ENDPOINT_VARIABLE, PRODUCTION, SANDBOX
+from parapet.transforms.crowd.mturk.client import ENDPOINT_VARIABLE, PRODUCTION, SANDBOX
 
 
 def sandbox_server(args: argparse.Namespace) -> Callable[[], int]:

@@ -20,13 +20,13 @@ import msgspec
 from parapet.pipelines.command import counted
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.mturk import status
+from parapet.transforms.crowd.mturk.batch import Batch, Failure, Told, check_endpoint, write_whole
+from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, explaining, rehearsing_client
+from parapet.transforms.crowd.mturk.collect import FILE, Line, load
+from parapet.transforms.crowd.mturk.qualifications import grant, read_block_list
 from parapet.transforms.crowd.worker_ids import load_worker_key
-from parapet.transforms.mturk import status
-from parapet.transforms.mturk.batch import Batch, Failure, Told, check_endpoint, write_whole
-from parapet.transforms.mturk.client import PRODUCTION, SANDBOX, connect, explaining, rehearsing_client
-from parapet.transforms.mturk.collect import FILE, Line, load
-from parapet.transforms.mturk.qualifications import grant, read_block_list
-from parapet.transforms.report import page
+from parapet.transforms.reports.report import page
 
 _SHOWN = 10  # of a list on the terminal
 _MAX_PARALLEL = 32

@@ -36,7 +36,7 @@ from parapet.pipelines.suite.steps import (
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
 from parapet.schemas.errors import InputError, code_sha256, run_header
 from parapet.schemas.layout import dialogue_files, stays_within
-from parapet.transforms.text import counted
+from parapet.transforms.reports.text import counted
 
 if TYPE_CHECKING:
     from parapet.pipelines.suite.running import Outcome, State
@@ -348,7 +348,7 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
     if _results_are_current(place, header, state):
         return
     from parapet.pipelines.suite.page import suite_report  # with Jinja
-    from parapet.transforms.report import card, page
+    from parapet.transforms.reports.report import card, page
 
     shown = suite_report(suite, graph, state, there, lost, header)
     files = {PAGE: page(shown).encode(), CARD: card(shown).encode()}

@@ -36,7 +36,7 @@ from parapet.pipelines.suite.suite_file import HEADS, NAME, NO_NAME, SEED, Suite
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import NO_LICENCE, parse_config
 from parapet.transforms.release.citation import problems
-from parapet.transforms.toml import toml_of
+from parapet.transforms.storage.toml import toml_of
 
 RELEASE_CONFIG = "release.toml"
 _SOURCES = ("path", "responses", "pivots")  # of [variants]: one of them

@@ -17,8 +17,8 @@ from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome, State
 from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
 from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
-from parapet.transforms import report
-from parapet.transforms.text import counted, number
+from parapet.transforms.reports import report
+from parapet.transforms.reports.text import counted, number
 
 _PAGES = {"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"}
 _TABLES = {

@@ -45,9 +45,10 @@ from parapet.pipelines.progress import Display
 from parapet.pipelines.suite.steps import SAMPLE, Graph, Options, Step, command_line, place_of, references, without
 from parapet.schemas.errors import InputError, code_sha256
 from parapet.schemas.layout import sample_root, stays_within
-from parapet.transforms import disk, plugins
-from parapet.transforms.disk import close_in_forks, holder, writing
-from parapet.transforms.text import counted
+from parapet.transforms.reports.text import counted
+from parapet.transforms.running import plugins
+from parapet.transforms.storage import disk
+from parapet.transforms.storage.disk import close_in_forks, holder, writing
 
 FOLDER = ".suite"  # below the output: state, logs, locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"

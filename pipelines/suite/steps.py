@@ -20,8 +20,8 @@ from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
 from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
 from parapet.schemas.layout import sample_root
-from parapet.transforms import plugins
-from parapet.transforms.text import counted
+from parapet.transforms.reports.text import counted
+from parapet.transforms.running import plugins
 
 Value = str | bool | int | float | list[Any] | dict[str, Any]
 Options = dict[str, Value]

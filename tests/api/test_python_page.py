@@ -13,7 +13,7 @@ import pytest
 
 import parapet
 from parapet.pipelines.main import main
-from parapet.transforms.corpora import Corpus
+from parapet.transforms.perturbation.corpora import Corpus
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)

@@ -135,7 +135,7 @@ def test_turns_that_a_service_refuses(some: Some, tmp_path: Path, monkeypatch: p
     pytest.importorskip("azure.cognitiveservices.speech")
     from azure_speech_server import KEY, AzureSpeechServer
 
-    from parapet.transforms.speech import azure
+    from parapet.transforms.perturbations.speech import azure
 
     monkeypatch.setenv("AZURE_SPEECH_KEY", KEY)
     for engine in (azure.AzureSynthesiser, azure.AzureRecogniser):

@@ -68,7 +68,7 @@ def test_every_answer_ends_once_and_where_it_belongs(composed: Path, crowd: Path
 
 
 def test_variants_are_named_ranked_and_referenced_right(composed: Path, sample: Path) -> None:
-    from parapet.transforms.distance import Method
+    from parapet.transforms.variants.distance import Method
 
     rows = {(r["element_id"], r["field"], r["variant"]): r for r in rows_of(composed) if r["variant"]}
     method, seen = Method(), 0

@@ -15,10 +15,10 @@ import pytest
 from page_recorder import Recorder, serve
 
 from parapet.pipelines.main import main
-from parapet.transforms.hits.judged import render_judged
-from parapet.transforms.hits.make_hits import csv_head, csv_rows, summary_files
-from parapet.transforms.hits.page import PlainAct, RatedItem, Settings, VariedItem
-from parapet.transforms.hits.terms import HitTask
+from parapet.transforms.crowd.hits.judged import render_judged
+from parapet.transforms.crowd.hits.make_hits import csv_head, csv_rows, summary_files
+from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings, VariedItem
+from parapet.transforms.crowd.hits.terms import HitTask
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

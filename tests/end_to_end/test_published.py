@@ -18,8 +18,8 @@ from two_workers import THOROUGH
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.service import elements_of
-from parapet.transforms.hits.page import AUTO
-from parapet.transforms.hits.schema_pages import ambiguous_elements
+from parapet.transforms.crowd.hits.page import AUTO
+from parapet.transforms.crowd.hits.schema_pages import ambiguous_elements
 
 
 def text_of(page: str) -> str:

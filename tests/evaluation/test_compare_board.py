@@ -36,7 +36,7 @@ from parapet.evaluation.compare.page import (
 )
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS, Selection
 from parapet.schemas.errors import InputError
-from parapet.transforms.report import Dots, Table
+from parapet.transforms.reports.report import Dots, Table
 
 # RADDLE, Table 2: joint goal accuracy and Combined of six sets, joint goal accuracy and intent accuracy on unseen
 # entities, joint goal accuracy and F1 out of domain.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 def publish(output: str, contents: dict[str, str]) -> int:
     """What a pipeline does in the end, without the pipeline."""
-    from parapet.transforms import files
+    from parapet.transforms.storage import files
 
     files.prepare(output, "compose")
     written = [files.write_staged(output, path, text.encode()) for path, text in contents.items()]

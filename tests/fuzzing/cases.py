@@ -22,7 +22,7 @@ from fuzzing.watching import Finding
 from parapet.schemas.dialogue import typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import parse_services, sample_root, too_deep
-from parapet.transforms.counts import id_of
+from parapet.transforms.running.counts import id_of
 
 SPLITS = ("train", "dev", "test")
 

@@ -15,14 +15,15 @@ from fuzzing.watching import Finding, call
 from parapet.evaluation.dst.frames import fuzzy_score
 from parapet.evaluation.generation.lexical import Lexical, parse_claim
 from parapet.evaluation.response.goals import is_said, placeholders
-from parapet.transforms import markdown, text, user_turns
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
 from parapet.transforms.crowd import vet
-from parapet.transforms.entities import kinds
-from parapet.transforms.hits import markup
+from parapet.transforms.crowd.hits import markup
+from parapet.transforms.perturbation import user_turns
 from parapet.transforms.perturbations import typos
-from parapet.transforms.speech.spoken import load_normalisation, spoken_words, unspeakable
+from parapet.transforms.perturbations.entities import kinds
+from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words, unspeakable
+from parapet.transforms.reports import markdown, text
 
 CALLS = 300  # of a round
 SECONDS = 10.0
@@ -115,22 +116,24 @@ FUNCTIONS: list[Function] = [
     _of_text("transforms.crowd.vet.vet_answer", _vetted),
     _of_text("transforms.anonymise.replacing.Anonymiser", _anonymised),
     _of_text("transforms.perturbations.typos.typo_operations", _typed),
-    _of_text("transforms.text.name_words", text.name_words),
-    _of_text("transforms.text.find_convention", lambda one: text.find_convention([one, "a_b"])),
-    _of_text("transforms.text.clean", lambda one: text.words(text.clean(one))),
-    _of_text("transforms.text.as_description", lambda one: text.as_description(one, "Name of it.")),
+    _of_text("transforms.reports.text.name_words", text.name_words),
+    _of_text("transforms.reports.text.find_convention", lambda one: text.find_convention([one, "a_b"])),
+    _of_text("transforms.reports.text.clean", lambda one: text.words(text.clean(one))),
+    _of_text("transforms.reports.text.as_description", lambda one: text.as_description(one, "Name of it.")),
     _of_text(
-        "transforms.speech.spoken.spoken_words", lambda one: (spoken_words(one, RULES), unspeakable(one, RULES, 300))
+        "transforms.perturbations.speech.spoken.spoken_words",
+        lambda one: (spoken_words(one, RULES), unspeakable(one, RULES, 300)),
     ),
     _of_text(
-        "transforms.hits.markup.question_xml", lambda one: markup.question_xml(markup.carriable(markup.shown(one)))
+        "transforms.crowd.hits.markup.question_xml",
+        lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
     ),
     _of_text(
-        "transforms.markdown",
+        "transforms.reports.markdown",
         lambda one: (markdown.text(one), markdown.code(one), markdown.prose(one, 2), markdown.link(one, one)),
     ),
     _of_text(
-        "transforms.entities.kinds",
+        "transforms.perturbations.entities.kinds",
         lambda one: (
             kinds.day_of(one),
             kinds.minutes_of(one),

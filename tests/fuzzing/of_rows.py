@@ -32,8 +32,8 @@ from fuzzing.watching import Finding
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
-from parapet.transforms.babi_format import parse_dialogues
 from parapet.transforms.simulators import restaurants
+from parapet.transforms.simulators.babi_format import parse_dialogues
 
 SAMPLE = str(sample_root())
 

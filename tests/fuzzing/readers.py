@@ -38,22 +38,24 @@ from parapet.local_mturk import question
 from parapet.pipelines.suite import suite_file
 from parapet.schemas import decisions, dialogue, dialogue_table, layout, release
 from parapet.schemas.errors import InputError
-from parapet.transforms import babi_format, checkpoints, compressed, corpora
 from parapet.transforms.anonymise import chats, mentions
 from parapet.transforms.crowd import ingest
+from parapet.transforms.crowd.hits import page as hits_page
+from parapet.transforms.crowd.hits import schema_pages
 from parapet.transforms.crowd.ingest import Unusable, parse_answer_xml, parse_time
-from parapet.transforms.crowd_variations import tasks
-from parapet.transforms.entities import choosing
-from parapet.transforms.hits import page as hits_page
-from parapet.transforms.hits import schema_pages
-from parapet.transforms.mturk import collect, pay, publish, qualifications
-from parapet.transforms.ood import sources as ood_sources
+from parapet.transforms.crowd.mturk import collect, pay, publish, qualifications
+from parapet.transforms.crowd.rewritten_turns import tasks
+from parapet.transforms.perturbation import corpora
 from parapet.transforms.perturbations import rewritten
+from parapet.transforms.perturbations.entities import choosing
+from parapet.transforms.perturbations.ood import sources as ood_sources
+from parapet.transforms.perturbations.speech import alignment, spoken
+from parapet.transforms.perturbations.speech import sound as audio
 from parapet.transforms.release import reading
+from parapet.transforms.simulators import babi_format
 from parapet.transforms.simulators.restaurants import ontology
 from parapet.transforms.simulators.task6 import calls, rules
-from parapet.transforms.speech import alignment, spoken
-from parapet.transforms.speech import sound as audio
+from parapet.transforms.storage import checkpoints, compressed
 from parapet.transforms.translation import memory
 from parapet.transforms.variants import matching
 
@@ -277,49 +279,49 @@ READERS: list[Reader] = [
         lambda p: parse_time(p.read_bytes().decode("utf-8", "replace")),
     ),
     Reader(
-        "transforms.crowd_variations.tasks.read_tasks",
+        "transforms.crowd.rewritten_turns.tasks.read_tasks",
         "manifest.jsonl",
         _of("rewrites", TASKS, "manifest.jsonl"),
         lambda p: tasks.read_tasks([str(p.parent)]),
     ),
     Reader(
-        "transforms.compressed.read_bytes gz",
+        "transforms.storage.compressed.read_bytes gz",
         "a.csv.gz",
         lambda _: gzip.compress(CELLS),
         lambda p: compressed.read_bytes(str(p)),
     ),
     Reader(
-        "transforms.compressed.read_bytes bz2",
+        "transforms.storage.compressed.read_bytes bz2",
         "a.csv.bz2",
         lambda _: bz2.compress(CELLS),
         lambda p: compressed.read_bytes(str(p)),
     ),
     Reader(
-        "transforms.compressed.open_input",
+        "transforms.storage.compressed.open_input",
         "a.jsonl.gz",
         lambda _: gzip.compress(CELLS),
         lambda p: compressed.open_input(str(p)).read(),
     ),
     Reader(
-        "transforms.checkpoints.read_json",
+        "transforms.storage.checkpoints.read_json",
         "config.json",
         _json({"model_type": "t5", "d_model": 8}),
         lambda p: checkpoints.read_json(p.parent, p.name),
     ),
     Reader(
-        "transforms.hits.schema_pages.read_ambiguous",
+        "transforms.crowd.hits.schema_pages.read_ambiguous",
         "a.txt",
         _text("Gyms_1/slot/gym_name\n# no\n"),
         lambda p: schema_pages.read_ambiguous(p, ["Gyms_1/slot/gym_name"]),
     ),
     Reader(
-        "transforms.hits.schema_pages.read_cues",
+        "transforms.crowd.hits.schema_pages.read_cues",
         "cues.csv",
         _text(CSVS["cues"]),
         lambda p: schema_pages.read_cues(p, _known(p)),
     ),
     Reader(
-        "transforms.hits.page.read_shortfall",
+        "transforms.crowd.hits.page.read_shortfall",
         "shortfall.csv",
         _text(CSVS["shortfall"]),
         lambda p: hits_page.read_shortfall(str(p), _known(p)),
@@ -387,31 +389,31 @@ READERS: list[Reader] = [
         lambda p: calls.read_ontology(str(p.parent), str(p)),
     ),
     Reader(
-        "transforms.babi_format.parse_dialogues",
+        "transforms.simulators.babi_format.parse_dialogues",
         "t.txt",
         _text(BABI),
         lambda p: _all(babi_format.parse_dialogues(p.read_bytes(), p)),
     ),
     Reader(
-        "transforms.babi_format.parse_facts",
+        "transforms.simulators.babi_format.parse_facts",
         "kb.txt",
         _text("1 a R_phone b\n1 a R_area c\n"),
         lambda p: _all(babi_format.parse_facts(p.read_bytes(), p)),
     ),
     Reader(
-        "transforms.babi_format.parse_candidates",
+        "transforms.simulators.babi_format.parse_candidates",
         "c.txt",
         _text("1 hello\n1 bye\n"),
         lambda p: babi_format.parse_candidates(p.read_bytes(), p),
     ),
     Reader(
-        "transforms.entities.choosing.read_gazetteer",
+        "transforms.perturbations.entities.choosing.read_gazetteer",
         "v.csv",
         _text(CSVS["values"]),
         lambda p: choosing.read_gazetteer(str(p)),
     ),
     *(
-        Reader(f"transforms.ood.sources.read_source {file}", file, seed, _ood_source)
+        Reader(f"transforms.perturbations.ood.sources.read_source {file}", file, seed, _ood_source)
         for file, seed in (
             ("s.txt", _text("where is it\nhow tall is it\n")),
             ("s.jsonl", _lines({"text": f"a b {i}", "id": i} for i in range(5))),
@@ -426,7 +428,7 @@ READERS: list[Reader] = [
         lambda p: ontology.read_ontology(p.read_bytes(), p),
     ),
     Reader(
-        "transforms.mturk.pay.read_audit",
+        "transforms.crowd.mturk.pay.read_audit",
         "responses.parquet",
         _of("composed", COMPOSED, "responses.parquet"),
         lambda p: (
@@ -436,50 +438,54 @@ READERS: list[Reader] = [
         ),
     ),
     Reader(
-        "transforms.mturk.pay.read_rejections",
+        "transforms.crowd.mturk.pay.read_rejections",
         "r.csv",
         _text(CSVS["rejections"]),
         lambda p: pay.read_rejections(str(p), ["3A", "3B"]),
     ),
     Reader(
-        "transforms.mturk.qualifications.read_block_list",
+        "transforms.crowd.mturk.qualifications.read_block_list",
         "b.txt",
         _text("A1B2C3D4E5F6G7\n# no\n"),
         lambda p: qualifications.read_block_list(str(p)),
     ),
     Reader(
-        "transforms.mturk.collect.load",
+        "transforms.crowd.mturk.collect.load",
         collect.FILE,
         _sample("crowd/assignments.jsonl"),
         lambda p: collect.load(p.parent),
     ),
     Reader(
-        "transforms.mturk.pay.read_bonuses",
+        "transforms.crowd.mturk.pay.read_bonuses",
         "b.csv",
         _text(CSVS["bonus"]),
         lambda p: pay.read_bonuses(str(p), {"3A": {}, "3B": {}}),
     ),
     Reader(
-        "transforms.mturk.publish.read_lacks",
+        "transforms.crowd.mturk.publish.read_lacks",
         "shortfall.csv",
         _text(CSVS["shortfall"]),
         lambda p: publish.read_lacks(str(p)),
     ),
     *(
-        Reader(f"transforms.mturk.publish.read_hits {file}", file, _of("hits", SCHEMAS, file), _hits)
+        Reader(f"transforms.crowd.mturk.publish.read_hits {file}", file, _of("hits", SCHEMAS, file), _hits)
         for file in ("manifest.jsonl", "run.json")
     ),
     Reader(
-        "transforms.speech.sound.read_sound", "a.wav", _wav, lambda p: audio.read_sound(p.read_bytes()), (Exception,)
+        "transforms.perturbations.speech.sound.read_sound",
+        "a.wav",
+        _wav,
+        lambda p: audio.read_sound(p.read_bytes()),
+        (Exception,),
     ),
     Reader(
-        "transforms.speech.alignment.read_calibration",
+        "transforms.perturbations.speech.alignment.read_calibration",
         "c.json",
         _of("heard", HEARD, "calibration.json"),
         lambda p: alignment.read_calibration(str(p), [0.4], {"seed": "0"}),
     ),
     Reader(
-        "transforms.speech.spoken.load_normalisation",
+        "transforms.perturbations.speech.spoken.load_normalisation",
         "n.toml",
         lambda _: NORMAL,
         spoken.load_normalisation,
@@ -681,21 +687,21 @@ ELSEWHERE = {
     "schemas.dialogue.parse_dialogues": "by read_dialogues",
     "schemas.release.parse_config": "by read_config",
     "transforms.anonymise.writing.parse_splits": "a flag",
-    "transforms.augment.plan.parse_": "flags",
+    "transforms.splits.augment.plan.parse_": "flags",
     "transforms.crowd.": "the cases of compose",
     "transforms.simulators.task6.calls.read_": "the case of babi_task6",
-    "transforms.compressed.open_plain": "by open_input",
-    "transforms.compressed.read_input": "by read_bytes and open_input",
-    "transforms.corpora.read_": "the cases of dialogues",
-    "transforms.hits.page.read_manifest": "by read_hits of ratings and validity, and read_tasks",
-    "transforms.mturk.pay.read_rows": "by read_rejections and read_bonuses",
-    "transforms.ood.": "the cases of ood",
+    "transforms.storage.compressed.open_plain": "by open_input",
+    "transforms.storage.compressed.read_input": "by read_bytes and open_input",
+    "transforms.perturbation.corpora.read_": "the cases of dialogues",
+    "transforms.crowd.hits.page.read_manifest": "by read_hits of ratings and validity, and read_tasks",
+    "transforms.crowd.mturk.pay.read_rows": "by read_rejections and read_bonuses",
+    "transforms.perturbations.ood.": "the cases of ood",
     "transforms.release.": "of a release that open_release has opened",
     "transforms.simulators.restaurants.": "by read_ontology, and flags",
-    "transforms.speech.": "flags, and the dictionary that comes with the engine",
+    "transforms.perturbations.speech.": "flags, and the dictionary that comes with the engine",
     "transforms.splits.": "the cases of few_shot and unseen_services",
-    "transforms.table1.read_": "the cases of statistics",
-    "transforms.toml.parse_toml": "by read_script and read_ontology",
+    "transforms.variants.table1.read_": "the cases of statistics",
+    "transforms.storage.toml.parse_toml": "by read_script and read_ontology",
     "transforms.translation.": "models, and parts that this very run wrote",
     "transforms.perturbations.": "flags, and rewritten.read_lines",
     "evaluation.board.submission.open_released": "by open_release",

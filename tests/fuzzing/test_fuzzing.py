@@ -22,7 +22,7 @@ from fuzzing.cases import Case
 from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.evaluate import TASKS
 from parapet.schemas.errors import InputError
-from parapet.transforms.seeding import stable_hash
+from parapet.transforms.running.seeding import stable_hash
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +33,7 @@ WITHOUT = {
     "reminders": "reads nothing: its flags are those of every command",
     "compare": "its readers are targets: evaluation.compare",
     "leaderboard": "its readers are targets: evaluation.board, and the predictions are those of evaluate",
-    "mturk": "its readers are targets: transforms.mturk; the rest is tests/transforms/mturk",
+    "mturk": "its readers are targets: transforms.crowd.mturk; the rest is tests/transforms/mturk",
 }
 
 
@@ -160,7 +160,7 @@ def test_a_planted_fault_is_found_and_traced_to_its_record(
 
 
 def test_a_dialogue_that_is_lost_is_found(workshop: running.Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parapet.transforms.set_files import SetFiles
+    from parapet.transforms.storage.set_files import SetFiles
 
     real = SetFiles.add
     monkeypatch.setattr(

@@ -14,7 +14,7 @@ import pytest
 
 from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.main import main
-from parapet.transforms.hits.markup import question_xml
+from parapet.transforms.crowd.hits.markup import question_xml
 
 boto3 = pytest.importorskip("boto3", reason="boto3 is not installed")
 config = pytest.importorskip("botocore.config")

@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from parapet.local_mturk.marketplace import WORKER_ID, answer_xml
+from parapet.transforms.crowd.hits.markup import question_xml
 from parapet.transforms.crowd.ingest import parse_answer_xml
-from parapet.transforms.hits.markup import question_xml
 
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 

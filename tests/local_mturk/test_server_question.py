@@ -6,7 +6,7 @@ import pytest
 
 from parapet.local_mturk.errors import MTurkError
 from parapet.local_mturk.question import MAX_BYTES, as_served, check_question, html_of, read_form
-from parapet.transforms.hits.markup import question_xml
+from parapet.transforms.crowd.hits.markup import question_xml
 
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
 SANDBOX = "https://workersandbox.mturk.com/mturk/externalSubmit"

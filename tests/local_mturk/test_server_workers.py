@@ -13,8 +13,8 @@ from parapet.local_mturk.qualifications import Profile
 from parapet.local_mturk.server import simulate
 from parapet.local_mturk.workers import Report, Script, invented, play, scripts_from_jsonl
 from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.hits.markup import question_xml
 from parapet.transforms.crowd.ingest import parse_answer_xml
-from parapet.transforms.hits.markup import question_xml
 
 
 def question(*names: str) -> str:

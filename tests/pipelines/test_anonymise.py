@@ -21,8 +21,8 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
 from parapet.transforms.anonymise.writing import lines_of as lines_of_turns
 from parapet.transforms.anonymise.writing import no_suspects, parse_splits, split_of
-from parapet.transforms.babi_format import Exchange, Unanswered, dialogue_text, parse_dialogues
-from parapet.transforms.counts import Counts
+from parapet.transforms.running.counts import Counts
+from parapet.transforms.simulators.babi_format import Exchange, Unanswered, dialogue_text, parse_dialogues
 
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
 

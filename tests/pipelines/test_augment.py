@@ -170,7 +170,7 @@ def test_references_hold_ids_are_unique_and_rows_are_the_json(name: str, made: P
 
 
 def test_two_workers_and_many_shards_give_the_same_bytes(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parapet.transforms.augment.plan.SHARD_BYTES", 700_000)
+    monkeypatch.setattr("parapet.transforms.splits.augment.plan.SHARD_BYTES", 700_000)
     edit(corpus / "sgd/train/dialogues_002.json", lambda dialogues: dialogues[3].update(services=["None_1"]))
     flags = ["--max_bad", "100%", "--quiet"]
     assert run(corpus, *flags, sets="corrupted") == 0
@@ -199,8 +199,8 @@ def test_corruptions_are_variants_for_the_other_pipelines(made: Path, tmp_path: 
 
 def test_no_test_word_comes_into_training(made: Path) -> None:
     """Words that replace others are train's, also in the corrupted test schemas."""
-    from parapet.transforms.augment.plan import vocabulary_of
-    from parapet.transforms.text import Conventions, name_words
+    from parapet.transforms.reports.text import Conventions, name_words
+    from parapet.transforms.splits.augment.plan import vocabulary_of
 
     train, test = (layout.read_root(made / "sgd" / split)[0].services for split in ("train", "test"))
     seen = vocabulary_of(train, Conventions())

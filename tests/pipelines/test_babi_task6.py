@@ -13,8 +13,8 @@ from two_workers import TWO_WORKERS
 from parapet.pipelines.babi_task6 import run as command
 from parapet.schemas.dialogue import Dialogue, parse_dialogues, problems_of
 from parapet.schemas.layout import read_root, services_by_name
-from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.user_turns import user_turns
+from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
+from parapet.transforms.perturbation.user_turns import user_turns
 
 CHEAP = f"""\
 1 <SILENCE>\t{WELCOME}

@@ -22,7 +22,7 @@ from two_workers import TWO_WORKERS
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
-from parapet.transforms.text import name_words
+from parapet.transforms.reports.text import name_words
 from parapet.transforms.translation.memory import Limits, make_batches
 
 PIVOTS = ("zh", "ja", "ko")

@@ -20,7 +20,7 @@ from parapet.pipelines.hits import run as hits
 from parapet.schemas.dialogue import Dialogue, read_dialogues
 from parapet.schemas.layout import sample_root
 from parapet.schemas.rows import REWRITINGS
-from parapet.transforms.mturk.publish import read_lacks
+from parapet.transforms.crowd.mturk.publish import read_lacks
 
 CROWD = sample_root() / "crowd"
 COLUMNS = ["AssignmentId", "WorkerId", "RequesterAnnotation", "Answer.paraphrase", "Answer.typos", "Answer.simplified"]

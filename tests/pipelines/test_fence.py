@@ -269,15 +269,18 @@ FAULTS = {
         ["language_variations", "--kinds", "simple", "--env", "0.5", "--sgd", "{corpus}", "--split", "test"],
         "parapet.transforms.perturbations.variations.user_turns",
     ),
-    "ood": (["ood", "--rates", "0.2", "--sgd", "{corpus}"], "parapet.transforms.ood.planning.places_of"),
-    "unseen_entities": (["unseen_entities", "--sgd", "{corpus}"], "parapet.transforms.entities.perturbation.replaced"),
-    "studied": (["unseen_entities", "--sgd", "{corpus}"], "parapet.transforms.entities.study.values_of"),
+    "ood": (["ood", "--rates", "0.2", "--sgd", "{corpus}"], "parapet.transforms.perturbations.ood.planning.places_of"),
+    "unseen_entities": (
+        ["unseen_entities", "--sgd", "{corpus}"],
+        "parapet.transforms.perturbations.entities.perturbation.replaced",
+    ),
+    "studied": (["unseen_entities", "--sgd", "{corpus}"], "parapet.transforms.perturbations.entities.study.values_of"),
     "spoken": (
         [
             *("speech_errors", "--wer", "0.8", "--snr", "0,30", "--language_model", "own", "--longest", "25"),
             *("--sgd", "{corpus}", "--split", "test"),
         ],
-        "parapet.transforms.speech.spoken.voice_of",
+        "parapet.transforms.perturbations.speech.spoken.voice_of",
     ),
     "rewrite": (
         ["rewrite", "--sgd", "{corpus}", "--variants", "{corpus}/../variants"],
@@ -285,7 +288,7 @@ FAULTS = {
     ),
     "augment": (
         ["augment", "--sets", "none", "--sgd", "{corpus}"],
-        "parapet.transforms.augment.augmenting.row_of",
+        "parapet.transforms.splits.augment.augmenting.row_of",
     ),
     "few_shot": (
         ["few_shot", "--sizes", "2", "--test", "2", "--sgd", "{corpus}"],

@@ -104,7 +104,7 @@ def test_a_rewriting_that_raises(
 ) -> None:
     path = sample / "crowd/rewrites.csv"
     victim = rows_of(path)[0]["AssignmentId"]
-    poison(monkeypatch, "parapet.transforms.crowd_variations.settle._entry", ERROR, victim)
+    poison(monkeypatch, "parapet.transforms.crowd.rewritten_turns.settle._entry", ERROR, victim)
     argv = ["compose_variations", "--sgd", str(sample), "--split", "test", "--responses", str(path)]
     assert main([*argv, "--output", str(tmp_path / "out"), "--quiet"]) == 0
     assert capsys.readouterr().err.endswith(REPORTED)
@@ -159,7 +159,7 @@ def test_a_call_that_raises(
 def test_a_turn_without_a_page(
     target: str, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    poison(monkeypatch, f"parapet.transforms.hits.{target}", ERROR, "1_00003")
+    poison(monkeypatch, f"parapet.transforms.crowd.hits.{target}", ERROR, "1_00003")
     argv = ["hits", "--task", "rewrites", "--dialogues", str(sample), "--split", "test"]
     assert main([*argv, "--output", str(tmp_path / "out"), "--quiet"]) == 0
     message = capsys.readouterr().err
@@ -170,15 +170,25 @@ def test_a_turn_without_a_page(
 
 
 NEEDED: dict[str, tuple[list[str], str, str, str]] = {
-    "reminders": (["reminders", "--dialogues", "3,0,2"], "reminders.corpus.check_dialogue", "", "dialogue 0"),
-    "restaurants": (["restaurants", "--tasks", "1", "--sizes", "2"], "restaurants.corpus.lines_of", "", "dialogue 0"),
+    "reminders": (
+        ["reminders", "--dialogues", "3,0,2"],
+        "simulators.reminders.corpus.check_dialogue",
+        "",
+        "dialogue 0",
+    ),
+    "restaurants": (
+        ["restaurants", "--tasks", "1", "--sizes", "2"],
+        "simulators.restaurants.corpus.lines_of",
+        "",
+        "dialogue 0",
+    ),
     "statistics": (
         ["statistics", "--sgd", "{sample}", "--variants", "{composed}"],
-        *("table1.descriptions_of", "Gyms_1", "service: Gyms_1"),
+        *("variants.table1.descriptions_of", "Gyms_1", "service: Gyms_1"),
     ),
     "back_translate": (
         ["back_translate", "--schemas", "{sample}", "--memory", "{sample}/translations.csv"],
-        *("back_translate.making.back_translated", "Gyms_1", "zh variant: Gyms_1"),
+        *("variants.back_translation.back_translated", "Gyms_1", "zh variant: Gyms_1"),
     ),
 }
 

@@ -12,7 +12,7 @@ import pytest
 from parapet.pipelines.dispatch import GROUPS, PIPELINES, actions_of, canonical, parser_of, spelling
 from parapet.pipelines.flags import StrictParser, is_input, is_rare, wrap_commands
 from parapet.pipelines.main import main
-from parapet.transforms import plugins
+from parapet.transforms.running import plugins
 
 COMMON_LINES, ALL_LINES = 45, 100
 PERTURBATIONS = [plugin.name for plugin in plugins.installed(plugins.PERTURBATIONS) if plugin.built_in]

@@ -10,7 +10,7 @@ from two_workers import TWO_WORKERS
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import SPLITS, dialogue_files, read_root, sample_root, services_by_name
-from parapet.transforms.hits.markup import html_of
+from parapet.transforms.crowd.hits.markup import html_of
 
 
 def tree(folder):

@@ -19,7 +19,7 @@ from parapet.pipelines import progress
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
 from parapet.schemas.rows import PERTURBED_TURNS
-from parapet.transforms.user_turns import Edit, edited, moved
+from parapet.transforms.perturbation.user_turns import Edit, edited, moved
 
 KINDS = ("typos", "verbose", "simple", "paraphrase")
 RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}

@@ -19,9 +19,9 @@ from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, read_dialogues
 from parapet.schemas.layout import sample_root
 from parapet.schemas.rows import PERTURBED_TURNS
+from parapet.transforms.perturbation.user_turns import Edit, edited, user_turns
 from parapet.transforms.perturbations.paraphrase import hidden as hidden_form
 from parapet.transforms.perturbations.variations import Verbose
-from parapet.transforms.user_turns import Edit, edited, user_turns
 
 Turn = tuple[str, int]
 

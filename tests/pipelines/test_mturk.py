@@ -292,7 +292,7 @@ def test_ctrl_c_says_how_to_go_on(hits, tmp_path, monkeypatch):
     with LocalMTurk(tmp_path / "server.db") as server:
         where = ["--batch", tmp_path / "batch"]
         assert Told("publish", *where, "--hits", hits, "--endpoint_url", server.url).status == 0
-        monkeypatch.setattr("parapet.transforms.mturk.collect.collect", pressed)
+        monkeypatch.setattr("parapet.transforms.crowd.mturk.collect.collect", pressed)
         told = Told("collect", *where)
         assert told.status == 1
         assert "stopped; run the same command again: it goes on where it was" in told.err

@@ -18,8 +18,8 @@ from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.rows import OOD_TURNS
-from parapet.transforms.ood.language import key_of
-from parapet.transforms.ood.plan import FALLBACKS
+from parapet.transforms.perturbations.ood.language import key_of
+from parapet.transforms.perturbations.ood.plan import FALLBACKS
 
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
 
@@ -196,7 +196,7 @@ def test_too_few_utterances(sample: Path, tmp_path: Path, capsys: pytest.Capture
 
 def test_own_other_domains(sample: Path, tmp_path: Path) -> None:
     """Each utterance stands in a dialogue of the same split, or of one not written, that shares no domain."""
-    from parapet.transforms.corpora import domains_of
+    from parapet.transforms.perturbation.corpora import domains_of
 
     assert run(tmp_path / "a", "--rates", "0.2", "--place", "append", "--seed", "x", "--quiet") == 0
     found = 0

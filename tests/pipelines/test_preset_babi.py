@@ -19,7 +19,7 @@ from parapet.evaluation.models.saving import WEIGHTS
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi_format import Exchange
+from parapet.transforms.simulators.babi_format import Exchange
 
 # Learning rate, margin, dimension, negative candidates, and history or hops, as the paper prints them.
 TABLE_8 = """\

@@ -18,7 +18,7 @@ from parapet.evaluation.models.systems.data import MARKS, read_steps
 from parapet.evaluation.models.systems.soloist import Net, SoloistLearner
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
-from parapet.transforms.checkpoints import inspect
+from parapet.transforms.storage.checkpoints import inspect
 
 EPOCHS, BATCH_SIZE, RATE = 20, 1, 5e-5  # section 5
 GPT2 = 124_439_808  # parameters of its smallest checkpoint, 12 layers

@@ -34,7 +34,7 @@ from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.config_flags import read_config
 from parapet.pipelines.models import family_of
 from parapet.pipelines.predict import run as predict
-from parapet.transforms.checkpoints import inspect
+from parapet.transforms.storage.checkpoints import inspect
 
 BATCH_SIZE, EPOCHS, RATE = 8, 3, 1e-4  # Appendix E
 TRAIN_TURNS = 164_982  # section 4

@@ -19,7 +19,7 @@ from parapet.pipelines import progress
 from parapet.pipelines.command import configure_logging
 from parapet.pipelines.main import main
 from parapet.pipelines.progress import Display, Event, running, step_name
-from parapet.transforms.progress import READING, VARIABLE, advance, expect, tracked
+from parapet.transforms.running.progress import READING, VARIABLE, advance, expect, tracked
 
 
 @pytest.mark.parametrize(

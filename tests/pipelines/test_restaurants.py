@@ -16,7 +16,8 @@ from parapet.pipelines.main import main
 from parapet.pipelines.restaurants import run as run_restaurants
 from parapet.schemas.dialogue import problems_of, read_dialogues
 from parapet.schemas.layout import read_root, services_by_name
-from parapet.transforms.babi_format import (
+from parapet.transforms.running.counts import Counts, check_invariants
+from parapet.transforms.simulators.babi_format import (
     FACTS,
     SILENCE,
     SPLITS,
@@ -28,7 +29,6 @@ from parapet.transforms.babi_format import (
     parse_dialogues,
     parse_facts,
 )
-from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.simulators.restaurants import corpus, simulating, statistics
 from parapet.transforms.simulators.restaurants.ontology import default_ontology
 from parapet.transforms.simulators.restaurants.simulating import World, knowledge_base, lines_of

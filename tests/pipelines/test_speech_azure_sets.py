@@ -18,7 +18,7 @@ from azure_speech_server import KEY, AzureSpeechServer
 from heard_sets import Some, both, dialogues_of, files_of, rows_of, run, three_dialogues, write_corpus
 
 from parapet.pipelines.main import main
-from parapet.transforms.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def azure(server: AzureSpeechServer) -> list[str]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The key, and no patience: what a service answers in a test is all that it will answer."""
-    from parapet.transforms.speech import azure
+    from parapet.transforms.perturbations.speech import azure
 
     monkeypatch.setenv("AZURE_SPEECH_KEY", KEY)
     for engine in (azure.AzureSynthesiser, azure.AzureRecogniser):

@@ -18,10 +18,10 @@ import soundfile
 from azure_speech_server import KEY
 from heard_sets import Some, both, dialogues_of, files_of, rows_of, run, three_dialogues, write_corpus
 
-from parapet.transforms.speech.alignment import align, share
-from parapet.transforms.speech.embedded import Espeak, Sphinx
-from parapet.transforms.speech.sound import digest, plain, read_sound, through_noise
-from parapet.transforms.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.perturbations.speech.alignment import align, share
+from parapet.transforms.perturbations.speech.embedded import Espeak, Sphinx
+from parapet.transforms.perturbations.speech.sound import digest, plain, read_sound, through_noise
+from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
 EMBEDDED = ["--wer", "0.1,0.3", "--language_model", "own", "--snr", "14,9,6,3", "--sample", "4"]
 

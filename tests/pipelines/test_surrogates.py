@@ -17,7 +17,7 @@ from parapet.pipelines.main import main
 from parapet.schemas.dialogue import dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import read_root, sample_root
-from parapet.transforms.counts import read_dead_letters
+from parapet.transforms.running.counts import read_dead_letters
 from parapet.transforms.variants.matching import Variant, by_position, known_names
 from parapet.transforms.variants.perturbation import places_of, rename
 

@@ -20,7 +20,7 @@ from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.pipelines.compare import run as compare
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
-from parapet.transforms.checkpoints import digest
+from parapet.transforms.storage.checkpoints import digest
 
 FILE = Path("test", "utterances.jsonl")
 LEARNING = ["--batch_size", "10", "--patience", "50", "--max_input", "64", "--max_output", "16", "--quiet"]

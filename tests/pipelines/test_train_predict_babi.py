@@ -20,7 +20,7 @@ from two_workers import TWO_WORKERS
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
-from parapet.transforms.babi_format import SILENCE, dialogue_text, parse_dialogues
+from parapet.transforms.simulators.babi_format import SILENCE, dialogue_text, parse_dialogues
 
 SMALL = ["--size", "32", "--batch_size", "8", "--epochs", "60", "--patience", "60", "--quiet"]
 LEARNED = 0.8  # of the answers; 0.6 are so without a memory, which the calls need

@@ -12,7 +12,7 @@ from seeding import train
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.pipelines.restaurants import run as restaurants
-from parapet.transforms.babi_format import CANDIDATES, FACTS, BabiDialogue, parse_candidates, parse_dialogues
+from parapet.transforms.simulators.babi_format import CANDIDATES, FACTS, BabiDialogue, parse_candidates, parse_dialogues
 
 SIZES = ["--sizes", "train=150,dev=1,test=40,oov=40", "--formats", "babi", "--quiet"]
 

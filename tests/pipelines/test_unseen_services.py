@@ -12,7 +12,7 @@ from two_workers import TWO_WORKERS
 
 from parapet.pipelines.splits import run_named
 from parapet.schemas.layout import read_root
-from parapet.transforms.table1 import names_seen
+from parapet.transforms.variants.table1 import names_seen
 
 
 def dialogues_of(folder: Path) -> list[Any]:

@@ -19,8 +19,8 @@ from parapet.pipelines.main import main
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
-from parapet.transforms.compressed import check_input, open_input, read_input
 from parapet.transforms.crowd.ingest import read_lines, read_records
+from parapet.transforms.storage.compressed import check_input, open_input, read_input
 
 READERS: dict[str, Callable[[str], object]] = {
     "whole": limits.read_whole,
@@ -270,6 +270,6 @@ def test_a_bomb_is_read_in_pieces(suffix: str, tmp_path: Path, monkeypatch: pyte
     with open_input(str(path)) as handle:
         (line,) = read_lines(handle)
     assert line.text is None
-    monkeypatch.setattr("parapet.transforms.compressed.MAX_CONTENT", 2**20)
+    monkeypatch.setattr("parapet.transforms.storage.compressed.MAX_CONTENT", 2**20)
     with pytest.raises(InputError, match="has more than 1 MiB of content"), open_input(str(path)) as handle:
         handle.read()

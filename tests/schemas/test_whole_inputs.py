@@ -16,7 +16,7 @@ from parapet.pipelines.command import check_input
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DEAD_LETTERS, check_published, command_of, read_root, sample_root
-from parapet.transforms import files
+from parapet.transforms.storage import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
 SCHEMA = (sample_root() / "test/schema.json").read_bytes()

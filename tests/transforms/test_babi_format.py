@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi_format import (
+from parapet.transforms.simulators.babi_format import (
     CANDIDATES,
     FACTS,
     SILENCE,

@@ -11,8 +11,8 @@ import pytest
 from apache_beam.io.filesystem import BeamIOError
 
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
-from parapet.transforms.counts import Counts
-from parapet.transforms.perturbation.fence import Fault, Stopped, bad_record, fatal, trace_of
+from parapet.transforms.running.counts import Counts
+from parapet.transforms.running.fence import Fault, Stopped, bad_record, fatal, trace_of
 
 PLUGIN = """
 def perturb(counts):
@@ -74,11 +74,13 @@ def test_an_input_error_is_the_dead_letter_as_it_is() -> None:
 def test_a_fault_of_parapet_has_the_innermost_place_in_it() -> None:
     fault = bad_record(wrong_count())
     assert isinstance(fault, Fault)
-    head = "internal_error: TypeError: unsupported operand type(s) for +=: 'int' and 'str' (transforms/counts.py:"
+    head = (
+        "internal_error: TypeError: unsupported operand type(s) for +=: 'int' and 'str' (transforms/running/counts.py:"
+    )
     assert fault.reason.startswith(head)
     assert fault.reason.endswith(", in add)")
     assert fault.trace.startswith("Traceback (most recent call last):\n")
-    assert '  File "transforms/counts.py", line ' in fault.trace
+    assert '  File "transforms/running/counts.py", line ' in fault.trace
     assert "self[CountKey(name, set, split, value)] += n" in fault.trace
     assert str(fatal(fault)).startswith("a fault of Parapet: TypeError: ")
     assert "please report it at https://" in str(fatal(fault))

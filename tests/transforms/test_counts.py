@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.counts import Balance, CountKey, Counts, Exact, Invariant, Least, Zero, check_invariants
+from parapet.transforms.running.counts import Balance, CountKey, Counts, Exact, Invariant, Least, Zero, check_invariants
 
 NAMES = st.sampled_from(["turns", "dialogues", "reason"])
 PARTS = st.sampled_from(["", "typos", "test", "no_rule"])

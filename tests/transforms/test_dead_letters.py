@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from parapet.pipelines.flags import StrictParser, add_max_bad
 from parapet.schemas.errors import InputError
-from parapet.transforms.counts import DeadLetter, Tally, check_bad, check_letters, in_order, percent, warnings_of
+from parapet.transforms.running.counts import (
+    DeadLetter,
+    Tally,
+    check_bad,
+    check_letters,
+    in_order,
+    percent,
+    warnings_of,
+)
 
 ONE = Fraction(1, 100)
 

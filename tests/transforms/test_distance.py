@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms import distance
-from parapet.transforms.distance import (
+from parapet.transforms.variants import distance
+from parapet.transforms.variants.distance import (
     ARTICLES,
     Method,
     jaccard,

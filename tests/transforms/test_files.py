@@ -13,7 +13,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from parapet.schemas.errors import InputError, NoRoomError
-from parapet.transforms import files
+from parapet.transforms.storage import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
 FIRST = {"v1/train/schema.json": b"[1]\n", "report.html": b"<p>one</p>", "shortfall.csv": b"old"}

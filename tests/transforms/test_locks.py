@@ -17,11 +17,11 @@ import pytest
 import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
-from parapet.transforms import disk, files
+from parapet.transforms.storage import disk, files
 
 HOLDS = """
 import os, sys
-from parapet.transforms import disk
+from parapet.transforms.storage import disk
 with getattr(disk, sys.argv[1])(sys.argv[2]):
     if "fork" not in sys.argv[3:] or os.fork():
         print("held", flush=True)

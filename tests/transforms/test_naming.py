@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from parapet.transforms.text import Convention, find_convention, join_words, name_words
+from parapet.transforms.reports.text import Convention, find_convention, join_words, name_words
 
 FORM = {
     Convention.SNAKE: r"[a-z0-9]+(_[a-z0-9]+)*",

@@ -14,7 +14,7 @@ from folders import files_of
 
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
-from parapet.transforms import files
+from parapet.transforms.storage import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
 FIRST = {"v1/test/schema.json": b"[1]", "v1/dev/schema.json": b"[2]", "report.html": b"<p>"}

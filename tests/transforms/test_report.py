@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 from markdown_it import MarkdownIt
 
-from parapet.transforms.report import (
+from parapet.transforms.reports.report import (
     Bars,
     Curve,
     Dot,

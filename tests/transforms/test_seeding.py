@@ -10,7 +10,15 @@ from math import prod
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.seeding import NumberRng, SeededRng, StratifiedRng, draws, key_of, stable_digest, stable_hash
+from parapet.transforms.running.seeding import (
+    NumberRng,
+    SeededRng,
+    StratifiedRng,
+    draws,
+    key_of,
+    stable_digest,
+    stable_hash,
+)
 
 ANY_TEXT = st.text(alphabet=st.characters(codec=None, categories=None), max_size=8)
 

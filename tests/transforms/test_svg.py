@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parapet.transforms import svg
-from parapet.transforms.svg import Curve, Dot, Point, Series
-from parapet.transforms.text import number, percent
+from parapet.transforms.reports import svg
+from parapet.transforms.reports.svg import Curve, Dot, Point, Series
+from parapet.transforms.reports.text import number, percent
 
 LABEL = st.text(max_size=40)
 VALUE = st.none() | st.floats(0, 1e6) | st.just(float("nan"))

@@ -13,8 +13,8 @@ from sacrebleu.metrics.bleu import BLEU
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms import table1
-from parapet.transforms.distance import levenshtein_ratio
+from parapet.transforms.variants import table1
+from parapet.transforms.variants.distance import levenshtein_ratio
 
 # Words, so that n-grams of higher orders match, and what tokenizers stumble on.
 WORDS = st.sampled_from(

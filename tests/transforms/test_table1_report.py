@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from parapet.transforms.report import Bars, Report, Table, page
-from parapet.transforms.table1 import statistics_report, text_table
+from parapet.transforms.reports.report import Bars, Report, Table, page
+from parapet.transforms.variants.table1 import statistics_report, text_table
 
 
 def statistics(variants: tuple[str, ...] = ("v1", "v2", "v3", "v4", "v5"), **more: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from parapet.transforms.text import as_description, cached_words, clean, counted, number, percent, words
+from parapet.transforms.reports.text import as_description, cached_words, clean, counted, number, percent, words
 
 # What typed text has seen: spaces of all kinds, zero-width and direction marks, controls, combining marks,
 # compatibility forms, fillers, surrogates, private use.

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.toml import toml_of
+from parapet.transforms.storage.toml import toml_of
 
 PLAIN = st.text() | st.integers(-(2**40), 2**40) | st.booleans() | st.floats(-1e6, 1e6) | st.lists(st.text())
 KEYS = st.text(max_size=5)

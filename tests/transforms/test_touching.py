@@ -15,7 +15,7 @@ from multiwoz_corpus import DOMAINS, dialogue
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.corpora import (
+from parapet.transforms.perturbation.corpora import (
     Used,
     domains_of,
     services_in_turns,

@@ -16,9 +16,9 @@ from apache_beam.io.filesystems import FileSystems
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json_line
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, open_path
-from parapet.transforms.babi_format import SILENCE, Exchange, Fact, parse_dialogues
-from parapet.transforms.compressed import read_input
-from parapet.transforms.seeding import stable_hash
+from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact, parse_dialogues
+from parapet.transforms.storage.compressed import read_input
 
 JSON_LINES, CSV, BABI = "JSON lines", "CSV", "dialog bAbI"
 USER, BOT = "user", "bot"

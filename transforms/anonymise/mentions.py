@@ -17,7 +17,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
-from parapet.transforms.text import check_plain_text
+from parapet.transforms.reports.text import check_plain_text
 
 # Kinds of mentions and their meanings, by precedence: where two overlap, the earlier kind takes the characters.
 KINDS = {
@@ -213,7 +213,7 @@ def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
     """Mentions by form; they may overlap.
 
     Args:
-      text: cleaned, see ``parapet.transforms.text.clean``.
+      text: cleaned, see ``parapet.transforms.reports.text.clean``.
       regions: of phone numbers without a country code: ``US``, ``GB``.
     """
     for kind, pattern in _SIMPLE:

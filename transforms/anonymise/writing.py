@@ -18,7 +18,6 @@ import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError, storable
-from parapet.transforms import babi_format as babi
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
 from parapet.transforms.anonymise.mentions import KINDS
 from parapet.transforms.anonymise.replacing import (
@@ -30,14 +29,15 @@ from parapet.transforms.anonymise.replacing import (
     normalised,
     suspects_in,
 )
-from parapet.transforms.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally, of_files
-from parapet.transforms.files import HashingWriter, staged, write_staged
-from parapet.transforms.perturbation.fence import Fault, bad_record, trace_of
-from parapet.transforms.progress import expect, tracked
-from parapet.transforms.report import Report, Table, Text, Tile, report_files
-from parapet.transforms.runs import FileResult
-from parapet.transforms.seeding import stable_digest
-from parapet.transforms.text import counted
+from parapet.transforms.reports.report import Report, Table, Text, Tile, report_files
+from parapet.transforms.reports.text import counted
+from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally, of_files
+from parapet.transforms.running.fence import Fault, bad_record, trace_of
+from parapet.transforms.running.progress import expect, tracked
+from parapet.transforms.running.runs import FileResult
+from parapet.transforms.running.seeding import stable_digest
+from parapet.transforms.simulators import babi_format as babi
+from parapet.transforms.storage.files import HashingWriter, staged, write_staged
 
 SET = "set"  # the output of dialogues of the set
 SUSPECTS = "suspects"  # the folder of what a second look suspects

@@ -1,1 +1,1 @@
-"""From crowd answers to variants: what ``parapet compose`` does, one concern to a module."""
+"""The crowd: pages to ask it, Mechanical Turk, and the way from its answers to schema variants."""

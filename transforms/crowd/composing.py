@@ -34,8 +34,8 @@ from parapet.transforms.crowd.merge import (
 from parapet.transforms.crowd.review import Neighbours, ReviewItem, review_order, review_pages, review_sheet
 from parapet.transforms.crowd.vet import PASS, Verdict
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
-from parapet.transforms.perturbation.fence import Fault, bad_record
-from parapet.transforms.report import Report, page
+from parapet.transforms.reports.report import Report, page
+from parapet.transforms.running.fence import Fault, bad_record
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -509,7 +509,7 @@ def reasons(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[s
 def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, Any]:
     """Writes everything into staging, which ``files.prepare`` has made. Returns the manifest."""
     from parapet.schemas.errors import run_header
-    from parapet.transforms import files
+    from parapet.transforms.storage import files
 
     reviews: list[ReviewItem] = sorted((item for one in composed.outcomes for item in one.reviews), key=review_order)
     results = task.results(composed)
@@ -550,7 +550,7 @@ def build(pipeline: beam.Pipeline, sources: Sources, task: CrowdTask[OutcomeT]) 
     """
     import apache_beam as beam
 
-    from parapet.transforms import files
+    from parapet.transforms.storage import files
 
     key = load_worker_key()
     for sheet in (*sources.decisions, *sources.reviewers):

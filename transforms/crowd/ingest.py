@@ -30,9 +30,9 @@ from parapet.schemas.layout import as_path, is_there, same_place
 from parapet.schemas.limits import in_bytes
 from parapet.schemas.rows import Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
-from parapet.transforms.compressed import check_input, open_input
 from parapet.transforms.crowd.worker_ids import redact, withheld
-from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.running.fence import bad_record
+from parapet.transforms.storage.compressed import check_input, open_input
 
 # More lines than this in one record mean a quote that was never closed.
 MAX_LINES_OF_A_RECORD = 500

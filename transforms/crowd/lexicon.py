@@ -9,7 +9,7 @@ import re
 from functools import cache, lru_cache
 from importlib import resources
 
-from parapet.transforms.text import name_words
+from parapet.transforms.reports.text import name_words
 
 # No part of it runs over what the part before it may end with: the time grows with the text, not with its square.
 _MARKUP = re.compile(

@@ -12,8 +12,8 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import response_id
 from parapet.transforms.crowd.ingest import payload
-from parapet.transforms.perturbation.fence import bad_record
-from parapet.transforms.text import clean
+from parapet.transforms.reports.text import clean
+from parapet.transforms.running.fence import bad_record
 
 Decisions = dict[str, dict[str, Decision]]  # assignment id to form field to decision
 

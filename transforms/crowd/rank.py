@@ -13,8 +13,8 @@ from math import comb
 
 import msgspec
 
-from parapet.transforms.distance import Metric
-from parapet.transforms.seeding import stable_digest
+from parapet.transforms.running.seeding import stable_digest
+from parapet.transforms.variants.distance import Metric
 
 # Beyond this many subsets, the most distant five are approached one by one instead.
 _EXACT = 3_000

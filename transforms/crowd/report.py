@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from parapet.transforms.report import Report, Section, Table, Text, Tile
-from parapet.transforms.table1 import TERMS, distance_charts, measures_table
-from parapet.transforms.text import counted, number, percent
+from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
+from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.variants.table1 import TERMS, distance_charts, measures_table
 
 DISPOSITIONS = {
     "used": "in one of the variants",

@@ -21,7 +21,6 @@ from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import SINGLE, SplitSchemas, raw_by_name, schema_bytes, services_by_name, splits_of
 from parapet.schemas.rows import RESPONSES, Assignment, DeadLetter
 from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of, parse_service, response_id
-from parapet.transforms import distance, plugins, table1
 from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.composing import (
     Composed,
@@ -43,10 +42,7 @@ from parapet.transforms.crowd.ingest import payload
 from parapet.transforms.crowd.merge import Decisions, no_answer
 from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
 from parapet.transforms.crowd.report import Example, compose_report
-from parapet.transforms.distance import Method
-from parapet.transforms.progress import advance, expect
-from parapet.transforms.seeding import seed_text
-from parapet.transforms.text import (
+from parapet.transforms.reports.text import (
     Convention,
     Conventions,
     as_description,
@@ -56,6 +52,11 @@ from parapet.transforms.text import (
     name_words,
     words,
 )
+from parapet.transforms.running import plugins
+from parapet.transforms.running.progress import advance, expect
+from parapet.transforms.running.seeding import seed_text
+from parapet.transforms.variants import distance, table1
+from parapet.transforms.variants.distance import Method
 from parapet.transforms.variants.matching import compose_variant
 
 

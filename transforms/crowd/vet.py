@@ -17,11 +17,11 @@ import msgspec
 
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import Task
-from parapet.transforms import plugins
 from parapet.transforms.crowd import lexicon
 from parapet.transforms.crowd.worker_ids import has_mask
-from parapet.transforms.distance import levenshtein_ratio
-from parapet.transforms.text import cached_words, name_words
+from parapet.transforms.reports.text import cached_words, name_words
+from parapet.transforms.running import plugins
+from parapet.transforms.variants.distance import levenshtein_ratio
 
 # Reason id to what a reviewer or requester should know of it.
 EXPLANATIONS = {

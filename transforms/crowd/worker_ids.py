@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms import disk
+from parapet.transforms.storage import disk
 
 if TYPE_CHECKING:
     from parapet.schemas.rows import DeadLetter

@@ -18,20 +18,20 @@ import pyarrow as pa
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import Corpus, Item, items_of
-from parapet.transforms.counts import Balance, Counted, Counts, Invariant
-from parapet.transforms.perturbation.fence import calling
+from parapet.transforms.perturbation.corpora import Corpus, Item, items_of
 from parapet.transforms.perturbation.metrics import CHANGES, Metric, Numbers
-from parapet.transforms.seeding import key_of, seed_text
+from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant
+from parapet.transforms.running.fence import calling
+from parapet.transforms.running.seeding import key_of, seed_text
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.counts import Tally
     from parapet.transforms.perturbation import Command
-    from parapet.transforms.plugins import Chosen
-    from parapet.transforms.report import Example, Report
-    from parapet.transforms.runs import Outputs
+    from parapet.transforms.reports.report import Example, Report
+    from parapet.transforms.running.counts import Tally
+    from parapet.transforms.running.plugins import Chosen
+    from parapet.transforms.running.runs import Outputs
 
 
 # Some turns, such as those of a file: how many there are, of which the share is one,
@@ -268,7 +268,7 @@ class Perturbation:
         """Computes a state for each dialogue from the whole corpus. Needed for exact rates, for example.
 
         Args:
-          files: the dialogue files. ``parapet.transforms.corpora.dialogues_of`` reads one.
+          files: the dialogue files. ``parapet.transforms.perturbation.corpora.dialogues_of`` reads one.
 
         Returns:
           PCollection of ((file.relative, position in the file), state), or an :class:`Analysis` with more than that. A
@@ -360,7 +360,7 @@ class Perturbation:
 
     def tallies(self, counts: Counts) -> list[Tally]:
         """All records that may be bad, up to ``--max_bad``."""
-        from parapet.transforms.counts import of_dialogues
+        from parapet.transforms.running.counts import of_dialogues
 
         return [*of_dialogues(counts), *self.analysis_tallies(counts)]
 
@@ -471,7 +471,7 @@ def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile
 
 def checked_analysis(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:
     """The same, where nobody takes its dead letters: the pipeline fails where there are too many."""
-    from parapet.transforms.runs import check_dead_letters
+    from parapet.transforms.running.runs import check_dead_letters
 
     analysis = analysis_of(perturbation, files)
     if analysis.dead_letters is not None and analysis.counts is not None:

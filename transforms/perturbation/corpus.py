@@ -23,8 +23,6 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
 from parapet.schemas.errors import InputError, UserCodeError, storable_row
 from parapet.schemas.json_text import compact_json
 from parapet.schemas.service import Service, parse_service
-from parapet.transforms import plugins
-from parapet.transforms.corpora import Corpus, Item, checked_items, inlined
 from parapet.transforms.perturbation.base import (
     CHANGED_TURNS,
     REFUSED,
@@ -36,7 +34,9 @@ from parapet.transforms.perturbation.base import (
     changed_turn,
     checked_analysis,
 )
-from parapet.transforms.perturbation.fence import PLUGIN, Fault, calling, is_plugin
+from parapet.transforms.perturbation.corpora import Corpus, Item, checked_items, inlined
+from parapet.transforms.running import plugins
+from parapet.transforms.running.fence import PLUGIN, Fault, calling, is_plugin
 
 _FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
 
@@ -496,7 +496,7 @@ def check_perturbation(
       'forgetful: 1_00000: the dialogue is modified in place: build new dicts and lists'
     """
     from parapet.schemas.layout import sample_root
-    from parapet.transforms.corpora import read_corpus
+    from parapet.transforms.perturbation.corpora import read_corpus
 
     its = perturbation_of(perturbation, options)
     corpus = corpus if isinstance(corpus, Corpus) else read_corpus(corpus or sample_root(), None)

@@ -18,10 +18,8 @@ import apache_beam as beam
 from parapet.schemas.dialogue import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.schemas.rows import parquet_bytes
-from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.counts import FAULTS, CountKey, Counts, DeadLetter, Value, dead_dialogue, dead_file, id_of
-from parapet.transforms.files import WriteFiles, Written, write_staged
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Detailed, Perturbation, analysis_of
+from parapet.transforms.perturbation.corpora import Corpus, Item
 from parapet.transforms.perturbation.corpus import (
     Services,
     checked,
@@ -29,15 +27,26 @@ from parapet.transforms.perturbation.corpus import (
     services_by_folder,
     table_of_rows,
 )
-from parapet.transforms.perturbation.fence import Fault, bad_record, calling, is_plugin
 from parapet.transforms.perturbation.metrics import CHANGES
-from parapet.transforms.progress import ANALYSIS, expect_dialogues, tracked
-from parapet.transforms.report import report_files
-from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
-from parapet.transforms.set_files import SetFiles
+from parapet.transforms.reports.report import report_files
+from parapet.transforms.running.counts import (
+    FAULTS,
+    CountKey,
+    Counts,
+    DeadLetter,
+    Value,
+    dead_dialogue,
+    dead_file,
+    id_of,
+)
+from parapet.transforms.running.fence import Fault, bad_record, calling, is_plugin
+from parapet.transforms.running.progress import ANALYSIS, expect_dialogues, tracked
+from parapet.transforms.running.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
+from parapet.transforms.storage.files import WriteFiles, Written, write_staged
+from parapet.transforms.storage.set_files import SetFiles
 
 if TYPE_CHECKING:
-    from parapet.transforms.report import Example
+    from parapet.transforms.reports.report import Example
 
 Element = tuple[DialogueFile, Mapping[int, Any]]  # a file, and the states of its dialogues by position
 

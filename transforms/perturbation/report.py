@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parapet.transforms.perturbation.metrics import Metric, Numbers
-from parapet.transforms.report import Bars, Dots, Example, Examples, Line, Report, Section, Table, Tile, edited
-from parapet.transforms.svg import Dot, Series
-from parapet.transforms.text import percent
+from parapet.transforms.reports.report import Bars, Dots, Example, Examples, Line, Report, Section, Table, Tile, edited
+from parapet.transforms.reports.svg import Dot, Series
+from parapet.transforms.reports.text import percent
 
 if TYPE_CHECKING:
-    from parapet.transforms.counts import Counts
     from parapet.transforms.perturbation.base import Perturbation
+    from parapet.transforms.running.counts import Counts
 
 _WORDS = re.compile(r"\w+|\W")
 _MOST_TILES = 4

@@ -1,4 +1,4 @@
-"""User turns in other words: typos, longer, simpler, paraphrased, at stated rates (RADDLE, section 4)."""
+"""User turns in other words, with typos, as speech recognition hears them, out of domain; unseen entities."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Translation
-from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.perturbation.base import REFUSED
-from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.perturbation.corpora import dialogues_of
+from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbations.paraphrase import (
     Answer,
     Answers,
@@ -29,9 +29,9 @@ from parapet.transforms.perturbations.paraphrase import (
     pivot_of,
     plain_text,
 )
+from parapet.transforms.running.fence import bad_record
 from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, Engine, memory_bytes, merge
 from parapet.transforms.translation.translate import BackTranslate, Known, Untranslated
-from parapet.transforms.user_turns import UserTurn, user_turns
 
 TextOf = Callable[[UserTurn, str], str]
 

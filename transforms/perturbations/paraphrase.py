@@ -10,13 +10,13 @@ from importlib import resources
 
 import msgspec
 
+from parapet.transforms.perturbation.user_turns import Range, UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.rewording import LOST, RULES, UNCLEAR, Anchor, Made, anchors_of, reworded
 from parapet.transforms.perturbations.typos import Draw
-from parapet.transforms.seeding import DRAW_LIMIT, draws, key_of
+from parapet.transforms.running.seeding import DRAW_LIMIT, draws, key_of
 from parapet.transforms.translation.local import PARAPHRASED
 from parapet.transforms.translation.memory import ENGLISH
-from parapet.transforms.user_turns import Range, UserTurn
 
 NOT_TRANSLATED, MEANING = "not_translated", "meaning"
 NOT_IN_MEMORY = "not_in_memory: add a --memory that has the text, or choose another --engine"

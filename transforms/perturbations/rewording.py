@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from rapidfuzz.distance import Levenshtein
 
-from parapet.transforms.hits.markup import find_word, marks
+from parapet.transforms.crowd.hits.markup import find_word, marks
+from parapet.transforms.perturbation.user_turns import Range, UserTurn, is_decisive
 from parapet.transforms.perturbations.typos import Operation
-from parapet.transforms.text import words
-from parapet.transforms.user_turns import Range, UserTurn, is_decisive
+from parapet.transforms.reports.text import words
 
 COPY = "copy"
 RULES = "rules"  # a source: none of somebody else's words

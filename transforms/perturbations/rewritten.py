@@ -15,8 +15,8 @@ from msgspec import Meta
 from parapet.schemas.errors import reason_and_place
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rows import KINDS
-from parapet.transforms.compressed import read_input
-from parapet.transforms.counts import CountKey, DeadLetter, Tally, check_bad, places_of, reasons_of
+from parapet.transforms.running.counts import CountKey, DeadLetter, Tally, check_bad, places_of, reasons_of
+from parapet.transforms.storage.compressed import read_input
 
 REWRITTEN = "rewritten"  # the source of a line that names none
 

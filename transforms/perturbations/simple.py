@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from parapet.transforms.perturbation.user_turns import Range, Ranges, UserTurn, edited
 from parapet.transforms.perturbations.typos import Operation
-from parapet.transforms.user_turns import Range, Ranges, UserTurn, edited
 
 _BETWEEN = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _YES_ACTS = frozenset({"AFFIRM", "AFFIRM_INTENT", "SELECT"})

@@ -1,7 +1,7 @@
 """Typos of people who type quickly, and the abbreviations of people who chat (RADDLE, Peng et al. 2021, section 4).
 
 Only ASCII letters are touched, so no grapheme is ever cut; never the first letter of a word, which is rarely wrong
-(Yannakoudakis and Fawthrop 1983); never what :mod:`parapet.transforms.user_turns` keeps.
+(Yannakoudakis and Fawthrop 1983); never what :mod:`parapet.transforms.perturbation.user_turns` keeps.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from math import hypot
 
 import msgspec
 
-from parapet.transforms.seeding import DRAW_LIMIT, draws
-from parapet.transforms.user_turns import DECISIVE, Edit, Range, Ranges, is_decisive, protected_ranges
+from parapet.transforms.perturbation.user_turns import DECISIVE, Edit, Range, Ranges, is_decisive, protected_ranges
+from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 
 SHORTEST = 3  # letters of a word that may have a typo
 

@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import PERTURBED_TURNS
-from parapet.transforms.corpora import Item, dialogues_of, listed
-from parapet.transforms.counts import Balance, Counts, Exact, Invariant, Least
 from parapet.transforms.perturbation.base import (
     REFUSED,
     Analysis,
@@ -37,8 +35,9 @@ from parapet.transforms.perturbation.base import (
     size_of,
     thresholds_of,
 )
-from parapet.transforms.perturbation.fence import bad_record
+from parapet.transforms.perturbation.corpora import Item, dialogues_of, listed
 from parapet.transforms.perturbation.report import place_of
+from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbations import COMMAND
 from parapet.transforms.perturbations.paraphrase import Answers, paraphrased, pivot_of, rephrased
 from parapet.transforms.perturbations.results import (
@@ -59,19 +58,20 @@ from parapet.transforms.perturbations.rewritten import REWRITTEN, Rewritten
 from parapet.transforms.perturbations.simple import simple_operations
 from parapet.transforms.perturbations.typos import MIX, Rates, typo_operations
 from parapet.transforms.perturbations.verbose import verbose_operations
-from parapet.transforms.progress import ANALYSIS, tracked
-from parapet.transforms.report import Example, Line, edited
-from parapet.transforms.seeding import key_of, short_digest
-from parapet.transforms.text import counted
-from parapet.transforms.user_turns import UserTurn, user_turns
+from parapet.transforms.reports.report import Example, Line, edited
+from parapet.transforms.reports.text import counted
+from parapet.transforms.running.counts import Balance, Counts, Exact, Invariant, Least
+from parapet.transforms.running.fence import bad_record
+from parapet.transforms.running.progress import ANALYSIS, tracked
+from parapet.transforms.running.seeding import key_of, short_digest
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.counts import Tally
     from parapet.transforms.perturbations.back_translation import Translating
-    from parapet.transforms.plugins import Chosen
-    from parapet.transforms.runs import Outputs
+    from parapet.transforms.running.counts import Tally
+    from parapet.transforms.running.plugins import Chosen
+    from parapet.transforms.running.runs import Outputs
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -330,7 +330,7 @@ class LanguageVariation(Perturbation):
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """User turns, and lines of rewritten turns, besides files and dialogues."""
-        from parapet.transforms.counts import Tally
+        from parapet.transforms.running.counts import Tally
 
         kinds = self.row_sets()
         turns, bad = counts.sum("turns", set=kinds[0]), counts.sum("bad_lines")

@@ -15,9 +15,9 @@ from importlib import resources
 
 import msgspec
 
+from parapet.transforms.perturbation.user_turns import Ranges, UserTurn, value_ranges
 from parapet.transforms.perturbations.typos import Draw, Operation
-from parapet.transforms.seeding import DRAW_LIMIT, draws
-from parapet.transforms.user_turns import Ranges, UserTurn, value_ranges
+from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 
 _GREETING = re.compile(
     r"\W*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))(?: there)?\b(?P<stop>[.!]*)(?P<gap>,?\s*)",

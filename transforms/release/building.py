@@ -45,20 +45,6 @@ from parapet.schemas.release import (
     in_order,
     manifest_bytes,
 )
-from parapet.transforms import disk
-from parapet.transforms.files import (
-    clear,
-    is_object_store,
-    join,
-    make_folder,
-    move,
-    read_bytes,
-    read_written,
-    reporting,
-    unpublished,
-    whole,
-)
-from parapet.transforms.progress import advance, expect
 from parapet.transforms.release.card import card, changelog, release_report
 from parapet.transforms.release.citation import citation_cff, licence_text
 from parapet.transforms.release.croissant import Columns, croissant
@@ -73,7 +59,21 @@ from parapet.transforms.release.reading import (
     versions_of,
     write_shard,
 )
-from parapet.transforms.report import page
+from parapet.transforms.reports.report import page
+from parapet.transforms.running.progress import advance, expect
+from parapet.transforms.storage import disk
+from parapet.transforms.storage.files import (
+    clear,
+    is_object_store,
+    join,
+    make_folder,
+    move,
+    read_bytes,
+    read_written,
+    reporting,
+    unpublished,
+    whole,
+)
 
 SUMMARY = ".summary.json"
 PARTS = ".parts"  # the folder in which rows wait for their shard

@@ -18,7 +18,12 @@ from parapet.schemas.layout import TEST
 from parapet.schemas.release import COUNTED, Manifest, Source, SplitChange, in_order
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.vet import EXPLANATIONS
-from parapet.transforms.markdown import (
+from parapet.transforms.release.citation import bibtex, find, in_line, references, release_date, title_of
+from parapet.transforms.release.croissant import MEANINGS, Columns, in_words
+from parapet.transforms.release.diff import LEVELS, size
+from parapet.transforms.release.plan import KINDS
+from parapet.transforms.release.reading import split_sha256
+from parapet.transforms.reports.markdown import (
     Markdown,
     bullets,
     code,
@@ -31,14 +36,9 @@ from parapet.transforms.markdown import (
     table,
     text,
 )
-from parapet.transforms.release.citation import bibtex, find, in_line, references, release_date, title_of
-from parapet.transforms.release.croissant import MEANINGS, Columns, in_words
-from parapet.transforms.release.diff import LEVELS, size
-from parapet.transforms.release.plan import KINDS
-from parapet.transforms.release.reading import split_sha256
-from parapet.transforms.report import Report, Section, Table, Text, Tile, render, table_markdown
-from parapet.transforms.table1 import MEASURES, TERMS, measures_table
-from parapet.transforms.text import counted, number
+from parapet.transforms.reports.report import Report, Section, Table, Text, Tile, render, table_markdown
+from parapet.transforms.reports.text import counted, number
+from parapet.transforms.variants.table1 import MEASURES, TERMS, measures_table
 
 _MOST_NUMBERS = 60  # a table with more is no summary; all are in the manifest
 

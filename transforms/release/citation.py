@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from parapet.schemas.release import Author, Manifest, Source
-from parapet.transforms.markdown import is_url, one_line, quoted
+from parapet.transforms.reports.markdown import is_url, one_line, quoted
 
 _CC = "https://creativecommons.org"
 _ODC = "https://opendatacommons.org/licenses"

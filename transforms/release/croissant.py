@@ -15,8 +15,8 @@ import orjson
 import pyarrow as pa
 
 from parapet.schemas.release import Author, Manifest, Source
-from parapet.transforms.markdown import is_url, one_line, quoted
 from parapet.transforms.release.citation import KEYWORDS, author_name, bibtex, find, orcid_url, release_date, title_of
+from parapet.transforms.reports.markdown import is_url, one_line, quoted
 
 Columns = Mapping[str, pa.Schema]  # by configuration
 

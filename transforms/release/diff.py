@@ -29,7 +29,7 @@ from parapet.transforms.release.reading import (
     row_json,
     versions_of,
 )
-from parapet.transforms.text import counted, number
+from parapet.transforms.reports.text import counted, number
 
 # The levels of a change, the lowest first, and what each says about the rows.
 LEVELS = {

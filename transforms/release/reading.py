@@ -27,7 +27,7 @@ from parapet.schemas.dialogue_table import lines_table
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published
 from parapet.schemas.release import MANIFEST, SIGNATURE, SUMS, VERSION, File, Manifest, parse_manifest
-from parapet.transforms.files import HashingWriter, join, unpublished
+from parapet.transforms.storage.files import HashingWriter, join, unpublished
 
 LATEST = "latest.json"
 _ROWS_AT_ONCE = 500

@@ -50,7 +50,6 @@ from parapet.schemas.release import (
     SplitInfo,
 )
 from parapet.schemas.service import Service
-from parapet.transforms.progress import advance, expect
 from parapet.transforms.release.plan import (
     KINDS,
     SCHEMAS,
@@ -74,6 +73,7 @@ from parapet.transforms.release.reading import (
     read_manifest,
     shard_of,
 )
+from parapet.transforms.running.progress import advance, expect
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from parapet.transforms.report import Table
-from parapet.transforms.text import number, percent
+from parapet.transforms.reports.report import Table
+from parapet.transforms.reports.text import number, percent
 
 _GAP = re.compile(r"\{(\w+)\}")
 

@@ -26,15 +26,15 @@ from parapet.schemas.dialogue import (
     is_marker,
 )
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import Used, dialogues_of, domain_of
-from parapet.transforms.counts import Balance, Counts, Invariant, Zero, check_letters, in_order, of_dialogues
-from parapet.transforms.files import WriteFiles
-from parapet.transforms.perturbation.fence import needed
-from parapet.transforms.report import Report, Table, Text, Tile
-from parapet.transforms.runs import FileResult, Letters, Outputs, RunInfo, WriteEach
-from parapet.transforms.seeding import key_of, short_digest, stable_hash
+from parapet.transforms.perturbation.corpora import Used, dialogues_of, domain_of
+from parapet.transforms.reports.report import Report, Table, Text, Tile
+from parapet.transforms.reports.text import number
+from parapet.transforms.running.counts import Balance, Counts, Invariant, Zero, check_letters, in_order, of_dialogues
+from parapet.transforms.running.fence import needed
+from parapet.transforms.running.runs import FileResult, Letters, Outputs, RunInfo, WriteEach
+from parapet.transforms.running.seeding import key_of, short_digest, stable_hash
 from parapet.transforms.splits.split import Schema, SetOfDialogues, Split, SplitDialogue, take_each
-from parapet.transforms.text import number
+from parapet.transforms.storage.files import WriteFiles
 
 FILE = "dialogues_001.json"
 

@@ -19,15 +19,15 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile, dialogue_folders, d
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, as_path, read_root, schema_bytes
 from parapet.schemas.service import Service
-from parapet.transforms.corpora import Used, dialogues_of, domain_of, used_by, without
-from parapet.transforms.counts import Balance, Counts, Invariant, dead_dialogue, id_of, of_dialogues
-from parapet.transforms.perturbation.fence import bad_record
-from parapet.transforms.progress import tracked
-from parapet.transforms.report import Bars, Report, Series, Table, Tile, card, page
-from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
-from parapet.transforms.set_files import SetFiles
-from parapet.transforms.table1 import names_seen, rounded
-from parapet.transforms.text import number, percent
+from parapet.transforms.perturbation.corpora import Used, dialogues_of, domain_of, used_by, without
+from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile, card, page
+from parapet.transforms.reports.text import number, percent
+from parapet.transforms.running.counts import Balance, Counts, Invariant, dead_dialogue, id_of, of_dialogues
+from parapet.transforms.running.fence import bad_record
+from parapet.transforms.running.progress import tracked
+from parapet.transforms.running.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
+from parapet.transforms.storage.set_files import SetFiles
+from parapet.transforms.variants.table1 import names_seen, rounded
 
 
 class Schema(msgspec.Struct, frozen=True):

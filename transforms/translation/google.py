@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms import plugins
-from parapet.transforms.perturbation.fence import Refused, Stopped
+from parapet.transforms.running import plugins
+from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.translation.memory import Limits
 
 MOST_TEXTS = 1024

@@ -13,8 +13,8 @@ from urllib3 import BaseHTTPResponse
 from urllib3.util import Retry
 
 from parapet.schemas.errors import InputError
-from parapet.transforms import plugins
-from parapet.transforms.perturbation.fence import Refused, Stopped
+from parapet.transforms.running import plugins
+from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.translation.memory import Limits
 
 KEY_VARIABLE = "LIBRETRANSLATE_API_KEY"

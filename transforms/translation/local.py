@@ -18,10 +18,11 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from parapet.schemas.errors import InputError, MissingExtra, is_unicode
-from parapet.transforms import checkpoints, plugins
-from parapet.transforms.checkpoints import Checkpoint
-from parapet.transforms.perturbation.fence import Refused
-from parapet.transforms.text import words
+from parapet.transforms.reports.text import words
+from parapet.transforms.running import plugins
+from parapet.transforms.running.fence import Refused
+from parapet.transforms.storage import checkpoints
+from parapet.transforms.storage.checkpoints import Checkpoint
 from parapet.transforms.translation.memory import Limits
 
 ANY = "*"

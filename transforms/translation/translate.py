@@ -16,9 +16,9 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.rows import Translation
-from parapet.transforms.files import join, read_written, whole
-from parapet.transforms.perturbation.fence import Refused, Stopped, bad_record
-from parapet.transforms.progress import advance, expect
+from parapet.transforms.running.fence import Refused, Stopped, bad_record
+from parapet.transforms.running.progress import advance, expect
+from parapet.transforms.storage.files import join, read_written, whole
 from parapet.transforms.translation.memory import ENGLISH, Batch, Engine, Texts, make_batches, missing
 
 DEAD = "dead"

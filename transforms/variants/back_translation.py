@@ -18,13 +18,13 @@ import pyarrow as pa
 from parapet.schemas.layout import DEAD_LETTERS, schema_bytes
 from parapet.schemas.rows import AUDIT, BackTranslation, Translation, parquet_bytes
 from parapet.schemas.service import Service, elements_of, parse_service
-from parapet.transforms import table1
-from parapet.transforms.counts import Tally, check_bad
-from parapet.transforms.perturbation.fence import needed
-from parapet.transforms.report import Report, Section, Table, Tile, page
-from parapet.transforms.text import Convention, Conventions, counted, join_words, name_words, number, percent
+from parapet.transforms.reports.report import Report, Section, Table, Tile, page
+from parapet.transforms.reports.text import Convention, Conventions, counted, join_words, name_words, number, percent
+from parapet.transforms.running.counts import Tally, check_bad
+from parapet.transforms.running.fence import needed
 from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, by_languages, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated
+from parapet.transforms.variants import table1
 from parapet.transforms.variants.matching import MAPPING, by_position, compose_variant, mapping_bytes
 
 MAX_NAME_WORDS = 10  # a longer one is a sentence: the longest name of SGD-X has seven words

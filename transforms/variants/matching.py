@@ -28,7 +28,7 @@ from parapet.schemas.layout import (
 )
 from parapet.schemas.limits import read_whole
 from parapet.schemas.service import Intent, Service, Slot, variant_service_name
-from parapet.transforms.table1 import name_suffix
+from parapet.transforms.variants.table1 import name_suffix
 
 _SLOT_REFERENCES = ("required_slots", "optional_slots", "result_slots")
 

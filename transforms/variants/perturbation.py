@@ -15,11 +15,11 @@ from parapet.schemas.dialogue import DialogueFile, is_marker, read_each, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_services, read_root, schema_bytes
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
-from parapet.transforms.corpora import Corpus, Item, read_file
-from parapet.transforms.counts import Counted, Counts, Tally, of_variants
 from parapet.transforms.perturbation.base import Detailed, Perturbation, Perturbed, Place, Shared
+from parapet.transforms.perturbation.corpora import Corpus, Item, read_file
 from parapet.transforms.perturbation.metrics import Metric, Numbers
-from parapet.transforms.text import counted
+from parapet.transforms.reports.text import counted
+from parapet.transforms.running.counts import Counted, Counts, Tally, of_variants
 from parapet.transforms.variants import COMMAND
 from parapet.transforms.variants.matching import (
     MAPPING,

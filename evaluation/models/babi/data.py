@@ -16,10 +16,10 @@ from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
-from parapet.transforms import files
-from parapet.transforms.babi_format import BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
+from parapet.transforms.simulators.babi_format import BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
 from parapet.transforms.simulators.restaurants.bot import Course
 from parapet.transforms.simulators.task6.rules import Script
+from parapet.transforms.storage import files
 
 _TASK = re.compile(r"task([0-9]+)")
 

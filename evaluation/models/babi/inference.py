@@ -16,10 +16,10 @@ from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.transforms import files
-from parapet.transforms.babi_format import BabiDialogue, Exchange, Unanswered
-from parapet.transforms.compressed import read_input
-from parapet.transforms.report import render
+from parapet.transforms.reports.report import render
+from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
+from parapet.transforms.storage import files
+from parapet.transforms.storage.compressed import read_input
 
 
 def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answerer]:

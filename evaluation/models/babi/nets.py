@@ -20,7 +20,7 @@ from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.examples import bucketed
 from parapet.evaluation.models.saving import enough_memory
 from parapet.evaluation.models.training import Learner
-from parapet.transforms.babi_format import BabiDialogue, Exchange, Unanswered
+from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
 
 Turn = TypeVar("Turn")
 

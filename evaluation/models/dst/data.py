@@ -31,9 +31,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, read_root
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
-from parapet.transforms.compressed import read_input
-from parapet.transforms.corpora import read_corpus
-from parapet.transforms.seeding import stable_hash
+from parapet.transforms.perturbation.corpora import read_corpus
+from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.storage.compressed import read_input
 
 
 class Labelled(msgspec.Struct, frozen=True):

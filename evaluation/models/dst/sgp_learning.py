@@ -20,7 +20,7 @@ from parapet.evaluation.models.examples import Versions, bucketed
 from parapet.evaluation.models.saving import device_of, longest
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service
-from parapet.transforms.checkpoints import Checkpoint
+from parapet.transforms.storage.checkpoints import Checkpoint
 
 BETAS = (0.9, 0.999)
 

@@ -20,8 +20,8 @@ from parapet.evaluation.models.examples import Pairs, Stretch, Tokens
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, check_installed, device_of, enough_memory
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, Slot
-from parapet.transforms import files
-from parapet.transforms.checkpoints import Checkpoint, inspect
+from parapet.transforms.storage import files
+from parapet.transforms.storage.checkpoints import Checkpoint, inspect
 
 ROOM = 16  # tokens that are left to the dialogue at least
 

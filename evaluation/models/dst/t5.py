@@ -46,9 +46,9 @@ from parapet.evaluation.models.saving import (
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, Slot
-from parapet.transforms import files
-from parapet.transforms.checkpoints import Checkpoint
-from parapet.transforms.seeding import stable_hash
+from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.storage import files
+from parapet.transforms.storage.checkpoints import Checkpoint
 
 NONE = "NONE"
 

@@ -30,8 +30,8 @@ from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_m
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms import files
-from parapet.transforms.text import name_words
+from parapet.transforms.reports.text import name_words
+from parapet.transforms.storage import files
 
 NAME = "tiny_dst"
 FORMAT = 2  # 1 was a larger net

@@ -36,7 +36,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, as_path, read_root
 from parapet.schemas.limits import read_text
 from parapet.schemas.service import Service
-from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 
 Templates = Mapping[str, Mapping[str, str]]  # service to key to sentence
 

@@ -35,8 +35,8 @@ from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_m
 from parapet.evaluation.models.training import Learner
 from parapet.evaluation.sets import ORIGINAL, read_lines
 from parapet.schemas.errors import InputError
-from parapet.transforms import checkpoints, files
-from parapet.transforms.checkpoints import Checkpoint, digest
+from parapet.transforms.storage import checkpoints, files
+from parapet.transforms.storage.checkpoints import Checkpoint, digest
 
 Kind = Literal["encoder", "decoder", "cross"]
 

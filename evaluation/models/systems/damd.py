@@ -24,7 +24,7 @@ from parapet.evaluation.models.systems import damd_encoding as encoding
 from parapet.evaluation.models.systems import data
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
-from parapet.transforms import files
+from parapet.transforms.storage import files
 
 DIGITS = 9  # of probabilities: what is behind them depends on padding
 

@@ -22,8 +22,8 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
-from parapet.transforms.compressed import read_input
-from parapet.transforms.corpora import read_corpus, touched_in_turns
+from parapet.transforms.perturbation.corpora import read_corpus, touched_in_turns
+from parapet.transforms.storage.compressed import read_input
 
 
 class Database:

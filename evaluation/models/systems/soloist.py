@@ -18,9 +18,9 @@ from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import data
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
-from parapet.transforms import files
-from parapet.transforms.checkpoints import Checkpoint
-from parapet.transforms.seeding import stable_hash
+from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.storage import files
+from parapet.transforms.storage.checkpoints import Checkpoint
 
 
 class Sequenced(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from dataflow.processes import start
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published, sample_root
-from parapet.transforms import files
+from parapet.transforms.storage import files
 
 
 def run(name: str, flags: list[str], out: str) -> int:

@@ -38,8 +38,8 @@ def patch(points: Points) -> None:
     import botocore.endpoint
     import botocore.httpsession
 
-    from parapet.transforms import disk
-    from parapet.transforms.mturk import batch
+    from parapet.transforms.crowd.mturk import batch
+    from parapet.transforms.storage import disk
 
     botocore.endpoint.time.sleep = lambda _: None  # type: ignore[attr-defined]
     send, write, replace = botocore.httpsession.URLLib3Session.send, os.write, os.replace
@@ -97,8 +97,8 @@ def main() -> None:
     import pyarrow.parquet
 
     from parapet.pipelines.mturk import ask, pay
-    from parapet.transforms import report
-    from parapet.transforms.mturk import client
+    from parapet.transforms.crowd.mturk import client
+    from parapet.transforms.reports import report
 
     # Loaded once here, not in every child. A session reads megabytes of service descriptions, and keeps them.
     assert all((pyarrow.parquet, ask, pay))

@@ -22,7 +22,7 @@ from parapet.local_mturk.faults import Faults
 from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import invented, play
 from parapet.pipelines.main import main
-from parapet.transforms.mturk import collect as collected
+from parapet.transforms.crowd.mturk import collect as collected
 
 # Random points of all commands; PARAPET_KILLS=210 takes two minutes, and 742 is every point, twice.
 KILLS = int(os.environ.get("PARAPET_KILLS", "12"))

@@ -17,7 +17,7 @@ from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import play, scripts_from_jsonl
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.ingest import parse_answer_xml
-from parapet.transforms.mturk import collect as collected
+from parapet.transforms.crowd.mturk import collect as collected
 
 
 def answers_of(path: Path) -> dict[tuple[str, str], dict[str, str]]:

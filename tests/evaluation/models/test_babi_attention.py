@@ -13,7 +13,7 @@ from seeding import SEED
 from parapet.evaluation.models.babi.data import words_of
 from parapet.evaluation.models.babi.inference import FOLDED, Memory, Response, lines_of, page_of, responses
 from parapet.evaluation.models.babi.nets import MemN2N, NetAnswers, Shape, Vocabulary, make
-from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact
+from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Fact
 
 SOME = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
 

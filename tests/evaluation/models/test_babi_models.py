@@ -37,7 +37,7 @@ from parapet.evaluation.models.babi.nets import (
 )
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import MODEL
-from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact, Unanswered
+from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Fact, Unanswered
 
 CPU = torch.device("cpu")
 KNOWLEDGE = types_of(FACTS)

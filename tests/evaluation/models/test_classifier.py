@@ -40,7 +40,7 @@ from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.training import TrainedModel, train
 from parapet.schemas.dialogue import Action, Frame, State
 from parapet.schemas.errors import InputError
-from parapet.transforms.checkpoints import Checkpoint, inspect
+from parapet.transforms.storage.checkpoints import Checkpoint, inspect
 
 FINE_TUNING = {"learning_rate": 0.003, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
 

@@ -31,7 +31,7 @@ from parapet.evaluation.models.generation.net import (
     merged,
     shape_of,
 )
-from parapet.transforms.checkpoints import inspect
+from parapet.transforms.storage.checkpoints import inspect
 
 WORDS = {
     "Cafes_1": ServiceWords(

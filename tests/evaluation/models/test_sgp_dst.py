@@ -69,7 +69,7 @@ from parapet.pipelines.models.trackers import SgpDst
 from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.checkpoints import inspect
+from parapet.transforms.storage.checkpoints import inspect
 
 FOODS, TAXIS = msgspec.convert(FOOD, Service), msgspec.convert(TAXI, Service)
 DISH, AREA, PLACE, PHONE = FOODS.slots

@@ -37,7 +37,7 @@ from parapet.evaluation.models.dst.t5 import (
 from parapet.evaluation.models.examples import DOUBT, Histories, Pairs, Stretch, Tokens, settled
 from parapet.evaluation.models.saving import load
 from parapet.schemas.service import Service
-from parapet.transforms.checkpoints import inspect
+from parapet.transforms.storage.checkpoints import inspect
 
 SERVICE = msgspec.convert(FOOD, Service)
 DISH, AREA, PLACE, PHONE = SERVICE.slots

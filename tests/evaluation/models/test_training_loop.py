@@ -18,7 +18,7 @@ from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.saving import check_installed, device_of, enough_memory, seed_all
 from parapet.evaluation.models.training import LOG, STATE, Learner, Trained, fit
 from parapet.schemas.errors import InputError
-from parapet.transforms.progress import VARIABLE
+from parapet.transforms.running.progress import VARIABLE
 
 HEADER = {"pipeline": "train_line", "options": {"epochs": 6, "seed": "0"}, "inputs": []}
 

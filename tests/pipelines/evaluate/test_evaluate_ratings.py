@@ -20,9 +20,9 @@ from parapet.local_mturk.server import LocalMTurk
 from parapet.local_mturk.workers import Script, invented, play
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import read_dialogues
-from parapet.transforms.hits.markup import html_of
-from parapet.transforms.mturk import collect as collected
-from parapet.transforms.seeding import stable_hash
+from parapet.transforms.crowd.hits.markup import html_of
+from parapet.transforms.crowd.mturk import collect as collected
+from parapet.transforms.running.seeding import stable_hash
 
 HOSTILE = "</textarea><script>alert(1)</script> ${body} ]]> =HYPERLINK(1) <b>\u202e\U0001f600"
 NONE = ("--faithful", "0", "--unfaithful", "0", "--invalid", "0")

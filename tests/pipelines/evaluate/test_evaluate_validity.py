@@ -19,7 +19,7 @@ from parapet.pipelines.evaluate import run as run_evaluate
 from parapet.pipelines.main import main
 from parapet.pipelines.perturb import run as run_perturb
 from parapet.pipelines.train import run as train
-from parapet.transforms.hits.markup import html_of
+from parapet.transforms.crowd.hits.markup import html_of
 
 HOSTILE = "</textarea><script>alert(1)</script> =HYPERLINK(1) | `x` \u202e\U0001f600"
 SCHEMA = [

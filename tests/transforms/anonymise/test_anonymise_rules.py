@@ -25,7 +25,7 @@ from parapet.transforms.anonymise.replacing import (
     normalised,
     suspects_in,
 )
-from parapet.transforms.text import clean
+from parapet.transforms.reports.text import clean
 
 MARKED = re.compile(r"\[([A-Z]+):([^\]|]+)(?:\|([^\]]+))?\]")
 REGIONS = ("US", "GB")

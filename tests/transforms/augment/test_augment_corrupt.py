@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.augment.plan import (
+from parapet.transforms.reports.text import Convention, Conventions
+from parapet.transforms.splits.augment.plan import (
     OPERATIONS,
     Rates,
     Vocabulary,
@@ -24,7 +25,6 @@ from parapet.transforms.augment.plan import (
     split_name,
     vocabulary_of,
 )
-from parapet.transforms.text import Convention, Conventions
 
 WORDS = st.lists(st.text("abcdef", min_size=1, max_size=4), max_size=8)
 VOCABULARY = st.lists(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_size=12, unique=True).map(sorted)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
-from parapet.transforms.augment.plan import (
+from parapet.transforms.reports.text import Convention, Conventions
+from parapet.transforms.splits.augment.plan import (
     OPERATIONS,
     REASONS,
     Corruption,
@@ -21,7 +22,6 @@ from parapet.transforms.augment.plan import (
     counts_of,
     vocabulary_of,
 )
-from parapet.transforms.text import Convention, Conventions
 from parapet.transforms.variants.matching import by_position
 
 

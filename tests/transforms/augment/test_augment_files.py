@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from parapet.transforms.augment.augmenting import augment_file
-from parapet.transforms.augment.plan import CorruptionConfig, Rates, make_plan
-from parapet.transforms.counts import CountKey
+from parapet.transforms.running.counts import CountKey
+from parapet.transforms.splits.augment.augmenting import augment_file
+from parapet.transforms.splits.augment.plan import CorruptionConfig, Rates, make_plan
 
 LABELS = ["original", "replace", "order"]
 

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.augment.augmenting import check_ids, invariants_of, version_id
-from parapet.transforms.augment.plan import (
+from parapet.transforms.running.counts import CountKey, Counts, check_invariants
+from parapet.transforms.splits.augment.augmenting import check_ids, invariants_of, version_id
+from parapet.transforms.splits.augment.plan import (
     Augmentation,
     TrainingSet,
     check_folders,
@@ -16,7 +17,6 @@ from parapet.transforms.augment.plan import (
     parse_operations,
     parse_sets,
 )
-from parapet.transforms.counts import CountKey, Counts, check_invariants
 from parapet.transforms.variants.matching import Variant
 
 

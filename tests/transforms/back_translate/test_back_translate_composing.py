@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.rows import BackTranslation
 from parapet.schemas.service import parse_service
-from parapet.transforms.text import Convention, Conventions
+from parapet.transforms.reports.text import Convention, Conventions
 from parapet.transforms.variants.back_translation import (
     Legs,
     back_translated,

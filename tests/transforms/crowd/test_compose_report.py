@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from parapet.transforms.crowd.report import Example, compose_report
-from parapet.transforms.report import Report, Section, Table, Text, page
+from parapet.transforms.reports.report import Report, Section, Table, Text, page
 
 DISPOSITIONS = ("used", "surplus", "duplicate", "rejected", "review")
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.transforms.crowd.lexicon import spelling_rank
-from parapet.transforms.text import words
+from parapet.transforms.reports.text import words
 
 
 def rank(canonical, typed=None):

@@ -5,7 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parapet.transforms.crowd.rank import Candidates, assign_names, ranked
-from parapet.transforms.distance import levenshtein
+from parapet.transforms.variants.distance import levenshtein
 
 TEXTS = "abcd"
 

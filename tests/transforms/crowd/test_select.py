@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.transforms.crowd.rank import draw, most_diverse
-from parapet.transforms.distance import levenshtein
+from parapet.transforms.variants.distance import levenshtein
 
 TEXTS = st.lists(st.text(st.sampled_from("abcd"), max_size=5), max_size=9, unique=True)
 

@@ -15,8 +15,8 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd.services import Options, canonical_form
 from parapet.transforms.crowd.services import settle_service as settle_with
-from parapet.transforms.distance import Method
-from parapet.transforms.text import Convention, Conventions
+from parapet.transforms.reports.text import Convention, Conventions
+from parapet.transforms.variants.distance import Method
 
 settle_service = partial(settle_with, conventions=Conventions(), method=Method())
 

@@ -17,7 +17,7 @@ from parapet.transforms.crowd.vet import (
     vet_answer,
     vet_assignment,
 )
-from parapet.transforms.text import clean, name_words, words
+from parapet.transforms.reports.text import clean, name_words, words
 
 NAME, DESCRIPTION = "pickup_date", "Date on which the rental car is picked up"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd_variations.settle import DialogueOutcome as Outcome
-from parapet.transforms.crowd_variations.settle import settle_turns
-from parapet.transforms.crowd_variations.tasks import SourceTurn, source_turn
+from parapet.transforms.crowd.rewritten_turns.settle import DialogueOutcome as Outcome
+from parapet.transforms.crowd.rewritten_turns.settle import settle_turns
+from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, source_turn
 
 SENTENCE = "I want a boat to Port Alder."
 

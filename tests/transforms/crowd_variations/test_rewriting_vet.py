@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd_variations.tasks import SourceTurn, find_units, interchangeable, source_turn, spans_of
-from parapet.transforms.crowd_variations.vet import (
+from parapet.transforms.crowd.rewritten_turns.tasks import (
+    SourceTurn,
+    find_units,
+    interchangeable,
+    source_turn,
+    spans_of,
+)
+from parapet.transforms.crowd.rewritten_turns.vet import (
     EXPLANATIONS,
     Answer,
     Repeats,

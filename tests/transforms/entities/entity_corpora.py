@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.transforms.entities.choosing import Sources
-from parapet.transforms.entities.kinds import SlotKind
-from parapet.transforms.entities.replacing import Replaced, Replacer, replaced
-from parapet.transforms.entities.words import Training, grams_in
+from parapet.transforms.perturbations.entities.choosing import Sources
+from parapet.transforms.perturbations.entities.kinds import SlotKind
+from parapet.transforms.perturbations.entities.replacing import Replaced, Replacer, replaced
+from parapet.transforms.perturbations.entities.words import Training, grams_in
 
 SERVICE = "Trips_1"
 KINDS = {

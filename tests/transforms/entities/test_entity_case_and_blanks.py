@@ -15,11 +15,11 @@ from multiwoz_corpus import write_corpus
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import read_corpus
-from parapet.transforms.entities.mentions import find_values, keep_unclear
-from parapet.transforms.entities.perturbation import UnseenEntities
-from parapet.transforms.entities.replacing import check_replaced, replaced
+from parapet.transforms.perturbation.corpora import read_corpus
 from parapet.transforms.perturbation.corpus import fitted
+from parapet.transforms.perturbations.entities.mentions import find_values, keep_unclear
+from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
+from parapet.transforms.perturbations.entities.replacing import check_replaced, replaced
 
 
 @pytest.mark.parametrize("said", ["port alder", "PORT ALDER", "Port  Alder", "pORT aLDER"])

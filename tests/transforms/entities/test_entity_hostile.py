@@ -22,15 +22,15 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.schemas.service import Service
 from parapet.schemas.service import Slot as ServiceSlot
-from parapet.transforms.corpora import read_corpus
-from parapet.transforms.entities import mentions
-from parapet.transforms.entities.kinds import SlotKind
-from parapet.transforms.entities.mentions import DialogueValues, Group, find_values, values_of
-from parapet.transforms.entities.perturbation import UnseenEntities
-from parapet.transforms.entities.replacing import replaced
-from parapet.transforms.entities.study import kinds_of
-from parapet.transforms.entities.words import words_of
+from parapet.transforms.perturbation.corpora import read_corpus
 from parapet.transforms.perturbation.corpus import fitted
+from parapet.transforms.perturbations.entities import mentions
+from parapet.transforms.perturbations.entities.kinds import SlotKind
+from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, find_values, values_of
+from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
+from parapet.transforms.perturbations.entities.replacing import replaced
+from parapet.transforms.perturbations.entities.study import kinds_of
+from parapet.transforms.perturbations.entities.words import words_of
 
 MUTATED = 12_000 if THOROUGH else 300
 CHANGES: list[Callable[[str], str]] = [

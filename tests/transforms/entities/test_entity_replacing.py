@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.entities import kinds as forms
-from parapet.transforms.entities.choosing import Sources
-from parapet.transforms.entities.kinds import SlotKind
+from parapet.transforms.perturbations.entities import kinds as forms
+from parapet.transforms.perturbations.entities.choosing import Sources
+from parapet.transforms.perturbations.entities.kinds import SlotKind
 
 SF = action("city", ("San Fran", "San Francisco"))
 

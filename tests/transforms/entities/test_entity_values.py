@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.entities import kinds
-from parapet.transforms.entities.choosing import check_enough, held_out, pools_of, read_gazetteer
-from parapet.transforms.entities.kinds import NAMES, kind_of, kind_of_value
-from parapet.transforms.entities.replacing import article_of
-from parapet.transforms.entities.words import made_up_name, words
+from parapet.transforms.perturbations.entities import kinds
+from parapet.transforms.perturbations.entities.choosing import check_enough, held_out, pools_of, read_gazetteer
+from parapet.transforms.perturbations.entities.kinds import NAMES, kind_of, kind_of_value
+from parapet.transforms.perturbations.entities.replacing import article_of
+from parapet.transforms.perturbations.entities.words import made_up_name, words
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from html.parser import HTMLParser
 
 from parapet.schemas.service import FIELD, Service, Task, elements_of
-from parapet.transforms.hits.markup import shown as shown_text
-from parapet.transforms.text import name_words
+from parapet.transforms.crowd.hits.markup import shown as shown_text
+from parapet.transforms.reports.text import name_words
 
 _PART = re.compile(r"[^\W_]+")
 

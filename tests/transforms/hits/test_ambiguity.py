@@ -2,7 +2,7 @@ import pytest
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot, elements_of
-from parapet.transforms.hits.schema_pages import ambiguous_elements, read_ambiguous
+from parapet.transforms.crowd.hits.schema_pages import ambiguous_elements, read_ambiguous
 
 SLOTS = ["type", "where_to", "alarm_time", "new_alarm_time", "restaurant_name", "number_of_rooms", "pct", "city"]
 SERVICE = Service("Services_3", "Finds doctors", [Slot(name, name) for name in SLOTS], [Intent("FindDoctor", "Finds")])

@@ -6,8 +6,14 @@ from hits_blindness import hidden_texts, leaks
 from hits_corpora import big_service, corpus, hostile_service
 
 from parapet.schemas.service import TASKS, Intent, Service, Slot
-from parapet.transforms.hits.page import Settings, page_html, requester_html
-from parapet.transforms.hits.schema_pages import ambiguous_elements, cue_of, questions_of, render_service, revealing
+from parapet.transforms.crowd.hits.page import Settings, page_html, requester_html
+from parapet.transforms.crowd.hits.schema_pages import (
+    ambiguous_elements,
+    cue_of,
+    questions_of,
+    render_service,
+    revealing,
+)
 
 SERVICES = [hostile_service(), big_service(), *corpus()]
 

@@ -10,9 +10,9 @@ from hits_corpora import HOSTILE
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.hits.markup import html_of
-from parapet.transforms.hits.page import Settings
-from parapet.transforms.hits.schema_pages import cue_of, read_cues, render_service, revealed_by
+from parapet.transforms.crowd.hits.markup import html_of
+from parapet.transforms.crowd.hits.page import Settings
+from parapet.transforms.crowd.hits.schema_pages import cue_of, read_cues, render_service, revealed_by
 
 PAYMENT = Service(
     "Payment_1",

@@ -1,7 +1,7 @@
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.hits.rewrite_pages import dialogue_paths
+from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
 
 
 @pytest.fixture

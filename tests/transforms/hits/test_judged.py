@@ -4,9 +4,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.hits.judged import group_items, render_judged
-from parapet.transforms.hits.markup import MAX_BYTES
-from parapet.transforms.hits.page import PlainAct, RatedItem, Settings, VariedItem
+from parapet.transforms.crowd.hits.judged import group_items, render_judged
+from parapet.transforms.crowd.hits.markup import MAX_BYTES
+from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings, VariedItem
 
 TEXTS = st.text(max_size=30)
 ACTS = st.lists(st.builds(PlainAct, TEXTS, TEXTS, TEXTS), min_size=1, max_size=3).map(tuple)

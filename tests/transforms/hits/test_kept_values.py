@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, State, Turn
-from parapet.transforms.hits.markup import KeptValue, bold_pieces, find_word, marks, speakable
+from parapet.transforms.crowd.hits.markup import KeptValue, bold_pieces, find_word, marks, speakable
 
 
 def kept(turn, before=None):

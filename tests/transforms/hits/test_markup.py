@@ -4,7 +4,7 @@ import jinja2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.hits.markup import carriable, html_of, question_xml, shown, without_variables
+from parapet.transforms.crowd.hits.markup import carriable, html_of, question_xml, shown, without_variables
 
 ANY = st.text(alphabet=st.characters())  # surrogates and controls included
 NASTY = st.lists(

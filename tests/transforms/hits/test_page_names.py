@@ -1,8 +1,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.files import join
-from parapet.transforms.hits.markup import MAX_NAME, page_name
+from parapet.transforms.crowd.hits.markup import MAX_NAME, page_name
+from parapet.transforms.storage.files import join
 
 IDS = st.one_of(
     st.text(),

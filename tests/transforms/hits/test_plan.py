@@ -3,10 +3,10 @@ from decimal import Decimal
 import msgspec
 from hits_corpora import big_service, corpus
 
-from parapet.transforms.hits.make_hits import plan_of
-from parapet.transforms.hits.page import Settings, make_plan
-from parapet.transforms.hits.schema_pages import render_service
-from parapet.transforms.hits.terms import Terms
+from parapet.transforms.crowd.hits.make_hits import plan_of
+from parapet.transforms.crowd.hits.page import Settings, make_plan
+from parapet.transforms.crowd.hits.schema_pages import render_service
+from parapet.transforms.crowd.hits.terms import Terms
 
 
 def test_plan_adds_up_by_hand():

@@ -1,5 +1,5 @@
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.hits.schema_pages import Question, questions_of, service_title
+from parapet.transforms.crowd.hits.schema_pages import Question, questions_of, service_title
 
 SERVICE = Service(
     "Hotels_1",

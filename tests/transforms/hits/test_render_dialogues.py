@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn, read_dialogues
 from parapet.schemas.layout import dialogue_files, sample_root
-from parapet.transforms.hits.make_hits import REWRITES_CSV_COLUMNS, csv_head, csv_rows, summary_files
-from parapet.transforms.hits.markup import MAX_BYTES, html_of, speakable
-from parapet.transforms.hits.page import PageRecord, Settings, page_html, requester_html
-from parapet.transforms.hits.rewrite_pages import FIELDS, Choice, render_dialogues, services_of, user_turns
-from parapet.transforms.hits.terms import REWRITES
+from parapet.transforms.crowd.hits.make_hits import REWRITES_CSV_COLUMNS, csv_head, csv_rows, summary_files
+from parapet.transforms.crowd.hits.markup import MAX_BYTES, html_of, speakable
+from parapet.transforms.crowd.hits.page import PageRecord, Settings, page_html, requester_html
+from parapet.transforms.crowd.hits.rewrite_pages import FIELDS, Choice, render_dialogues, services_of, user_turns
+from parapet.transforms.crowd.hits.terms import REWRITES
 
 ALL = Choice({}, None)
 SETTINGS = Settings(tasks=(REWRITES,))

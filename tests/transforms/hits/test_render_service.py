@@ -8,10 +8,10 @@ import pytest
 from hits_corpora import big_service, corpus, hostile_service
 
 from parapet.schemas.service import TASKS, Service, Slot, elements_of
-from parapet.transforms.hits.make_hits import CSV_COLUMNS, csv_head, csv_rows, summary_files
-from parapet.transforms.hits.markup import MAX_BYTES, html_of
-from parapet.transforms.hits.page import Settings, page_html, requester_html
-from parapet.transforms.hits.schema_pages import Question, body_html, item_html, questions_of, render_service
+from parapet.transforms.crowd.hits.make_hits import CSV_COLUMNS, csv_head, csv_rows, summary_files
+from parapet.transforms.crowd.hits.markup import MAX_BYTES, html_of
+from parapet.transforms.crowd.hits.page import Settings, page_html, requester_html
+from parapet.transforms.crowd.hits.schema_pages import Question, body_html, item_html, questions_of, render_service
 
 
 @pytest.mark.parametrize(

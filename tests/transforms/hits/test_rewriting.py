@@ -3,8 +3,8 @@ import random
 import pytest
 from hits_dialogues import dialogue, system, user
 
-from parapet.transforms.hits.rewrite_pages import choose, scan, turn_task_id, user_turns
-from parapet.transforms.seeding import stable_digest
+from parapet.transforms.crowd.hits.rewrite_pages import choose, scan, turn_task_id, user_turns
+from parapet.transforms.running.seeding import stable_digest
 
 
 def talks(n, ids="a"):

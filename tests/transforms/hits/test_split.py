@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.hits.page import split
+from parapet.transforms.crowd.hits.page import split
 
 
 @settings(deadline=None)  # other tests may hold the machine

@@ -4,7 +4,7 @@ import pytest
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, task_id
-from parapet.transforms.hits.terms import (
+from parapet.transforms.crowd.hits.terms import (
     MAX_ANNOTATION,
     RATINGS,
     REWARD,

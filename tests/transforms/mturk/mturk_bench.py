@@ -21,9 +21,9 @@ from parapet.local_mturk.marketplace import Refusal
 from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.ingest import worker_hash
-from parapet.transforms.mturk import client as mturk_client
-from parapet.transforms.mturk import collect as collected
-from parapet.transforms.mturk.batch import Batch
+from parapet.transforms.crowd.mturk import client as mturk_client
+from parapet.transforms.crowd.mturk import collect as collected
+from parapet.transforms.crowd.mturk.batch import Batch
 
 KEY = b"a worker key for tests only"
 

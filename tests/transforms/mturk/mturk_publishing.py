@@ -6,7 +6,7 @@ import json
 from mturk_bench import NAMES
 
 from parapet.local_mturk.faults import Drop
-from parapet.transforms.hits.markup import question_xml
+from parapet.transforms.crowd.hits.markup import question_xml
 
 CREATE = "CreateHITWithHITType"
 QUESTION = question_xml('<form method="post" action="https://www.mturk.com/mturk/externalSubmit"></form>').decode()

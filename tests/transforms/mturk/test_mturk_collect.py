@@ -224,7 +224,7 @@ def test_a_file_that_is_not_ours_is_an_error_with_its_row(out):
 
 def test_work_on_places_that_a_cut_off_top_up_made_is_collected(out):
     """The call went through, and the run was killed before the journal knew."""
-    from parapet.transforms.mturk.batch import Journal
+    from parapet.transforms.crowd.mturk.batch import Journal
 
     made = out.work(NAMES, [1, 2, 3])
     hit_id = out.hit_id(NAMES)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.mturk.batch import FILE, FORMAT, TRACES, Batch, Journal, Settings, begin
+from parapet.transforms.crowd.mturk.batch import FILE, FORMAT, TRACES, Batch, Journal, Settings, begin
 
 CALL = "hit:Ferries_1:names:1:4f0c"
 
@@ -181,7 +181,7 @@ def test_another_format_is_told_before_its_unknown_events(tmp_path):
 HOLD = """
 import sys
 from pathlib import Path
-from parapet.transforms.mturk.batch import Journal
+from parapet.transforms.crowd.mturk.batch import Journal
 journal = Journal(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -216,7 +216,7 @@ def test_threads_may_write_at_once(tmp_path):
 
 
 def test_a_disk_that_takes_half_a_line_loses_none(tmp_path, monkeypatch):
-    from parapet.transforms.mturk import batch as module
+    from parapet.transforms.crowd.mturk import batch as module
 
     class Os:
         """Takes at most ten bytes a call, as a disk that is nearly full may."""

@@ -10,7 +10,7 @@ import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, worker
 
 from parapet.local_mturk import marketplace
-from parapet.transforms.mturk import client, collect
+from parapet.transforms.crowd.mturk import client, collect
 
 HTML = b"<!DOCTYPE html><html><title>Log in to the network</title></html>"
 BODIES = [b"", HTML, b"null", b"[]", b"7", b'"x"', b"{", b"[" * 9_000, b'{"\xff": 1}', b"NaN"]
@@ -385,7 +385,7 @@ def test_half_a_surrogate_pair_in_an_answer_is_collected_and_read(bench):
 
 FIRST_ANSWERS = """
 import sys, threading
-from parapet.transforms.mturk import client, collect
+from parapet.transforms.crowd.mturk import client, collect
 
 sys.setswitchinterval(1e-6)
 start = threading.Barrier(8)

@@ -11,8 +11,8 @@ from parapet.local_mturk import marketplace
 from parapet.local_mturk.faults import Drop
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
-from parapet.transforms.mturk.batch import Batch
-from parapet.transforms.mturk.pay import (
+from parapet.transforms.crowd.mturk.batch import Batch
+from parapet.transforms.crowd.mturk.pay import (
     CARELESS,
     Judged,
     decide,
@@ -21,7 +21,7 @@ from parapet.transforms.mturk.pay import (
     read_rejections,
     read_rows,
 )
-from parapet.transforms.mturk.status import ledger_rows
+from parapet.transforms.crowd.mturk.status import ledger_rows
 
 APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"
 
@@ -336,7 +336,7 @@ def test_a_dry_run_calls_nothing_and_keeps_nothing(done):
 
 def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypatch):
     for module in ("client", "publish", "qualifications"):
-        monkeypatch.setattr(f"parapet.transforms.mturk.{module}.PRODUCTION", done.server.url)
+        monkeypatch.setattr(f"parapet.transforms.crowd.mturk.{module}.PRODUCTION", done.server.url)
     monkeypatch.setattr("parapet.pipelines.mturk.session.PRODUCTION", done.server.url)
     audit = done.audit()
     assert done.pay(audit) == 2

@@ -9,7 +9,7 @@ from mturk_publishing import CREATE, QUESTION, forget_failures, lose_answers, re
 from parapet.local_mturk.faults import Drop
 from parapet.local_mturk.hits import create_hit_with_hit_type
 from parapet.local_mturk.qualifications import Profile
-from parapet.transforms.mturk.qualifications import LOCALE, MASTERS, NUMBER_APPROVED, PERCENT_APPROVED
+from parapet.transforms.crowd.mturk.qualifications import LOCALE, MASTERS, NUMBER_APPROVED, PERCENT_APPROVED
 
 
 def test_every_hit_is_published_as_its_folder_says(bench):

@@ -8,7 +8,7 @@ from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, worker
 from mturk_publishing import CREATE, lose_answers, page_changed, requirements
 
 from parapet.local_mturk.errors import MTurkError
-from parapet.transforms.mturk.qualifications import LOCALE, MASTERS
+from parapet.transforms.crowd.mturk.qualifications import LOCALE, MASTERS
 
 
 @pytest.mark.parametrize("published", [True, False])
@@ -271,7 +271,7 @@ def test_ten_workers_are_meant_only_where_that_is_said(bench, hits, tmp_path):
 def production(monkeypatch, url):
     """The server stands where MTurk's production is; nothing of ours talks to the real one."""
     from parapet.pipelines.mturk import session
-    from parapet.transforms.mturk import client, publish, qualifications
+    from parapet.transforms.crowd.mturk import client, publish, qualifications
 
     for module in (client, publish, qualifications, session):
         monkeypatch.setattr(module, "PRODUCTION", url)
@@ -353,7 +353,7 @@ def test_pages_for_the_sandbox_are_not_published_in_production(real):
 
 
 def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monkeypatch):
-    from parapet.transforms.mturk import client, publish
+    from parapet.transforms.crowd.mturk import client, publish
 
     for module in (client, publish):
         monkeypatch.setattr(module, "SANDBOX", bench.server.url)
@@ -367,7 +367,7 @@ def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monk
 
 def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatch):
     bench.ok("publish")
-    monkeypatch.setattr("parapet.transforms.mturk.client.PRODUCTION", "http://127.0.0.1:9")
+    monkeypatch.setattr("parapet.transforms.crowd.mturk.client.PRODUCTION", "http://127.0.0.1:9")
     in_run(copy, options={"sandbox": False})
     assert bench.do("publish", "--hits", copy, "--production", "--confirm", "0") == 1
     assert f"lives at {bench.server.url}" in bench.err

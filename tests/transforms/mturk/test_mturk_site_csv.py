@@ -7,7 +7,7 @@ import pytest
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.mturk.pay import Payment, fill_in
+from parapet.transforms.crowd.mturk.pay import Payment, fill_in
 
 
 @pytest.fixture

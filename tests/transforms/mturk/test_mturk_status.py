@@ -10,8 +10,8 @@ from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 
 from parapet.local_mturk import marketplace
 from parapet.local_mturk.faults import Drop
-from parapet.transforms.hits.terms import up_to_cent
-from parapet.transforms.mturk.status import cells, in_cents, ledger_rows, status_of, table, warnings
+from parapet.transforms.crowd.hits.terms import up_to_cent
+from parapet.transforms.crowd.mturk.status import cells, in_cents, ledger_rows, status_of, table, warnings
 
 
 def seen(bench):
@@ -222,7 +222,7 @@ def test_stopping_does_not_depend_on_this_machine_s_clock(bench, monkeypatch):
 
 @pytest.mark.parametrize("action", ["collect", "pay", "topup", "stop"])
 def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, action):
-    from parapet.transforms.mturk.batch import Journal
+    from parapet.transforms.crowd.mturk.batch import Journal
 
     flags = {"pay": ["--all"], "topup": ["--hits", bench.hits]}.get(action, [])
     bench.ok("publish")

@@ -352,7 +352,7 @@ def test_what_is_new_to_the_batch_is_published_not_topped_up(bench, more):
 
 
 def test_new_hits_keep_the_settings_of_the_batch(bench, more):
-    from parapet.transforms.mturk.qualifications import LOCALE
+    from parapet.transforms.crowd.mturk.qualifications import LOCALE
 
     bench.ok("publish", "--countries", "CA,GB")
     bench.ok("topup", "--hits", more)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.transforms.ood.language import key_of
-from parapet.transforms.ood.plan import (
+from parapet.transforms.perturbations.ood.language import key_of
+from parapet.transforms.perturbations.ood.plan import (
     FALLBACKS,
     Config,
     Injection,
@@ -27,8 +27,8 @@ from parapet.transforms.ood.plan import (
     plan,
     turns_with_place,
 )
-from parapet.transforms.ood.pool import utterance_of
-from parapet.transforms.seeding import stable_hash
+from parapet.transforms.perturbations.ood.pool import utterance_of
+from parapet.transforms.running.seeding import stable_hash
 
 STATE = {"active_intent": "Find", "requested_slots": ["price"], "slot_values": {"city": ["Ulm"]}, "note": 1}
 

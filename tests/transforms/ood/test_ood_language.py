@@ -15,8 +15,9 @@ from multiwoz_corpus import domains_drawn, write_corpus
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.corpora import dialogues_of, domains_of, read_corpus
-from parapet.transforms.ood.language import (
+from parapet.transforms.perturbation.corpora import dialogues_of, domains_of, read_corpus
+from parapet.transforms.perturbation.user_turns import user_turns
+from parapet.transforms.perturbations.ood.language import (
     DomainCounts,
     Languages,
     Schemas,
@@ -27,8 +28,7 @@ from parapet.transforms.ood.language import (
     key_of,
     schemas_of,
 )
-from parapet.transforms.ood.pool import Utterance, judged, merged, utterance_of
-from parapet.transforms.user_turns import user_turns
+from parapet.transforms.perturbations.ood.pool import Utterance, judged, merged, utterance_of
 
 SLOTS = {
     "Hotels": ["phone_number", "address", "pets_allowed"],

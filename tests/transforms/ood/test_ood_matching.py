@@ -8,7 +8,7 @@ from itertools import permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.ood.plan import Matching
+from parapet.transforms.perturbations.ood.plan import Matching
 
 kinds = st.lists(st.sets(st.sampled_from("abc")).map(lambda found: "".join(sorted(found))), max_size=5)
 

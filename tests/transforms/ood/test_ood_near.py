@@ -7,8 +7,16 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.ood.language import Vocabulary, WordCounts, key_of
-from parapet.transforms.ood.pool import Compared, judged, merged, near_duplicates, signatures, tokens_of, utterance_of
+from parapet.transforms.perturbations.ood.language import Vocabulary, WordCounts, key_of
+from parapet.transforms.perturbations.ood.pool import (
+    Compared,
+    judged,
+    merged,
+    near_duplicates,
+    signatures,
+    tokens_of,
+    utterance_of,
+)
 
 domains = st.sampled_from([("Bars",), ("Cars",), ("Bars", "Cars"), ("Dogs",)])
 # Few words, so that sets are near; short sets, and long ones with a few words less or more.

@@ -9,9 +9,9 @@ import pytest
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.ood.plan import check_unicode
-from parapet.transforms.ood.planning import sound_dialogues
+from parapet.transforms.perturbation.corpora import dialogues_of
+from parapet.transforms.perturbations.ood.plan import check_unicode
+from parapet.transforms.perturbations.ood.planning import sound_dialogues
 
 TURN = b'{"speaker": "USER", "utterance": "%s", "frames": []}'
 GOOD = b'{"dialogue_id": "1", "services": [], "turns": [%s]}' % (TURN % b"Hello")

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.ood.sources import DSTC2, JSON_LINES, KEY_VALUE, SGD, TEXT, kind_of, list_sources, read_source
+from parapet.transforms.perturbations.ood.sources import (
+    DSTC2,
+    JSON_LINES,
+    KEY_VALUE,
+    SGD,
+    TEXT,
+    kind_of,
+    list_sources,
+    read_source,
+)
 
 KVRET: list[Any] = [
     {

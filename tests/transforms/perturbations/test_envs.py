@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.perturbations.variations import (
     Typos,
     among_namesakes,
@@ -16,6 +15,7 @@ from parapet.transforms.perturbations.variations import (
     parse_rates,
     place_in_order,
 )
+from parapet.transforms.running.counts import Counts, check_invariants
 
 
 @given(st.integers(0, 40))

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.paraphrase import rephrased
 from parapet.transforms.perturbations.variations import Paraphrase
-from parapet.transforms.user_turns import Span, UserTurn, edited
 
 FILE = resources.files("parapet.transforms.perturbations").joinpath("paraphrases.toml")
 TABLE = tomllib.loads(FILE.read_text(encoding="utf-8"))

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
+from parapet.transforms.perturbation.user_turns import Span as Place
+from parapet.transforms.perturbation.user_turns import UserTurn, edited, moved
 from parapet.transforms.perturbations.paraphrase import Answers, hidden, hidden_text, paraphrased, plain_text, revealed
 from parapet.transforms.perturbations.rewording import in_order, reworded
 from parapet.transforms.perturbations.rewritten import Line, Rewritten, read_lines
 from parapet.transforms.perturbations.variations import KINDS, Simple, Verbose
-from parapet.transforms.user_turns import Span as Place
-from parapet.transforms.user_turns import UserTurn, edited, moved
 
 WORDS = [
     "a",

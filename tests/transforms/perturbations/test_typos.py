@@ -9,6 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parapet.transforms.perturbation.user_turns import (
+    DECISIVE,
+    edited,
+    is_decisive,
+    moved,
+    protected_ranges,
+    sayable,
+    value_ranges,
+)
 from parapet.transforms.perturbations.typos import (
     MIX,
     NEIGHBOURS,
@@ -18,8 +27,7 @@ from parapet.transforms.perturbations.typos import (
     abbreviations,
     typo_operations,
 )
-from parapet.transforms.seeding import draws, key_of
-from parapet.transforms.user_turns import DECISIVE, edited, is_decisive, moved, protected_ranges, sayable, value_ranges
+from parapet.transforms.running.seeding import draws, key_of
 
 MANY = Rates(word=0.6, abbreviation=0.3, at_least=2)
 TEXTS = st.lists(

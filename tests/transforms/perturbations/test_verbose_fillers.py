@@ -16,12 +16,12 @@ import pytest
 from multiwoz_corpus import domains_drawn, write_corpus
 
 from parapet.schemas.layout import read_root, sample_root
-from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.ood.language import stopwords
+from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
+from parapet.transforms.perturbation.user_turns import DECISIVE, UserTurn, user_turns
+from parapet.transforms.perturbations.ood.language import stopwords
 from parapet.transforms.perturbations.variations import Verbose
 from parapet.transforms.perturbations.verbose import grammar
-from parapet.transforms.text import words
-from parapet.transforms.user_turns import DECISIVE, UserTurn, user_turns
+from parapet.transforms.reports.text import words
 
 # What states a wish, asks, answers, greets, thanks or judges, or names what a task is about.
 WISHES = """

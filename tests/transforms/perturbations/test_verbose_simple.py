@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited, moved, value_ranges
 from parapet.transforms.perturbations.results import write_into
 from parapet.transforms.perturbations.simple import simple_operations
 from parapet.transforms.perturbations.variations import KINDS, Typos
 from parapet.transforms.perturbations.verbose import verbose_operations
-from parapet.transforms.user_turns import Span, UserTurn, edited, moved, value_ranges
 
 ACTS = ["INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS", "AFFIRM", "NEGATE", "SELECT", "THANK_YOU", "GOODBYE"]
 

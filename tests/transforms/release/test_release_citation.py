@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from release_manifests import SGD, manifest
 
 from parapet.schemas.release import Author, Source
-from parapet.transforms.markdown import one_line
 from parapet.transforms.release import citation as names
 from parapet.transforms.release.citation import Name, bibtex, citation_cff
+from parapet.transforms.reports.markdown import one_line
 
 # Of the schema of CFF 1.2.0: the keys that this file may have, and what they look like.
 URL = r"https?://.+"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from parapet.transforms import markdown as md
+from parapet.transforms.reports import markdown as md
 
 HOSTILE = (
     "a | b",

@@ -14,9 +14,9 @@ from release_folder import told
 from two_workers import THOROUGH
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.progress import VARIABLE
 from parapet.transforms.release.reading import MOST, Finding, Findings, find_release
 from parapet.transforms.release.verify import examine
+from parapet.transforms.running.progress import VARIABLE
 
 TRAIN = "sgd/original/train/dialogues_001.json"
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi_format import dialogue_text, parse_dialogues
+from parapet.transforms.simulators.babi_format import dialogue_text, parse_dialogues
 from parapet.transforms.simulators.task6.calls import (
     Act,
     Call,

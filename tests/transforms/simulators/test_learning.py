@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
+from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.simulators.restaurants.bot import Bot, Course, Rules, ValueFinder, answered
 from parapet.transforms.simulators.restaurants.learning import Learned, learn, split_turns
 from parapet.transforms.simulators.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
@@ -23,7 +23,7 @@ from parapet.transforms.simulators.restaurants.simulating import (
     missing_acts,
     simulate,
 )
-from parapet.transforms.toml import toml_of
+from parapet.transforms.storage.toml import toml_of
 
 WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "tu", "ze", "ra") for b in ("l", "n", "sh", "x", "'s", "ck", "")]
 WORLD = World(default_ontology(), "0", 3)

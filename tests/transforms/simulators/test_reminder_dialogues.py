@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
-from parapet.transforms.counts import Counts, check_invariants
-from parapet.transforms.entities.kinds import minutes_of
-from parapet.transforms.seeding import SeededRng
+from parapet.transforms.perturbations.entities.kinds import minutes_of
+from parapet.transforms.running.counts import Counts, check_invariants
+from parapet.transforms.running.seeding import SeededRng
 from parapet.transforms.simulators.reminders import corpus
 from parapet.transforms.simulators.reminders.corpus import DIGEST_SIZE as SIZE
 from parapet.transforms.simulators.reminders.corpus import System, check_dialogue, digest_of, simulate, text_digest

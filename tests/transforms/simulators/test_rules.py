@@ -14,7 +14,14 @@ from parapet.evaluation.models.babi.baselines import built_in_rules
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact, candidates_text, dialogue_text
+from parapet.transforms.simulators.babi_format import (
+    SILENCE,
+    BabiDialogue,
+    Exchange,
+    Fact,
+    candidates_text,
+    dialogue_text,
+)
 from parapet.transforms.simulators.task6.rules import (
     Script,
     Texts,

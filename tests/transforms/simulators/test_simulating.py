@@ -16,8 +16,15 @@ from hypothesis import strategies as st
 from parapet.schemas.dialogue import Dialogue, Frame, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
-from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text, parse_dialogues
-from parapet.transforms.counts import CountKey, Counts
+from parapet.transforms.running.counts import CountKey, Counts
+from parapet.transforms.simulators.babi_format import (
+    SILENCE,
+    BabiDialogue,
+    Exchange,
+    Fact,
+    dialogue_text,
+    parse_dialogues,
+)
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, answered, solve
 from parapet.transforms.simulators.restaurants.corpus import schema, sgd_dialogue
 from parapet.transforms.simulators.restaurants.ontology import default_ontology

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.speech.alignment import (
+from parapet.transforms.perturbations.speech.alignment import (
     Aligned,
     Found,
     align,
@@ -15,7 +15,7 @@ from parapet.transforms.speech.alignment import (
     plain_ranges,
     restored,
 )
-from parapet.transforms.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
 RULES = load_normalisation()
 

@@ -20,7 +20,7 @@ pytest.importorskip("scipy")
 import soundfile
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.speech.sound import (
+from parapet.transforms.perturbations.speech.sound import (
     FRAME,
     active_power,
     decoded,

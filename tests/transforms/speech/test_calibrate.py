@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.speech.alignment import (
+from parapet.transforms.perturbations.speech.alignment import (
     CLOSE,
     LEVELS,
     Calibration,
@@ -22,7 +22,7 @@ from parapet.transforms.speech.alignment import (
     unreachable,
     with_levels,
 )
-from parapet.transforms.speech.spoken import DRAWS
+from parapet.transforms.perturbations.speech.spoken import DRAWS
 
 RATIOS = (20.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0)
 TARGETS = (0.1, 0.2, 0.3)

@@ -18,10 +18,10 @@ pytest.importorskip("pocketsphinx")
 pytest.importorskip("scipy")
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.speech import language_model
-from parapet.transforms.speech.embedded import Espeak, Sphinx, acoustic_model
-from parapet.transforms.speech.language_model import Model, given_model, read_dictionary, trained_model
-from parapet.transforms.speech.sound import plain, through_noise
+from parapet.transforms.perturbations.speech import language_model
+from parapet.transforms.perturbations.speech.embedded import Espeak, Sphinx, acoustic_model
+from parapet.transforms.perturbations.speech.language_model import Model, given_model, read_dictionary, trained_model
+from parapet.transforms.perturbations.speech.sound import plain, through_noise
 
 SENTENCES = [
     "a table for two",

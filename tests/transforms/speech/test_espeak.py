@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 pytest.importorskip("espeakng_loader")
 
 from parapet.schemas.errors import InputError, install_line
-from parapet.transforms.perturbation.fence import Refused
-from parapet.transforms.speech.embedded import Espeak, library, parse_voice
-from parapet.transforms.speech.sound import digest
+from parapet.transforms.perturbations.speech.embedded import Espeak, library, parse_voice
+from parapet.transforms.perturbations.speech.sound import digest
+from parapet.transforms.running.fence import Refused
 
 # In the original robosoft8 and f2 flutter, whisper breathes, Reed and anikaRobot echo; klatt4 does not.
 VOICES = ["klatt4", "robosoft8", "f2", "whisper", "Reed:140", "anikaRobot", "plain", "plain:300", "adam:150"]
@@ -44,8 +44,8 @@ def digests(engine: Espeak, asked: Iterable[tuple[str, str]]) -> dict[tuple[str,
 
 ELSEWHERE = """
 import sys
-from parapet.transforms.speech.sound import digest
-from parapet.transforms.speech.embedded import Espeak
+from parapet.transforms.perturbations.speech.sound import digest
+from parapet.transforms.perturbations.speech.embedded import Espeak
 engine = Espeak()
 engine.open()
 for line in sys.stdin.read().splitlines():

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("pocketsphinx")
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import read_corpus, train_files
-from parapet.transforms.speech import language_model as ngram
-from parapet.transforms.speech.language_model import SEEN, LanguageModel, choose_model, limit_of
-from parapet.transforms.speech.spoken import Speakers, load_normalisation
+from parapet.transforms.perturbation.corpora import read_corpus, train_files
+from parapet.transforms.perturbations.speech import language_model as ngram
+from parapet.transforms.perturbations.speech.language_model import SEEN, LanguageModel, choose_model, limit_of
+from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation
 
 SPEAKERS = Speakers(("klatt4",), "0", load_normalisation(), 1000)
 

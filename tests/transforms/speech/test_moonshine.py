@@ -15,12 +15,12 @@ pytest.importorskip("scipy")
 from heard_sets import run
 
 from parapet.schemas.errors import InputError, install_line
-from parapet.transforms.speech import engine, flite, moonshine
-from parapet.transforms.speech.alignment import align
-from parapet.transforms.speech.embedded import Espeak
-from parapet.transforms.speech.engine import RATE
-from parapet.transforms.speech.sound import active_power, plain, through_noise
-from parapet.transforms.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.perturbations.speech import engine, flite, moonshine
+from parapet.transforms.perturbations.speech.alignment import align
+from parapet.transforms.perturbations.speech.embedded import Espeak
+from parapet.transforms.perturbations.speech.engine import RATE
+from parapet.transforms.perturbations.speech.sound import active_power, plain, through_noise
+from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
 TEXTS = ["i want a table for two", "no thank you", "book a cab to the airport please", "yes that sounds good"]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.speech.language_model import arpa, words_of
+from parapet.transforms.perturbations.speech.language_model import arpa, words_of
 
 Tables = dict[tuple[str, ...], tuple[float, float]]  # to the probability's logarithm and that of what is left
 

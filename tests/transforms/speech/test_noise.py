@@ -13,8 +13,8 @@ pytest.importorskip("soundfile")
 pytest.importorskip("scipy")
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.speech.embedded import Espeak
-from parapet.transforms.speech.sound import (
+from parapet.transforms.perturbations.speech.embedded import Espeak
+from parapet.transforms.perturbations.speech.sound import (
     LEVEL,
     Noise,
     babble,

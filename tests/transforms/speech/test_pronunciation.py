@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")
 
-from parapet.transforms.speech.embedded import acoustic_model, library
-from parapet.transforms.speech.language_model import PHONES, arpabet, dictionary, read_dictionary
+from parapet.transforms.perturbations.speech.embedded import acoustic_model, library
+from parapet.transforms.perturbations.speech.language_model import PHONES, arpabet, dictionary, read_dictionary
 
 CMU = acoustic_model().with_name("cmudict-en-us.dict")
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 pytest.importorskip("jiwer")
 
 from parapet.schemas.dialogue import Turn
-from parapet.transforms.speech.replacing import Replaced, recognised_turn, unchanged_turn, write_into
-from parapet.transforms.speech.spoken import SpokenTurn, load_normalisation, spoken_words
-from parapet.transforms.speech.transcribing import Transcript
+from parapet.transforms.perturbations.speech.replacing import Replaced, recognised_turn, unchanged_turn, write_into
+from parapet.transforms.perturbations.speech.spoken import SpokenTurn, load_normalisation, spoken_words
+from parapet.transforms.perturbations.speech.transcribing import Transcript
 
 RULES = load_normalisation()
 SOUND = {"voice": "klatt4", "noise": "pink", "snr": 9.0}

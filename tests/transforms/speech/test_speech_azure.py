@@ -21,9 +21,9 @@ import numpy as np
 from azure_speech_server import KEY, PCM, AzureSpeechServer, sound_of, text_of
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.fence import Refused, Stopped
-from parapet.transforms.speech import azure
-from parapet.transforms.speech.azure import AzureRecogniser, AzureSynthesiser, is_voice
+from parapet.transforms.perturbations.speech import azure
+from parapet.transforms.perturbations.speech.azure import AzureRecogniser, AzureSynthesiser, is_voice
+from parapet.transforms.running.fence import Refused, Stopped
 
 VOICE = "en-US-JennyNeural"
 TEXTS = ["hello there", "i'd like a table for two", "at seven", "in san jose please", "thank you"]
@@ -368,8 +368,8 @@ def test_what_they_are_called_and_cost() -> None:
 
 
 ENDS = """
-from parapet.transforms.perturbation.fence import Refused
-from parapet.transforms.speech.azure import AzureRecogniser, AzureSynthesiser
+from parapet.transforms.running.fence import Refused
+from parapet.transforms.perturbations.speech.azure import AzureRecogniser, AzureSynthesiser
 import numpy as np
 import sys
 hears, speaks = (kind(endpoint=sys.argv[1], patience=0, seconds=0.3) for kind in (AzureRecogniser, AzureSynthesiser))

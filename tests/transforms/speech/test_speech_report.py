@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("jiwer")
 pytest.importorskip("scipy")
 
-from parapet.transforms.counts import Counts
-from parapet.transforms.report import Bars, Dots, Example, Report, card, page
-from parapet.transforms.speech.alignment import Setting
-from parapet.transforms.speech.language_model import KINDS
-from parapet.transforms.speech.perturbation import SpeechErrors
-from parapet.transforms.speech.replacing import statistics
+from parapet.transforms.perturbations.speech.alignment import Setting
+from parapet.transforms.perturbations.speech.language_model import KINDS
+from parapet.transforms.perturbations.speech.perturbation import SpeechErrors
+from parapet.transforms.perturbations.speech.replacing import statistics
+from parapet.transforms.reports.report import Bars, Dots, Example, Report, card, page
+from parapet.transforms.running.counts import Counts
 
 MADE_WITH: dict[str, Any] = {
     "synthesiser": "espeak-ng",

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import read_corpus
-from parapet.transforms.speech import sound
-from parapet.transforms.speech.alignment import Calibration, Setting, read_calibration
-from parapet.transforms.speech.setup import parse_ratios, parse_targets
-from parapet.transforms.speech.sound import make_noise
-from parapet.transforms.speech.spoken import Speakers, load_normalisation, occurrences_of, size_of
+from parapet.transforms.perturbation.corpora import read_corpus
+from parapet.transforms.perturbations.speech import sound
+from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, read_calibration
+from parapet.transforms.perturbations.speech.setup import parse_ratios, parse_targets
+from parapet.transforms.perturbations.speech.sound import make_noise
+from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation, occurrences_of, size_of
 
 SPEAKERS = Speakers(("klatt4", "adam"), "0", load_normalisation(), 1000)
 MADE_WITH = {"synthesiser": "espeak-ng", "noise": "pink", "voices": ["klatt4"]}

@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 
 pytest.importorskip("jiwer")
 
-from parapet.transforms.corpora import domain_of
-from parapet.transforms.counts import Counts
-from parapet.transforms.speech.alignment import Setting
-from parapet.transforms.speech.replacing import SUMS, dialogue_counts, interval, numbers, statistics, turn_counts
+from parapet.transforms.perturbation.corpora import domain_of
+from parapet.transforms.perturbations.speech.alignment import Setting
+from parapet.transforms.perturbations.speech.replacing import (
+    SUMS,
+    dialogue_counts,
+    interval,
+    numbers,
+    statistics,
+    turn_counts,
+)
+from parapet.transforms.running.counts import Counts
 
 
 def row_of(drawn: random.Random) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.speech import spoken
-from parapet.transforms.speech.spoken import WORD, Word, load_normalisation, spoken_words, unspeakable
+from parapet.transforms.perturbations.speech import spoken
+from parapet.transforms.perturbations.speech.spoken import WORD, Word, load_normalisation, spoken_words, unspeakable
 
 RULES = load_normalisation()
 BUNDLED = Path(spoken.__file__).with_name("normalisation.toml").read_text(encoding="utf-8")

@@ -15,11 +15,11 @@ import pytest
 
 pytest.importorskip("soundfile")
 
-from parapet.transforms.perturbation.fence import Refused, Stopped
-from parapet.transforms.speech import transcribing
-from parapet.transforms.speech.sound import Noise, digest, plain, read_sound
-from parapet.transforms.speech.spoken import Utterance, load_normalisation
-from parapet.transforms.speech.transcribing import Channel, Failure, Transcriber, Transcript
+from parapet.transforms.perturbations.speech import transcribing
+from parapet.transforms.perturbations.speech.sound import Noise, digest, plain, read_sound
+from parapet.transforms.perturbations.speech.spoken import Utterance, load_normalisation
+from parapet.transforms.perturbations.speech.transcribing import Channel, Failure, Transcriber, Transcript
+from parapet.transforms.running.fence import Refused, Stopped
 
 RULES = load_normalisation()
 QUIET, LOUD = 60.0, 55.0  # dB: letters are told apart through either

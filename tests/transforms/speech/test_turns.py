@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, storable
-from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.speech.spoken import (
+from parapet.transforms.perturbation.corpora import dialogues_of
+from parapet.transforms.perturbations.speech.spoken import (
     DRAWS,
     Occurrence,
     Speakers,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.transforms.corpora import Used
+from parapet.transforms.perturbation.corpora import Used
 from parapet.transforms.splits.few_shot import Candidate, Rule, candidates_of, choose, different, ordered
 
 RULE = Rule(("Bars",), (2, 4), 3, "train", "test", False, "0")

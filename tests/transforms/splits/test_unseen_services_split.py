@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.corpora import Used
-from parapet.transforms.counts import CountKey, Counts, check_invariants
+from parapet.transforms.perturbation.corpora import Used
+from parapet.transforms.running.counts import CountKey, Counts, check_invariants
 from parapet.transforms.splits.split import (
     REASONS,
     SETS,

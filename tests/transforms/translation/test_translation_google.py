@@ -19,7 +19,7 @@ from pseudo_translator import translate  # noqa: E402
 
 from parapet.schemas.errors import InputError  # noqa: E402
 from parapet.schemas.layout import read_root  # noqa: E402
-from parapet.transforms.perturbation.fence import Refused, Stopped  # noqa: E402
+from parapet.transforms.running.fence import Refused, Stopped  # noqa: E402
 from parapet.transforms.translation.google import Google  # noqa: E402
 from parapet.transforms.translation.memory import Limits  # noqa: E402
 

@@ -14,7 +14,7 @@ from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.fence import Refused, Stopped
+from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.translation.libretranslate import KEY_VARIABLE, LibreTranslate
 from parapet.transforms.translation.memory import Limits
 

@@ -21,7 +21,7 @@ from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, Models, ph
 
 from parapet.schemas.errors import InputError  # noqa: E402
 from parapet.schemas.rows import Translation  # noqa: E402
-from parapet.transforms.perturbation.fence import Refused  # noqa: E402
+from parapet.transforms.running.fence import Refused  # noqa: E402
 from parapet.transforms.translation import local  # noqa: E402
 from parapet.transforms.translation.local import Local, flores, inspect, marian_names  # noqa: E402  # noqa: E402
 from parapet.transforms.translation.memory import Engine, make_batches  # noqa: E402

@@ -18,13 +18,13 @@ from parapet.schemas.dialogue import Dialogue, dialogue_text, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
 from parapet.schemas.service import Service, parse_service
-from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
-from parapet.transforms.perturbation.fence import needed
-from parapet.transforms.progress import tracked
-from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
-from parapet.transforms.runs import FileResult
-from parapet.transforms.seeding import SeededRng
-from parapet.transforms.set_files import SetFiles
+from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example, report_files
+from parapet.transforms.reports.text import counted
+from parapet.transforms.running.counts import CountKey, Counts, Equal, Invariant
+from parapet.transforms.running.fence import needed
+from parapet.transforms.running.progress import tracked
+from parapet.transforms.running.runs import FileResult
+from parapet.transforms.running.seeding import SeededRng
 from parapet.transforms.simulators.common import count_distinct, nested_table, state, system_turn, user_turn
 from parapet.transforms.simulators.reminders.user import (
     CONFIRMED,
@@ -55,7 +55,7 @@ from parapet.transforms.simulators.reminders.user import (
     time_value,
     values_of,
 )
-from parapet.transforms.text import counted
+from parapet.transforms.storage.set_files import SetFiles
 
 NO_INTENT = "NONE"
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from parapet.transforms.entities.kinds import ordinal
-from parapet.transforms.seeding import SeededRng
+from parapet.transforms.perturbations.entities.kinds import ordinal
+from parapet.transforms.running.seeding import SeededRng
 from parapet.transforms.simulators import common
 
 SERVICE = "Reminders_1"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
+from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.simulators.common import best_rated
 from parapet.transforms.simulators.restaurants.ontology import SIMPLE, Ontology
 

@@ -19,16 +19,14 @@ import msgspec
 from parapet.schemas.dialogue import dialogue_text as sgd_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
-from parapet.transforms import babi_format as babi
-from parapet.transforms.corpora import listed
-from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
-from parapet.transforms.files import HashingWriter, staged
-from parapet.transforms.perturbation.fence import needed
-from parapet.transforms.progress import tracked
-from parapet.transforms.report import report_files
-from parapet.transforms.runs import FileResult
-from parapet.transforms.seeding import stable_hash
-from parapet.transforms.set_files import SetFiles
+from parapet.transforms.perturbation.corpora import listed
+from parapet.transforms.reports.report import report_files
+from parapet.transforms.running.counts import CountKey, Counts, Equal, Invariant
+from parapet.transforms.running.fence import needed
+from parapet.transforms.running.progress import tracked
+from parapet.transforms.running.runs import FileResult
+from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.simulators import babi_format as babi
 from parapet.transforms.simulators import common
 from parapet.transforms.simulators.restaurants.bot import Rules, solve
 from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology
@@ -58,6 +56,8 @@ from parapet.transforms.simulators.restaurants.statistics import (
     solved,
     statistics,
 )
+from parapet.transforms.storage.files import HashingWriter, staged
+from parapet.transforms.storage.set_files import SetFiles
 
 SEEN, SIGNATURES = "seen", "signatures"  # further outputs of a shard
 SHOWN = 2  # dialogues of a task on the page

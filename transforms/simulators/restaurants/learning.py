@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
+from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.simulators.common import slots_of
 from parapet.transforms.simulators.restaurants.bot import (
     ANSWERS,

@@ -27,12 +27,12 @@ from functools import cache
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi_format import SILENCE, Exchange, Fact
-from parapet.transforms.corpora import listed
-from parapet.transforms.seeding import StratifiedRng, stable_hash
+from parapet.transforms.perturbation.corpora import listed
+from parapet.transforms.perturbation.user_turns import Edit, edited, moved
+from parapet.transforms.running.seeding import StratifiedRng, stable_hash
+from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact
 from parapet.transforms.simulators.common import Sentence, filled, joined, read_table
 from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology, Range
-from parapet.transforms.user_turns import Edit, edited, moved
 
 SPLITS = ("train", "dev", "test", "oov")
 _DEALT = ("train", "test", "train", "dev")  # requests are assigned to these in turn

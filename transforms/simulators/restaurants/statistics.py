@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from parapet.transforms.counts import Counts
-from parapet.transforms.report import Examples, Report, Table, Text, Tile, dialogue_example
+from parapet.transforms.reports.report import Examples, Report, Table, Text, Tile, dialogue_example
+from parapet.transforms.reports.text import counted
+from parapet.transforms.running.counts import Counts
 from parapet.transforms.simulators.common import count_distinct, nested_table
 from parapet.transforms.simulators.restaurants.simulating import KINDS, RATES, SPLITS, Dialogue, World
-from parapet.transforms.text import counted
 
 # Bordes et al. 2017, Table 1: means of a dialogue. The first row is the sum of the others but for task 3, where the
 # silences would have to be added. The published files of task 1 have one user and one bot utterance less.

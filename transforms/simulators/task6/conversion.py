@@ -19,13 +19,13 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
-from parapet.transforms import babi_format as babi
-from parapet.transforms.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
-from parapet.transforms.perturbation.fence import bad_record, trace_of
-from parapet.transforms.progress import expect, tracked
-from parapet.transforms.report import Examples, Report, Text, Tile, dialogue_example, report_files
-from parapet.transforms.runs import FileResult
-from parapet.transforms.set_files import SetFiles
+from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example, report_files
+from parapet.transforms.reports.text import counted
+from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
+from parapet.transforms.running.fence import bad_record, trace_of
+from parapet.transforms.running.progress import expect, tracked
+from parapet.transforms.running.runs import FileResult
+from parapet.transforms.simulators import babi_format as babi
 from parapet.transforms.simulators import common
 from parapet.transforms.simulators.common import nested_table
 from parapet.transforms.simulators.task6.calls import (
@@ -52,7 +52,7 @@ from parapet.transforms.simulators.task6.calls import (
     statements_of,
     token,
 )
-from parapet.transforms.text import counted
+from parapet.transforms.storage.set_files import SetFiles
 
 _ANSWERS = frozenset({"offer", "canthelp", "canthelp.exception"})  # system acts that need a search
 

@@ -1,0 +1,301 @@
+"""The user turns that workers rewrite: what a page shows of one, why one has no page, which are drawn, the pages.
+
+Of dialogues that share an id, the first has pages.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from parapet.schemas.dialogue import Dialogue, Turn
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
+from parapet.transforms.crowd.hits.markup import Mark, bold_pieces, marks, page_name, shown, speakable
+from parapet.transforms.crowd.hits.page import TOO_LARGE, Hits, NotAsked, Page, Settings, capacity, make_page, one_line
+from parapet.transforms.crowd.hits.terms import MAX_ANNOTATION, REWRITES
+from parapet.transforms.perturbation.corpora import services_in_turns
+from parapet.transforms.reports.report import render
+from parapet.transforms.running.fence import bad_record
+from parapet.transforms.running.seeding import stable_digest
+
+FIELDS = ("paraphrase", "typos", "verbose", "simplified")
+
+NO_TEXT = "no_text: the utterance has no words"
+ONLY_VALUES = "only_values: the utterance is slot values only, which must stay"
+BAD_ID = "bad_id: the dialogue id is blank, or has characters that MTurk does not accept"
+LONG_ID = f"long_id: the task id passes the {MAX_ANNOTATION} characters of a RequesterAnnotation"
+BAD_SPAN = "bad_span"
+
+DUPLICATE_ID = (
+    "duplicate_id: {here} has the id of a dialogue of {there} (ignoring case), which has pages; "
+    "where splits share ids, give one --split at a time"
+)
+
+_WORD = re.compile(r"[^\W_]")
+
+
+class Rewriting(msgspec.Struct, frozen=True):
+    """A user's sentence, with the values that every answer must keep."""
+
+    utterance: str
+    marks: list[Mark]
+
+    def pieces(self) -> list[tuple[str, bool]]:
+        """The sentence in pieces that are bold, or not."""
+        return bold_pieces(self.utterance, self.marks)
+
+    def values(self) -> list[str]:
+        """What is to be kept, each text once."""
+        return list(dict.fromkeys(mark.kept.value for mark in self.marks))
+
+
+def turn_task_id(dialogue_id: str, turn: int) -> str:
+    """``1_00003:4:rewrites``: the turn is the utterance's position in the dialogue, from 0."""
+    return f"{dialogue_id}:{turn}:{REWRITES}"
+
+
+def user_turns(dialogue: Dialogue) -> list[int]:
+    """The positions of the user's turns."""
+    return [i for i, turn in enumerate(dialogue.turns) if turn.speaker == "USER"]
+
+
+def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
+    """What is to be rewritten of the user turn at ``position``; where nothing can be, the reason."""
+    task_id = turn_task_id(dialogue.dialogue_id, position)
+    if not dialogue.dialogue_id or not _carried(dialogue.dialogue_id):
+        return BAD_ID
+    if len(task_id) > MAX_ANNOTATION:
+        return LONG_ID
+    turn = dialogue.turns[position]
+    utterance = speakable(turn.utterance)
+    if not utterance:
+        return NO_TEXT
+    try:
+        found = marks(turn, _before(dialogue.turns, position))
+    except ValueError as error:
+        return f"{BAD_SPAN}: {error}"
+    rewriting = Rewriting(utterance, found)
+    # Without a letter or a digit of its own, no typing mistake could be made.
+    if not any(_WORD.search(text) for text, bold in rewriting.pieces() if not bold):
+        return ONLY_VALUES if found else NO_TEXT
+    return rewriting
+
+
+def services_of(dialogue: Dialogue, position: int) -> str:
+    """The services that a turn is about, joined."""
+    return "+".join(services_in_turns(dialogue)[position])
+
+
+def _before(turns: Sequence[Turn], position: int) -> Turn | None:
+    return next((turn for turn in reversed(turns[:position]) if turn.speaker == "USER"), None)
+
+
+def _carried(text: str) -> bool:
+    # MTurk refuses four-byte characters in a question, and an id is sent unchanged: there they cannot be escaped.
+    return shown(text) == text and all(c.isprintable() and ord(c) < 0x10000 for c in text)
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """What the choice needs to know of a dialogue file.
+
+    Attributes:
+      position: the file's place among the others. ``name`` is what it is called in reasons.
+      names: of each dialogue, its :func:`page_name` without regard to case: some file systems have none.
+      keys: of each dialogue, the sort keys of its turns that can be drawn; none where all turns are taken.
+      user_turns: how many there are.
+    """
+
+    position: int
+    name: str
+    names: list[str]
+    keys: list[list[str]]
+    user_turns: int
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Which turns have pages.
+
+    Attributes:
+      elsewhere: (file, dialogue), by position, of dialogues whose id an earlier one has; with the file of that one.
+      last: the last sort key that is drawn; None for all turns, ``""`` for none.
+    """
+
+    elsewhere: dict[tuple[int, int], str]
+    last: str | None
+
+    def draws(self, seed: int, task_id: str) -> bool:
+        """Whether a turn is among those drawn."""
+        return self.last is None or stable_digest(str(seed), task_id) <= self.last
+
+
+def fenced_rewriting(dialogue: Dialogue, turn: int) -> Rewriting | str:
+    """As :func:`rewriting_of`; where that raises, the error is the reason."""
+    try:
+        return rewriting_of(dialogue, turn)
+    except Exception as error:
+        return bad_record(error).reason
+
+
+def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | None, seed: int) -> Scan:
+    """Looks through a dialogue file; only where ``turns`` of them are to be drawn, at the turns as well."""
+    scanned = Scan(position, name, [], [], 0)
+    count = 0
+    for dialogue in dialogues:
+        positions = user_turns(dialogue)
+        count += len(positions)
+        scanned.names.append(page_name(dialogue.dialogue_id).lower())
+        scanned.keys.append(
+            [
+                stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, turn))
+                for turn in (positions if turns is not None else ())
+                if isinstance(fenced_rewriting(dialogue, turn), Rewriting)
+            ]
+        )
+    return msgspec.structs.replace(scanned, user_turns=count)
+
+
+def choose(scans: Iterable[Scan], turns: int | None) -> Choice:
+    """The choice among all files, in any order."""
+    first: dict[str, str] = {}
+    elsewhere: dict[tuple[int, int], str] = {}
+    keys: list[str] = []
+    for file in sorted(scans, key=lambda each: each.position):
+        for i, (name, of_dialogue) in enumerate(zip(file.names, file.keys, strict=True)):
+            if name in first:
+                elsewhere[file.position, i] = first[name]
+            else:
+                first[name] = file.name
+                keys += of_dialogue
+    if turns is None:
+        return Choice(elsewhere, None)
+    return Choice(elsewhere, max(heapq.nsmallest(turns, keys), default=""))
+
+
+class DialoguePath(msgspec.Struct, frozen=True):
+    """A dialogue file. ``name`` is its last folder and file name: the split, but nothing of the machine."""
+
+    position: int
+    path: str
+    name: str
+
+
+def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> list[DialoguePath]:
+    """The dialogue files of corpora, splits' folders and files, each once, in that order.
+
+    Args:
+      places: ``ROOT`` with ``{train,dev,test}/dialogues_NNN.json``, a folder with ``dialogues_NNN.json``, or files.
+      split: of corpora; ``test`` unless given. A split's folder has its own.
+
+    Raises:
+      InputError: nothing there, or no dialogue file in it.
+    """
+    found = {path.resolve(): path for place in places for path in _files_of(as_path(place), split)}
+    return [
+        DialoguePath(position, str(path), f"{resolved.parent.name}/{resolved.name}")
+        for position, (resolved, path) in enumerate(found.items())
+    ]
+
+
+def _files_of(place: Path, split: str | None) -> list[Path]:
+    if not is_there(place):
+        raise InputError("there is no such file or folder", place)
+    if place.is_file():
+        if split is not None:
+            raise InputError("is a file: --split takes one split of a corpus's folder", place)
+        return [place]
+    found = dialogue_files(place, split or TEST) or (dialogue_files(place, "") if split is None else [])
+    if not found:
+        there = [each for each in SPLITS if dialogue_files(place, each)]
+        if there:
+            raise InputError(f"no dialogues of {split or TEST!r}; there are in: {', '.join(there)}", place, "--split")
+        raise InputError(f"no dialogues here: expected {split or TEST}/dialogues_001.json and so on", place)
+    return found
+
+
+def render_dialogues(
+    position: int, name: str, dialogues: Iterable[Dialogue], choice: Choice, settings: Settings
+) -> Hits:
+    """Renders a file; each of its user turns has a page, is in ``not_asked`` with the reason, or is not drawn.
+
+    Args:
+      position: the file's place among the others.
+      name: what the file is called in the manifest and in reasons.
+      dialogues: its dialogues.
+      choice: which turns have pages.
+      settings: what shapes the pages.
+    """
+    pages: list[Page] = []
+    not_asked: list[NotAsked] = []
+    not_drawn = 0
+    for i, dialogue in enumerate(dialogues):
+        there = choice.elsewhere.get((position, i))
+        history: list[str] = []
+        for turn in user_turns(dialogue):
+            task_id = turn_task_id(dialogue.dialogue_id, turn)
+            rewriting = DUPLICATE_ID.format(here=name, there=there) if there else fenced_rewriting(dialogue, turn)
+            if isinstance(rewriting, str):
+                not_asked.append(NotAsked(task_id, "", rewriting))
+            elif not choice.draws(settings.seed, task_id):
+                not_drawn += 1
+            else:
+                try:
+                    history += [turn_html(*_shown(dialogue, t)) for t in range(len(history), turn)]
+                    page = _page(dialogue, turn, rewriting, history, name, settings)
+                except Exception as error:
+                    not_asked.append(NotAsked(task_id, "", bad_record(error).reason))
+                    continue
+                if page:
+                    pages.append(page)
+                else:
+                    not_asked.append(NotAsked(task_id, "", TOO_LARGE))
+    return Hits(position, pages, not_asked, not_drawn)
+
+
+def turn_html(speaker: str, text: str) -> str:
+    """One turn of the conversation so far."""
+    return one_line(render("hit_rewrites_turn.html.jinja", speaker=speaker, text=text))
+
+
+def rewrites_body(history: Sequence[str], rewriting: Rewriting) -> str:
+    """The body of a page, on one line: the dialogue so far, each turn a :func:`turn_html`, and the sentence."""
+    pieces, values = rewriting.pieces(), rewriting.values()
+    return one_line(render("hit_rewrites_body.html.jinja", heard="".join(history), pieces=pieces, values=values))
+
+
+def _shown(dialogue: Dialogue, turn: int) -> tuple[str, str]:
+    source = dialogue.turns[turn]
+    return ("User" if source.speaker == "USER" else "Assistant"), speakable(source.utterance)
+
+
+def _page(
+    dialogue: Dialogue, turn: int, rewriting: Rewriting, history: Sequence[str], file: str, settings: Settings
+) -> Page | None:
+    """The page; None where it would be too large."""
+    room = capacity(REWRITES)
+    # The sum first: with thousands of turns, rendering a page that is then refused takes long.
+    if sum(map(len, history)) > room or len((body := rewrites_body(history, rewriting)).encode()) > room:
+        return None
+    return make_page(
+        REWRITES,
+        f"pages/{page_name(dialogue.dialogue_id)}.{turn}.{REWRITES}",
+        body,
+        settings,
+        task_id=turn_task_id(dialogue.dialogue_id, turn),
+        fields=FIELDS,
+        turns=turn + 1,
+        service_name=services_of(dialogue, turn),
+        part=1,
+        parts=1,
+        element_ids=[],
+        ambiguous=[],
+        dialogue_id=dialogue.dialogue_id,
+        turn=turn,
+        file=file,
+        utterance=rewriting.utterance,
+        values=[mark.kept for mark in rewriting.marks],
+    )

@@ -1,0 +1,379 @@
+"""Pages that ask for names and descriptions of a service's elements: questions, cues, and one service's pages.
+
+The hidden text stays behind here, so that no page can reveal it. Names that do not say by themselves what they mean are
+shown with their description.
+
+A page also says what the app is, so that a worker knows the domain (SGD-X, Lee et al. 2022, Figures 7 and 8). A
+``descriptions`` page shows names, so it says the service's. A ``names`` page hides them: it shows a cue that a person
+has written ("a service like GooglePay or Venmo"), or else the service's description, as it shows those of its elements.
+The cue is made from what the page may show and never looks at what it hides: two services that differ only in hidden
+text get the same bytes. What a person has written is checked against the hidden text before any page is made.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
+from parapet.schemas.service import TASKS, Element, Kind, Service, Task, elements_of, task_id
+from parapet.transforms.crowd.hits.markup import shown
+from parapet.transforms.crowd.hits.page import (
+    AUTO,
+    NONE,
+    TOO_LARGE,
+    Hits,
+    NotAsked,
+    Settings,
+    capacity,
+    fit,
+    make_page,
+    one_line,
+)
+from parapet.transforms.reports.report import render
+from parapet.transforms.reports.text import name_words
+
+# Beyond these, further values do not help to understand a slot.
+MAX_VALUES = 60
+
+_NUMBERED = re.compile(r"_\d+$")
+
+# Words that name a sort of thing and not what it belongs to.
+# fmt: off
+GENERIC = frozenset((
+    "a", "active", "amount", "app", "area", "at", "balance", "by", "category", "class", "code", "count", "data",
+    "date", "day", "description", "detail", "details", "duration", "end", "field", "for", "from", "get", "id", "in",
+    "info", "information", "intent", "item", "items", "kind", "label", "length", "level", "list", "location",
+    "message", "mode", "name", "no", "number", "of", "on", "option", "options", "place", "position", "problem",
+    "quantity", "rate", "rating", "reason", "result", "results", "search", "service", "services", "size", "start",
+    "state", "status", "subcategory", "subject", "text", "time", "title", "to", "total", "type", "unit", "user",
+    "value", "when", "where", "which", "with",
+))
+# fmt: on
+
+# "to", "no", "pct": too short to be more than an abbreviation or a preposition.
+_MIN_LETTERS = 4
+
+
+class Question(msgspec.Struct, frozen=True):
+    """One form field and what is shown beside it, without the text that workers are to find.
+
+    Attributes:
+      field: the form field, ``slot_3``.
+      prompt: the text to be named or described.
+      values: the possible values of a categorical slot, joined, in ``descriptions`` tasks; else ``""``.
+      meaning: the original description of an ambiguous element, in ``descriptions`` tasks; else ``""``.
+    """
+
+    field: str
+    kind: Kind
+    prompt: str
+    values: str = ""
+    meaning: str = ""
+
+    def texts(self) -> list[str]:
+        """Every text of the schema that the page shows for this question, as the page shows it."""
+        return [text for text in (self.prompt, self.values, self.meaning) if text]
+
+
+class ElementQuestion(msgspec.Struct, frozen=True):
+    """A question with the element that it is about; the element stays with the requester."""
+
+    element_id: str
+    question: Question
+
+
+def questions_of(
+    service: Service, task: Task, ambiguous: frozenset[str], only: frozenset[tuple[str, str]] | None = None
+) -> tuple[list[ElementQuestion], list[str]]:
+    """The questions of a task in the schema's order, and the ids of elements that have nothing to show.
+
+    Args:
+      service: the service.
+      task: ``names`` or ``descriptions``.
+      ambiguous: the ids of the elements whose description is shown beside their name.
+      only: the fields of a top-up, as (task id, form field); None for everything.
+    """
+    questions, blank = [], []
+    for element in elements_of(service, task):
+        if only is not None and (task_id(service.service_name, task), element.field) not in only:
+            continue
+        prompt = shown(element.prompt(task))
+        if element.kind == "service":
+            prompt = shown(service_title(element.name))
+        if not prompt:
+            blank.append(element.id)
+            continue
+        values = meaning = ""
+        if task == "descriptions":
+            values = _listed(element.values)
+            meaning = shown(element.description) if element.id in ambiguous else ""
+        questions.append(ElementQuestion(element.id, Question(element.field, element.kind, prompt, values, meaning)))
+    return questions, blank
+
+
+def service_title(service_name: str) -> str:
+    """``Hotels`` for ``Hotels_1``: the number distinguishes services and means nothing."""
+    return _NUMBERED.sub("", service_name) or service_name
+
+
+def _listed(values: tuple[str, ...]) -> str:
+    listed = ", ".join(text for value in values[:MAX_VALUES] if (text := shown(value)))
+    return f"{listed} and {len(values) - MAX_VALUES:,} more" if len(values) > MAX_VALUES else listed
+
+
+def ambiguous_elements(service: Service, setting: str, listed: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The ids of a service's ambiguous elements.
+
+    Args:
+      service: the service.
+      setting: ``auto`` finds those that are vague, and slots whose words another slot has too, with more;
+        ``none`` marks none; anything else takes ``listed``.
+      listed: ids as a person has listed them, of any services.
+    """
+    elements = elements_of(service, "descriptions")
+    if setting == NONE:
+        return frozenset()
+    if setting != AUTO:
+        return listed & {element.id for element in elements}
+    contained = _contained_slots(elements)
+    return frozenset(element.id for element in elements if is_vague(element) or element.id in contained)
+
+
+def is_vague(element: Element) -> bool:
+    """Whether the name is one word of under four letters, or all of its words are generic: ``type``, ``end_time``."""
+    own = _words(element)
+    return all(word in GENERIC or word.isdigit() for word in own) or (len(own) == 1 and len(own[0]) < _MIN_LETTERS)
+
+
+def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
+    """The ids of slots beside another that has all of their words and more: ``alarm_time``, ``new_alarm_time``."""
+    words = {element.id: frozenset(_words(element)) for element in elements if element.kind == "slot"}
+    having = defaultdict[str, set[str]](set)
+    for element_id, own in words.items():
+        for word in own:
+            having[word].add(element_id)
+    found = set()
+    for element_id, own in words.items():
+        # The rarest word first: the cost stays small where thousands of slots share one.
+        rarest = min((having[word] for word in own), key=len, default=set[str]())
+        if any(own < words[other] for other in rarest):
+            found.add(element_id)
+    return frozenset(found)
+
+
+def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
+    """Reads a list of element ids: one a line, ``#`` begins a comment.
+
+    Raises:
+      InputError: the file cannot be read, or a line is no element of the schemas; names file and line.
+    """
+    text = read_text(as_path(path))
+    ids, found = frozenset(known), set()
+    for number, line in enumerate(text.splitlines(), 1):
+        element_id = _uncommented(line, ids)
+        if not element_id:
+            continue
+        if element_id not in ids:
+            raise InputError(
+                f"no element {element_id[:200]!r} in the schemas (ids look like SERVICE/slot/NAME, SERVICE/intent/NAME "
+                "or SERVICE/service, with the original names)",
+                path,
+                f"line {number}",
+            )
+        found.add(element_id)
+    return frozenset(found)
+
+
+def _uncommented(line: str, ids: frozenset[str]) -> str:
+    # A hostile corpus may have "#" in a name: a line that is itself an id is taken as one.
+    return line.strip() if line.strip() in ids else line.partition("#")[0].strip()
+
+
+def _words(element: Element) -> tuple[str, ...]:
+    return name_words(service_title(element.name) if element.kind == "service" else element.name)
+
+
+COLUMNS = ("service_name", "cue")
+MAX_LETTERS = 200
+
+# What reads as a name of a schema: get_alarms, GetAlarms, Alarm_1. "iPhone" does too, and is a rare loss.
+_IDENTIFIER = re.compile(r"[^\W_]_[^\W_]|[a-z0-9][A-Z]")
+
+_IES = re.compile("(?<=..)ies$")
+_S = re.compile("(?<=..[^s])s$")
+
+
+def cue_of(service: Service, task: Task, setting: str, written: Mapping[str, str]) -> str:
+    """What the page of a task says the app is; empty for nothing.
+
+    Args:
+      service: the service.
+      task: ``names`` or ``descriptions``.
+      setting: ``none`` shows no cue on ``names`` pages.
+      written: cues of :func:`read_cues`, by service. The service's description stands in for a missing one, unless
+        it has what reads as the name of an element: then there is no cue.
+    """
+    if task == "descriptions":
+        return shown(service_title(service.service_name))
+    if setting == NONE:
+        return ""
+    if service.service_name in written:
+        return written[service.service_name]
+    text = _cut(shown(service.description))
+    return "" if _IDENTIFIER.search(text) else text
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_LETTERS:
+        return text
+    return text[:MAX_LETTERS].rpartition(" ")[0] + " …" if " " in text[:MAX_LETTERS] else ""
+
+
+def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, str]:
+    """Reads ``service_name,cue`` from CSV; an empty cue shows none for its service.
+
+    Raises:
+      InputError: the file cannot be read, or a row has an unknown service, one a second time, a cue that is too long,
+        more columns than the first row, or a cue that has the name of an element or of the service; names file and row.
+    """
+    try:
+        with io.StringIO(read_text(as_path(path)), newline="") as handle:
+            reader = csv.DictReader(handle, strict=True)
+            if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
+                raise InputError(f"lacks the column {' and '.join(missing)}: expected service_name,cue", path, "row 1")
+            rows = []
+            for row in reader:
+                if None in row:  # where DictReader puts what is too much
+                    reason = "has more columns than the first: put quotes around a cue with a comma"
+                    raise InputError(reason, path, f"row {reader.line_num}")
+                rows.append((reader.line_num, row["service_name"] or "", row["cue"] or ""))
+    except csv.Error as error:
+        raise InputError(f"cannot be read: {error}", path) from None
+    cues: dict[str, str] = {}
+    for number, name, text in rows:
+        place = f"row {number}"
+        if name not in services:
+            raise InputError(f"no service {name[:200]!r} in the schemas", path, place)
+        if name in cues:
+            raise InputError(f"a second cue for {name}", path, place)
+        cue = shown(text)
+        if len(cue) > MAX_LETTERS:
+            raise InputError(f"the cue has {len(cue)} letters; at most {MAX_LETTERS} are shown", path, place)
+        title = name_words(service_title(name))
+        if revealed := revealed_by(cue, [*_element_names(services[name]), *title]):
+            reason = f"the cue of {name} has {revealed!r}, the name of an element or of the service, which is not shown"
+            raise InputError(reason, path, place)
+        cues[name] = cue
+    return cues
+
+
+def revealing(services: Iterable[Service]) -> Iterator[tuple[str, str]]:
+    """Services whose description, as their cue, has an element's name that no other text of the page has, and the name.
+
+    A person should write another cue for these. Nothing of the page depends on it.
+    """
+    for service in services:
+        prompts = [element.prompt("names") for element in elements_of(service, "names")]
+        names = [name for name in _element_names(service) if not any(revealed_by(prompt, [name]) for prompt in prompts)]
+        if name := revealed_by(cue_of(service, "names", AUTO, {}), names):
+            yield service.service_name, name
+
+
+def revealed_by(text: str, names: Iterable[str]) -> str:
+    """The first of the names whose words stand in a text side by side; empty for none.
+
+    Words are compared in any spelling, and a plural is its singular. Names of generic words alone (``to``, ``date``)
+    tell nothing, and any sentence may have them.
+    """
+    words = _singular(name_words(text))
+    for name in names:
+        own = _singular(name_words(name))
+        generic = all(word in _GENERIC or word.isdigit() for word in own)
+        if not generic and any(words[i : i + len(own)] == own for i in range(len(words) - len(own) + 1)):
+            return name
+    return ""
+
+
+def _element_names(service: Service) -> list[str]:
+    return [element.name for element in elements_of(service, "names")]
+
+
+def _singular(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_IES.sub("y", word) if _IES.search(word) else _S.sub("", word) for word in words)
+
+
+_GENERIC = frozenset(_singular(tuple(GENERIC)))
+
+
+NOTHING_TO_SHOW = "nothing_to_show: the text that the page would show is blank"
+
+
+def render_service(position: int, service: Service, settings: Settings) -> Hits:
+    """Renders both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
+    ambiguous = ambiguous_elements(service, settings.ambiguous, settings.listed)
+    hits = Hits(position, [], [])
+    for task in TASKS:
+        this = task_id(service.service_name, task)
+        questions, blank = questions_of(service, task, ambiguous, settings.only)
+        items = [item_html(task, each.question) for each in questions]
+        cue = cue_of(service, task, settings.cues, settings.written)
+        room = _room(task, questions, cue)
+        runs, large = fit(items, room)
+        hits.not_asked.extend(NotAsked(this, element_id, NOTHING_TO_SHOW) for element_id in blank)
+        hits.not_asked.extend(NotAsked(this, questions[i].element_id, TOO_LARGE) for i in large)
+        for part, run in enumerate(runs, 1):
+            chosen = [questions[i] for i in run]
+            page = make_page(
+                task,
+                f"pages/{service.service_name}.{task}" + (f".{part}" if part > 1 else ""),
+                body_html(task, [each.question for each in chosen], [items[i] for i in run], cue),
+                settings,
+                task_id=this,
+                service_name=service.service_name,
+                part=part,
+                parts=len(runs),
+                fields=[each.question.field for each in chosen],
+                element_ids=[each.element_id for each in chosen],
+                ambiguous=[each.element_id for each in chosen if each.question.meaning],
+                cue=cue,
+            )
+            hits.pages.append(page)
+    return hits
+
+
+def _room(task: Task, questions: Sequence[ElementQuestion], cue: str) -> int:
+    """Bytes for the questions of a page: all of its body but what is around them, at its largest."""
+    one_of_each_kind = list({each.question.kind: each.question for each in questions}.values())
+    return capacity(task) - len(body_html(task, one_of_each_kind, [""] * len(one_of_each_kind), cue).encode())
+
+
+def item_html(task: Task, question: Question) -> str:
+    """One question as a list item, on one line."""
+    return one_line(render("hit_item.html.jinja", task=task, q=question))
+
+
+def body_html(task: Task, questions: Sequence[Question], items: Sequence[str], cue: str = "") -> str:
+    """The sections of a page on one line, as the requester site's CSV has them.
+
+    Args:
+      task: the task.
+      questions: the questions, those of one kind side by side.
+      items: each question's :func:`item_html`.
+      cue: what the app is, for the worker; empty for nothing.
+    """
+    pairs = zip(questions, items, strict=True)
+    sections = [
+        {"kind": kind, "items": [item for _, item in group]}
+        for kind, group in groupby(pairs, lambda pair: pair[0].kind)
+    ]
+    return one_line(render("hit_body.html.jinja", task=task, sections=sections, cue=cue))

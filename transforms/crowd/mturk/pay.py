@@ -1,0 +1,461 @@
+"""Who is paid, and paying: everyone, unless a rejection is asked for; each assignment and each bonus once.
+
+Payment and the acceptance of data are separate decisions. Before a call MTurk is asked how the assignment is now.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import msgspec
+
+from parapet.schemas.decisions import neutralise
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.hits.terms import CENT, REWARD
+from parapet.transforms.crowd.ingest import parse_time, read_lines, read_records, worker_hash
+from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, Told, perform
+from parapet.transforms.crowd.mturk.client import chunks, in_parallel, pages
+from parapet.transforms.crowd.mturk.collect import Line, Listing, is_final, list_assignments, same_work
+
+# Reasons that show careless work for certain. What only a later answer can tell (a duplicate, one not drawn), what
+# another program did and what a reviewer merely disliked is paid in any case.
+CARELESS = {
+    "blank": "left blank",
+    "placeholder": "a filler instead of an answer",
+    "gibberish": "random letters",
+    "single_character": "a single letter or digit",
+    "markup": "HTML, an address or a formula",
+    "prompt_copy": "a copy of the question",
+    "same_answer": "the same words in half of the form or more",
+    "too_fast": "submitted faster than the form can be read",
+    "too_long": "far too long for what was asked",
+}
+
+MAX_FEEDBACK = 1_024  # characters, of a bonus's reason too
+
+# MTurk refuses what was done before; then it is looked up.
+_DONE_BEFORE = ("InvalidAssignmentState", "DuplicateRequest")
+
+_VERDICTS = {"Approved": "approve", "Rejected": "reject"}  # by MTurk's status
+
+APPROVE, REJECT = "Approve", "Reject"  # columns of the requester site
+
+# Text by strangers; the rest of a row of the requester site is MTurk's own.
+_STRANGERS = ("Answer.", "Input.")
+
+
+class Payment(msgspec.Struct, frozen=True):
+    """What is to become of one assignment.
+
+    Attributes:
+      feedback: what the worker is told of a rejection.
+    """
+
+    assignment_id: str
+    verdict: Literal["approve", "reject"]
+    feedback: str = ""
+
+    @property
+    def key(self) -> str:
+        """The journal's."""
+        return f"pay:{self.assignment_id}"
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What ``compose`` made of one assignment.
+
+    Attributes:
+      reasons: how many of its answers fell for which reason (``""``: none did).
+      worker: the hash of the worker. ``submitted``: when; together they tell whose work was judged.
+      dead: whether nothing or not all of it could be read; it is paid then.
+    """
+
+    reasons: Counter[str]
+    worker: str = ""
+    submitted: datetime | None = None
+    dead: bool = False
+
+    def is_of(self, line: Line, key: bytes) -> bool:
+        """Whether this very submission was judged: MTurk gives assignment ids out again."""
+        if self.worker and self.worker != worker_hash(key, line["WorkerId"]):
+            return False
+        return self.submitted is None or int(self.submitted.timestamp()) == parse_time(str(line.get("SubmitTime", "")))
+
+
+def read_audit(folder: str) -> dict[str, Judged]:
+    """The audit of a folder that ``compose`` made, by assignment id.
+
+    Raises:
+      InputError: there is none, or it is not one.
+    """
+    import pyarrow.parquet as pq
+
+    place = Path(folder)
+    place = place.parent if place.name == "responses.parquet" else place
+    if not (place / "run.json").exists():
+        raise InputError("no finished folder of 'parapet compose' (it has no run.json)", place)
+    columns = ["response_id", "disposition", "reason", "worker_hash", "submit_time"]
+    try:
+        table = pq.read_table(place / "responses.parquet", columns=columns)
+        letters = (place / "dead_letters.jsonl").read_bytes().splitlines()
+        dead = {str(msgspec.json.decode(line)["key"]).partition(":")[0] for line in letters}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError) as error:
+        raise InputError(f"cannot be read: {error}", place) from None
+    audit: dict[str, Judged] = {}
+    rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
+    for response_id, disposition, reason, worker, submitted in rows:
+        assignment_id = response_id.partition(":")[0]
+        reasons = audit[assignment_id].reasons if assignment_id in audit else Counter()
+        reasons[reason.partition(":")[0] if disposition == "rejected" else ""] += 1
+        audit[assignment_id] = Judged(reasons, worker, submitted, assignment_id in dead)
+    return audit | {each: Judged(Counter(), dead=True) for each in sorted(dead - audit.keys())}
+
+
+def decide(audit: Mapping[str, Judged], reject: bool, named: Mapping[str, str]) -> dict[str, Payment]:
+    """Approves every assignment of the audit, but those to be rejected.
+
+    Args:
+      audit: of :func:`read_audit`.
+      reject: whether an assignment of which every answer is careless for certain is rejected.
+      named: assignment id to feedback, of those to be rejected in any case.
+    """
+    payments = {}
+    for assignment_id, judged in audit.items():
+        feedback = named.get(assignment_id, "")
+        if not feedback and reject and not judged.dead and judged.reasons.keys() <= CARELESS.keys():
+            feedback = feedback_of(judged.reasons)
+        payments[assignment_id] = Payment(assignment_id, "reject" if feedback else "approve", feedback)
+    return payments
+
+
+def feedback_of(reasons: Mapping[str, int]) -> str:
+    """What a worker is told: how many answers, and what was the matter with them."""
+    told = ", ".join(
+        f"{CARELESS[reason]} ({n})" for reason, n in sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    )
+    n = sum(reasons.values())
+    none = f"None of the {n} answers" if n > 1 else "The answer"
+    could = "could be used" if n > 1 else "could not be used"
+    return f"{none} {could}: {told}. If you think this is a mistake, please write to us and we will look again."
+
+
+def read_rejections(path: str, audit: Collection[str]) -> dict[str, str]:
+    """Assignment id to feedback, from a CSV with the columns ``assignment_id`` and ``feedback``.
+
+    Args:
+      path: the file.
+      audit: the assignments that may be rejected.
+
+    Raises:
+      InputError: a column or cell is missing, or an assignment is there twice or not in the audit; with the row.
+    """
+    rejections: dict[str, str] = {}
+    for number, row in read_rows(path, ("assignment_id", "feedback")):
+        assignment_id, where = row["assignment_id"], f"row {number}"
+        if not 0 < len(row["feedback"]) <= MAX_FEEDBACK:
+            raise InputError(
+                f"a rejection needs feedback for the worker, up to {MAX_FEEDBACK:,} characters", path, where
+            )
+        if assignment_id in rejections:
+            raise InputError(f"assignment {assignment_id} is there twice", path, where)
+        if assignment_id not in audit:
+            raise InputError(f"the audit has no assignment {assignment_id[:64]}", path, where)
+        rejections[assignment_id] = row["feedback"]
+    return rejections
+
+
+def read_rows(path: str, columns: Iterable[str]) -> list[tuple[int, dict[str, str]]]:
+    """(row number, cells without spaces around them) of a CSV that must have ``columns``.
+
+    Raises:
+      InputError: it cannot be read, lacks a column, or a row has too many or too few cells.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        if missing:
+            raise InputError(f"the header lacks {', '.join(missing)}", path, "row 1")
+        rows: list[tuple[int, dict[Any, Any]]] = [(reader.line_num, row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot be read: {error}", path) from None
+    for number, row in rows:
+        if None in row or None in row.values():
+            raise InputError("more or fewer cells than the header", path, f"row {number}")
+    return [(number, {name: cell.strip() for name, cell in row.items()}) for number, row in rows]
+
+
+class Bonus(msgspec.Struct, frozen=True):
+    """A bonus to send.
+
+    Attributes:
+      amount: dollars.
+      reason: what the worker is told.
+      where: ``row 7`` of its file.
+    """
+
+    assignment_id: str
+    amount: Decimal
+    reason: str
+    where: str = ""
+
+    @property
+    def key(self) -> str:
+        """The journal's."""
+        return f"bonus:{self.assignment_id}"
+
+
+def read_bonuses(path: str, lines: Mapping[str, Line]) -> list[Bonus]:
+    """Bonuses from a CSV with the columns ``assignment_id``, ``amount`` and ``reason``.
+
+    Args:
+      path: the file.
+      lines: assignment id to what was collected.
+
+    Raises:
+      InputError: a column is missing, an amount is none, an assignment is there twice or was never collected.
+    """
+    bonuses: dict[str, Bonus] = {}
+    for number, row in read_rows(path, ("assignment_id", "amount", "reason")):
+        where = f"row {number}"
+        assignment_id = row["assignment_id"]
+        if assignment_id not in lines:
+            raise InputError(f"assignment {assignment_id[:64]} was not collected in this batch", path, where)
+        if assignment_id in bonuses:
+            raise InputError(f"assignment {assignment_id} is there twice: one bonus each", path, where)
+        if not 0 < len(row["reason"]) <= MAX_FEEDBACK:
+            raise InputError(f"a bonus needs a reason, up to {MAX_FEEDBACK:,} characters", path, where)
+        bonuses[assignment_id] = Bonus(assignment_id, _amount(row["amount"], path, where), row["reason"], where)
+    return list(bonuses.values())
+
+
+def _amount(text: str, path: str, where: str) -> Decimal:
+    digits = "0" + text.removeprefix("$")  # as written: 1e9 and 1_0 are numbers to Python, and no amounts
+    amount = Decimal(digits) if len(text) <= 12 and REWARD.fullmatch(digits) else Decimal(0)
+    if amount <= 0:
+        raise InputError(f"{text!r} is no amount of dollars such as 0.50", path, where)
+    return amount.quantize(CENT)
+
+
+def unsent(batch: Batch, bonuses: Sequence[Bonus], path: str = "") -> list[Bonus]:
+    """Those that no run has sent.
+
+    Raises:
+      InputError: an assignment had a bonus of another amount: a second one is a mistake until somebody says otherwise.
+    """
+    sent = batch.journal.with_prefix("bonus")
+    for bonus in bonuses:
+        before = sent.get(bonus.assignment_id)
+        if before and Decimal(before["amount"]) != bonus.amount:
+            reason = f"assignment {bonus.assignment_id} had a bonus of ${before['amount']} already"
+            raise InputError(f"{reason}; take the row out", path, bonus.where)
+    return [bonus for bonus in bonuses if bonus.assignment_id not in sent]
+
+
+def unsettled(batch: Batch, payments: Mapping[str, Payment], lines: Mapping[str, Line]) -> list[Payment]:
+    """Those of ``payments`` that, for all we know, are neither approved nor rejected yet, in the order of ``lines``."""
+    return [
+        payments[assignment_id]
+        for assignment_id, line in lines.items()
+        if assignment_id in payments
+        and f"pay:{assignment_id}" not in batch.journal.done
+        # One that a cut-off call may have settled is looked at again, so that the ledger says who did.
+        and (not is_final(line) or f"pay:{assignment_id}" in batch.journal.open)
+    ]
+
+
+class Settled(msgspec.Struct):
+    """What a run has settled of payments or bonuses.
+
+    Attributes:
+      done: calls that went well, by their operation.
+      before: settled already: by an earlier run, by MTurk itself, or on the site.
+      left: (assignment id, why) of those that were not touched.
+      failures: what MTurk refused.
+    """
+
+    done: Counter[str] = msgspec.field(default_factory=Counter)
+    before: int = 0
+    left: list[tuple[str, str]] = []
+    failures: list[Failure] = []
+
+
+def settle(
+    batch: Batch, items: Sequence[Payment | Bonus], lines: Mapping[str, Line], told: Told | None = None
+) -> Settled:
+    """Approves, rejects, sends bonuses. Every HIT is read again just before: its assignments as they are now decide.
+
+    Args:
+      batch: the open batch.
+      items: of :func:`unsettled` or :func:`unsent`.
+      lines: assignment id to what was collected; the work that was judged.
+      told: called with the number done.
+
+    Raises:
+      InputError: no further call can go well.
+    """
+    result = Settled()
+    by_hit: dict[str, list[Payment | Bonus]] = {}
+    for item in items:
+        by_hit.setdefault(lines[item.assignment_id]["HITId"], []).append(item)
+    handled = 0
+    for chunk in chunks(list(by_hit.items()), batch.parallel * 4):
+        listings = in_parallel(lambda group: list_assignments(batch, group[0]), chunk, batch.parallel)
+        current = [(item, now) for (_, group), now in zip(chunk, listings, strict=True) for item in group]
+        steps = in_parallel(lambda each: _next_step(batch, each[0], lines, each[1]), current, batch.parallel)
+        calls = []
+        for (item, _), step in zip(current, steps, strict=True):
+            if isinstance(step, Call):
+                calls.append(step)
+            elif isinstance(step, str):
+                result.left.append((item.assignment_id, step))
+            else:
+                batch.journal.write([("done", item.key, "", step)])
+                result.before += 1
+        failures = perform(batch, calls, is_done=lambda call, code: _is_done(batch.client, call, code))
+        failed = {failure.key for failure in failures}
+        result.failures += failures
+        result.done.update(call.operation for call in calls if call.key not in failed)
+        handled += len(current)
+        if told is not None:
+            told(handled, len(items))
+    return result
+
+
+def difference(judged: Line, now: Listing) -> str:
+    """Why the assignment that was judged cannot be paid by its id; ``""`` where it can."""
+    if now.gone:
+        return "MTurk no longer has its HIT: it was deleted elsewhere"
+    if now.unreadable:
+        return now.unreadable
+    line = now.lines.get(judged["AssignmentId"])
+    if line is None:
+        return "MTurk no longer lists it: it was returned or removed"
+    if line["WorkerId"] != judged["WorkerId"]:
+        return "its id is now another worker's: collect again, then compose"
+    if not same_work(line, judged):
+        return "it was submitted anew with other answers: collect again, then compose"
+    return ""
+
+
+def _next_step(
+    batch: Batch, item: Payment | Bonus, lines: Mapping[str, Line], now: Listing
+) -> Call | dict[str, Any] | str:
+    """The call that is to be made; or the facts of what is settled already; or why nothing can be done."""
+    line = lines[item.assignment_id]
+    if why := difference(line, now):
+        return why
+    facts = {"worker_hash": worker_hash(batch.key, line["WorkerId"]), "hit_id": line["HITId"]}
+    # Settled by a call of ours whose answer was lost; by MTurk's auto-approval, or by somebody on the site.
+    by = "us" if item.key in batch.journal.open else "elsewhere"
+    if isinstance(item, Payment):
+        status = now.lines[item.assignment_id]["AssignmentStatus"]
+        if status != "Submitted":
+            return {**facts, "verdict": _VERDICTS[status], "by": by}
+        feedback = {"RequesterFeedback": item.feedback} if item.verdict == "reject" else {}
+        arguments = {"AssignmentId": item.assignment_id, **feedback}
+        return Call(item.key, f"{item.verdict}_assignment", arguments, {**facts, "verdict": item.verdict, "by": "us"})
+    facts["amount"] = f"{item.amount:f}"
+    sent = _bonuses_on(batch.client, item.assignment_id)
+    if (line["WorkerId"], item.amount) in sent:
+        return {**facts, "by": by}
+    if sent:
+        amounts = ", ".join(f"${amount}" for _, amount in sent)
+        return f"MTurk has a bonus of {amounts} on it, which this batch did not send"
+    arguments = {
+        "WorkerId": line["WorkerId"],
+        "BonusAmount": facts["amount"],
+        "AssignmentId": item.assignment_id,
+        "Reason": item.reason,
+        "UniqueRequestToken": batch.token(f"{item.key}:{facts['worker_hash']}"),
+    }
+    return Call(item.key, "send_bonus", arguments, {**facts, "by": "us"})
+
+
+def _bonuses_on(client: Any, assignment_id: str) -> list[tuple[str, Decimal]]:
+    """(worker id, dollars) of every bonus that MTurk has on the assignment."""
+    listed = pages(client.list_bonus_payments, "BonusPayments", AssignmentId=assignment_id)
+    return [(item["WorkerId"], Decimal(item["BonusAmount"])) for item in listed]
+
+
+def _is_done(client: Any, call: Call, code: str) -> bool:
+    assignment_id = call.arguments["AssignmentId"]
+    if code not in _DONE_BEFORE:
+        return False
+    if call.operation == "send_bonus":
+        bonus = (call.arguments["WorkerId"], Decimal(call.facts["amount"]))
+        return bonus in _bonuses_on(client, assignment_id)
+    status = client.get_assignment(AssignmentId=assignment_id)["Assignment"]["AssignmentStatus"]
+    return bool(_VERDICTS.get(status) == call.facts["verdict"])
+
+
+class Reviewed(msgspec.Struct):
+    """A filled-in file.
+
+    Attributes:
+      data: UTF-8.
+      approved: rows marked. ``rejected`` too. ``settled``: rows that were not open any more.
+      unknown: (row, assignment id) of those that the audit does not have: left open.
+      broken: (row, reason) of those that cannot be read; they are not in ``data``.
+    """
+
+    data: bytes = b""
+    approved: int = 0
+    rejected: int = 0
+    settled: int = 0
+    unknown: list[tuple[int, str]] = []
+    broken: list[tuple[int, str]] = []
+
+
+def fill_in(handle: BinaryIO, path: str, payments: Mapping[str, Payment]) -> Reviewed:
+    """Marks every row that is still to be settled.
+
+    Args:
+      handle: a batch results CSV.
+      path: its name, for messages.
+      payments: assignment id to what is to become of it.
+
+    Raises:
+      InputError: the file has no usable header.
+    """
+    records = read_records(read_lines(handle))
+    first = next(records, None)
+    columns = [] if first is None or first.problem else [cell.strip() for cell in first.cells]
+    missing = [name for name in ("AssignmentId", "AssignmentStatus") if name not in columns]
+    if missing:
+        raise InputError(f"no batch results: the header lacks {', '.join(missing)}", path, "row 1")
+    columns += [name for name in (APPROVE, REJECT) if name not in columns]
+    result, text = Reviewed(), io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerow(columns)
+    for record in records:
+        if record.problem:
+            result.broken.append((record.number, record.problem))
+            continue
+        row = dict(zip(columns, [*record.cells, "", ""], strict=False))
+        _mark(row, record.number, payments, result)
+        writer.writerow([neutralise(row[name]) if name.startswith(_STRANGERS) else row[name] for name in columns])
+    result.data = text.getvalue().encode()
+    return result
+
+
+def _mark(row: dict[str, str], number: int, payments: Mapping[str, Payment], result: Reviewed) -> None:
+    assignment_id = row["AssignmentId"].strip()
+    payment = payments.get(assignment_id)
+    if row["AssignmentStatus"].strip() != "Submitted":
+        result.settled += 1
+    elif payment is None:
+        result.unknown.append((number, assignment_id))
+    elif payment.verdict == "approve":
+        row[APPROVE], row[REJECT] = "X", ""
+        result.approved += 1
+    else:
+        row[APPROVE], row[REJECT] = "", payment.feedback
+        result.rejected += 1

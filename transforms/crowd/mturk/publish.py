@@ -1,0 +1,516 @@
+"""Asking workers: every HIT of a ``hits`` folder is published exactly once, whatever is cut off in between.
+
+Also more workers for HITs that are out, where elements are short of good answers, and all HITs off offer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.errors import InputError, parapet_version
+from parapet.transforms.crowd.hits.page import MOST, PageRecord, top_up_assignments
+from parapet.transforms.crowd.hits.terms import Terms, up_to_cent
+from parapet.transforms.crowd.mturk.batch import Batch, Call, Failure, OutHit, Told, perform
+from parapet.transforms.crowd.mturk.client import (
+    PRODUCTION,
+    SANDBOX,
+    UnusableAnswer,
+    code_of,
+    explaining,
+    in_parallel,
+    pages,
+)
+from parapet.transforms.crowd.mturk.collect import GONE
+from parapet.transforms.crowd.mturk.pay import read_rows
+from parapet.transforms.crowd.mturk.qualifications import KEPT_OUT, done_name, find_types, requirements, sibling_of
+
+_EXISTS = "HitAlreadyExists"
+_DUPLICATE = frozenset({"DuplicateRequest", "InvalidMaximumAssignmentsIncrease"})
+_HIT_ID = re.compile(r"\b[A-Z0-9]{30}\b")
+
+# A HIT that ends sooner than this is put on offer for its lifetime again.
+_SOON = timedelta(days=1)
+
+# At once, whatever this machine's clock says: MTurk takes an end in the past.
+_LONG_AGO = datetime(2015, 1, 1, tzinfo=UTC)
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A HIT to publish: its line of the manifest, and its cost.
+
+    Attributes:
+      fee: MTurk's, in dollars for one assignment, not rounded.
+    """
+
+    record: PageRecord
+    folder: str
+    fee: Decimal
+
+    @property
+    def name(self) -> str:
+        """Task, part and page: what makes it the same HIT on every run."""
+        return f"{self.record.task_id}:{self.record.part}:{self.record.sha256[:16]}"
+
+    def key(self, round_: int) -> str:
+        """The journal's, in a top-up or in the first round, 0."""
+        return f"hit:{self.name}" + (f":{round_}" if round_ else "")
+
+    @property
+    def cost(self) -> Decimal:
+        """Dollars for all assignments, fees included."""
+        assignments = self.record.assignments
+        return Decimal(self.record.reward) * assignments + up_to_cent(self.fee * assignments)
+
+    def question(self) -> str:
+        """The HTMLQuestion. Raises InputError where it is not the one in the manifest."""
+        path = Path(self.folder) / self.record.question
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path) from None
+        if hashlib.sha256(data).hexdigest() != self.record.sha256:
+            raise InputError("was changed since 'parapet hits' wrote it: run that again", path)
+        return data.decode("utf-8")
+
+
+def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up: bool = False) -> list[Hit]:
+    """The HITs of a folder, in its order.
+
+    Args:
+      folder: OUT of ``parapet hits``.
+      endpoint: where they are to be published; the pages must post their forms to the same place.
+      allow_extra_fee: whether HITs of ten workers or more are meant.
+      top_up: whether the folder must be one that asks only for what is missing.
+
+    Raises:
+      InputError: no such folder, made by another version, changed since, or for another place.
+    """
+    options = _options(Path(folder) / "run.json")
+    if top_up and options.get("only") is None:
+        raise InputError("this folder asks for everything again: make it with 'parapet hits --shortfall'", folder)
+    for place, sandbox, advice in ((PRODUCTION, True, "without --sandbox"), (SANDBOX, False, "with --sandbox")):
+        if endpoint == place and bool(options.get("sandbox")) is sandbox:
+            where = "the sandbox" if sandbox else "production"
+            raise InputError(f"these pages post their forms to {where}: run 'parapet hits' again, {advice}", folder)
+    path = Path(folder) / "manifest.jsonl"
+    try:
+        records = [msgspec.json.decode(line, type=PageRecord) for line in path.read_bytes().splitlines()]
+        terms = msgspec.convert(json.loads((Path(folder) / "plan.json").read_bytes())["terms"], Terms, strict=False)
+        hits = [Hit(record, folder, _fee(record, terms)) for record in records]
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError, msgspec.MsgspecError) as error:
+        raise InputError(f"cannot be read: {error}; run 'parapet hits' again", path) from None
+    if not records:
+        raise InputError("there is no HIT in this folder", path)
+    many = max(record.assignments for record in records)
+    if many > MOST and not allow_extra_fee:
+        raise InputError(
+            f"{many} workers a HIT: from ten on MTurk takes another 20 %; run 'parapet hits --assignments {MOST}', "
+            "or say --allow_extra_fee",
+            path,
+        )
+    return hits
+
+
+def _fee(record: PageRecord, terms: Terms) -> Decimal:
+    rate = terms.fee + (terms.extra_fee if record.assignments >= terms.extra_fee_from else 0)
+    return max(Decimal(record.reward) * rate, terms.minimum_fee)
+
+
+def _options(path: Path) -> dict[str, Any]:
+    try:
+        run = json.loads(path.read_bytes())
+        version, pipeline, options = str(run["version"]), run["pipeline"], dict(run.get("options", {}))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise InputError("no finished folder of 'parapet hits' (it has no run.json)", path.parent) from None
+    if pipeline != "hits":
+        raise InputError(f"made by 'parapet {pipeline}', not by 'parapet hits'", path.parent)
+    if version != parapet_version():
+        raise InputError(
+            f"made by Parapet {version}, this is {parapet_version()}: run 'parapet hits' again (it costs nothing)",
+            path.parent,
+        )
+    return options
+
+
+def round_of(batch: Batch, hits: Sequence[Hit]) -> int:
+    """The number of the top-up that a folder makes: the same on every run. Kept in the journal from the first on."""
+    digest = hashlib.sha256(" ".join(hit.name for hit in hits).encode()).hexdigest()[:16]
+    known = batch.journal.with_prefix("round")
+    if digest not in known:
+        batch.journal.write([("noted", f"round:{digest}", "", {"round": len(known) + 1})])
+    return int(batch.journal.done[f"round:{digest}"]["round"])
+
+
+def unpublished(batch: Batch, hits: Sequence[Hit], round_: int = 0) -> list[Hit]:
+    """Those that are not out yet.
+
+    Raises:
+      InputError: a task is out already with another page (or part of one): its workers would be asked twice.
+    """
+    for hit in hits:
+        done = batch.journal.done.get(hit.key(round_))
+        if done and (done["reward"], done["assignments"]) != (hit.record.reward, hit.record.assignments):
+            raise InputError(
+                f"this task is out already for ${done['reward']} and {done['assignments']} workers, and this folder "
+                f"says ${hit.record.reward} and {hit.record.assignments}: begin another batch for that",
+                hit.record.task_id,
+            )
+    waiting = [hit for hit in hits if hit.key(round_) not in batch.journal.done]
+    out = {(hit.task_id, hit.part) for hit in batch.hits().values() if hit.round == round_}
+    ours = {hit.key(round_) for hit in waiting}
+    begun = batch.journal.open.items()
+    out |= {(facts["task_id"], facts["part"]) for key, facts in begun if key.startswith("hit:") and key not in ours}
+    for hit in waiting:
+        if round_ == 0 and (hit.record.task_id, hit.record.part) in out:
+            raise InputError(
+                "this task is out already with another page: to ask for what is missing use 'parapet mturk topup', "
+                "for another try begin another batch",
+                hit.record.task_id,
+            )
+    return waiting
+
+
+def cost_of(hits: Iterable[Hit]) -> Decimal:
+    """Dollars for all assignments, fees included."""
+    return sum((hit.cost for hit in hits), Decimal(0))
+
+
+def publish(
+    batch: Batch, hits: Sequence[Hit], types: Mapping[str, str], round_: int = 0, told: Told | None = None
+) -> list[Failure]:
+    """Publishes HITs; gives what MTurk refused.
+
+    Args:
+      batch: the open batch.
+      hits: of :func:`unpublished`.
+      types: name to id of the batch's qualifications, see :func:`type_names`.
+      round_: 0 for the first, then the number of the top-up.
+      told: called with the number done.
+
+    Raises:
+      InputError: no further call can go well; run it again when that is mended.
+    """
+    client = batch.client
+    hit_types = _hit_types(batch, hits, types, round_)
+    by_key = {hit.key(round_): hit for hit in hits}
+    tasks = {hit_id: hit.task_id for hit_id, hit in batch.hits().items()}
+
+    def create(call: Call) -> dict[str, Any]:
+        # The question is read when its turn comes: thousands of pages are not held in memory.
+        arguments = {**call.arguments, "Question": by_key[call.key].question()}
+        try:
+            hit = client.create_hit_with_hit_type(**arguments)["HIT"]
+        except Exception as error:
+            # The connection broke after an earlier attempt had gone through; within 24 h the token tells.
+            if code_of(error) != _EXISTS or (existing := _existing(client, error, call)) is None:
+                raise
+            hit = existing
+        if tasks.setdefault(hit["HITId"], call.key) != call.key:
+            raise UnusableAnswer(f"MTurk gave {hit['HITId']} for another HIT as well", "CreateHITWithHITType")
+        return _facts(hit)
+
+    calls = [_call(batch, hit, hit_type, round_) for hit, hit_type in zip(hits, hit_types, strict=True)]
+    return perform(batch, calls, told, do=create)
+
+
+def type_names(hits: Iterable[Hit], round_: int) -> list[str]:
+    """The qualification types that HITs need, for :func:`parapet.transforms.crowd.mturk.qualifications.make_types`."""
+    names = [KEPT_OUT]
+    for hit in hits:
+        if sibling := sibling_of(hit.record.task_id):
+            names += [done_name(sibling), done_name(hit.record.task_id)]
+        elif round_:
+            names.append(done_name(hit.record.task_id))
+    return names
+
+
+def _hit_types(batch: Batch, hits: Sequence[Hit], types: Mapping[str, str], round_: int) -> list[str]:
+    """The HIT type of each HIT. Making one that is there gives the same id again, and costs nothing."""
+    properties: dict[bytes, dict[str, Any]] = {}
+    digests = []
+    for record in (hit.record for hit in hits):
+        wanted = {
+            "AutoApprovalDelayInSeconds": record.auto_approval_delay_seconds,
+            "AssignmentDurationInSeconds": record.assignment_duration_seconds,
+            "Reward": record.reward,
+            "Title": record.title,
+            "Keywords": record.keywords,
+            "Description": record.description,
+            "QualificationRequirements": requirements(batch, record.task_id, types, top_up=round_ > 0),
+        }
+        digests.append(msgspec.json.encode(wanted))
+        properties[digests[-1]] = wanted
+    create = batch.client.create_hit_type
+    ids = in_parallel(lambda each: str(create(**each)["HITTypeId"]), list(properties.values()), batch.parallel)
+    by_digest = dict(zip(properties, ids, strict=True))
+    return [by_digest[digest] for digest in digests]
+
+
+def _call(batch: Batch, hit: Hit, hit_type: str, round_: int) -> Call:
+    record, key = hit.record, hit.key(round_)
+    arguments = {
+        "HITTypeId": hit_type,
+        "MaxAssignments": record.assignments,
+        "LifetimeInSeconds": record.lifetime_seconds,
+        "RequesterAnnotation": record.requester_annotation,
+        "UniqueRequestToken": batch.token(key),
+    }
+    facts = {
+        "task_id": record.task_id,
+        "part": record.part,
+        "round": round_,
+        "fields": record.fields,
+        "question_sha256": record.sha256,
+        "hit_type_id": hit_type,
+        "reward": record.reward,
+        "fee": f"{hit.fee:f}",
+        "assignments": record.assignments,
+        "lifetime_seconds": record.lifetime_seconds,
+    }
+    return Call(key, "create_hit_with_hit_type", arguments, facts)
+
+
+def _facts(hit: dict[str, Any]) -> dict[str, Any]:
+    return {"hit_id": hit["HITId"], "expiration": hit["Expiration"].isoformat()}
+
+
+def _existing(client: Any, error: Exception, call: Call) -> dict[str, Any] | None:
+    """The HIT that a used token made, if it is the very one."""
+    from botocore.exceptions import ClientError
+
+    message = str(getattr(error, "response", {}).get("Error", {}).get("Message", ""))
+    for hit_id in _HIT_ID.findall(message):
+        try:
+            hit: dict[str, Any] = client.get_hit(HITId=hit_id)["HIT"]
+        except ClientError:
+            continue
+        if _page(hit) == (call.arguments["RequesterAnnotation"], call.facts["question_sha256"]):
+            return hit
+    return None
+
+
+def _page(hit: Mapping[str, Any]) -> tuple[str, str]:
+    """A HIT's annotation and the digest of its page: which of ours it is."""
+    question = (hit.get("Question") or "").encode("utf-8", "replace")
+    return hit.get("RequesterAnnotation", ""), hashlib.sha256(question).hexdigest()
+
+
+def adopt(batch: Batch, hits: Iterable[Hit], round_: int = 0) -> None:
+    """Looks at MTurk for HITs of this batch that its journal does not have.
+
+    A cut-off run may have made them, or the journal is an old copy. To be called before :func:`publish`: a request
+    token lives for 24 hours only. All HITs of a batch ask for a qualification of its own, so that those of others are
+    not listed; which one a HIT is, its annotation and its very page tell. A HIT that has more assignments than the
+    journal knows of was topped up.
+
+    Raises:
+      InputError: MTurk does not answer, or refuses.
+    """
+    own_type = batch.journal.done.get(f"type:{KEPT_OUT}") or {}
+    type_id = own_type.get("id") or find_types(batch, [KEPT_OUT]).get(KEPT_OUT)
+    if not type_id:
+        return
+    known, again = batch.hits(), 0
+    waiting = {
+        (hit.record.task_id, hit.record.sha256): hit for hit in hits if hit.key(round_) not in batch.journal.done
+    }
+    with explaining("list_hits_for_qualification_type"):
+        for there in pages(batch.client.list_hits_for_qualification_type, "HITs", QualificationTypeId=type_id):
+            hit_id = there["HITId"]
+            hit = None if hit_id in known else waiting.pop(_page(there), None)
+            wanted = known[hit_id].wanted if hit_id in known else hit.record.assignments if hit else None
+            if hit is not None:
+                call = _call(batch, hit, there["HITTypeId"], round_)
+                batch.journal.write([("done", call.key, "list_hits", {**call.facts, **_facts(there)})])
+                again += 1
+            if wanted is not None and there["MaxAssignments"] > wanted:
+                more = {"hit_id": hit_id, "to": there["MaxAssignments"]}
+                batch.journal.write([("done", f"add:found:{hit_id}", "list_hits", more)])
+    if again:
+        logging.info("%d HITs that a cut-off run had made were found again", again)
+
+
+class Addition(msgspec.Struct, frozen=True):
+    """More workers for one HIT.
+
+    Attributes:
+      workers: how many more are asked for.
+      reopen: whether its time on offer has to be prolonged.
+    """
+
+    hit: OutHit
+    workers: int
+    reopen: bool
+
+    @property
+    def cost(self) -> Decimal:
+        """Dollars, fees included."""
+        return self.hit.reward * self.workers + up_to_cent(self.hit.fee * self.workers)
+
+
+def read_lacks(path: str) -> tuple[str, dict[tuple[str, str], int]]:
+    """The digest of a shortfall file, and what it lacks: (task id, form field) to good answers.
+
+    Raises:
+      InputError: not a ``shortfall.csv`` of ``compose``; with the row.
+    """
+    lacks: dict[tuple[str, str], int] = {}
+    for number, row in read_rows(path, ("service_name", "task", "field", "have", "need")):
+        try:
+            missing = max(1, int(row["need"]) - int(row["have"]))
+        except ValueError:
+            raise InputError("'have' and 'need' are not numbers", path, f"row {number}") from None
+        lacks[f"{row['service_name']}:{row['task']}", row["field"]] = missing
+    if not lacks:
+        raise InputError("nothing is missing: there is nothing to ask for", path)
+    # With the manifest beside it: the same elements may be short again after other answers have come in.
+    beside = Path(path).with_name("run.json")
+    data = Path(path).read_bytes() + (beside.read_bytes() if beside.exists() else b"")
+    return hashlib.sha256(data).hexdigest()[:16], lacks
+
+
+def plan_top_up(
+    batch: Batch, digest: str, lacks: Mapping[tuple[str, str], int], submitted: Mapping[str, int], now: datetime
+) -> tuple[list[Addition], list[str], list[str]]:
+    """How many more workers each HIT needs.
+
+    Args:
+      batch: the open batch.
+      digest: of :func:`read_lacks`; a top-up from one file is made once. ``lacks`` too.
+      submitted: HIT id to assignments collected.
+      now: with a time zone.
+
+    Returns:
+      What is to be added; the task ids whose HITs have no room left below ten assignments, so that they need new HITs;
+      and the task ids that the batch has no HIT of.
+    """
+    asking: dict[tuple[str, str], list[OutHit]] = {}
+    for hit in batch.hits().values():
+        for field in () if hit.gone else hit.fields:
+            asking.setdefault((hit.task_id, field), []).append(hit)
+    need: Counter[OutHit] = Counter()
+    for element, missing in lacks.items():
+        if element in asking:
+            roomiest = min(asking[element], key=lambda hit: hit.wanted)
+            need[roomiest] = max(need[roomiest], top_up_assignments(missing))
+    additions, full = [], set()
+    for hit, workers in need.items():
+        if f"add:{digest}:{hit.hit_id}" in batch.journal.done:
+            continue
+        still_out = max(0, hit.wanted - submitted.get(hit.hit_id, 0))  # places that nobody has taken yet
+        room = MOST - hit.wanted if hit.assignments <= MOST else workers
+        more = max(0, min(workers - still_out, room))
+        if more < workers - still_out:
+            full.add(hit.task_id)
+        reopen = hit.expiration < now + _SOON and more + still_out > 0
+        if more or reopen:
+            additions.append(Addition(hit, more, reopen))
+    asked = {task_id for task_id, _ in lacks.keys() & asking.keys()}
+    return additions, sorted(full), sorted({task_id for task_id, _ in lacks} - asked)
+
+
+def top_up(
+    batch: Batch, additions: Sequence[Addition], digest: str, now: datetime, told: Told | None = None
+) -> list[Failure]:
+    """Asks for more workers, and prolongs what has run out; gives what MTurk refused.
+
+    Raises:
+      InputError: no further call can go well; run it again when that is mended.
+    """
+    client = batch.client
+
+    def is_prolonged(call: Call, _: str) -> bool:
+        # MTurk refuses the same end twice.
+        hit = client.get_hit(HITId=call.arguments["HITId"])["HIT"]
+        return bool(abs(hit["Expiration"] - call.arguments["ExpireAt"]) <= timedelta(seconds=2))
+
+    def is_added(call: Call, code: str) -> bool:
+        return code in _DUPLICATE and _size(client, call.arguments["HITId"]) >= call.facts["to"]
+
+    prolongings, adding = [], []
+    for addition in additions:
+        hit_id = addition.hit.hit_id
+        key = f"prolong:{digest}:{hit_id}"
+        if addition.reopen and key not in batch.journal.done:
+            end = now + timedelta(seconds=addition.hit.lifetime_seconds)
+            prolongings.append(_expire(key, hit_id, end, end))
+        key = f"add:{digest}:{hit_id}"
+        if addition.workers:
+            arguments = {
+                "HITId": hit_id,
+                "NumberOfAdditionalAssignments": addition.workers,
+                "UniqueRequestToken": batch.token(key),
+            }
+            facts = {"hit_id": hit_id, "to": addition.hit.wanted + addition.workers, "workers": addition.workers}
+            adding.append(Call(key, "create_additional_assignments_for_hit", arguments, facts))
+    return perform(batch, prolongings, is_done=is_prolonged) + perform(batch, adding, told, is_added)
+
+
+def _expire(key: str, hit_id: str, at: datetime, ends: datetime) -> Call:
+    """A call after which a HIT is on offer until ``ends``."""
+    facts = {"hit_id": hit_id, "expiration": ends.isoformat()}
+    return Call(key, "update_expiration_for_hit", {"HITId": hit_id, "ExpireAt": at}, facts)
+
+
+def look_up(batch: Batch) -> None:
+    """Finds out what became of calls for more workers that were cut off: the HITs tell. To be called before a plan.
+
+    A request token lives for a day only, and the plan may be another one by now.
+
+    Raises:
+      InputError: MTurk does not answer, or refuses.
+    """
+    hits = batch.hits()
+    for key, facts in list(batch.journal.open.items()):
+        if not key.startswith("add:") or hits[facts["hit_id"]].gone:
+            continue
+        with explaining("get_hit"):
+            try:
+                size = _size(batch.client, facts["hit_id"])
+            except Exception as error:
+                if code_of(error) != GONE:
+                    raise
+                continue
+        if size >= facts["to"]:
+            batch.journal.write([("done", key, "get_hit", {"to": size})])
+
+
+def _size(client: Any, hit_id: str) -> int:
+    return int(client.get_hit(HITId=hit_id)["HIT"]["MaxAssignments"])
+
+
+def open_hits(batch: Batch, submitted: Mapping[str, int], now: datetime) -> list[str]:
+    """Ids of HITs that are on offer and may still get work.
+
+    Args:
+      batch: the batch.
+      submitted: HIT id to assignments collected.
+      now: with a time zone.
+    """
+    return [
+        hit_id
+        for hit_id, hit in batch.hits().items()
+        if not hit.gone and hit.expiration > now and hit.wanted > submitted.get(hit_id, 0)
+    ]
+
+
+def stop(batch: Batch, hit_ids: list[str], now: datetime, told: Told | None = None) -> list[Failure]:
+    """Takes HITs off offer; those who are working on one may still hand it in. Gives what MTurk refused.
+
+    Raises:
+      InputError: no further call can go well.
+    """
+    # Doing it twice changes nothing.
+    calls = [_expire(f"prolong:stop:{hit_id}", hit_id, _LONG_AGO, now) for hit_id in hit_ids]
+    return perform(batch, calls, told)

@@ -1,0 +1,330 @@
+"""How a batch stands: what is out, in, settled and about to end, and what it has cost. Reads no network.
+
+``ledger.csv`` has every approved assignment and every bonus, to the cent; ``status.html`` shows the state as a page.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import msgspec
+
+from parapet.transforms.crowd.hits.terms import CENT, Terms, up_to_cent
+from parapet.transforms.crowd.ingest import worker_hash
+from parapet.transforms.crowd.mturk.batch import Batch, OutHit, write_whole
+from parapet.transforms.crowd.mturk.collect import Line
+from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
+from parapet.transforms.reports.text import number
+
+LEDGER, PAGE = "ledger.csv", "status.html"
+
+# Before MTurk pays by itself there should be time to look.
+SOON = timedelta(hours=24)
+
+# The columns of the table, as people read them.
+HEAD = (
+    "HITs", "wanted", "in", "waiting", "approved", "rejected", "out", "offer ends", "auto-approval", "paid", "at most",
+)  # fmt: skip
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A line of the ledger.
+
+    Attributes:
+      kind: ``reward``, ``bonus`` or ``rejected`` (which costs nothing).
+      amount: dollars to the worker. ``fee``: to MTurk, not rounded.
+      by: ``us``, or ``elsewhere``: the site, another program, or MTurk's auto-approval.
+      at: when it was seen to be done, ISO 8601.
+    """
+
+    kind: str
+    task_id: str
+    hit_id: str
+    assignment_id: str
+    worker_hash: str
+    amount: Decimal
+    fee: Decimal
+    by: str
+    at: str
+
+
+def ledger_rows(batch: Batch, lines: Iterable[Line]) -> list[Row]:
+    """Every payment that is known, sorted by task, HIT, assignment and kind.
+
+    Args:
+      batch: the batch.
+      lines: what was collected.
+    """
+    hits = batch.hits()
+    ours = batch.journal.with_prefix("pay")
+    rows = []
+    for line in lines:
+        assignment_id, hit = line["AssignmentId"], hits.get(line["HITId"])
+        facts = ours.get(assignment_id, {})
+        verdict = facts.get("verdict") or line.get("AssignmentStatus")
+        if hit is None or verdict not in _KINDS:
+            continue
+        kind = _KINDS[verdict]
+        amount, fee = (hit.reward, hit.fee) if kind == "reward" else (Decimal(0), Decimal(0))
+        at = facts.get("at") or line.get("ApprovalTime") or line.get("RejectionTime") or ""
+        worker, by = worker_hash(batch.key, line["WorkerId"]), facts.get("by", "elsewhere")
+        rows.append(Row(kind, hit.task_id, hit.hit_id, assignment_id, worker, amount, fee, by, str(at)))
+    for assignment_id, facts in batch.journal.with_prefix("bonus").items():
+        hit, amount = hits[facts["hit_id"]], Decimal(facts["amount"])
+        ids = (hit.task_id, hit.hit_id, assignment_id, facts["worker_hash"])
+        rows.append(Row("bonus", *ids, amount, bonus_fee(amount), facts["by"], facts["at"]))
+    return sorted(rows, key=lambda row: (row.task_id, row.hit_id, row.assignment_id, row.kind))
+
+
+# By the journal's verdict, and by MTurk's status.
+_KINDS = {"approve": "reward", "Approved": "reward", "reject": "rejected", "Rejected": "rejected"}
+
+
+def bonus_fee(amount: Decimal) -> Decimal:
+    """MTurk's fee for a bonus, in dollars, not rounded: its usual share."""
+    return max(amount * Terms().fee, Terms().minimum_fee)
+
+
+def in_cents(amounts: Iterable[Decimal]) -> list[Decimal]:
+    """Amounts as whole cents that add up to their exact sum, rounded up once; each is less than a cent off."""
+    cents, before, exact = [], Decimal(0), Decimal(0)
+    for amount in amounts:
+        exact += amount
+        cents.append(up_to_cent(exact) - before)
+        before = up_to_cent(exact)
+    return cents
+
+
+def write_ledger(batch: Batch, rows: Iterable[Row]) -> None:
+    """Writes ``ledger.csv``: no worker ids, money as plain decimals."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, Row.__struct_fields__, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        money = {"amount": f"{row.amount:f}", "fee": f"{row.fee.quantize(CENT / 100):f}"}
+        writer.writerow(msgspec.structs.asdict(row) | money)
+    write_whole(batch.folder / LEDGER, text.getvalue().encode())
+
+
+class TaskStatus(msgspec.Struct, frozen=True):
+    """One task, or all together.
+
+    Attributes:
+      hits: HITs that are out. ``gone``: of those, deleted elsewhere.
+      wanted: assignments asked for. ``submitted``: that are in, whatever became of them.
+      approved: of those in. ``rejected`` and ``waiting`` (for payment) too.
+      out: places that nobody has handed in yet.
+      offer_ends: when the first HIT with such places goes off offer; None where there is none.
+      auto_approval: when MTurk pays the first waiting assignment by itself; None where none waits.
+      paid: dollars so far, fees and bonuses included, in cents. Of all together it is the exact sum, rounded up once;
+        the figures of the tasks add up to it.
+      committed: dollars if every place that is not settled is taken and approved: the most that it can still cost.
+    """
+
+    task_id: str
+    hits: int
+    gone: int
+    wanted: int
+    submitted: int
+    approved: int
+    rejected: int
+    waiting: int
+    out: int
+    offer_ends: datetime | None
+    auto_approval: datetime | None
+    paid: Decimal
+    committed: Decimal
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The whole batch.
+
+    Attributes:
+      environment: ``production``, ``sandbox`` or an address.
+      collected_at: when ``collect`` last ended, ISO 8601; ``""`` if never.
+      unclear: calls that were begun and whose end is not known; the next run of their command looks them up.
+      workers: how many have handed something in.
+    """
+
+    environment: str
+    collected_at: str
+    unclear: dict[str, int]
+    workers: int
+    tasks: list[TaskStatus]
+    total: TaskStatus
+
+
+def status_of(batch: Batch, lines: Sequence[Line], rows: Sequence[Row]) -> Status:
+    """Adds up what the journal and ``assignments.jsonl`` say.
+
+    Args:
+      batch: the batch.
+      lines: what was collected.
+      rows: of the ledger.
+    """
+    hits = batch.hits()
+    by_task: dict[str, tuple[list[OutHit], list[Line], list[Row]]] = {}
+    for hit in sorted(hits.values(), key=lambda hit: hit.task_id):
+        by_task.setdefault(hit.task_id, ([], [], []))[0].append(hit)
+    for line in lines:
+        if line["HITId"] in hits:
+            by_task[hits[line["HITId"]].task_id][1].append(line)
+    for row in rows:
+        by_task[row.task_id][2].append(row)
+    tasks = [_add_up(task_id, *parts) for task_id, parts in by_task.items()]
+    paid = in_cents(task.paid for task in tasks)
+    still = in_cents(task.committed - task.paid for task in tasks)
+    tasks = [
+        msgspec.structs.replace(task, paid=cents, committed=cents + more)
+        for task, cents, more in zip(tasks, paid, still, strict=True)
+    ]
+    total = _add_up("total", list(hits.values()), lines, rows)
+    total = msgspec.structs.replace(total, paid=sum(paid, Decimal(0)), committed=sum((*paid, *still), Decimal(0)))
+    collected_at = batch.journal.done.get("collected", {}).get("at", "")
+    unclear = dict(Counter(facts["operation"] for facts in batch.journal.open.values()))
+    workers = len({line["WorkerId"] for line in lines})
+    return Status(batch.environment, collected_at, unclear, workers, tasks, total)
+
+
+def _add_up(task_id: str, hits: Sequence[OutHit], lines: Sequence[Line], rows: Sequence[Row]) -> TaskStatus:
+    """The figures; money is not rounded yet."""
+    settled = {row.assignment_id: row.kind for row in rows if row.kind != "bonus"}
+    kinds = Counter(settled.values())
+    submitted = Counter(line["HITId"] for line in lines)
+    settled_of_hit = Counter(line["HITId"] for line in lines if line["AssignmentId"] in settled)
+    open_hits = [hit for hit in hits if not hit.gone and hit.wanted > submitted[hit.hit_id]]
+    waiting = [line for line in lines if line["AssignmentId"] not in settled]
+    deadlines = [datetime.fromisoformat(line["AutoApprovalTime"]) for line in waiting if line.get("AutoApprovalTime")]
+    unsettled = (
+        (hit.reward + hit.fee) * max(0, hit.wanted - settled_of_hit[hit.hit_id]) for hit in hits if not hit.gone
+    )
+    paid = sum((row.amount + row.fee for row in rows), Decimal(0))
+    return TaskStatus(
+        task_id=task_id,
+        hits=len(hits),
+        gone=sum(hit.gone for hit in hits),
+        wanted=sum(hit.wanted for hit in hits),
+        submitted=len(lines),
+        approved=kinds["reward"],
+        rejected=kinds["rejected"],
+        waiting=len(waiting),
+        out=sum(hit.wanted - submitted[hit.hit_id] for hit in open_hits),
+        offer_ends=min((hit.expiration for hit in open_hits), default=None),
+        auto_approval=min(deadlines, default=None),
+        paid=paid,
+        committed=sum(unsettled, paid),
+    )
+
+
+def warnings(status: Status, now: datetime) -> list[str]:
+    """What a requester should act on, most urgent first."""
+    total, urgent = status.total, []
+    if total.auto_approval is not None and total.auto_approval < now + SOON:
+        urgent.append(
+            f"MTurk approves and pays by itself from {_time(total.auto_approval)} on: {total.waiting} assignments "
+            "wait; run 'parapet mturk pay' before that if some are to be rejected"
+        )
+    if total.offer_ends is not None and total.offer_ends < now + SOON:
+        ended = "ended" if total.offer_ends < now else "ends"
+        urgent.append(
+            f"the offer of HITs with {total.out} places that nobody has taken {ended} {_time(total.offer_ends)}; "
+            "'parapet mturk topup --shortfall' puts them on offer again"
+        )
+    if total.gone:
+        urgent.append(f"{total.gone} HITs were deleted elsewhere: what they lacked needs new ones")
+    for operation, n in sorted(status.unclear.items()):
+        urgent.append(f"{n} calls of {operation} were cut off or refused: run the same command again")
+    return urgent
+
+
+def _time(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+def table(status: Status, most: int = 40) -> str:
+    """The tasks as aligned text, the total last; of more than ``most`` tasks only the total."""
+    head = ["", *HEAD]
+    shown = [*(status.tasks if len(status.tasks) <= most else []), status.total]
+    rows = [head, *([_name(task), *cells(task)] for task in shown)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _name(task: TaskStatus) -> str:
+    return task.task_id if len(task.task_id) <= 40 else task.task_id[:39] + "…"
+
+
+def cells(task: TaskStatus) -> list[str]:
+    """The figures of a task as a person reads them, in the order of the table."""
+    whole = (task.hits, task.wanted, task.submitted, task.waiting, task.approved, task.rejected, task.out)
+    times = (f"{when:%Y-%m-%d %H:%M}" if when else "" for when in (task.offer_ends, task.auto_approval))
+    return [*(f"{n:,}" for n in whole), *times, f"${task.paid:,.2f}", f"${task.committed:,.2f}"]
+
+
+def status_report(status: Status, warnings: Sequence[str]) -> Report:
+    """The report.
+
+    Args:
+      status: of :func:`status_of`.
+      warnings: what to act on, most urgent first.
+    """
+    total = status.total
+    places = {"production": "In production: real workers, real money", "sandbox": "In MTurk's sandbox"}
+    place = places.get(status.environment, f"At {status.environment}")
+    when = "Nothing was collected yet."
+    if status.collected_at:
+        when = f"As of {status.collected_at[:16].replace('T', ' ')} UTC, when it was last collected."
+    states = {
+        "approved": total.approved,
+        "waiting for payment": total.waiting,
+        "rejected": total.rejected,
+        "not submitted yet": total.out,
+    }
+    return Report(
+        command="mturk",
+        title="A batch on MTurk",
+        headline="Status of the batch",
+        lead=f"{place}. {when}",
+        notes=warnings,
+        tiles=[
+            Tile("assignments submitted", f"{total.submitted:,} of {total.wanted:,}"),
+            Tile("assignments open", number(total.out)),
+            Tile("waiting for payment", number(total.waiting)),
+            Tile("workers", number(status.workers)),
+            Tile("paid so far, with fees", f"${total.paid:,.2f}"),
+            Tile("at most, if all is approved", f"${total.committed:,.2f}"),
+        ],
+        sections=[
+            Bars(title="Assignments", categories=list(states), series=[Series("", tuple(states.values()))]),
+            Table(
+                title="Tasks",
+                note="Times are UTC. “Offer ends” is when the first HIT with open assignments expires; “auto-approval” "
+                "is when MTurk approves and pays the first waiting assignment by itself. Amounts include MTurk's fees "
+                "and bonuses.",
+                columns=["task", *HEAD],
+                rows=[*([task.task_id, *_cells(task)] for task in status.tasks), ["All tasks", *_cells(total)]],
+                total_rows=1,
+                numbers_in="parapet mturk status --json",
+            ),
+        ],
+        links={"ledger.csv": "every payment; workers are keyed hashes"},
+    )
+
+
+def _cells(task: TaskStatus) -> list[str]:
+    """As on the terminal, but for the times: shorter, so that the money beside them needs no scrolling."""
+    row = cells(task)
+    for column, when in (("offer ends", task.offer_ends), ("auto-approval", task.auto_approval)):
+        row[HEAD.index(column)] = f"{when:%d %b %H:%M}" if when else ""
+    return row

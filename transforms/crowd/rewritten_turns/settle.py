@@ -1,0 +1,558 @@
+"""Rewriting tasks: answers are joined with the dialogues; for each turn and kind one good rewriting is drawn."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.decisions import csv_bytes
+from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
+from parapet.schemas.errors import InputError
+from parapet.schemas.rows import KINDS, REWRITINGS, Assignment, DeadLetter, Kind, RewrittenTurn
+from parapet.schemas.service import response_id
+from parapet.transforms.crowd.composing import (
+    Composed,
+    CrowdTask,
+    Entry,
+    Outcome,
+    Results,
+    decided,
+    dispositions,
+    good_answers,
+    note_answers,
+    reasons,
+    review_items,
+    settle_fenced,
+    settle_same,
+    unknown,
+)
+from parapet.transforms.crowd.hits.page import PageRecord
+from parapet.transforms.crowd.hits.rewrite_pages import turn_task_id
+from parapet.transforms.crowd.hits.terms import REWRITES
+from parapet.transforms.crowd.merge import Decisions
+from parapet.transforms.crowd.rank import draw
+from parapet.transforms.crowd.report import (
+    DISPOSITIONS,
+    FILES,
+    answers_table,
+    dead_letters_note,
+    method_table,
+    reasons_tables,
+    review_notes,
+    reviewers_text,
+    words,
+)
+from parapet.transforms.crowd.rewritten_turns.tasks import (
+    FIELD_OF,
+    KIND_OF,
+    SourceTurn,
+    check_same,
+    place_of,
+    source_turn,
+    spans_of,
+)
+from parapet.transforms.crowd.rewritten_turns.vet import (
+    EXPLANATIONS,
+    Answer,
+    Repeats,
+    canonical_text,
+    flags,
+    unacceptable,
+    vet_answer,
+    vet_worker,
+)
+from parapet.transforms.crowd.vet import Verdict
+from parapet.transforms.perturbation.corpora import dialogues_of
+from parapet.transforms.reports.report import Report, Section, Table, Tile
+from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.running.counts import id_of
+from parapet.transforms.running.fence import Fault, bad_record
+from parapet.transforms.running.progress import expect_dialogues, tracked
+from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.variants.distance import levenshtein
+
+_COLUMNS = ["turns", "short", "answers", *DISPOSITIONS, "words", "letters changed"]
+
+# ``service_name``, ``task``, ``field``, ``have`` and ``need`` are what 'parapet mturk topup' takes.
+SHORTFALL_COLUMNS = (
+    "task_id",
+    "dialogue_id",
+    "turn",
+    "kind",
+    "service_name",
+    "task",
+    "field",
+    "have",
+    "need",
+    "in_review",
+)
+
+SHOWN = 6  # examples of a kind on the page
+SHOWN_REASON = 2  # of a reason
+
+
+class Example(msgspec.Struct, frozen=True, order=True):
+    """An answer for the page; ``draw`` says which are shown."""
+
+    draw: int
+    kind: Kind
+    disposition: str
+    reason: str
+    place: str
+    original: str
+    text: str
+
+
+def compose_variations_report(numbers: Mapping[str, Any], examples: Iterable[Example]) -> Report:
+    """The report; ``numbers`` are ``statistics.json``."""
+    answers, kinds, complete = numbers["answers"], numbers["kinds"], numbers["complete"]
+    sections: list[Section] = [
+        answers_table(answers, "in rewritten.jsonl"),
+        Table(
+            title="By kind",
+            note="Of the rewritten turns that are used: their words, in percent of those of the originals; and the "
+            "letters inserted, deleted or replaced, in percent of the originals' letters.",
+            columns=["kind", *_COLUMNS],
+            rows=[[kind, *_cells(row)] for kind, row in kinds.items()],
+        ),
+        *reasons_tables(numbers["reasons"], EXPLANATIONS),
+        *example_tables(examples),
+    ]
+    return Report(
+        command="compose_variations",
+        title="Composed variations",
+        headline=f"{answers['used']:,} rewritten turns from {counted(numbers['turns'], 'user turn')}",
+        lead=f"{complete:,} of them {'has' if complete == 1 else 'have'} all four kinds: {', '.join(kinds)}.",
+        tiles=[
+            Tile("answers", number(answers["total"])),
+            Tile("used", number(answers["used"])),
+            Tile("held for review", number(answers["review"])),
+            Tile("rejected", number(answers["rejected"])),
+            Tile("still missing", number(numbers["short"])),
+        ],
+        notes=list(_notes(numbers)),
+        sections=[*sections, *reviewers_text(numbers), method_table(numbers["method"])],
+        links={
+            "review.html": FILES["review.html"],
+            "rewritten.jsonl": "the rewritten turns that are used, for `parapet language_variations --rewritten`",
+            **FILES,
+        },
+    )
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    counts = [row["turns"], row["short"], row["answers"]["total"], *(row["answers"][name] for name in DISPOSITIONS)]
+    return [*map(number, counts), percent(row["words"], 0), percent(row["letters_changed"], 0)]
+
+
+def _notes(numbers: Mapping[str, Any]) -> Iterable[str]:
+    yield from review_notes(numbers)
+    if short := numbers["short"]:
+        yield f"{counted(short, 'rewritten turn')} still missing, each of a turn and a kind: see `shortfall.csv`."
+    yield from dead_letters_note(numbers["dead_letters"])
+
+
+def fewest(examples: Iterable[Example], n: int) -> list[Example]:
+    """Of each kind, disposition and reason the first ``n`` in the drawn order."""
+    groups: dict[tuple[str, str, str], list[Example]] = defaultdict(list)
+    for example in sorted(examples):
+        groups[example.kind, example.disposition, example.reason].append(example)
+    return [example for group in groups.values() for example in group[:n]]
+
+
+def example_tables(examples: Iterable[Example]) -> Iterator[Table]:
+    """Some rewritten turns of each kind that are used, and some answers that were rejected or held, by reason."""
+    tables: dict[tuple[str, ...], list[Example]] = defaultdict(list)
+    for example in sorted(fewest(examples, SHOWN)):
+        if example.disposition == "used":
+            tables["", str(KINDS.index(example.kind)), f"{words(example.kind)}: some rewritten turns"].append(example)
+        elif example.disposition in ("rejected", "review"):
+            title = f"{words(example.disposition)}, {words(example.reason).lower()}: some answers"
+            tables[example.disposition, example.reason, title].append(example)
+    for (disposition, _, title), chosen in sorted(tables.items()):
+        yield Table(
+            title=title,
+            columns=["dialogue:turn", "kind", "original", "answer" if disposition else "rewritten"],
+            rows=[
+                [row.place, row.kind, row.original, row.text] for row in chosen[: SHOWN_REASON if disposition else None]
+            ],
+            text_columns=4,
+            in_card=False,
+        )
+
+
+def statistics(composed: Composed[DialogueOutcome], method: Mapping[str, str]) -> dict[str, Any]:
+    """The content of ``statistics.json``; ``method`` has the options of the run."""
+    outcomes = composed.outcomes
+    turns = sum(outcome.turns for outcome in outcomes)
+    short: Counter[Kind] = Counter(missing.kind for outcome in outcomes for missing in outcome.short)
+    incomplete = sum(len({missing.turn for missing in outcome.short}) for outcome in outcomes)
+    return {
+        "turns": turns,
+        "complete": turns - incomplete,
+        "short": short.total(),
+        "answers": dispositions(outcomes, KINDS),
+        "reasons": reasons(outcomes, KINDS),
+        "kinds": {
+            kind: {
+                "turns": sum(outcome.answers[kind, "used"] for outcome in outcomes),
+                "short": short[kind],
+                "answers": dispositions(outcomes, [kind]),
+                "reasons": reasons(outcomes, [kind]),
+                "words": _share(outcome.words.get(kind) for outcome in outcomes),
+                "letters_changed": _share(outcome.letters.get(kind) for outcome in outcomes),
+            }
+            for kind in KINDS
+        },
+        "dead_letters": len(composed.dead),
+        "agreement": composed.agreement,
+        "decisions": composed.decisions(),
+        "method": dict(method),
+    }
+
+
+def _share(sums: Iterable[tuple[int, int] | None]) -> float | None:
+    """The second sum over the first, of all that is used: 1.4 is 40 % more words."""
+    known = [pair for pair in sums if pair]
+    before = sum(pair[0] for pair in known)
+    return round(sum(pair[1] for pair in known) / before, 4) if before else None
+
+
+def of_other_sentences(numbers: Mapping[str, Any]) -> bool:
+    """Whether most mistyped answers are too far from their sentences: they belong to another corpus or split."""
+    typos = numbers["kinds"]["typos"]
+    far = sum(typos["reasons"]["rejected"].get(reason, 0) for reason in ("lost_value", "too_many_typos"))
+    return bool(2 * far > typos["answers"]["total"])
+
+
+def shortfall(outcomes: Iterable[DialogueOutcome]) -> bytes:
+    """``shortfall.csv``: a row for each turn and kind without a good answer."""
+    rows = [
+        [
+            turn_task_id(missing.dialogue_id, missing.turn),
+            missing.dialogue_id,
+            str(missing.turn),
+            missing.kind,
+            f"{missing.dialogue_id}:{missing.turn}",
+            REWRITES,
+            FIELD_OF[missing.kind],
+            "0",
+            "1",
+            str(missing.in_review),
+        ]
+        for outcome in outcomes
+        for missing in sorted(outcome.short, key=lambda row: (row.turn, KINDS.index(row.kind)))
+    ]
+    return csv_bytes(SHORTFALL_COLUMNS, rows)
+
+
+Turns = dict[int, SourceTurn | str]  # position to the turn, or why it cannot have been a task
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Rewriting(Entry, kw_only=True):
+    """An answer to a rewriting task; ``answer`` is what the rules look at."""
+
+    answer: Answer
+
+    def spelling(self) -> tuple[Any, ...]:
+        """Of the same words the best spelled; of mistyped ones any."""
+        return () if self.answer.kind == "typos" else super().spelling()
+
+    def shown(self) -> tuple[str, str, str, str]:
+        """The turn, the kind, the turn before, and the sentence."""
+        turn = self.answer.turn
+        before = turn.before or "(the conversation begins here)"
+        return f"{turn.services}/turn/{turn.place}", self.answer.kind, before, turn.utterance
+
+    def row(self) -> dict[str, Any]:
+        """A row of ``responses.parquet``."""
+        turn = self.answer.turn
+        return {
+            **super().row(),
+            "dialogue_id": turn.dialogue_id,
+            "turn": turn.turn,
+            "kind": self.answer.kind,
+            "original": turn.utterance,
+            "values": list(spans_of(turn.units, self.answer.places)),
+        }
+
+
+class Short(msgspec.Struct):
+    """A turn without a good answer of a kind; ``in_review`` are held."""
+
+    dialogue_id: str
+    turn: int
+    kind: Kind
+    in_review: int
+
+
+class DialogueOutcome(Outcome, kw_only=True):
+    """What became of one dialogue's answers.
+
+    Attributes:
+      turns: how many turns were to be rewritten.
+      words: kind to words of the sentences and of the rewritings that are used; ``letters`` to their letters and those
+        that changed.
+      examples: one of each kind, disposition and reason.
+    """
+
+    turns: int = 0
+    rewritten: list[RewrittenTurn] = msgspec.field(default_factory=list)
+    words: dict[Kind, tuple[int, int]] = msgspec.field(default_factory=dict)
+    letters: dict[Kind, tuple[int, int]] = msgspec.field(default_factory=dict)
+    examples: list[Example] = msgspec.field(default_factory=list)
+
+
+def settle_turns(
+    turns: Iterable[SourceTurn],
+    assignments: Mapping[int, Sequence[Assignment]],
+    decisions: Decisions,
+    seed: int,
+    repeats: Callable[[str, Answer], bool],
+    name: str = "",
+) -> DialogueOutcome:
+    """Settles the turns of one dialogue.
+
+    Args:
+      turns: that were to be rewritten.
+      assignments: by turn, each once.
+      decisions: on their answers.
+      seed: of the draw.
+      repeats: whether a worker gave an answer for several different sentences.
+      name: of the dialogue.
+    """
+    outcome = DialogueOutcome(name=name)
+    entries: list[Rewriting] = []
+    for turn in sorted(turns, key=lambda turn: turn.turn):
+        of_turn = sorted(assignments.get(turn.turn, ()), key=lambda a: a.assignment_id)
+        answers = list(_read_answers(turn, of_turn, decisions, repeats, outcome.dead))
+        for kind in KINDS:
+            _settle_kind(turn, kind, [entry for entry in answers if entry.answer.kind == kind], seed, outcome)
+        entries += sorted(answers, key=lambda entry: (KINDS.index(entry.answer.kind), entry.response_id))
+        outcome.turns += 1
+    note_answers(outcome, entries)
+    for entry in entries:
+        if entry.disposition == "used":
+            answer, sentence = entry.answer, entry.answer.turn.utterance
+            _add(outcome.words, answer.kind, len(answer.original), len(answer.words))
+            _add(outcome.letters, answer.kind, len(sentence), int(levenshtein(answer.text, sentence)))
+    outcome.examples = fewest(map(_example, entries), 1)
+    return outcome
+
+
+def _add(sums: dict[Kind, tuple[int, int]], kind: Kind, before: int, after: int) -> None:
+    had = sums.get(kind, (0, 0))
+    sums[kind] = had[0] + before, had[1] + after
+
+
+def _example(entry: Rewriting) -> Example:
+    answer, reason = entry.answer, entry.reason.partition(":")[0]
+    place, drawn = answer.turn.place, stable_hash("example", entry.response_id)
+    text = answer.text or entry.text
+    return Example(drawn, answer.kind, entry.disposition, reason, place, answer.turn.utterance, text)
+
+
+def _read_answers(
+    turn: SourceTurn,
+    assignments: Sequence[Assignment],
+    decisions: Decisions,
+    repeats: Callable[[str, Answer], bool],
+    dead: list[DeadLetter],
+) -> Iterator[Rewriting]:
+    """Every answer for a turn with the verdict on it; adds dead letters for decisions that cannot be carried out."""
+    for assignment in assignments:
+        fields = [field for field in FIELD_OF.values() if field in assignment.answers]
+        for field in fields:
+            decision = decisions.get(assignment.assignment_id, {}).get(field)
+            text = assignment.answers[field]
+            entry, void = decided(partial(_entry, turn, assignment, field), text, decision, _problem)
+            dead += void
+            if entry.decision is None:
+                entry.verdict = _verdict(entry.answer, vet_worker(assignment, text, fields), repeats, assignment)
+            yield entry
+
+
+def _problem(entry: Rewriting) -> str:
+    return unacceptable(entry.answer)
+
+
+def _entry(turn: SourceTurn, assignment: Assignment, field: str, text_to_use: str) -> Rewriting:
+    answer = Answer(KIND_OF[field], canonical_text(text_to_use, turn.utterance), turn)
+    return Rewriting(
+        response_id=response_id(assignment.assignment_id, field),
+        text=assignment.answers[field],
+        canonical=answer.text,
+        words=answer.words,
+        assignment=assignment,
+        answer=answer,
+    )
+
+
+def _verdict(
+    answer: Answer, of_worker: Verdict, repeats: Callable[[str, Answer], bool], assignment: Assignment
+) -> Verdict:
+    """The first reason: what rejects before what holds, the assignment's before the text's before the worker's."""
+    if of_worker.action == "reject":
+        return of_worker
+    of_text = vet_answer(answer)
+    if of_text.action == "reject" or not of_worker.action:
+        if not of_text.action and repeats(assignment.worker_hash, answer):
+            return Verdict("review", "repeated_answer")
+        return of_text
+    return of_worker
+
+
+def _settle_kind(
+    turn: SourceTurn, kind: Kind, entries: Sequence[Rewriting], seed: int, outcome: DialogueOutcome
+) -> None:
+    clusters = settle_same((" ".join(entry.words), entry) for entry in entries)
+    good = good_answers(clusters)
+    # One of the good answers, by seeded hash; of those that a reviewer accepted where there are any.
+    by_text = {entry.canonical: entry for entry in [entry for entry in good if entry.accepted] or good}
+    if by_text:
+        used = by_text[draw(list(by_text), seed, turn.place, kind)[0]]
+        used.disposition, used.reason = "used", ""
+        outcome.rewritten.append(RewrittenTurn(turn.dialogue_id, turn.turn, kind, used.canonical, used.response_id))
+    else:
+        held = sum(same[0].disposition == "review" for same in clusters)
+        outcome.short.append(Short(turn.dialogue_id, turn.turn, kind, held))
+    outcome.reviews += review_items([clusters], lambda entry: flags(entry.answer))
+
+
+class RewritingTask(CrowdTask[DialogueOutcome]):
+    """Rewritten user turns.
+
+    Args:
+      files: of the dialogues.
+      tasks: of the folders of ``hits``, by dialogue; may be empty.
+      seed: of the draw among good answers.
+      split: of the dialogues.
+      output: the output folder.
+    """
+
+    pipeline = "compose_variations"
+    audit_schema = REWRITINGS
+    explanations = EXPLANATIONS
+
+    def __init__(
+        self,
+        files: Sequence[DialogueFile],
+        tasks: Mapping[str, Sequence[PageRecord]],
+        seed: int,
+        split: str,
+        output: str,
+    ) -> None:
+        self.files, self.tasks, self.seed, self.output = list(files), tasks, seed, output
+        self.method = {"split": split, "seed": str(seed)}
+        self._dead: list[DeadLetter] = []
+
+    def settle(self, assignments: Sequence[Assignment], decisions: Decisions) -> Iterator[DialogueOutcome]:
+        """Every dialogue with tasks or answers. Raises InputError where a task is no longer what workers saw."""
+        by_dialogue: dict[str, dict[int, list[Assignment]]] = {name: {} for name in self.tasks}
+        for assignment in assignments:
+            name, turn = place_of(assignment.service_name)
+            by_dialogue.setdefault(name, {}).setdefault(turn, []).append(assignment)
+        positions = {
+            name: {*by_turn, *(task.turn or 0 for task in self.tasks.get(name, ()))}
+            for name, by_turn in by_dialogue.items()
+        }
+        sources = self._read(positions)
+        for name, tasks in self.tasks.items():
+            for task in tasks:
+                check_same(task, sources[name][task.turn or 0])
+        repeats = Repeats(
+            (assignment.worker_hash, text, source.utterance)
+            for name, by_turn in by_dialogue.items()
+            for position, of_turn in by_turn.items()
+            if isinstance(source := sources[name][position], SourceTurn)
+            for assignment in of_turn
+            for text in assignment.answers.values()
+        )
+        for name in sorted(by_dialogue):
+            turns = sources[name]
+            good = {position: turn for position, turn in turns.items() if isinstance(turn, SourceTurn)}
+            usable = [one for position in good for one in by_dialogue[name].get(position, ())]
+            settle = partial(self._settle, name, list(good.values()), repeats)
+            outcome = settle_fenced(DialogueOutcome(name=name, known=False), usable, decisions, settle, "")
+            for position, of_turn in by_dialogue[name].items():
+                if isinstance(why := turns[position], str):
+                    unknown(outcome, why, of_turn, decisions)
+            yield outcome
+
+    def _settle(
+        self,
+        name: str,
+        turns: Sequence[SourceTurn],
+        repeats: Repeats,
+        assignments: Sequence[Assignment],
+        decisions: Decisions,
+    ) -> DialogueOutcome:
+        by_turn: dict[int, list[Assignment]] = defaultdict(list)
+        for assignment in assignments:
+            by_turn[place_of(assignment.service_name)[1]].append(assignment)
+        return settle_turns(turns, by_turn, decisions, self.seed, repeats, name)
+
+    def _read(self, positions: Mapping[str, Iterable[int]]) -> dict[str, Turns]:
+        """The turns at some positions of some dialogues; of dialogues that share an id, 'hits' asks about the first."""
+        expect_dialogues(self.files)
+        first: dict[str, tuple[str, int]] = {}
+        turns: dict[str, Turns] = {}
+        for file in self.files:
+            try:
+                for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
+                    name, place = id_of(raw, position), (file.relative, position)
+                    if name in positions and name.isprintable() and place < first.get(name, ("\U0010ffff", 0)):
+                        first[name] = place
+                        source = _source(raw, plain, dialogue, f"{name} of {file.relative}")
+                        turns[name] = {at: _turn(source, at) for at in positions[name]}
+            except Exception as error:
+                bad = bad_record(error)
+                reason = bad.reason if isinstance(bad, Fault) else f"broken_file: {bad}"
+                self._dead.append(DeadLetter("dialogues", file.relative, reason, "", file.relative))
+        for name in positions.keys() - turns.keys():
+            why = f"unknown_dialogue: the corpus has no dialogue {name!r} in this split"
+            turns[name] = dict.fromkeys(positions[name], why)
+        return turns
+
+    def dead(self) -> list[DeadLetter]:
+        """The files that could not be read."""
+        return self._dead
+
+    def results(self, composed: Composed[DialogueOutcome]) -> Results:
+        """Statistics, report, the rewritten turns, and those that are still missing."""
+        outcomes = composed.outcomes
+        numbers = statistics(composed, self.method)
+        examples = [example for outcome in outcomes for example in outcome.examples]
+        report = compose_variations_report(numbers, examples)
+        rewritten = [turn for outcome in outcomes for turn in outcome.rewritten]
+        lines = b"".join(msgspec.json.encode(turn) + b"\n" for turn in rewritten)
+        files = {"rewritten.jsonl": lines, "shortfall.csv": shortfall(outcomes)}
+        return Results(numbers, report, files, {"rewritten": len(rewritten)})
+
+
+def _source(raw: Any, plain: bool, dialogue: Dialogue | InputError, place: str) -> Dialogue | str:
+    """A dialogue, or why it cannot be used; half surrogates are spaces in it, as they are on the page."""
+    if isinstance(dialogue, InputError):
+        return f"bad_dialogue: {place}: {dialogue.where}: {dialogue.reason}"
+    try:
+        return dialogue if plain else typed(json.loads(_SURROGATE.sub(" ", json.dumps(raw, ensure_ascii=False))))
+    except Exception as error:
+        return f"bad_dialogue: {place}: {bad_record(error).reason}"
+
+
+def _turn(source: Dialogue | str, position: int) -> SourceTurn | str:
+    """A turn that was to be rewritten, or why it cannot have been."""
+    if isinstance(source, str):
+        return source
+    try:
+        return source_turn(source, position)
+    except Exception as error:
+        return bad_record(error).reason

@@ -1,0 +1,475 @@
+"""A corpus of dialogues: its schemas, its files, the dialogues in them, and which services a dialogue touches.
+
+SGD has frames only of the services that a turn is about. MultiWOZ 2.2 (Zang et al. 2020) has a frame of every service
+in every user turn: most are idle, and those of earlier services keep their values and often their intent. So neither a
+frame nor the dialogue's own list says what a dialogue is about; what its frames say does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from parapet.schemas.dialogue import (
+    Dialogue,
+    DialogueFile,
+    Frame,
+    State,
+    dialogue_folders,
+    dialogue_text,
+    file_bytes,
+    list_files,
+    read_each,
+    typed,
+)
+from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.layout import (
+    SINGLE,
+    SPLITS,
+    SplitSchemas,
+    as_path,
+    is_there,
+    parse_services,
+    raw_by_name,
+    read_root,
+    schema_bytes,
+    split_of_folder,
+)
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, read_whole
+from parapet.schemas.service import Service
+from parapet.transforms.running.progress import READING, tracked
+from parapet.transforms.storage.compressed import read_input
+
+SAVE = "save"  # what run.json says has made the folder
+
+_SUFFIX = re.compile(r"_\d+$")
+
+
+class Item(NamedTuple):
+    """A dialogue of a file.
+
+    Attributes:
+      position: in its file, from 0.
+      raw: the dialogue as its file has it.
+      plain: whether it is plain JSON: no NaN, no half surrogate pairs.
+      error: why it cannot be used; None where it can.
+      rows: what was changed in it, where the corpus is a perturbed one.
+      dialogue: the same as ``raw``, typed; None where it was not parsed.
+    """
+
+    position: int
+    raw: Any
+    plain: bool
+    error: InputError | None = None
+    rows: Sequence[dict[str, Any]] = ()
+    dialogue: Dialogue | None = None
+
+
+class Corpus:
+    """A schema-guided dialogue corpus. Dialogues are read lazily, one at a time.
+
+    ``parapet.load_corpus`` opens one, ``parapet.corpus_of`` makes one of dialogues in memory.
+
+    Attributes:
+      files: the dialogue files, largest first.
+      folders: the schemas of each split, by folder below the root (``""`` is the root itself).
+      schemas: the schema files, as (path below the root, content).
+      problems: one line for each service that breaks a rule of the format and was left out.
+    """
+
+    def __init__(
+        self, files: Sequence[DialogueFile], folders: Mapping[str, SplitSchemas], schemas: Mapping[str, bytes]
+    ) -> None:
+        self.files, self.folders = list(files), dict(folders)
+        self.schemas = sorted(schemas.items())
+        self.problems = list(dict.fromkeys(str(bad.error) for of in folders.values() for bad in of.bad))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self.splits)}; {len(self.files)} dialogue files>"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of the splits, such as ``("train", "dev", "test")``.
+
+        A single folder of dialogues is one split, named after the folder, or ``"all"`` if that is not the name of a
+        split.
+        """
+        return tuple(split_name(folder, of) for folder, of in self.folders.items())
+
+    def services(self, split: str | None = None) -> list[dict[str, Any]]:
+        """The services of one split, or of all splits (each service once), as dicts in the SGD format.
+
+        Raises:
+          InputError: there is no such split.
+        """
+        return list(raw_by_name([self.folders[folder] for folder in self._folders(split)]).values())
+
+    def dialogues(self, split: str | None = None) -> Iterator[dict[str, Any]]:
+        """The dialogues of one split, or of all splits, as dicts in the SGD format, in the order of the files.
+
+        Raises:
+          InputError: there is no such split, a file cannot be read, or a dialogue is not in the SGD format. The error
+            has the file and the place.
+        """
+        for file in self.files_of(split):
+            for item in checked_items(self, file):
+                yield item.raw
+
+    def files_of(self, split: str | None = None) -> list[DialogueFile]:
+        """The dialogue files of one split, or of all splits, ordered by split and name."""
+        folders = self._folders(split)
+        return sorted(
+            (file for file in self.files if file.split in folders), key=lambda f: (folders.index(f.split), f.name)
+        )
+
+    def read(self, file: DialogueFile) -> Iterator[Item]:
+        """The dialogues of one file, each with the error that makes it unusable, if any.
+
+        Raises:
+          InputError: the file cannot be read; possibly after some of its dialogues.
+        """
+        return items_of(file)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the corpus to a folder in the SGD layout, with the rows of a perturbed corpus beside it, as Parquet.
+
+        Files appear whole, and ``run.json`` last. A folder that an earlier ``save`` wrote is replaced.
+
+        Raises:
+          InputError: a dialogue cannot be used, the folder holds anything else, or the corpus was read from it.
+        """
+        from parapet.transforms.storage import files
+        from parapet.transforms.storage.disk import writing
+        from parapet.transforms.storage.set_files import SetFiles
+
+        if not isinstance(folder, str | os.PathLike):
+            raise InputError(f"expected the path of a folder, not {folder!r}")
+        folder = os.fspath(folder)
+        for path in [file.path for file in self.files] + [of.path for of in self.folders.values()]:
+            if path and is_there(path) and as_path(path).resolve().is_relative_to(as_path(folder).resolve()):
+                raise InputError("the corpus was read from this folder: save it to another one", folder)
+        with writing(folder):
+            files.prepare(folder, SAVE)
+            written = [files.write_staged(folder, path, content) for path, content in self.schemas]
+            dialogues = 0
+            for file in self.files:
+                rows: list[dict[str, Any]] = []
+                with ExitStack() as stack:
+                    whole = SetFiles(folder, [""], file.relative, stack)
+                    for item in checked_items(self, file):
+                        whole.add("", item_text(file, item))
+                        rows += item.rows
+                    whole.close()
+                written += whole.written()
+                written += [files.write_staged(folder, path, data) for path, data in self.row_files(file, rows)]
+                dialogues += whole.dialogues[""]
+            counts = {"files": len(self.files), "dialogues": dialogues}
+            files.publish(folder, files.manifest_of(run_header(SAVE, self.provenance()), counts, written))
+
+    def row_files(self, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> list[tuple[str, bytes]]:
+        """The files beside a dialogue file that record what was changed in it, as (path, content)."""
+        return []
+
+    def provenance(self) -> dict[str, Any]:
+        """How the corpus was derived from another: nothing if it was loaded. ``save`` writes it to ``run.json``."""
+        return {}
+
+    def _folders(self, split: str | None) -> list[str]:
+        if split is None:
+            return list(self.folders)
+        if split not in self.splits:
+            raise InputError(f"there is no split {split!r}: there are {', '.join(self.splits)}")
+        return [folder for folder, name in zip(self.folders, self.splits, strict=True) if name == split]
+
+
+def split_name(folder: str, schemas: SplitSchemas) -> str:
+    """What a folder of a corpus is called: the root by the folder that it is, ``all`` where that says nothing."""
+    return folder or split_of_folder(schemas.path) or "all"
+
+
+def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
+    """The dialogues of one file of a corpus. Raises InputError with file and place where one cannot be used."""
+    for item in corpus.read(file):
+        if item.error is not None:
+            where = f"[{item.position}]" + (f".{item.error.where}" if item.error.where else "")
+            raise InputError(item.error.reason, file.path or file.relative, where)
+        yield item
+
+
+def item_text(file: DialogueFile, item: Item) -> bytes:
+    """A dialogue as a file has it. Raises InputError, with file and place, if JSON cannot hold it."""
+    try:
+        return dialogue_text(item.raw, item.plain)
+    except InputError as error:
+        raise InputError(error.reason, file.path or file.relative, f"[{item.position}]") from None
+
+
+def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
+    """A file that whoever has it can read: with its content, where that is not what stands on disk."""
+    if type(corpus) is Corpus:
+        return file
+    texts = [item_text(file, item) for item in checked_items(corpus, file)]
+    content = file_bytes(texts)
+    return msgspec.structs.replace(file, path="", size=len(content), content=content)
+
+
+def inlined(corpus: Corpus) -> list[DialogueFile]:
+    """The dialogue files of a corpus, as :func:`inline` has each."""
+    return [inline(corpus, file) for file in corpus.files]
+
+
+def train_files(corpus: Corpus) -> list[DialogueFile]:
+    """The dialogue files of the split train; all there are where a corpus has no splits."""
+    folder = "" if set(corpus.folders) == {""} else "train"
+    return [inline(corpus, file) for file in corpus.files if file.split == folder]
+
+
+def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
+    """Lists the dialogues of some splits, or of all.
+
+    Args:
+      root: of the corpus; a split's folder and a schema file are taken too.
+      splits: their names; None: all there are, and none is needed.
+
+    Raises:
+      InputError: files that cannot be read, no such split.
+    """
+    originals = read_root(root, leave_out_bad=True)
+    folders = dialogue_folders(as_path(root), originals)
+    if splits is None:
+        # A split may have schemas alone: those of train say which services a tracker has seen.
+        alone = {"" if of.split == SINGLE else of.split: of for of in originals if of not in folders.values()}
+        every = {**folders, **alone}
+        files = list_files(as_path(root), folders) if folders else []
+        folders = {name: every[name] for name in ("", *SPLITS) if name in every}
+        return Corpus(files, folders, _bytes_of(folders))
+    if set(folders) != {""}:  # a split of its own has no folders
+        if not splits:
+            raise InputError("give one or more of train, dev, test", "--split")
+        for split in splits:
+            if split not in folders:
+                there = ", ".join(folder for folder in folders if folder) or "none"
+                raise InputError(f"there are no dialogues in {split!r}; there are in: {there}", root, "--split")
+        folders = {split: folders[split] for split in splits}
+    return Corpus(list_files(as_path(root), folders), folders, _bytes_of(folders))
+
+
+def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
+    """Some splits of a corpus, by folder; all of it where none are named."""
+    if not splits or set(splits) == {*corpus.folders}:
+        return corpus
+    folders = {name: of for name, of in corpus.folders.items() if name in splits}
+    return Corpus([file for file in corpus.files if file.split in folders], folders, _bytes_of(folders))
+
+
+def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
+    return {of.relative_path: read_whole(as_path(of.path), MAX_SCHEMA_FILE) for of in folders.values()}
+
+
+def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Sequence[Any]]) -> Corpus:
+    """A corpus of dialogues that are in memory.
+
+    Args:
+      dialogues: the dialogues of each split, as dicts in the SGD format.
+      services: the services of each split, as dicts in the form of ``schema.json``.
+
+    Raises:
+      InputError: a split has no services, a service breaks a rule of the format, or a dialogue cannot be JSON.
+
+    Example:
+      >>> import parapet
+      >>> sample = parapet.load_corpus()
+      >>> one = next(sample.dialogues("test"))
+      >>> corpus = parapet.corpus_of({"test": [one]}, {"test": sample.services("test")})
+      >>> corpus.splits, next(corpus.dialogues()) == one
+      (('test',), True)
+    """
+    folders, files = {}, []
+    for split in sorted({**services, **dialogues}, key=lambda name: (*SPLITS, name).index(name)):
+        if split not in SPLITS:
+            raise InputError(f"{split!r} is no split: there are {', '.join(SPLITS)}")
+        if split not in services:
+            raise InputError(f"there are dialogues and no services of {split!r}")
+        folders[split] = of = parse_services(list(services[split]), f"services[{split!r}]", split)
+        if of.bad:
+            raise of.bad[0].error
+    for split, listed_dialogues in dialogues.items():
+        texts = []
+        for i, dialogue in enumerate(listed_dialogues):
+            try:
+                texts.append(dialogue_text(dialogue))
+            except InputError as error:
+                raise InputError(f"{error.reason}, in dialogue {i}", f"dialogues[{split!r}]") from None
+        content = file_bytes(texts)
+        files.append(DialogueFile(split, "dialogues_001.json", f"dialogues[{split!r}]", len(content), content))
+    schemas = {}
+    for split, of in folders.items():
+        try:
+            schemas[of.relative_path] = schema_bytes(of.raw)
+        except TypeError as error:
+            raise InputError(f"is not JSON: {error}", f"services[{split!r}]") from None
+    return Corpus(files, folders, schemas)
+
+
+def read_file(file: DialogueFile) -> bytes:
+    """The bytes of a dialogue file. Raises InputError where it cannot be read, ever."""
+    if file.content is not None:
+        return file.content
+    try:
+        return read_input(file.path, MAX_DIALOGUE_FILE)
+    except OSError as error:
+        if error.strerror is None:  # of the network: the runner tries again
+            raise
+        raise InputError(f"cannot be read: {error.strerror}", file.path) from None
+
+
+def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
+    """(position, the dialogue as it stands, whether it is plain JSON, the same typed or why it is no dialogue).
+
+    Raises:
+      InputError: the file cannot be read, or is no list; possibly after some dialogues.
+    """
+    for position, (raw, plain) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues", READING)):
+        try:
+            yield position, raw, plain, typed(raw)
+        except InputError as error:
+            yield position, raw, plain, error
+
+
+def items_of(file: DialogueFile) -> Iterator[Item]:
+    """The dialogues of a file, each with the error that makes it unusable, if any.
+
+    Raises:
+      InputError: the file cannot be read, or is no list; possibly after some dialogues.
+    """
+    for position, raw, plain, dialogue in dialogues_of(file):
+        if isinstance(dialogue, InputError):
+            yield Item(position, raw, plain, dialogue)
+        else:
+            yield Item(position, raw, plain, dialogue=dialogue)
+
+
+def listed(given: str) -> list[str]:
+    """The parts of a flag's list, without blanks: ``0.1, 0.2``."""
+    return [part for part in given.replace(" ", "").split(",") if part]
+
+
+def domain_of(service: str) -> str:
+    """``Restaurants`` of ``Restaurants_2``."""
+    return _SUFFIX.sub("", service)
+
+
+NO_INTENT = "NONE"
+
+
+class Used(msgspec.Struct, frozen=True):
+    """The services of a dialogue, sorted.
+
+    Attributes:
+      touched: those that a frame says something of, see :func:`touched_in_turns`.
+      idle: others that it lists, or has frames of.
+    """
+
+    touched: tuple[str, ...]
+    idle: tuple[str, ...]
+
+    @property
+    def all(self) -> list[str]:
+        """Touched or idle: the services that a schema for the dialogue needs, sorted."""
+        return sorted((*self.touched, *self.idle))
+
+
+def touched_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
+    """The services that each turn touches, in the order of its frames.
+
+    A frame touches its service where it has a span, an action, a call or its results, a requested slot, or a state
+    other than that of the service's previous frame: other values, or an intent that was not active. A state that
+    merely persists was touched before. The dialogue's own list of services does not count: it may have all.
+    """
+    states: dict[str, State] = {}
+    touched = []
+    for turn in dialogue.turns:
+        touched.append(
+            tuple(dict.fromkeys(frame.service for frame in turn.frames if _touches(frame, states.get(frame.service))))
+        )
+        states.update((frame.service, frame.state) for frame in turn.frames if frame.state)
+    return touched
+
+
+def services_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
+    """The services that each turn speaks of: those that it touches, else those of the last turn that touched some.
+
+    Before the first such turn they are that turn's; in a dialogue that touches none they are those of the turn's
+    frames, or those that the dialogue lists.
+    """
+    touched = touched_in_turns(dialogue)
+    current = next(filter(None, touched), ())
+    spoken_of = []
+    for turn, services in zip(dialogue.turns, touched, strict=True):
+        current = services or current
+        named = current or [frame.service for frame in turn.frames] or dialogue.services
+        spoken_of.append(tuple(dict.fromkeys(named)))
+    return spoken_of
+
+
+def touched_services(dialogue: Dialogue) -> tuple[str, ...]:
+    """The services that a dialogue touches, sorted; of one without any frame those that it lists."""
+    if not any(turn.frames for turn in dialogue.turns):
+        return tuple(sorted(set(dialogue.services)))
+    return tuple(sorted({service for services in touched_in_turns(dialogue) for service in services}))
+
+
+def domains_of(dialogue: Dialogue) -> tuple[str, ...]:
+    """The domains of the services that a dialogue touches, sorted: ``Restaurants`` of ``Restaurants_2``."""
+    return tuple(sorted({domain_of(service) for service in touched_services(dialogue)}))
+
+
+def used_by(dialogue: Dialogue, services: Mapping[str, Service]) -> Used:
+    """The services of a dialogue.
+
+    Args:
+      dialogue: the dialogue.
+      services: of its split, by name.
+
+    Raises:
+      InputError: it has a service that its split's schema lacks.
+    """
+    named = {*dialogue.services, *(frame.service for turn in dialogue.turns for frame in turn.frames)}
+    for service in sorted(named):
+        if service not in services:
+            raise InputError(f"unknown_service: {service!r} is not in the split's schema")
+    touched = touched_services(dialogue)
+    return Used(touched, tuple(sorted(named.difference(touched))))
+
+
+def without(raw: dict[str, Any], services: Collection[str]) -> dict[str, Any]:
+    """A dialogue without some services that it does not touch: neither their frames, nor their names in its list.
+
+    Args:
+      raw: as its file has it; it is left as it is.
+      services: those that are left out.
+    """
+    turns = [
+        {**turn, "frames": [frame for frame in turn["frames"] if frame["service"] not in services]}
+        for turn in raw["turns"]
+    ]
+    return {**raw, "services": [name for name in raw["services"] if name not in services], "turns": turns}
+
+
+def _touches(frame: Frame, before: State | None) -> bool:
+    if frame.slots or frame.actions or frame.service_call or frame.service_results:
+        return True
+    if not frame.state:
+        return False
+    values, intent = (before.slot_values, before.active_intent) if before else ({}, NO_INTENT)
+    return bool(
+        frame.state.requested_slots
+        or frame.state.slot_values != values
+        or frame.state.active_intent not in (NO_INTENT, "", intent)
+    )

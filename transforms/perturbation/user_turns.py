@@ -1,0 +1,372 @@
+"""User turns: text, annotated values, acts and services; what must stay; edits that keep the annotations right."""
+
+from __future__ import annotations
+
+import copy
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
+from parapet.transforms.perturbation.base import Perturbed, changed_turn
+from parapet.transforms.perturbation.corpora import services_in_turns
+
+
+class Edit(msgspec.Struct, frozen=True, order=True):
+    """Characters ``start`` to ``end`` (exclusive, of the original) become ``text``."""
+
+    start: int
+    end: int
+    text: str
+
+
+def edited(utterance: str, edits: Sequence[Edit]) -> str:
+    """The utterance after the edits. Raises ValueError where they are not in order, overlap or leave it."""
+    parts, at = [], 0
+    for edit in edits:
+        if not at <= edit.start <= edit.end <= len(utterance):
+            raise ValueError(f"edits out of order, or outside the utterance: {edits}")
+        parts += [utterance[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*parts, utterance[at:]])
+
+
+def moved(start: int, end: int, edits: Iterable[Edit]) -> tuple[int, int] | None:
+    """Where the characters ``start`` to ``end`` of the original are after the edits.
+
+    Returns:
+      The new place, which has grown or shrunk where edits lie inside; None where an edit reaches across a border, so
+      that nobody can say. What is inserted at a border stays outside.
+    """
+    before = inside = 0
+    for edit in edits:
+        grown = len(edit.text) - (edit.end - edit.start)
+        if edit.end <= start:
+            before += grown
+        elif edit.start >= end:
+            break
+        elif start <= edit.start and edit.end <= end:
+            inside += grown
+        else:
+            return None
+    return start + before, end + before + inside
+
+
+def move_spans(turn: dict[str, Any], edits: Sequence[Edit]) -> list[str]:
+    """Edits a turn, as its file has it, in place: the utterance, and the spans of its frames.
+
+    Returns:
+      The slots of spans that an edit reaches across; where there is one, the turn is left as it was.
+    """
+    places: list[tuple[dict[str, Any], tuple[int, int]]] = []
+    torn: list[str] = []
+    for frame in turn["frames"]:
+        for span in frame.get("slots", ()):
+            if isinstance(span.get("start"), int) and isinstance(span.get("exclusive_end"), int):
+                place = moved(span["start"], span["exclusive_end"], edits)
+                if place is None:
+                    torn.append(str(span["slot"]))
+                else:
+                    places.append((span, place))
+    if not torn:
+        for span, (start, end) in places:
+            span["start"], span["exclusive_end"] = start, end
+        turn["utterance"] = edited(turn["utterance"], edits)
+    return torn
+
+
+Range = tuple[int, int]
+
+
+class Ranges:
+    """Ranges of characters that others may overlap: asking takes the logarithm of their number.
+
+    Args:
+      ranges: in any order; they may overlap each other.
+    """
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        ordered = sorted(ranges)
+        self._starts = [start for start, _ in ordered]
+        self._ends = list(accumulate((end for _, end in ordered), max))  # the last end so far
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def overlap(self, start: int, end: int) -> bool:
+        """Whether one of them has characters between ``start`` and ``end``; of a place, whether it lies inside one."""
+        before = bisect_left(self._starts, end)
+        return before > 0 and self._ends[before - 1] > start
+
+    def touch(self, start: int, end: int) -> bool:
+        """Whether one of them overlaps characters ``start`` to ``end`` or lies directly beside them."""
+        before = bisect_right(self._starts, end)
+        return before > 0 and self._ends[before - 1] >= start
+
+    def add(self, start: int, end: int) -> None:
+        """Adds one; quick where it reaches over none of the others."""
+        place = bisect_left(self._starts, start)
+        self._starts.insert(place, start)
+        self._ends.insert(place, max(end, self._ends[place - 1]) if place else end)
+        for i in range(place + 1, len(self._ends)):
+            if self._ends[i] >= end:
+                break
+            self._ends[i] = end
+
+
+# Of a dialogue state, yet never said.
+_UNSAID = frozenset({"dontcare", "true", "false"})
+
+_ASCII_LOWER = {upper: upper + 32 for upper in range(65, 91)}
+
+# Words that say yes or no, a number, a time or money: a letter more or less, and the turn may say something else.
+_YES_NO = """
+yes yeah yea yep yup ya sure ok okay okey alright right correct wrong no nope nah not never none nothing nobody neither
+nor nay without cannot cant dont doesnt didnt wont isnt arent wasnt werent wouldnt couldnt shouldnt havent hasnt hadnt
+aint neednt except unless stop cancel
+"""
+_NUMBERS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+nineteen twenty thirty forty fourty fifty sixty seventy eighty ninety hundred thousand million billion half quarter
+dozen couple both single double triple once twice first second third fourth fifth sixth seventh eighth ninth tenth
+eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth thirtieth
+"""
+_TIMES = """
+am pm noon midday midnight morning afternoon evening night today tonight tomorrow yesterday weekend oclock
+monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thur thurs fri sat sun
+january february march april may june july august september october november december
+jan feb mar apr jun jul aug sep sept oct nov dec past till until after before
+"""
+_MONEY = "dollar dollars buck bucks cent cents euro euros pound pounds yen rupee rupees usd eur gbp grand free"
+DECISIVE = frozenset(f"{_YES_NO} {_NUMBERS} {_TIMES} {_MONEY}".split())
+
+_NEGATION = re.compile(r"n['’]t\b", re.IGNORECASE)
+
+
+def is_decisive(word: str) -> bool:
+    """Whether a word says yes or no, a number, a time or money."""
+    lower = word.lower()
+    return lower in DECISIVE or _NEGATION.search(lower) is not None
+
+
+def lowered(text: str) -> str:
+    """Lower case, of the same length: ``"İ".lower()`` would be two characters."""
+    return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
+
+
+def sayable(values: Iterable[str]) -> tuple[str, ...]:
+    """Values that may stand in a turn and have letters, each once, as :func:`value_ranges` takes them."""
+    found = {lowered(value.strip()) for value in set(values)}
+    return tuple(sorted(value for value in found - _UNSAID if any(map(str.isalpha, value))))
+
+
+def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:
+    """Where values stand, as whole words and in any case; one inside another is found as well.
+
+    Args:
+      utterance: the text.
+      values: as :func:`sayable` gives them.
+    """
+    text = lowered(utterance)
+    ranges = []
+    for value in values:
+        if value not in text:
+            continue
+        at = text.find(value)
+        while at >= 0:
+            end = at + len(value)
+            if not (text[at - 1 : at].isalnum() and value[0].isalnum()) and not (
+                text[end : end + 1].isalnum() and value[-1].isalnum()
+            ):
+                ranges.append((at, end))
+            at = text.find(value, at + 1)
+    return ranges
+
+
+def protected_ranges(
+    utterance: str, spans: Sequence[Range], values: Iterable[str], perturb_values: bool = False
+) -> list[Range]:
+    """What must not be touched.
+
+    Args:
+      utterance: the text.
+      spans: of the annotated values.
+      values: of the dialogue's states, as :func:`sayable` gives them.
+      perturb_values: annotated values may be touched; those that no span has, as those of categorical slots, not.
+    """
+    ranges = value_ranges(utterance, values)
+    if not perturb_values:
+        ranges += spans
+        return ranges
+    touched = Ranges(spans)
+    return [one for one in ranges if not touched.overlap(*one)]
+
+
+Edits = Iterable[tuple[int, int, str]]
+
+
+class Span(msgspec.Struct, frozen=True):
+    """An annotated value: characters ``start`` to ``end`` (exclusive), inside the utterance."""
+
+    service: str
+    slot: str
+    start: int
+    end: int
+
+
+class UserTurn(msgspec.Struct, frozen=True):
+    """A user turn.
+
+    Attributes:
+      dialogue_id: its dialogue.
+      position: in the dialogue, from 0.
+      utterance: the text.
+      spans: its annotated values.
+      values: that stand in states and actions of the dialogue, as ``sayable`` gives them.
+      acts: of all its frames.
+      services: those that it speaks of.
+      wrong: the slots of spans that do not lie inside the utterance.
+      odd: the slots of spans whose text is no value that state or actions of the turn know.
+      turn: the turn itself.
+      before: the user's turn before it.
+    """
+
+    dialogue_id: str
+    position: int
+    utterance: str
+    spans: tuple[Span, ...]
+    values: tuple[str, ...]
+    acts: frozenset[str]
+    services: tuple[str, ...]
+    wrong: tuple[str, ...]
+    odd: tuple[str, ...]
+    turn: Turn | None = None
+    before: Turn | None = None
+
+    @property
+    def ranges(self) -> list[Range]:
+        """Of its spans."""
+        return [(span.start, span.end) for span in self.spans]
+
+    def protected(self, perturb_values: bool = False) -> list[Range]:
+        """What of it must stay."""
+        return protected_ranges(self.utterance, self.ranges, self.values, perturb_values)
+
+
+def user_turns(dialogue: Dialogue) -> Iterator[UserTurn]:
+    """The user's turns, in order."""
+    values = sayable(_values(dialogue))
+    before = None
+    for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
+        if turn.speaker == "USER":
+            yield _user_turn(dialogue.dialogue_id, position, turn, before, values, services)
+            before = turn
+
+
+def _values(dialogue: Dialogue) -> set[str]:
+    found: set[str] = set()
+    for turn in dialogue.turns:
+        if turn.speaker == "USER":
+            for frame in turn.frames:
+                if frame.state:
+                    found.update(*frame.state.slot_values.values())
+                for action in frame.actions or ():
+                    if not is_marker(action.act, action.slot):
+                        found.update(action.values)
+    return found
+
+
+def _user_turn(
+    dialogue_id: str,
+    position: int,
+    turn: Turn,
+    before: Turn | None,
+    values: tuple[str, ...],
+    services: tuple[str, ...],
+) -> UserTurn:
+    spans: list[Span] = []
+    wrong, odd = [], []
+    for frame in turn.frames:
+        for span in frame.slots:
+            if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
+                continue  # copied from another turn: it has no place in this one
+            if not 0 <= span.start < span.exclusive_end <= len(turn.utterance):
+                wrong.append(span.slot)
+                continue
+            spans.append(Span(frame.service, span.slot, span.start, span.exclusive_end))
+            text = turn.utterance[span.start : span.exclusive_end]
+            known = frame.state.slot_values.get(span.slot, ()) if frame.state else ()
+            if text not in known and not any(
+                text in action.values for action in frame.actions or () if action.slot == span.slot
+            ):
+                odd.append(span.slot)
+    return UserTurn(
+        dialogue_id=dialogue_id,
+        position=position,
+        utterance=turn.utterance,
+        spans=tuple(spans),
+        values=values,
+        acts=frozenset(action.act for frame in turn.frames for action in frame.actions or ()),
+        services=services,
+        wrong=tuple(wrong),
+        odd=tuple(odd),
+        turn=turn,
+        before=before,
+    )
+
+
+def edit_user_turns(
+    dialogue: dict[str, Any], edits: Callable[[UserTurn], Edits], *, edit_values: bool = False
+) -> Perturbed:
+    """Edits the user turns of a dialogue. Spans of slot values move with the text; states stay.
+
+    Values are protected: an edit that overlaps the span of a value, or a value of the dialogue's states, is not made.
+    Neither is one that would leave nothing of an utterance.
+
+    Args:
+      dialogue: in SGD's form; it is not modified.
+      edits: is called with each user turn, and gives edits of its utterance: characters ``start`` to ``end``
+        (exclusive) become ``text``. What it can use of the turn: ``dialogue_id``, ``position`` in the dialogue,
+        ``utterance``, ``spans``, ``acts``, ``services``.
+      edit_values: whether the text inside spans may be edited, too.
+
+    Returns:
+      The dialogue, and a row (:func:`changed_turn`) for each turn that has changed.
+
+    Raises:
+      InputError: the dialogue is not of SGD's form.
+      ValueError: edits overlap, or lie outside the utterance.
+
+    Example:
+      >>> import parapet
+      >>> dialogue = next(parapet.load_corpus().dialogues("test"))
+      >>> dialogue["turns"][0]["utterance"]
+      'My bike broke down, who can fix it in Port Alder?'
+      >>> perturbed = parapet.edit_user_turns(dialogue, lambda turn: [(0, 0, "Hi! ")])
+      >>> turn = perturbed.dialogue["turns"][0]
+      >>> turn["utterance"]
+      'Hi! My bike broke down, who can fix it in Port Alder?'
+      >>> span = turn["frames"][0]["slots"][0]
+      >>> turn["utterance"][span["start"] : span["exclusive_end"]]
+      'Port Alder'
+      >>> perturbed.rows[0]["turn"], perturbed.rows[0]["utterance"][:11]
+      (0, 'Hi! My bike')
+    """
+    turns, rows = [*dialogue["turns"]], []
+    for user_turn in user_turns(typed(dialogue)):
+        wanted = sorted(Edit(start, end, text) for start, end, text in edits(user_turn))
+        protected = user_turn.protected(edit_values)
+        allowed = [
+            edit for edit in wanted if not any(edit.start < end and start < edit.end for start, end in protected)
+        ]
+        turn = copy.deepcopy(turns[user_turn.position])
+        torn = move_spans(turn, allowed)
+        if torn or not turn["utterance"].strip() or turn["utterance"] == user_turn.utterance:
+            continue
+        rows.append(changed_turn(dialogue, user_turn.position, turn))
+        turns[user_turn.position] = turn
+    return Perturbed({**dialogue, "turns": turns}, rows)

@@ -1,0 +1,49 @@
+"""Slot values replaced by values that training does not have, consistently through each dialogue."""
+
+from parapet.transforms.perturbation import Command, Option
+
+CATEGORICAL = ("keep", "replace")
+
+COMMAND = Command(
+    "parapet.transforms.perturbations.entities.perturbation:UnseenEntities",
+    "Replaces slot values by others that do not occur in training: OUT/test/dialogues_001.json, and "
+    "a row for every value in OUT/replacements.",
+    """\
+  parapet unseen_entities --output unseen                        # the sample's test dialogues
+  parapet unseen_entities --sgd sgd --split dev --values corpus --output unseen
+  parapet unseen_entities --sgd sgd --values gazetteer.csv --categorical replace --output unseen""",
+    {
+        "input": (
+            Option(
+                "training",
+                "corpus whose values in the split train are not used (default: --sgd)",
+                "ROOT",
+                reads=True,
+                apart=True,
+            ),
+        ),
+        "values": (
+            Option(
+                "values",
+                "generated, corpus (the half of its names that is held out), or a CSV file slot_or_kind,value",
+                "SOURCE",
+                default="generated",
+            ),
+            Option(
+                "categorical",
+                "keep the values of categorical slots, or replace them by others of their set",
+                default="keep",
+                choices=CATEGORICAL,
+            ),
+            Option(
+                "least_changed",
+                "fail if fewer of the dialogues with open slots change",
+                "X",
+                default=0.5,
+                type=float,
+                rare=True,
+            ),
+        ),
+    },
+    done="used",
+)

@@ -1,0 +1,477 @@
+"""Where new values come from: made up, held out of the corpus itself, or of a gazetteer."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache, partial
+
+import msgspec
+
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
+from parapet.transforms.perturbations.entities.kinds import (
+    CHOICE,
+    FORMS,
+    KINDS,
+    NAMES,
+    amount_of,
+    area_of,
+    code_of,
+    day_of,
+    digits_of,
+    is_none,
+    later,
+    minutes_of,
+    minutes_said,
+    other_amounts,
+    other_code,
+    other_digits,
+    said_code,
+    said_date,
+    said_phone,
+    said_price,
+    said_time,
+)
+from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds
+from parapet.transforms.perturbations.entities.words import WORD, Training, made_up_name, words_of
+from parapet.transforms.running.counts import percent
+from parapet.transforms.running.seeding import stable_hash
+
+GENERATED, CORPUS = "generated", "corpus"
+ATTEMPTS = 240  # to make a value that training does not have
+COLUMNS = ["slot_or_kind", "value"]
+
+
+Row = tuple[int, str, str]  # of a gazetteer: its line, a slot or kind, a value
+
+
+class Sources(msgspec.Struct, frozen=True, dict=True):
+    """Where values come from.
+
+    Attributes:
+      mode: ``generated``, ``corpus`` or ``file``.
+      seed: of all choices.
+      pools: kind, slot or ``Service.slot`` to values that training does not have, sorted; none where they are made.
+    """
+
+    mode: str
+    seed: str
+    pools: dict[str, list[str]] = {}
+
+    def pool_of(self, group: Group) -> str | None:
+        """Which pool a group's value comes from; None where it is made, or where there is none."""
+        names = [f"{service}.{slot}" for service, slot in group.slots] + [slot for _, slot in group.slots]
+        return next((name for name in (*names, group.kind) if name in self.pools), None)
+
+    @functools.cached_property
+    def folded(self) -> dict[str, frozenset[str]]:
+        """The values of the pools, case folded."""
+        return {name: frozenset(map(str.casefold, pool)) for name, pool in self.pools.items()}
+
+    def makes(self, group: Group) -> bool:
+        """Whether the group's value is made up."""
+        return self.mode == GENERATED or (self.mode == CORPUS and group.kind in FORMS)
+
+    def numbers(self, dialogue_id: str, group: Group) -> Iterator[int]:
+        """Draws for a group's value, one for each attempt."""
+        for attempt in range(ATTEMPTS):
+            yield stable_hash(self.seed, "value", dialogue_id, group.key, str(attempt))
+
+    def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
+        """Candidates for a group's value, in the order in which they are tried."""
+        if self.makes(group):
+            for attempt, number in enumerate(self.numbers(dialogue_id, group)):
+                # "Sushi" may be a value of its own: then no new name can end with it as the old one does.
+                yield made_up_name(group.kind, group.canonical if attempt < ATTEMPTS // 2 else "", number)
+            return
+        pool = self.pools.get(self.pool_of(group) or "", [])
+        start = stable_hash(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0
+        for place in range(len(pool)):
+            yield pool[(start + place) % len(pool)]
+
+
+def held_out(values: Iterable[tuple[str, str]], training: Training, seed: str) -> dict[str, list[str]]:
+    """The half of a corpus's own names that is held out, without what training has (Bordes et al. 2017, 3.1.2).
+
+    Args:
+      values: (kind, canonical form).
+      training: what training has.
+      seed: of the halves.
+    """
+    pools: dict[str, set[str]] = {kind: set() for kind in NAMES}
+    for kind, value in values:
+        if kind in pools and stable_hash(seed, "held_out", value.casefold()) % 2 and not training.leaks(value):
+            pools[kind].add(value)
+    return {kind: _distinct(pool) for kind, pool in pools.items()}
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    """Sorted, each once, whatever its case."""
+    return sorted({value.casefold(): value for value in sorted(values, reverse=True)}.values())
+
+
+def read_gazetteer(path: str) -> list[Row]:
+    """The rows of a CSV file with a header ``slot_or_kind,value``.
+
+    Raises:
+      InputError: it cannot be read, or values are none: the message has the first ten rows.
+    """
+    text = read_text(as_path(path), where="--values")
+    found: list[Row] = []
+    problems = []
+    rows = csv.reader(io.StringIO(text, newline=""))
+    try:
+        if next(rows, None) != COLUMNS:
+            raise InputError(f"the first row must be {','.join(COLUMNS)}", path, "row 1")
+        for row in rows:
+            if not row:
+                continue
+            if problem := _problem(row):
+                problems.append(f"row {rows.line_num}: {problem}")
+            else:
+                found.append((rows.line_num, row[0], row[1].strip()))
+    except csv.Error as error:
+        raise InputError(f"not CSV: {error}", path, f"row {rows.line_num}") from None
+    _refuse(problems, path)
+    if not found:
+        raise InputError("has no values", path)
+    return found
+
+
+def pools_of(
+    rows: Iterable[Row], path: str, slots: Iterable[tuple[str, str]], training: Training
+) -> tuple[dict[str, list[str]], int]:
+    """The values of a gazetteer by slot or kind, without those that training has, and how many those were.
+
+    Args:
+      rows: of the gazetteer.
+      path: of the gazetteer, for messages.
+      slots: the open slots there are.
+      training: what training has.
+
+    Raises:
+      InputError: rows of slots that are not there: the message has the first ten.
+    """
+    known = {*KINDS} | {slot for _, slot in slots} | {f"{service}.{slot}" for service, slot in slots}
+    pools: dict[str, set[str]] = {}
+    leaks, problems = 0, []
+    for line, name, value in rows:
+        if name not in known:
+            kinds = ", ".join(KINDS)
+            problems.append(f"row {line}: {name!r} is neither an open slot of the corpus nor a kind ({kinds})")
+            continue
+        pool = pools.setdefault(name, set())
+        if training.leaks(value):
+            leaks += 1
+        else:
+            pool.add(value)
+    _refuse(problems, path)
+    return {name: _distinct(pool) for name, pool in pools.items()}, leaks
+
+
+def _refuse(problems: list[str], path: str) -> None:
+    if problems:
+        more = f"; and {len(problems) - 10} more" if len(problems) > 10 else ""
+        raise InputError("; ".join(problems[:10]) + more, path)
+
+
+def _problem(row: list[str]) -> str:
+    if len(row) != len(COLUMNS):
+        return f"{len(row)} columns, and there must be {len(COLUMNS)}: quote a value that has a comma"
+    kind, value = row[0], row[1].strip()
+    if is_none(value) or not any(char.isalnum() for char in value):
+        return f"{value!r} is no value"
+    if any(ord(char) < 32 for char in value) or len(value) > 200:
+        return "a value is one line of 200 characters at most"
+    forms = {"date": day_of, "time": minutes_of, "price": amount_of, "phone": digits_of}
+    if kind in forms and not forms[kind](value) and forms[kind](value) != 0:
+        return f"{value!r} is no {kind}, such as 2019-07-09, 17:22, 45.50 or 408-555-0123"
+    return ""
+
+
+def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path: str, max_bad: Fraction) -> str:
+    """What is missing where some dialogue needs more values than there are; nothing where there are enough.
+
+    Raises:
+      InputError: of some a larger share is missing than may be.
+    """
+    short = {name: (need, len(pools.get(name, ()))) for name, need in sorted(needs.items())}
+    missing = [
+        f"{name}: {need - there} missing (a dialogue needs {need}, there are {there})"
+        for name, (need, there) in short.items()
+        if there < need
+    ]
+    if any(need - there > max_bad * need for need, there in short.values()):
+        hint = "add values, or give --values generated"
+        if any(short[name][1] for name in short):
+            most = max(Fraction(need - there, need) for need, there in short.values() if need)
+            hint += f"; --max_bad {percent(most, up=True)} keeps what finds none as it is"
+        raise InputError(f"too few values; {hint}: {'; '.join(missing)}", path, "--values")
+    return f"too few values, what finds none is kept: {'; '.join(missing)}" if missing else ""
+
+
+_WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps its weekday
+_MINUTES = [minute for minute in range(-60, 61) if minute]
+_MORE_MINUTES = [minute for minute in range(-120, 121) if minute]
+_SIZES = (15, 5)  # what is round stays round where that can be: a 4 o'clock becomes a quarter past rather than 3:55
+_FORM_ATTEMPTS = 40  # of a form in which training has most, more find no more
+
+Renderer = Callable[[str], str | None]  # writes the new value in the form of an old one; None if unknown
+
+
+class Chooser:
+    """Chooses for one dialogue.
+
+    Args:
+      dialogue_id: its id: choices differ from dialogue to dialogue.
+      found: its values; ``replacement`` and ``shown``, or ``reason``, are filled in.
+      kinds: the slots' kinds, with the values of categorical ones.
+      sources: where values come from.
+      training: what training has.
+    """
+
+    def __init__(
+        self, dialogue_id: str, found: DialogueValues, kinds: Kinds, sources: Sources, training: Training
+    ) -> None:
+        self.id, self.found, self.kinds = dialogue_id, found, kinds
+        self.sources, self.training = sources, training
+        surfaces = [text for group in found.groups for text in group.surfaces]
+        self.taken = {text.casefold() for text in (*surfaces, *(text for _, _, text in found.closed))}
+        # A new value must not contain an old one: leftovers of the old one could not be distinguished from it.
+        self.old: dict[str, list[str]] = {}  # by their first words
+        for text in surfaces:
+            if of_text := words_of(text):
+                self.old.setdefault(of_text[0], []).append(f" {' '.join(of_text)} ")
+        self.fresh: dict[str, set[str]] = {}  # by the keys of groups: what was taken for them
+
+    def choose(self) -> None:
+        """Fills in the replacement of each group, or why it is kept."""
+        left = [group for group in self.found.groups if not group.reason]
+        for kind, together in (("date", self._dates), ("time", self._times)):
+            of_kind = [group for group in left if group.kind == kind]
+            if of_kind and self.sources.makes(of_kind[0]):
+                together(of_kind)
+                left = [group for group in left if group.kind != kind]
+        for group in left:
+            if group.kind == CHOICE:
+                self._choice(group)
+            elif not self.sources.makes(group) and self.sources.pool_of(group) is None:
+                group.reason = "not_in_file"
+            elif group.kind in FORMS:
+                self._form(group)
+            else:
+                self._name(group)
+
+    def _take(self, group: Group, new: str, render: Renderer, unseen: bool = True) -> bool:
+        """Takes a value as the replacement of a group, if it is suitable."""
+        shown: dict[str, str] = {}
+        fresh = {new}
+        if unseen and leaks(self.training, group.kind, new):
+            return False
+        for surface in group.surfaces:
+            said = render(surface)
+            if said is None:
+                return False
+            if said not in fresh:
+                if unseen and leaks(self.training, group.kind, said):
+                    return False
+                fresh.add(said)
+            shown[surface] = said
+        if any(text.casefold() in self.taken or self._holds_old(words_of(text)) for text in fresh):
+            return False
+        self.fresh[group.key] = {text.casefold() for text in fresh}
+        self.taken |= self.fresh[group.key]
+        group.replacement, group.shown = shown[group.canonical], shown
+        return True
+
+    def _holds_old(self, new: tuple[str, ...]) -> bool:
+        first = [word for word in new if word in self.old]
+        line = f" {' '.join(new)} " if first else ""
+        return any(old in line for word in dict.fromkeys(first) for old in self.old[word])
+
+    def _undo(self, groups: Iterable[Group]) -> None:
+        for group in groups:
+            self.taken -= self.fresh.pop(group.key, set())
+            group.replacement, group.shown = "", {}
+
+    def _name(self, group: Group) -> None:
+        for name in self.sources.names(self.id, group):
+            if self._take(group, name, _name_like(group, name)):
+                return
+        group.reason = "no_unseen_value"
+
+    def _choice(self, group: Group) -> None:
+        possible = sorted({value for slot in group.slots for value in self.kinds[slot].possible})
+        start = stable_hash(self.sources.seed, "value", self.id, group.key) % max(1, len(possible))
+        for value in possible[start:] + possible[:start]:
+            every = all(value in self.kinds[slot].possible for slot in group.slots)
+            if every and self._take(group, value, partial(_always, value), unseen=False):
+                return
+        group.reason = "closed"
+
+    def _dates(self, groups: Sequence[Group]) -> None:
+        """All dates move by the same number of weeks: what comes first stays first, a Friday a Friday."""
+        days = [(group, day_of(group.canonical)) for group in groups]
+        for group, day in days:
+            if day is None:
+                group.reason = "unknown_form"
+        known = [(group, day) for group, day in days if day is not None]
+        start = stable_hash(self.sources.seed, "weeks", self.id)
+        for attempt in range(len(_WEEKS)):
+            weeks = _WEEKS[(start + attempt) % len(_WEEKS)]
+            for group, day in known:
+                new = later(day, weeks)
+                if new is None or not self._take(group, new.isoformat(), partial(said_date, new)):
+                    self._undo(group for group, _ in known)
+                    break
+            else:
+                return
+        for group, _ in known:
+            group.reason = "no_unseen_value"
+
+    def _times(self, groups: Sequence[Group]) -> None:
+        """All times move by the same minutes and none across noon, if possible; else each by itself."""
+        times = [(group, _time_of(group)) for group in groups]
+        for group, time in times:
+            if time is None:
+                group.reason = "unknown_form"
+        known = [(group, time) for group, time in times if time is not None]
+        for size in _SIZES if known else ():
+            for minutes in self._order(_MINUTES, ""):
+                if all(self._may_move(group, time, minutes, size) for group, time in known):
+                    if all(self._take_time(group, time + minutes) for group, time in known):
+                        return
+                    self._undo(group for group, _ in known)
+        for group, time in known:
+            order = self._order(_MORE_MINUTES, group.key)
+            moves = (minutes for size in _SIZES for minutes in order if self._may_move(group, time, minutes, size))
+            if not any(self._take_time(group, time + minutes) for minutes in moves):
+                group.reason = "no_unseen_value"
+
+    def _may_move(self, group: Group, time: int, minutes: int, size: int) -> bool:
+        """Whether a time may move by some minutes: mornings stay mornings, and round times round.
+
+        Nobody books at 6:47 pm, even where some trains leave then.
+        """
+        new = time + minutes
+        steps = (size, 5, self._step(group))
+        return new // 720 == time // 720 and not any(time % step == 0 and new % step for step in steps)
+
+    def _order(self, minutes: list[int], key: str) -> list[int]:
+        """By how many minutes a time may move, in the order in which they are tried."""
+        start = stable_hash(self.sources.seed, "minutes", self.id, key) % len(minutes)
+        return minutes[start:] + minutes[:start]
+
+    def _take_time(self, group: Group, minutes: int) -> bool:
+        return self._take(group, said_time(minutes, "00:00"), partial(said_time, minutes))
+
+    def _step(self, group: Group) -> int:
+        return max(self.kinds[slot].step for slot in group.slots)
+
+    def _form(self, group: Group) -> None:
+        render, why = self._candidates(group)
+        if render is None:
+            group.reason = why
+            return
+        for new in render:
+            if self._take(group, *new):
+                return
+        group.reason = "no_unseen_value"
+
+    def _candidates(self, group: Group) -> tuple[Iterable[tuple[str, Renderer]] | None, str]:
+        """(canonical form, renderer) of each candidate; or None, and why there is none."""
+        if not self.sources.makes(group):
+            return (_as_said(group.kind, name) for name in self.sources.names(self.id, group)), ""
+        numbers = itertools.islice(self.sources.numbers(self.id, group), _FORM_ATTEMPTS)
+        if group.kind == "price":
+            amount = amount_of(group.canonical)
+            amounts = [amount_of(text) for text in group.surfaces]
+            if amount is None or any(other is None or float(other) != float(amount) for other in amounts):
+                return None, "unknown_form"
+            step = self._step(group)
+            number = stable_hash(self.sources.seed, "value", self.id, group.key)
+            drawn = itertools.islice(other_amounts(amount, number, step), ATTEMPTS)
+            # Of whole prices training may have all: most candidates are dropped here.
+            prices = ((said_price(new, group.canonical), new) for new in drawn)
+            return ((price, partial(said_price, new)) for price, new in prices if not self.training.leaks(price)), ""
+        if group.kind != "phone":
+            code = code_of(group.canonical)
+            if not code or any(code_of(text) != code for text in group.surfaces):
+                return None, "unknown_form"
+            codes = (other_code(group.kind, code, number) for number in numbers)
+            return ((said_code(new, group.canonical), partial(said_code, new)) for new in codes), ""
+        digits = digits_of(group.canonical)
+        if not digits or any(digits_of(text) != digits for text in group.surfaces):
+            return None, "unknown_form"
+        if " " in (kept := _kept_words(group.canonical)) and self.training.leaks(kept):
+            return None, "no_unseen_value"  # each candidate has them
+        made = (other_digits(group.canonical, number) for number in numbers)
+        return ((said_phone(new, group.canonical), partial(said_phone, new)) for new in made), ""
+
+
+def _name_like(group: Group, name: str) -> Renderer:
+    """In the case of the old value; of "pasta" for Italian, the new one is Uzbek all the same."""
+
+    def said(like: str) -> str:
+        if group.kind == "cuisine" and like.casefold() != group.canonical.casefold():
+            return name
+        return in_case_of(name, like)
+
+    return said
+
+
+def in_case_of(text: str, like: str) -> str:
+    """A text in the case of another; three or four capital letters are an abbreviation, "SFO"."""
+    if like == like.lower():
+        return text.lower()
+    return text.upper() if like == like.upper() and sum(map(str.isalpha, like)) > 4 else text
+
+
+def leaks(training: Training, kind: str, text: str) -> bool:
+    """Whether training has a new value of a kind."""
+    return training.leaks_form(text) if kind in ("code", "postcode") else training.leaks(text)
+
+
+@lru_cache(10_000)
+def _kept_words(like: str) -> str:
+    """The words of a phone number that are nothing but country and area: they stay in another one."""
+    digits = [place for place, char in enumerate(like) if char.isdecimal()]
+    kept = area_of(like)
+    end = digits[kept - 1] + 1 if kept else 0
+    return " ".join(word[0] for word in WORD.finditer(like) if word.end() <= end)
+
+
+def _time_of(group: Group) -> int | None:
+    """The time that all ways of writing agree on, as far as they are in figures."""
+    figures = [minutes_of(group.canonical)]
+    figures += [minutes for text in group.surfaces if (minutes := minutes_said(text)) is not None]
+    known = [minutes for minutes in figures if minutes is not None]
+    # "5:45" may be in the morning or in the afternoon.
+    return known[0] if known and all((minutes - known[0]) % 720 == 0 for minutes in known) else None
+
+
+def _always(value: str, _: str) -> str:
+    return value
+
+
+def _as_said(kind: str, given: str) -> tuple[str, Renderer]:
+    """A value of a gazetteer, and how it is written in the style of another."""
+    day, minutes, amount = day_of(given), minutes_of(given), amount_of(given)
+    if kind == "date" and day is not None:
+        return given, partial(said_date, day)
+    if kind == "time" and minutes is not None:
+        return said_time(minutes, "00:00"), partial(said_time, minutes)
+    if kind == "price" and amount is not None:
+        return amount, lambda like: said_price(amount, like) if amount_of(like) else None
+    digits = digits_of(given)
+    same = kind == "phone" and digits
+    return (
+        given,
+        lambda like: said_phone(digits, like) if same and len(digits_of(like)) == len(digits) else given,
+    )

@@ -1,0 +1,542 @@
+"""The values of a dialogue: each with all its forms, as one group."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import cast
+
+import msgspec
+
+from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn, is_marker
+from parapet.schemas.errors import InputError
+from parapet.transforms.perturbations.entities.kinds import (
+    CHOICE,
+    CLOSED,
+    FORMS,
+    OTHER,
+    REPLACED,
+    SlotKind,
+    is_none,
+    is_relative,
+    kind_of_value,
+    minutes_of,
+)
+from parapet.transforms.perturbations.entities.words import COMMON, WORD, folded, is_number, plain, words
+from parapet.transforms.perturbations.speech.spoken import Normalisation, load_normalisation, spoken_words
+
+Slot = tuple[str, str]  # service, slot
+Kinds = Mapping[Slot, SlotKind]
+Annotation = tuple[Slot, tuple[str, ...], str | None]  # values that are the same, and their canonical form if known
+
+_UNKNOWN = SlotKind(OTHER)
+_RANKS = {kind: rank for rank, kind in enumerate(REPLACED)}
+
+
+class Group(msgspec.Struct):
+    """A value of open slots.
+
+    Attributes:
+      key: its canonical form, case folded: what choices are drawn by.
+      kind: of its values.
+      canonical: the form that results and calls have.
+      surfaces: every way in which it is written, canonical included, sorted.
+      slots: the slots that have it, sorted.
+      reason: why it is kept; empty where it is to be replaced.
+      replacement: the canonical form of what stands for it.
+      shown: each surface to what stands for it.
+    """
+
+    key: str
+    kind: str
+    canonical: str
+    surfaces: list[str]
+    slots: list[Slot]
+    reason: str = ""
+    replacement: str = ""
+    shown: dict[str, str] = {}
+
+
+class DialogueValues(msgspec.Struct):
+    """The values of a dialogue.
+
+    Attributes:
+      groups: values of open slots, by key.
+      closed: values of the other slots: (service, slot, value), sorted.
+      said: the texts that stand in spans.
+      values: each slot's values, case folded, and as they are spoken where a span has them so ("ten a m").
+      spoken: what a span says so, by its slot, to the value that it is.
+    """
+
+    groups: list[Group]
+    closed: list[tuple[str, str, str]]
+    said: set[str]
+    values: dict[Slot, set[str]]
+    spoken: dict[tuple[Slot, str], str]
+
+    def by_surface(self) -> dict[str, Group]:
+        """Each surface, as it is written, to its group."""
+        return {surface: group for group in self.groups for surface in group.surfaces}
+
+
+class _Values:
+    """Values that are known to be the same are joined (union-find over their case-folded forms)."""
+
+    def __init__(self) -> None:
+        self.parent: dict[str, str] = {}
+        self.surfaces: dict[str, set[str]] = {}
+        self.slots: dict[str, set[Slot]] = {}
+        self.canonical: dict[str, set[str]] = {}
+
+    def add(self, slot: Slot, same: Iterable[str], canonical: str | None = None) -> None:
+        keys = []
+        for value in (*same, canonical):
+            if value is None or is_none(value):
+                continue
+            key = value.casefold()
+            self.parent.setdefault(key, key)
+            self.surfaces.setdefault(key, set()).add(value)
+            self.slots.setdefault(key, set()).add(slot)
+            keys.append(key)
+        if canonical is not None and not is_none(canonical):
+            self.canonical.setdefault(canonical.casefold(), set()).add(canonical)
+        for key in keys[1:]:
+            self.parent[self.root(key)] = self.root(keys[0])
+
+    def root(self, key: str) -> str:
+        while self.parent[key] != key:
+            self.parent[key] = key = self.parent[self.parent[key]]
+        return key
+
+    def groups(self, kinds: Kinds) -> Iterator[Group]:
+        members: dict[str, list[str]] = {}
+        for key in sorted(self.parent):
+            members.setdefault(self.root(key), []).append(key)
+        for keys in members.values():
+            surfaces = sorted({surface for key in keys for surface in self.surfaces[key]})
+            slots = sorted({slot for key in keys for slot in self.slots[key]})
+            named = sorted({key for key in keys if key in self.canonical})
+            canonical = min(self.canonical[named[0]]) if named else _fullest(surfaces)
+            kind = min((kinds[slot].kind for slot in slots), key=_RANKS.__getitem__)
+            group = Group(canonical.casefold(), kind_of_value(kind, canonical), canonical, surfaces, slots)
+            if group.kind == OTHER:
+                group.reason = reason_of(OTHER)
+            if len(named) > 1:
+                group.reason = "two_values"
+            elif kind != CHOICE and any(kinds[slot].kind == CHOICE for slot in slots):
+                group.reason = "categorical"  # nothing unseen is in a closed set
+            yield group
+
+
+def _fullest(surfaces: Iterable[str]) -> str:
+    """The one of a value's forms that a state would have: a time in 24 hours, else the longest."""
+    return max(surfaces, key=lambda text: (minutes_of(text) is not None, len(text), text))
+
+
+def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
+    """The values of a dialogue: those that may be replaced, as groups; those that are kept, as they are.
+
+    Values are the same where an action says so (a value and its canonical form), where a state lists them for one slot
+    (the variants of one value), or where they differ in case alone, whatever slots they are of.
+    """
+    values = _Values()
+    closed: set[tuple[str, str, str]] = set()
+    said: set[str] = set()
+    every: dict[Slot, set[str]] = {}
+    marked: list[tuple[Slot, str]] = []
+    for slot, same, canonical in distinct_annotations(dialogue):
+        every.setdefault(slot, set()).update([value.casefold() for value in (*same, canonical or "")])
+        if kinds.get(slot, _UNKNOWN).kind in REPLACED:
+            values.add(slot, same, canonical)
+        else:
+            closed.update((*slot, value) for value in (*same, canonical or "") if not is_none(value))
+    for turn in dialogue.turns:
+        for frame in turn.frames:
+            for span in frame.slots:
+                if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
+                    text = turn.utterance[max(0, span.start) : max(0, span.exclusive_end)]
+                    said.add(text)
+                    marked.append(((frame.service, span.slot), text))
+    spoken = _spoken(marked, every)
+    for (slot, text), value in spoken.items():
+        every[slot].add(text.casefold())
+        if kinds.get(slot, _UNKNOWN).kind in REPLACED:
+            values.add(slot, [text, value])
+    groups = sorted(values.groups(kinds), key=lambda group: group.key)
+    _keep_parts(groups)
+    return DialogueValues(groups, sorted(closed), said, every, spoken)
+
+
+def _spoken(marked: Iterable[tuple[Slot, str]], values: Mapping[Slot, Collection[str]]) -> dict[tuple[Slot, str], str]:
+    """Spans that are no value, but what one is called when it is read aloud, as a recogniser writes it."""
+    found = {}
+    for slot, text in marked:
+        if values.get(slot) and not {text.casefold(), folded(text)}.intersection(values[slot]):
+            said = _read_aloud(text)
+            same = [value for value in sorted(values[slot]) if said and _read_aloud(value) == said]
+            if same:
+                found[slot, text] = same[0]
+    return found
+
+
+@functools.cache
+def _rules() -> Normalisation:
+    return load_normalisation()
+
+
+@functools.lru_cache(10_000)
+def _read_aloud(text: str) -> tuple[str, ...]:
+    return tuple(word.text for word in spoken_words(text, _rules()))
+
+
+def _keep_parts(groups: Sequence[Group]) -> None:
+    """Keeps what the name of an event has that is kept: "Reservation at Uno" is at Uno still."""
+    events = [f" {' '.join(words(text))} " for one in groups if one.kind == OTHER for text in one.surfaces]
+    for group in groups if events else ():
+        if not group.reason and any(
+            f" {' '.join(words(text))} " in event for text in group.surfaces for event in events
+        ):
+            group.reason = "kept_elsewhere"
+
+
+def distinct_annotations(dialogue: Dialogue) -> Iterable[Annotation]:
+    """The values of all frames, each annotation once: states repeat what has been said."""
+    return dict.fromkeys(
+        ((frame.service, name), tuple(same), canonical)
+        for turn in dialogue.turns
+        for frame in turn.frames
+        for name, same, canonical in annotated(frame)
+    )
+
+
+def annotated(frame: Frame) -> Iterator[tuple[str, list[str], str | None]]:
+    """The values of a frame: (slot, values that are the same, their canonical form where one is known)."""
+    for action in frame.actions or []:
+        if not action.slot or is_marker(action.act, action.slot):
+            continue
+        canonical: list[str] = action.canonical_values or []
+        for i, value in enumerate(action.values):
+            yield action.slot, [value], canonical[i] if i < len(canonical) else None
+        for value in canonical[len(action.values) :]:
+            yield action.slot, [], value
+    if frame.state:
+        for slot, listed in frame.state.slot_values.items():
+            yield slot, listed, None
+    if frame.service_call:
+        for slot, value in frame.service_call.parameters.items():
+            yield slot, [], value
+    for result in frame.service_results or []:
+        for slot, value in result.items():
+            yield slot, [], value
+    for span in frame.slots:
+        if isinstance(span.value, str):
+            yield span.slot, [span.value], None
+        elif span.value:
+            yield span.slot, list(span.value), None
+
+
+def reason_of(kind: str) -> str:
+    """Why the values of a slot that is not open are kept."""
+    return "categorical" if kind == "categorical" else "closed" if kind in CLOSED else "no_generator"
+
+
+def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
+    """Every value of a dialogue: (slot, value, whether it is known to be a canonical form)."""
+    for slot, same, canonical in distinct_annotations(dialogue):
+        for value in same:
+            yield slot, value, False
+        if canonical is not None:
+            yield slot, canonical, True
+
+
+_PIECE = re.compile(r"\w+")
+_MANY_WORDS = 16
+
+
+class Surface(msgspec.Struct, frozen=True):
+    """A form of a value: its words, the characters before the first and after the last, its group.
+
+    ``line`` has the words of a value of many: as one text, it is compared no further than to what differs.
+    """
+
+    words: tuple[str, ...]
+    line: str
+    text: str
+    before: str
+    behind: str
+    group: Group | None
+
+
+class Mention(msgspec.Struct, frozen=True):
+    """A value in an utterance.
+
+    Attributes:
+      start: where it begins.
+      end: where it ends.
+      text: what stands there.
+      like: the surface of its group that it is, up to case and marks.
+      group: its group; None of a value of a slot that is not open.
+      slots: whose spans say so; nothing where it is not marked.
+    """
+
+    start: int
+    end: int
+    text: str
+    like: str
+    group: Group | None
+    slots: tuple[Slot, ...] = ()
+
+
+class Table:
+    """All values of a dialogue by their first word, the longest first.
+
+    Args:
+      found: the values. Those that are kept are found too, so that no other value is found inside them.
+    """
+
+    def __init__(self, found: DialogueValues) -> None:
+        self.heads: dict[str, list[Surface]] = {}
+        self.pieces: set[str] = set()  # what the first words begin with, up to a mark inside
+        for group in found.groups:
+            for text in group.surfaces:
+                self._add(text, group)
+        for _, _, text in found.closed:
+            self._add(text, None)
+        for surfaces in self.heads.values():
+            surfaces.sort(key=lambda one: (-len(one.words), -len(one.text), one.text))
+
+    def _add(self, text: str, group: Group | None) -> None:
+        found, before, behind, piece = _parts(text)
+        if not found or (marked_only(group, text) if group else len(found) == 1):
+            return
+        self.heads.setdefault(found[0], []).append(
+            Surface(found, _line(found)[0] if len(found) > _MANY_WORDS else "", text, before, behind, group)
+        )
+        self.pieces.update((piece, found[0]))
+
+    def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
+        """Mentions of values outside of spans, on the borders of words, the longest first, in order.
+
+        Args:
+          utterance: what is said.
+          marked: the spans, sorted.
+        """
+        # Most utterances have no value beyond their spans: these two lines are all that they cost.
+        outside = _without(utterance, marked) if marked else utterance
+        if self.pieces.isdisjoint(_PIECE.findall(outside.casefold())):
+            return []
+        heads = self.heads
+        words = list(WORD.finditer(utterance))
+        texts = [plain(word[0]) for word in words]
+        mentions = []
+        line: tuple[str, list[int]] | None = None
+        free = 0  # words before it are in a mention
+        for at in [i for i, text in enumerate(texts) if text in heads]:
+            for surface in heads[texts[at]] if at >= free else ():
+                size = len(surface.words)
+                if size > _MANY_WORDS:
+                    line = line or _line(texts)
+                    same = line[0].startswith(surface.line, line[1][at])
+                else:
+                    same = size == 1 or tuple(texts[at : at + size]) == surface.words
+                if same:
+                    start, end = _with_marks(utterance, words[at].start(), words[at + size - 1].end(), surface)
+                    if start is not None and not any(one < end and start < other for one, other in marked):
+                        mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
+                        free = at + size
+                        break
+        return mentions
+
+
+def _line(words: Sequence[str]) -> tuple[str, list[int]]:
+    """Words, none of which has a blank, as one text; and where each begins in it."""
+    return "".join(f"{word} " for word in words), list(accumulate((len(word) + 1 for word in words), initial=0))
+
+
+@lru_cache(1 << 16)
+def _parts(text: str) -> tuple[tuple[str, ...], str, str, str]:
+    """The words of a value, what is before and behind them, and what the first begins with, up to a mark inside."""
+    words = list(WORD.finditer(text))
+    if not words:
+        return (), "", "", ""
+    piece = _PIECE.findall(words[0][0].casefold())[0]
+    return tuple(plain(word[0]) for word in words), text[: words[0].start()], text[words[-1].end() :], piece
+
+
+def _without(utterance: str, regions: Sequence[tuple[int, int]]) -> str:
+    parts, at = [], 0
+    for start, end in regions:
+        parts.append(utterance[at:start])
+        at = max(at, end)
+    return " ".join([*parts, utterance[at:]])
+
+
+def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple[int | None, int]:
+    """The place with the marks around the value, such as ``$``; None where a bare number lacks them."""
+    before, behind = surface.before, surface.behind
+    wide = start - len(before) >= 0 and utterance[start - len(before) : start] == before
+    far = utterance[end : end + len(behind)] == behind
+    if len(surface.words) == 1 and is_number(surface.words[0]) and not (wide and far):
+        return None, end
+    return start - len(before) if wide else start, end + len(behind) if far else end
+
+
+def marked_only(group: Group, text: str) -> bool:
+    """Whether a value counts only where a span marks it: bare numbers, and days without a month."""
+    return is_number(text.replace(",", "")) or (group.kind == "date" and is_relative(text))
+
+
+def marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[Mention]:
+    """The spans of a turn as mentions, in order; spans of one place are one mention, and overlapping ones keep both.
+
+    Raises:
+      InputError: a span that is outside of the utterance, or whose text is no value of its slot.
+    """
+    mentions: list[Mention] = []
+    for frame in turn.frames:
+        for span in frame.slots:
+            if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
+                mentions.append(_marked(turn.utterance, (frame.service, span.slot), span, found, of))
+    if len(mentions) < 2:
+        return mentions
+    places: dict[tuple[int, int], Mention] = {}
+    for one in sorted(mentions, key=lambda one: (one.start, one.end, one.slots)):
+        same = places.get((one.start, one.end))
+        places[one.start, one.end] = one if same is None else _joined(same, one)
+    return list(places.values())
+
+
+def _marked(utterance: str, slot: Slot, span: SlotSpan, found: DialogueValues, of: dict[str, Group]) -> Mention:
+    start, end = cast(int, span.start), cast(int, span.exclusive_end)
+    if not 0 <= start < end <= len(utterance):
+        raise InputError(f"bad_span: {span.slot!r} is not inside the utterance")
+    text = utterance[start:end]
+    written = {text, text.casefold(), folded(text)}
+    group = of.get(text) or of.get(folded(text))
+    if not (group and slot in group.slots) and written.isdisjoint(found.values.get(slot, ())):
+        raise InputError(f"bad_span: {text!r} is no value of {span.slot!r} in this dialogue")
+    if group and slot not in group.slots:
+        # Its slot is kept: of a bare number the other meaning is another value, a word would be two things.
+        if is_number(text):
+            group = None
+        elif not group.reason:
+            group.reason = "kept_elsewhere"
+    every = group.surfaces if group else [text]
+    like = text if text in every else next(one for one in every if one.casefold() in written)
+    return Mention(start, end, text, like, group, (slot,))
+
+
+def _joined(one: Mention, other: Mention) -> Mention:
+    """Two spans of one place."""
+    slots = tuple(sorted({*one.slots, *other.slots}))
+    return Mention(one.start, one.end, one.text, one.like, one.group, slots)
+
+
+def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[Mention]], Table]:
+    """Sets the ``reason`` of groups whose mentions are ambiguous, which are kept.
+
+    Returns:
+      The mentions of every turn, marked and unmarked, in order; and the table by which they were found.
+
+    Raises:
+      InputError: a span that cannot be; ``where`` says of which turn.
+    """
+    of = {surface.casefold(): group for group in found.groups for surface in group.surfaces} | found.by_surface()
+    closed = {text.casefold() for _, _, text in found.closed}
+    table = Table(found)
+    relative = {text for text, group in of.items() if group.kind == "date" and is_relative(text)}
+    numbers = _numbers_said(found)
+    has_choices = any(group.kind == CHOICE for group in found.groups)
+    turns = []
+    for position, turn in enumerate(dialogue.turns):
+        try:
+            marked = marked_in(turn, found, of)
+        except InputError as error:
+            raise InputError(error.reason, "", f"turns[{position}]") from None
+        _keep_overlapping(marked)
+        regions = [(one.start, one.end) for one in marked]
+        unmarked = table.unmarked(turn.utterance, regions)
+        if has_choices:
+            _keep_choices(turn, of, unmarked)
+        for mention in unmarked:
+            group = mention.group
+            if group and group.kind != CHOICE and not group.reason and _unclear(mention, group, closed):
+                group.reason = "ambiguous_word"
+        if relative:
+            unmarked += _acted_dates(turn, relative, of, [*marked, *unmarked])
+        if numbers:
+            _keep_numbers(turn.utterance, regions, numbers)
+        turns.append(sorted([*marked, *unmarked], key=lambda one: (one.start, one.end)))
+    return turns, table
+
+
+def _unclear(mention: Mention, group: Group, closed: Iterable[str]) -> bool:
+    """Whether an unmarked mention may be a mere word: one word, in another case than any value, or a common one."""
+    words = WORD.findall(mention.text)
+    if mention.text.casefold() in closed:
+        return True
+    return len(words) == 1 and (words[0].casefold() in COMMON or mention.text not in group.surfaces)
+
+
+def _acted_dates(turn: Turn, relative: set[str], of: dict[str, Group], known: Sequence[Mention]) -> list[Mention]:
+    """Days without a month that no span marks, where an action of the turn has them and they occur once.
+
+    "Is there anything else today?" has no such action; "For 3 people today?" has.
+    """
+    mentions: list[Mention] = []
+    acted = {value for frame in turn.frames for action in frame.actions or [] for value in action.values}
+    for value in sorted(acted & relative):
+        if any(one.like == value for one in known):
+            continue
+        places = list(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", turn.utterance, re.IGNORECASE))
+        if len(places) == 1:
+            start, end = places[0].span()
+            if not any(one.start < end and start < one.end for one in [*known, *mentions]):
+                mentions.append(Mention(start, end, turn.utterance[start:end], value, of[value]))
+    return mentions
+
+
+def _keep_overlapping(marked: Sequence[Mention]) -> None:
+    for i, one in enumerate(marked):
+        for other in marked[i + 1 :]:
+            if other.start < one.end:
+                for group in (one.group, other.group):
+                    if group and not group.reason:
+                        group.reason = "overlapping_spans"
+
+
+def _numbers_said(found: DialogueValues) -> list[tuple[Group, set[str]]]:
+    """The groups of which spans mark bare numbers, and these."""
+    spoken = [group for group in found.groups if group.kind in FORMS and group.kind != "date"]
+    numbers = [
+        (group, {text for text in group.surfaces if text in found.said and is_number(text.replace(",", ""))})
+        for group in spoken
+    ]
+    return [(group, texts) for group, texts in numbers if texts]
+
+
+def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], said: Sequence[tuple[Group, set[str]]]) -> None:
+    """A bare number that is a value in one place, and occurs in another, is ambiguous."""
+    for group, numbers in said:
+        for word in WORD.finditer(utterance) if not group.reason else ():
+            inside = any(start < word.end() and word.start() < end for start, end in regions)
+            if word[0] in numbers and not inside:
+                group.reason = "ambiguous_word"
+
+
+def _keep_choices(turn: Turn, of: dict[str, Group], unmarked: Sequence[Mention]) -> None:
+    """A value of a categorical slot has no span: it must occur verbatim where an action has it, and only there."""
+    here = {
+        group.key: group
+        for frame in turn.frames
+        for action in frame.actions or []
+        for value in action.values
+        if (group := of.get(value)) and group.kind == CHOICE and (frame.service, action.slot) in group.slots
+    }
+    said = {one.group.key: one.group for one in unmarked if one.group and one.group.kind == CHOICE}
+    for key, group in {**here, **said}.items():
+        if (key in here) != (key in said) and not group.reason:
+            group.reason = "not_said_so"

@@ -1,0 +1,262 @@
+"""Unseen entities as a perturbation: slot values that occur nowhere in training."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+
+from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
+from parapet.schemas.errors import InputError
+from parapet.schemas.rows import REPLACEMENTS
+from parapet.transforms.perturbation.base import Analysis, Detailed, Perturbation, Perturbed, Place, Shared, share_of
+from parapet.transforms.perturbation.corpora import Corpus, Item, read_corpus
+from parapet.transforms.perturbation.metrics import Metric, Numbers
+from parapet.transforms.perturbation.report import place_of
+from parapet.transforms.perturbations.entities import CATEGORICAL, COMMAND
+from parapet.transforms.perturbations.entities.choosing import CORPUS, GENERATED
+from parapet.transforms.perturbations.entities.replacing import PLACES, Replaced, Replacer, replaced
+from parapet.transforms.perturbations.entities.study import Config, Inputs, Study, inputs_of, study_corpus
+from parapet.transforms.reports.report import Example, Line, edited
+from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant, Zero
+
+_REPLACER, _STUDY = "replacer", "study"
+
+_REPLACED_AND_KEPT = (Metric("replaced", "replaced"), Metric("kept", "kept"))
+
+
+class UnseenEntities(Perturbation):
+    """Dialogues whose slot values occur nowhere in training; states, spans and calls say the same as the turns.
+
+    Args:
+      seed: of everything that is drawn.
+      values: where new values come from: ``generated``; ``corpus``, the half of the corpus's own names that is held
+        out (Bordes et al. 2017, 3.1.2); or a CSV file with the columns ``slot_or_kind`` and ``value``.
+      categorical: values of categorical slots: ``keep`` them, or ``replace`` them by others of their closed set.
+      training: the corpus whose split train is what has been seen, or its place; by default the corpus itself.
+      least_changed: the share of the dialogues with open slots that must change, or the command fails.
+      max_bad: the share of the values that a dialogue needs which a source may lack; they are kept.
+    """
+
+    name = "unseen_entities"
+    command = COMMAND
+    row_schema = REPLACEMENTS
+    rows_folder = "replacements"
+    metrics = ()
+    tables = (
+        Numbers(
+            "Dialogues and values",
+            "",
+            (),
+            (
+                Metric("changed", "dialogues changed", shown_first=True),
+                Metric("changed_rate", "share of the dialogues with open slots", percent=True, shown_first=True),
+                Metric("turns", "turns"),
+                Metric("turns_changed", "turns changed"),
+                Metric("values.replaced", "values replaced", shown_first=True),
+                Metric("values.kept", "values kept", shown_first=True),
+                Metric("leaks", "leaks", meaning="New values of one word that occurs in training, or two adjacent "
+                       "words of which are adjacent there (case and punctuation ignored).", shown_first=True),
+                Metric("training.texts", "different texts in training"),
+            ),
+        ),
+        Numbers("Values by kind", "kinds/*", ("kind",), _REPLACED_AND_KEPT),
+        Numbers("Places where values were replaced", "places/*", ("place",), (Metric("", "values"),), chart="bars",
+                note="Spans are among the utterances."),
+        Numbers("Unchanged values by reason", "kept/*", ("reason",), (Metric("", "values"),)),
+        Numbers("Values by slot", "slots/*", ("slot",), (Metric("kinds", "kinds"), *_REPLACED_AND_KEPT), in_card=False),
+    )  # fmt: skip
+    in_folders = False
+
+    analyzes_dialogues = False
+
+    inputs: Inputs  # since fit()
+
+    def __init__(
+        self,
+        *,
+        seed: int | str = 0,
+        values: str | Path = "generated",
+        categorical: str = "keep",
+        training: Corpus | str | Path | None = None,
+        least_changed: float = 0.5,
+        max_bad: float = 0.01,
+    ) -> None:
+        super().__init__(seed=seed)
+        if categorical not in CATEGORICAL:
+            raise InputError(f"{categorical!r} is none of {', '.join(CATEGORICAL)}", "--categorical")
+        if training is not None and not isinstance(training, Corpus | str | Path):
+            raise InputError(f"expected a corpus or a place, found {type(training).__name__}", "--training")
+        self.config = Config(str(values), categorical == "replace", self.seed, share_of(max_bad, "--max_bad"))
+        self.categorical, self.training = categorical, training
+        self.least_changed = float(share_of(least_changed, "--least_changed"))
+
+    def recorded_options(self) -> dict[str, object]:
+        """The options; of a gazetteer and of another training corpus not the place."""
+        return {
+            "values": self.config.values if self.config.values in (GENERATED, CORPUS) else "file",
+            "categorical": self.categorical,
+            "least_changed": self.least_changed,
+            "seed": self.seed,
+            "training": "elsewhere" if self.training else "",
+        }
+
+    def fit(self, corpus: Corpus) -> None:
+        """Lists what must be read: training, and the dialogues that are perturbed."""
+        training = corpus if self.training is None else self.training
+        if not isinstance(training, Corpus):
+            training = read_corpus(training, None)
+        self.inputs = inputs_of(corpus, self.splits, training, self.training or "", self.config)
+
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+        """Learns what training has, and the kinds of the slots: the same for all dialogues."""
+        study, refused = study_corpus(files.pipeline, self.inputs)
+        numbers = study | "Numbers" >> beam.Map(Study.numbers)
+        shared = study | "Shared" >> beam.Map(lambda study: ("", study.replacer))
+        return Analysis(shared={_REPLACER: shared}, reported={_STUDY: numbers}, refused=refused)
+
+    def state_of(self, place: Place, state: Any, shared: Shared) -> Replacer:
+        """What replaces values: of all dialogues the same."""
+        replacer: Replacer = shared[_REPLACER][""]
+        return replacer
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
+        """The dialogue with other values, and a row for every value."""
+        return self._perturbed(dialogue, typed(dialogue), state)
+
+    def perturb_sets(self, item: Item, state: Replacer) -> Iterator[tuple[str, Perturbed]]:
+        """The same for the only set, of a dialogue that may be typed already."""
+        yield self.name, self._perturbed(item.raw, item.dialogue or typed(item.raw), state)
+
+    def _perturbed(self, raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Perturbed:
+        result = replaced(raw, dialogue, replacer)
+        counts, shown = _counts_of(result, dialogue), _shown(result, raw, dialogue)
+        return Detailed(result.dialogue, result.rows, counts=counts, shown=shown)
+
+    def invariants(self) -> Sequence[Invariant]:
+        """Every value is replaced or kept, no new value occurs in training, and enough dialogues have changed."""
+        return (
+            *super().invariants(),
+            Balance("values", ("replaced", "kept")),
+            Zero("leaks", "new values that occur in training"),
+            LeastChanged(self.least_changed),
+        )
+
+    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """What was replaced and what was kept, by kind, slot, reason and place."""
+        changed, with_open_slots = counts.sum("open_changed"), counts.sum("open")
+        (numbers,) = reported[_STUDY]
+        return {
+            "dialogues": counts.sum("dialogues", set=""),
+            "left_out": counts.sum("left_out"),
+            **{name: counts.sum(name) for name in ("open", "changed", "open_changed", "turns", "turns_changed")},
+            "changed_rate": changed / with_open_slots if with_open_slots else None,
+            "values": {name: counts.sum(name) for name in ("replaced", "kept")},
+            "leaks": counts.sum("leaks"),
+            **_by_kind_and_slot(counts),
+            **numbers,
+        }
+
+    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """What is missing, and what of the values is not unseen."""
+        if missing := statistics.get("missing"):
+            yield missing
+        if self.categorical == "replace":
+            yield (
+                "Categorical values were replaced, too, by others of their closed set: those are not unseen (`unseen` "
+                "is false in their rows)."
+            )
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """A turn with its replaced values marked."""
+        return Example(place_of(shown), [Line(shown["speaker"], edited(shown["utterance"], shown["edits"]))])
+
+
+class LeastChanged(msgspec.Struct, frozen=True):
+    """The share of the dialogues with open slots that must change; where there are none, nothing has changed."""
+
+    share: float
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """Raises InputError where fewer have."""
+        changed, with_open_slots = counts.sum("open_changed"), counts.sum("open")
+        if changed < self.share * with_open_slots or (self.share and not with_open_slots):
+            raise InputError(
+                f"only {changed} of {with_open_slots} dialogues with open slots have changed, so nothing was "
+                "published (--least_changed 0 publishes all the same, with the reasons in statistics.json)"
+            )
+        return iter(())
+
+
+def _counts_of(result: Replaced, dialogue: Dialogue) -> Counter[Counted]:
+    """The counts of a dialogue; of values by (slot, kind, reason or status)."""
+    changed = bool(result.changed)
+    counts: Counter[Counted] = Counter()
+    counts.update(
+        open=result.open,
+        changed=changed,
+        open_changed=result.open and changed,
+        turns=len(dialogue.turns),
+        turns_changed=len(result.changed),
+        values=len(result.rows),
+        leaks=result.leaks,
+    )
+    for row in result.rows:
+        counts[row["status"]] += 1
+        slot = f"{row['service']}.{row['slot']}"
+        counts["values_of_slots", (slot, row["kind"], row["reason"] or row["status"])] += 1
+        for place in PLACES:
+            counts["places", place] += row[place]
+    return counts
+
+
+def _by_kind_and_slot(counts: Counts) -> dict[str, Any]:
+    """The values by kind, by slot and by why they are kept; and the places of those that are replaced."""
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
+    kinds_of_slots: dict[str, Counter[str]] = defaultdict(Counter)
+    reasons: Counter[str] = Counter()
+    for key, n in counts.items():
+        if key.name == "values_of_slots":
+            slot, kind, outcome = tuple(key.value)
+            replaced_or_kept = outcome if outcome == "replaced" else "kept"
+            kinds[kind][replaced_or_kept] += n
+            kinds_of_slots[slot][kind] += n
+            outcomes[slot][outcome] += n
+            reasons[outcome] += n
+    places = counts.by("value", "places")
+    return {
+        "kinds": {kind: {status: of[status] for status in ("replaced", "kept")} for kind, of in sorted(kinds.items())},
+        "kept": _without_replaced(reasons),
+        "places": {place: places.get(place, 0) for place in PLACES},
+        "slots": {
+            slot: {
+                "kinds": dict(sorted(kinds_of_slots[slot].items(), key=lambda of: (-of[1], of[0]))),
+                "replaced": of["replaced"],
+                "kept": _without_replaced(of),
+            }
+            for slot, of in sorted(outcomes.items())
+        },
+    }
+
+
+def _without_replaced(outcomes: Mapping[str, int]) -> dict[str, int]:
+    return {reason: n for reason, n in sorted(outcomes.items()) if reason != "replaced"}
+
+
+def _shown(result: Replaced, raw: dict[str, Any], dialogue: Dialogue) -> list[dict[str, Any]]:
+    """The turns that have changed, with their edits."""
+    return [
+        {
+            "dialogue_id": dialogue.dialogue_id,
+            "turn": position,
+            "speaker": dialogue.turns[position].speaker,
+            "utterance": raw["turns"][position]["utterance"],
+            "edits": [[edit.start, edit.end, edit.text, ""] for edit in edits],
+        }
+        for position, edits in result.changed
+    ]

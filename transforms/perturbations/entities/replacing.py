@@ -1,0 +1,393 @@
+"""One dialogue with other values: chosen, written into utterances and frames, and checked."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
+from parapet.schemas.errors import InputError
+from parapet.transforms.perturbation.user_turns import Edit, move_spans
+from parapet.transforms.perturbations.entities.choosing import Chooser, Sources, in_case_of, leaks
+from parapet.transforms.perturbations.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind, is_none, is_relative
+from parapet.transforms.perturbations.entities.mentions import (
+    DialogueValues,
+    Group,
+    Kinds,
+    Mention,
+    Slot,
+    Table,
+    distinct_annotations,
+    find_values,
+    keep_unclear,
+    reason_of,
+)
+from parapet.transforms.perturbations.entities.words import BEFORE_DATE, Training, folded, is_number, words
+
+_ARTICLE = re.compile(r"\b(an?)(?=\s+[\"'“‘(]?$)", re.IGNORECASE)
+_OPENING, _LAST = " \t\"'“‘(", ("a", "n", "A", "N")
+_THE = re.compile(r"\bthe\s+$", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"(?:next|this|coming|\w+day\b)", re.IGNORECASE)  # "the next Wednesday bus" keeps its article
+_WORD_BEFORE = re.compile(r"(?<![\w'’])([\w'’]+)\s+$")
+_VOWEL = re.compile(r"[aeiouáéíóúàèìòùâêîôûäëïöü]|8|11(?!\d)|18(?!\d)|hour|hono|honest|heir", re.IGNORECASE)
+_CONSONANT = re.compile(r"(?:uni(?!m|n)|us[aeu]|util|utop|ukrai|urug|eu|ewe|one\b|once\b|ouija)", re.IGNORECASE)
+
+
+def article_of(text: str) -> str:
+    """``a`` or ``an``, as English says it before a text."""
+    start = text.lstrip("\"'“‘($#")
+    if _CONSONANT.match(start):
+        return "a"
+    return "an" if _VOWEL.match(start) else "a"
+
+
+def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
+    """The edits that replace the mentions whose groups have something to replace them, in order.
+
+    Args:
+      utterance: what is said.
+      mentions: the values in it, in order; those of groups that are kept change nothing.
+
+    Raises:
+      InputError: values overlap.
+    """
+    edits: list[Edit] = []
+    free = 0  # what is before belongs to another mention
+    for mention in mentions:
+        new = text_for(mention)
+        if new is None:
+            free = max(free, mention.end)
+            continue
+        if mention.start < free:
+            raise InputError(f"overlapping: {mention.text!r} is said inside another value")
+        edits += _around(utterance, mention, new, free)
+        edits.append(Edit(mention.start, mention.end, new))
+        free = mention.end
+    return edits
+
+
+def text_for(mention: Mention) -> str | None:
+    """What a mention becomes, in its own case; None where it stays."""
+    group = mention.group
+    if group is None or group.reason or not group.replacement:
+        return None
+    shown = group.shown.get(mention.text)
+    return in_case_of(group.shown[mention.like], mention.text) if shown is None else shown
+
+
+def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]:
+    before = utterance[free : mention.start]
+    if mention.group and mention.group.kind == "date" and new[:1].isalpha():
+        the = None if _ATTRIBUTE.match(mention.text) else _THE.search(before)
+        start = free + the.start() if the else mention.start
+        word = _WORD_BEFORE.search(utterance[:start])
+        bare = is_relative(mention.text) and not mention.text.casefold().startswith("on ")
+        on = "on " if bare and word and word[1].casefold() not in BEFORE_DATE else ""
+        return [Edit(start, mention.start, on)] if the or on else []
+    # An article ends with one of these letters, and most texts before a value do not.
+    article = _ARTICLE.search(before) if before.rstrip(_OPENING)[-1:] in _LAST else None
+    if article is None:
+        return []
+    wanted = article_of(new)
+    # "a 11:45 am" has no article, but an "at" that lost a letter.
+    if wanted == article[1].casefold() or article_of(mention.text) != article[1].casefold():
+        return []
+    place = free + article.start()
+    return [Edit(place, place + len(article[1]), wanted.capitalize() if article[1][0] == "A" else wanted)]
+
+
+def check_replaced(
+    before: Dialogue, raw: dict[str, Any], found: DialogueValues, mentions: Sequence[Sequence[Mention]], table: Table
+) -> None:
+    """Checks spans, leftovers of old values, and whether states still follow from the utterances.
+
+    Args:
+      before: the dialogue as it was.
+      raw: as it is now, as its file has it.
+      found: its values.
+      mentions: of each turn, the values in its utterance.
+      table: by which they were found.
+
+    Raises:
+      InputError: something does not hold.
+    """
+    after = typed(raw)
+    _check_spans(after, found)
+    _check_left(after, table, mentions)
+    _check_states(before, after, found)
+
+
+def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
+    """Every span is a value of its slot somewhere in the dialogue, or what one that is kept is called."""
+    values: dict[Slot, set[str]] = {}
+    for slot, same, canonical in distinct_annotations(dialogue):
+        values.setdefault(slot, set()).update((*same, canonical or ""))
+    for position, turn in enumerate(dialogue.turns):
+        for frame in turn.frames:
+            for span in frame.slots:
+                if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
+                    text = turn.utterance[span.start : span.exclusive_end]
+                    slot = (frame.service, span.slot)
+                    of_slot = values.get(slot, set())
+                    if text in of_slot:
+                        continue
+                    names = {folded(text), found.spoken.get((slot, text), folded(text))}
+                    if names.isdisjoint(map(folded, of_slot)):
+                        reason = f"bad_span: {text!r} is no value of {span.slot!r} after the replacement"
+                        raise InputError(reason, "", f"turns[{position}]")
+
+
+def _check_left(after: Dialogue, table: Table, mentions: Sequence[Sequence[Mention]]) -> None:
+    """No value that was replaced is left in an utterance."""
+    for position, (turn, of_turn) in enumerate(zip(after.turns, mentions, strict=True)):
+        if not of_turn:
+            continue  # as it was
+        for mention in table.unmarked(turn.utterance):
+            if mention.group and mention.group.replacement and not _inside_kept(mention, of_turn):
+                reason = f"left_behind: {mention.text!r} is still said"
+                raise InputError(reason, "", f"turns[{position}]")
+
+
+def _inside_kept(mention: Mention, of_turn: Sequence[Mention]) -> bool:
+    """Whether it is a part of a value that is kept: the city in the name of a station."""
+    return any(
+        (one.group is None or not one.group.replacement) and mention.text.casefold() in one.text.casefold()
+        for one in of_turn
+    )
+
+
+def _check_states(before: Dialogue, after: Dialogue, found: DialogueValues) -> None:
+    """A value in a state that had been mentioned is still mentioned: a tracker can know what it could know before."""
+    of = found.by_surface()
+    said_before, said_after = " ", " "
+    done: set[tuple[str, str, tuple[str, ...]]] = set()
+    for position, (old, new) in enumerate(zip(before.turns, after.turns, strict=True)):
+        said = f"{' '.join(words(old.utterance))} "
+        said_before += said
+        said_after += said if new.utterance == old.utterance else f"{' '.join(words(new.utterance))} "
+        for service, slot, listed, now in _states(old, new):
+            known = (service, slot, tuple(listed))
+            if known in done:
+                continue
+            done.add(known)
+            group = next((of[value] for value in listed if value in of), None)
+            if group is None or not group.replacement:
+                continue
+            if _said(listed, said_before, group) and not _said(now, said_after, group):
+                reason = f"state_differs: the value of {slot!r} had been said, and now is not"
+                raise InputError(reason, "", f"turns[{position}]")
+
+
+def _states(old: Turn, new: Turn) -> Any:
+    for one, other in zip(old.frames, new.frames, strict=True):
+        if one.state and other.state:
+            for slot, listed in one.state.slot_values.items():
+                yield one.service, slot, listed, other.state.slot_values[slot]
+
+
+def _said(values: Sequence[str], text: str, group: Group) -> bool:
+    """Whether one of the values has been mentioned; bare numbers and days without a month are not considered."""
+    for value in values:
+        found = words(value)
+        if is_none(value) or not found or is_number(found[0]) or (group.kind == "date" and is_relative(value)):
+            continue
+        if f" {' '.join(found)} " in text:
+            return True
+    return False
+
+
+# Where values occur: utterances, spans, and the parts of frames.
+PLACES = ("utterances", "spans", "state", "actions", "service_call", "results")
+
+
+class Replacer(msgspec.Struct, frozen=True):
+    """What replaces values: the same for all dialogues.
+
+    Attributes:
+      kinds: what each slot has.
+      sources: where values come from.
+      training: what training has.
+    """
+
+    kinds: dict[Slot, SlotKind]
+    sources: Sources
+    training: Training
+
+
+class Replaced(msgspec.Struct):
+    """A dialogue with other values.
+
+    Attributes:
+      dialogue: as it goes into a file.
+      rows: a row for every value of every slot, as ``parapet.schemas.rows`` has it.
+      changed: (position, edits) of each turn whose utterance is another.
+      open: whether any value could have been replaced, as far as its slot goes.
+      leaks: new values that training has; the run asserts that there are none.
+    """
+
+    dialogue: dict[str, Any]
+    rows: list[dict[str, Any]]
+    changed: list[tuple[int, list[Edit]]]
+    open: bool
+    leaks: int
+
+
+def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Replaced:
+    """Replaces the values of one dialogue.
+
+    Args:
+      raw: the dialogue as its file has it; it is left as it is.
+      dialogue: the same, typed.
+      replacer: how.
+
+    Raises:
+      InputError: it cannot be made consistent; nothing of it is to be used.
+    """
+    found = find_values(dialogue, replacer.kinds)
+    mentions, table = keep_unclear(dialogue, found)
+    Chooser(dialogue.dialogue_id, found, replacer.kinds, replacer.sources, replacer.training).choose()
+    made = _copied(raw)
+    shown = {surface: group for group in found.groups if group.replacement for surface in group.surfaces}
+    counts: Counter[tuple[str, Slot, str]] = Counter()
+    changed = []
+    for position, (turn, of_turn) in enumerate(zip(made["turns"], mentions, strict=True)):
+        edits = edits_of(turn["utterance"], of_turn)
+        if write_utterance(turn, edits, position):
+            changed.append((position, edits))
+        _count_mentions(of_turn, counts)
+        _write_frames(turn, shown, replacer.kinds, counts)
+    check_replaced(dialogue, made, found, mentions, table)
+    leaking = sum(
+        leaks(replacer.training, group.kind, text)
+        for group in found.groups
+        if group.kind != CHOICE
+        for text in {group.replacement, *group.shown.values()} - {""}
+    )
+    rows = list(_rows(dialogue.dialogue_id, found, counts, replacer.kinds))
+    return Replaced(made, rows, changed, any(group.kind != CHOICE for group in found.groups), leaking)
+
+
+def _copied(raw: dict[str, Any]) -> dict[str, Any]:
+    """A dialogue of which everything that may be replaced is a copy."""
+    turns = [{**turn, "frames": [_copied_frame(frame) for frame in turn["frames"]]} for turn in raw["turns"]]
+    return {**raw, "turns": turns}
+
+
+def _copied_frame(frame: dict[str, Any]) -> dict[str, Any]:
+    copy = dict(frame)
+    for key in ("slots", "actions", "service_results"):
+        if frame.get(key):
+            copy[key] = [dict(one) for one in frame[key]]
+    for key, values in (("state", "slot_values"), ("service_call", "parameters")):
+        if frame.get(key):
+            copy[key] = dict(frame[key])
+            if values in copy[key]:
+                copy[key][values] = dict(copy[key][values])
+    return copy
+
+
+def write_utterance(turn: dict[str, Any], edits: Sequence[Edit], position: int = 0) -> bool:
+    """Writes edits into a turn, in place; gives whether its utterance is another.
+
+    Raises:
+      InputError: an edit reaches across the border of a span.
+    """
+    if not edits:
+        return False
+    torn = move_spans(turn, edits)
+    if torn:
+        reason = f"torn_span: the span of {torn[0]!r} ends inside what is replaced"
+        raise InputError(reason, "", f"turns[{position}]")
+    return True
+
+
+def _count_mentions(mentions: Sequence[Mention], counts: Counter[tuple[str, Slot, str]]) -> None:
+    for mention in mentions:
+        if text_for(mention) is None or mention.group is None:
+            continue
+        for slot in mention.slots or mention.group.slots[:1]:
+            counts[mention.group.key, slot, "utterances"] += 1
+            counts[mention.group.key, slot, "spans"] += bool(mention.slots)
+
+
+def _write_frames(
+    turn: dict[str, Any], shown: Mapping[str, Group], kinds: Kinds, counts: Counter[tuple[str, Slot, str]]
+) -> None:
+    """Replaces the values of a turn's frames in place.
+
+    Args:
+      turn: as its file has it.
+      shown: each form of each value that is replaced, to its group.
+      kinds: of the slots: the values of some are kept.
+      counts: of (group, slot, place), added to.
+    """
+
+    def new(slot: Slot, value: str, where: str) -> str:
+        group = shown.get(value)
+        if group is None or slot not in kinds or kinds[slot].kind not in REPLACED:
+            return value
+        counts[group.key, slot, where] += 1
+        return group.shown[value]
+
+    for frame in turn["frames"]:
+        service = frame["service"]
+        for action in frame.get("actions") or ():
+            if action["slot"] and not is_marker(action["act"], action["slot"]):
+                for key in ("values", "canonical_values"):
+                    if key in action:
+                        action[key] = [new((service, action["slot"]), value, "actions") for value in action[key]]
+        values = (frame.get("state") or {}).get("slot_values") or {}
+        for slot, listed in values.items():
+            # Variants of one value may become the same.
+            values[slot] = list(dict.fromkeys(new((service, slot), value, "state") for value in listed))
+        parameters = (frame.get("service_call") or {}).get("parameters") or {}
+        for slot, value in parameters.items():
+            parameters[slot] = new((service, slot), value, "service_call")
+        for result in frame.get("service_results") or ():
+            for slot, value in result.items():
+                result[slot] = new((service, slot), value, "results")
+        for span in frame.get("slots") or ():
+            if isinstance(span.get("value"), str):
+                span["value"] = new((service, span["slot"]), span["value"], "spans")
+            elif span.get("value"):
+                listed = [new((service, span["slot"]), value, "spans") for value in span["value"]]
+                span["value"] = list(dict.fromkeys(listed))
+
+
+def _rows(
+    dialogue_id: str, found: DialogueValues, counts: Counter[tuple[str, Slot, str]], kinds: Kinds
+) -> Iterator[dict[str, Any]]:
+    rows = [
+        _row(dialogue_id, slot, group, {place: counts[group.key, slot, place] for place in PLACES})
+        for group in found.groups
+        for slot in group.slots
+    ]
+    nowhere = dict.fromkeys(PLACES, 0)
+    for service, slot, value in found.closed:
+        kind = kinds.get((service, slot), SlotKind(OTHER)).kind
+        kept = Group(value.casefold(), kind, value, [value], [(service, slot)], reason_of(kind))
+        rows.append(_row(dialogue_id, (service, slot), kept, nowhere))
+    return iter(sorted(rows, key=lambda row: (row["service"], row["slot"], row["canonical"])))
+
+
+def _row(dialogue_id: str, slot: Slot, group: Group, places: dict[str, int]) -> dict[str, Any]:
+    # The forms besides the canonical one; that one where there are no others.
+    spoken = [text for text in group.surfaces if text != group.canonical] or [group.canonical]
+    return {
+        "dialogue_id": dialogue_id,
+        "service": slot[0],
+        "slot": slot[1],
+        "kind": "categorical" if group.kind == CHOICE else group.kind,
+        "status": "replaced" if group.replacement else "kept",
+        "reason": group.reason,
+        "value": spoken,
+        "replacement": list(dict.fromkeys(group.shown[text] for text in spoken)) if group.replacement else [],
+        "canonical": group.canonical,
+        "canonical_replacement": group.replacement,
+        "unseen": bool(group.replacement) and group.kind != CHOICE,
+        **places,
+    }

@@ -1,0 +1,38 @@
+"""Out-of-domain utterances put into dialogues (RADDLE, Peng et al. 2021, section 4)."""
+
+from parapet.transforms.perturbation import Command, Option
+
+OWN = "own"  # the source where foreign utterances are the corpus's own
+PLACES = ("append", "between")
+
+_TURNS = "out-of-domain turns"
+COMMAND = Command(
+    "parapet.transforms.perturbations.ood.perturbation:OutOfDomain",
+    "Inserts out-of-domain user turns into dialogues, each followed by a fallback of the system: "
+    "OUT/ood-10/train/dialogues_001.json, and a row for every user turn in OUT/ood-10/turns.",
+    """\
+  parapet ood --output my_ood                                # the sample, with turns of its own other domains
+  parapet ood --sgd sgd --split train,test --rates 0.1,0.5 --place append --output my_ood
+  parapet ood --sgd sgd --source kvret_train_public.json --output my_ood""",
+    {
+        _TURNS: (
+            Option(
+                "source",
+                "utterances: own (turns of the corpus in other domains), a file or folder (text, JSON lines, DSTC2, "
+                "Stanford key-value, SGD), or a plug-in",
+                "SOURCE",
+                default=OWN,
+                apart=True,
+            ),
+            Option("rates", "inserted turns per user turn, a set for each rate", "LIST", default="0.1,0.2,0.5"),
+            Option(
+                "place",
+                "at the end of the dialogue, or between a system turn and the next user turn",
+                default="between",
+                choices=PLACES,
+            ),
+        ),
+    },
+    records="dialogues or rows of --source",
+    done="used",
+)

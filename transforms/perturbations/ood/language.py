@@ -1,0 +1,355 @@
+"""The words of utterances: which say what an utterance is about, and how often in-domain turns have them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+
+import msgspec
+
+from parapet.schemas.errors import storable
+from parapet.schemas.service import Service
+from parapet.transforms.perturbation.corpora import domain_of
+from parapet.transforms.perturbation.user_turns import DECISIVE, UserTurn, value_ranges
+from parapet.transforms.reports.text import words
+from parapet.transforms.variants.distance import lemma
+
+CONTENT = 3  # an utterance with fewer content words could be said in any dialogue
+
+# spaCy's English stopwords (version 3.8, MIT licence), as ``words`` writes them. The list is here, so that no worker
+# has to find or import spaCy.
+_STOPWORDS = """
+a about above across after afterwards again against all almost alone along already also although always am among
+amongst amount an and another any anyhow anyone anything anyway anywhere are around as at back be became because become
+becomes becoming been before beforehand behind being below beside besides between beyond both bottom but by ca call can
+cannot could d did do does doing done down due during each eight either eleven else elsewhere empty enough even ever
+every everyone everything everywhere except few fifteen fifty first five for former formerly forty four from front full
+further get give go had has have he hence her here hereafter hereby herein hereupon hers herself him himself his how
+however hundred i if in indeed into is it its itself just keep last latter latterly least less ll m made make many may
+me meanwhile might mine more moreover most mostly move much must my myself n name namely neither never nevertheless
+next nine no nobody none noone nor not nothing now nowhere nt of off often on once one only onto or other others
+otherwise our ours ourselves out over own part per perhaps please put quite rather re really regarding s same say see
+seem seemed seeming seems serious several she should show side since six sixty so some somehow someone something
+sometime sometimes somewhere still such t take ten than that the their them themselves then thence there thereafter
+thereby therefore therein thereupon these they third this those though three through throughout thru thus to together
+too top toward towards twelve twenty two under unless until up upon us used using various ve very via was we well were
+what whatever when whence whenever where whereafter whereas whereby wherein whereupon wherever whether which while
+whither who whoever whole whom whose why will with within without would yet you your yours yourself yourselves
+"""
+
+# Courtesies, answers and requests of any domain, with contractions as ``words`` writes them, besides stopwords.
+_FILLERS = """
+absolutely actually alright appreciate assist assistance available awesome bye cant change choice choices confirm cool
+correct day didnt doesnt dont else exactly excellent find fine get getting give glad going good goodbye got great
+happy hello help helpful hey hi hmm hope id ill im instead isnt its ive know let lets like look looking lot love
+lovely maybe mind moment need needs nice no nope number oh ok okay option options people perfect perhaps please prefer
+right search sorry sound sounds sure tell thank thanks thankyou thats theres thing things think thinking try wait want
+wants way welcome whats wonder wonderful wont work works wouldnt yeah yep yes youre yup
+"""
+
+# A date, a time or a count answers a question of any domain.
+_DATES = """
+january february march april may june july august september october november december monday tuesday wednesday
+thursday friday saturday sunday today tomorrow tonight morning afternoon evening night noon midnight week weekend next
+later ago hour minute year am pm oclock half past date time first second third
+"""
+
+
+@cache
+def stopwords() -> frozenset[str]:
+    """The words that say nothing about the topic of an utterance: stopwords, fillers and dates."""
+    return frozenset([*_STOPWORDS.split(), *_FILLERS.split(), *_DATES.split()])
+
+
+def key_of(text: str) -> str:
+    """The text by which utterances are the same: lower-cased words without punctuation, separated by spaces."""
+    return " ".join(words(text))
+
+
+def content_words(key: str, stops: frozenset[str]) -> frozenset[str]:
+    """The words of a key that are neither stopwords nor begin with a digit."""
+    return frozenset(word for word in key.split() if word not in stops and not word[0].isdigit())
+
+
+Domains = tuple[str, ...]
+
+_OFTEN = 10  # turns
+_TYPICAL = (4, 5)  # of the turns that have a word
+
+
+class WordCounts:
+    """In how many different in-domain turns words are; turns with the same set of words are one.
+
+    Attributes:
+      turns: word to number of turns.
+      of_domains: (word, domain) to those whose dialogue has the domain, for words that are no stopwords.
+    """
+
+    def __init__(self) -> None:
+        self.turns: Counter[str] = Counter()
+        self.of_domains: Counter[tuple[str, str]] = Counter()
+
+    def add(self, tokens: Iterable[str], spoken_in: Iterable[Domains]) -> None:
+        """Counts a set of words, said in dialogues of such domains."""
+        tokens = list(tokens)
+        self.turns.update(tokens)
+        content = [word for word in tokens if word not in stopwords()]
+        for domain in {domain for domains in spoken_in for domain in domains}:
+            self.of_domains.update((word, domain) for word in content)
+
+
+class Vocabulary:
+    """The words of in-domain turns.
+
+    Attributes:
+      ranks: word to its place in the order from rare to frequent.
+    """
+
+    def __init__(self, counts: WordCounts) -> None:
+        in_order = sorted(counts.turns, key=lambda word: (counts.turns[word], word))
+        self.ranks: Mapping[str, int] = {word: rank for rank, word in enumerate(in_order)}
+        self._typical = _typical(counts)
+
+    def about(self, key: str) -> Domains:
+        """The domains that a content word of a key is typical of, whoever says it: no dialogue on them may have it."""
+        found = (self._typical.get(word, ()) for word in content_words(key, stopwords()))
+        return tuple(sorted({domain for domains in found for domain in domains}))
+
+    def is_generic(self, key: str) -> bool:
+        """Whether it has fewer than three content words, and in-domain turns have each of them."""
+        return len(content_words(key, stopwords())) < CONTENT and self.is_familiar(key)
+
+    def is_familiar(self, key: str) -> bool:
+        """Whether in-domain turns have each of its content words: then it may be of their domains, reworded."""
+        return all(word in self.ranks for word in content_words(key, stopwords()))
+
+
+def _typical(counts: WordCounts) -> dict[str, list[str]]:
+    """Words to the domains they are typical of: those of four in five turns that have the word, of ten or more."""
+    part, whole = _TYPICAL
+    typical: dict[str, list[str]] = {}
+    for (word, domain), n in counts.of_domains.items():
+        if counts.turns[word] >= _OFTEN and whole * n >= part * counts.turns[word]:
+            typical.setdefault(word, []).append(domain)
+    return typical
+
+
+_LEAST_Z = 1.96  # of the log-odds ratio: two-sided 5 %
+_PRIOR = 20  # the prior weighs as much as one in so many of the corpus's turns
+_HARDLY = 1000  # a word is hardly ever in a domain where it is in one of so many turns, or in a single one
+_SHARED = 3  # schemas: a word, or a slot, that so many domains have is of none
+# A word that more of the other domains use says little, unless its own domain's services or intents are named so.
+_MOST_USING = 1 / 3
+
+# What begins so answers the system, whatever follows.
+_ANSWERS = """
+yes yeah yea yep yup ya sure ok okay alright right correct no nope nah not never thank thanks bye goodbye perfect great
+"""
+_SENTENCE_ENDS = re.compile(r"(?<![.!?…])[.!?…]+(?:\s+|$)")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# Of acts whose slot may be "intent", those where it is none of the service's slots.
+_INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
+_AN_INTENT = "an intent"  # in place of a slot
+
+
+class TurnContent(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """What a user turn says.
+
+    Attributes:
+      domains: that it speaks of.
+      words: lemmas of its words that are neither stopwords nor part of a value.
+      slots: of its actions.
+      answers: it, or a sentence of it, would be understood in any dialogue: yes, no, thanks, "that sounds good". An
+        action without a slot says that; where there are no actions, a sentence without content.
+    """
+
+    domains: Domains
+    words: tuple[str, ...]
+    slots: tuple[str, ...]
+    answers: bool
+
+
+def content_of_turn(turn: UserTurn) -> TurnContent:
+    """What a turn says. Where it has no actions, its text alone decides whether it answers."""
+    text = turn.utterance
+    for start, end in [*turn.ranges, *value_ranges(text, turn.values)]:
+        text = text[:start] + " " * (end - start) + text[end:]
+    sentences = [words(sentence) for sentence in _SENTENCE_ENDS.split(text)]
+    contents = [content_of(sentence) for sentence in sentences if sentence]
+    actions = [action for frame in turn.turn.frames for action in frame.actions or ()] if turn.turn else []
+    slots = {
+        _AN_INTENT if action.slot == "intent" and action.act in _INTENT_ACTS else action.slot for action in actions
+    }
+    first = words(turn.utterance)[:1]
+    answers = not _answers().isdisjoint(first) or ("" in slots if actions else not all(contents))
+    content = frozenset().union(*contents)
+    return TurnContent(
+        tuple(sorted({domain_of(service) for service in turn.services})),
+        tuple(sorted(content)),
+        tuple(sorted(map(storable, slots))),
+        answers,
+    )
+
+
+@cache
+def _answers() -> frozenset[str]:
+    return frozenset(_ANSWERS.split())
+
+
+@cache
+def _stop_lemmas() -> frozenset[str]:
+    stops = stopwords() | DECISIVE
+    return stops | {lemma(word) for word in stops}
+
+
+@lru_cache(maxsize=1 << 16)
+def _content_lemma(word: str) -> str:
+    """The lemma of a word that neither is a stopword, number or time, nor begins with a digit; else nothing."""
+    stops = _stop_lemmas()
+    if word in stops or word[0].isdigit():
+        return ""
+    found = lemma(word)
+    return "" if found in stops else found
+
+
+def content_of(found: Iterable[str]) -> frozenset[str]:
+    """The lemmas of words that neither are stopwords, numbers or times, nor begin with a digit."""
+    return frozenset(filter(None, map(_content_lemma, found)))
+
+
+class Schemas(msgspec.Struct, frozen=True):
+    """What the schemas of each domain name.
+
+    Attributes:
+      words: domain to the content words of names, descriptions and possible values.
+      about: domain to those of the names of services and intents: slots are mostly attributes, which others may have.
+      slots: domain to its slots.
+    """
+
+    words: dict[str, frozenset[str]]
+    about: dict[str, frozenset[str]]
+    slots: dict[str, frozenset[str]]
+
+
+def schemas_of(services: Iterable[Service]) -> Schemas:
+    """The domains of services, those of all splits."""
+    found: dict[str, frozenset[str]] = defaultdict(frozenset)
+    about: dict[str, frozenset[str]] = defaultdict(frozenset)
+    slots: dict[str, frozenset[str]] = defaultdict(frozenset)
+    for service in services:
+        domain = domain_of(service.service_name)
+        names = [service.service_name, *(intent.name for intent in service.intents)]
+        rest = [service.description, *(intent.description for intent in service.intents)]
+        for slot in service.slots:
+            rest += [slot.name, slot.description, *slot.possible_values]
+        about[domain] |= _content_of_names(names)
+        found[domain] |= about[domain] | _content_of_names(rest)
+        slots[domain] |= {slot.name for slot in service.slots}
+    return Schemas(dict(found), dict(about), dict(slots))
+
+
+def _content_of_names(texts: Iterable[str]) -> frozenset[str]:
+    return content_of(word for text in texts for word in words(_CAMEL.sub(" ", text).replace("_", " ")))
+
+
+class DomainCounts:
+    """What the turns of each domain say.
+
+    Attributes:
+      turns: domain to the number of its turns.
+      words: domain to content word to the number of turns that have it.
+    """
+
+    def __init__(self) -> None:
+        self.turns: Counter[str] = Counter()
+        self.words: dict[str, Counter[str]] = {}
+
+    def add(self, key: str, spoken_of: Iterable[Domains]) -> None:
+        """Counts turns with the words of a key.
+
+        Args:
+          key: of an utterance; each is counted once.
+          spoken_of: the domains that a turn with this key speaks of, for each turn that speaks of others.
+        """
+        content = content_of(key.split())
+        for domain in (domain for domains in spoken_of for domain in domains):
+            self.turns[domain] += 1
+            self.words.setdefault(domain, Counter()).update(content)
+
+
+class Languages:
+    """The languages of a corpus's domains.
+
+    Args:
+      counts: what their turns say.
+      schemas: of the corpus.
+    """
+
+    def __init__(self, counts: DomainCounts, schemas: Schemas) -> None:
+        self.schemas = schemas
+        self._turns = counts.turns
+        self._counts = {domain: counts.words.get(domain, Counter()) for domain in counts.turns}
+        self.domains = frozenset(self._turns)
+        self._all: Counter[str] = Counter()
+        for of_domain in self._counts.values():
+            self._all.update(of_domain)
+        in_schemas = Counter(word for some in schemas.words.values() for word in some)
+        self._shared = frozenset(word for word, n in in_schemas.items() if n >= _SHARED)
+        self._known: dict[tuple[str, str], frozenset[str]] = {}
+        self._every = self._turns.total()
+
+    def foreign_to(self, turn: TurnContent) -> frozenset[str]:
+        """The domains to which a turn is foreign, for one of its words; none where it is for none.
+
+        What an action says of slots that a domain has as well, and of no intent, is understood there.
+        """
+        others = self.domains.difference(turn.domains)
+        understood = {
+            domain for domain in others if turn.slots and self.schemas.slots.get(domain, frozenset()) >= {*turn.slots}
+        }
+        found: frozenset[str] = frozenset()
+        for word in turn.words:  # sorted: of several that do as well, the first
+            for domain in turn.domains:
+                foreign = (self._foreign(word, domain) & others) - understood
+                if len(foreign) > len(found):
+                    found = foreign
+        return found
+
+    def _foreign(self, word: str, domain: str) -> frozenset[str]:
+        """The domains to which a word of a domain is foreign; none where many use it, or may."""
+        if (word, domain) not in self._known:
+            others = self.domains - {domain}
+            absent = [other for other in others if not self._uses(other, word)]
+            named = word in self.schemas.about.get(domain, ())
+            telling = word not in self._shared and (named or len(others) - len(absent) <= _MOST_USING * len(others))
+            self._known[word, domain] = frozenset(
+                other for other in absent if telling and (named or self._is_characteristic(word, domain, other))
+            )
+        return self._known[word, domain]
+
+    def _uses(self, domain: str, word: str) -> bool:
+        often = self._counts[domain][word] > max(1, self._turns[domain] / _HARDLY)
+        return often or word in self.schemas.words.get(domain, ())
+
+    def _is_characteristic(self, word: str, domain: str, other: str) -> bool:
+        every = self._every
+        if not 0 < self._all[word] < every:
+            return False
+        size = every / _PRIOR
+        prior = size * self._all[word] / every
+        here, there = (self._counts[domain][word], self._turns[domain]), (self._counts[other][word], self._turns[other])
+        return round(_z(*here, *there, prior, size), 6) >= _LEAST_Z  # on any CPU
+
+
+def _z(first: float, first_all: float, second: float, second_all: float, prior: float, size: float) -> float:
+    """The log-odds ratio of a word in two sets of turns, by its standard deviation (Monroe et al., equation 22)."""
+
+    def log_odds(count: float, total: float) -> float:
+        return math.log((count + prior) / (total + size - count - prior))
+
+    return (log_odds(first, first_all) - log_odds(second, second_all)) / math.sqrt(
+        1 / (first + prior) + 1 / (second + prior)
+    )

@@ -1,0 +1,331 @@
+"""Out-of-domain utterances as a perturbation: injected at exact rates, which takes a plan over all dialogues."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+
+from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.errors import InputError
+from parapet.schemas.rows import OOD_TURNS
+from parapet.transforms.perturbation.base import (
+    Analysis,
+    Detailed,
+    Perturbation,
+    Perturbed,
+    Texts,
+    comma_separated,
+    share_of,
+    size_of,
+)
+from parapet.transforms.perturbation.corpora import Corpus, Item
+from parapet.transforms.perturbation.metrics import Metric, Numbers
+from parapet.transforms.perturbation.report import place_of
+from parapet.transforms.perturbations.ood import COMMAND, OWN, PLACES
+from parapet.transforms.perturbations.ood.language import Schemas, key_of, schemas_of
+from parapet.transforms.perturbations.ood.plan import (
+    MOST_USES,
+    TURNS_A_USE,
+    Config,
+    Injection,
+    Row,
+    check_unicode,
+    injected,
+    most_uses,
+    parse_rates,
+    set_name,
+)
+from parapet.transforms.perturbations.ood.planning import plan_injections, tallies_of_sources
+from parapet.transforms.perturbations.ood.pool import STATUSES, pool_numbers
+from parapet.transforms.perturbations.ood.sources import kinds_of, list_sources, plugin_of
+from parapet.transforms.reports.report import Example, Line, Part
+from parapet.transforms.running import plugins
+from parapet.transforms.running.counts import FAULTS, Balance, Counted, CountKey, Counts, Exact, Invariant, Tally, Zero
+from parapet.transforms.running.runs import Outputs
+
+_USED = "used"  # the tag of the utterances that were injected
+
+
+class OutOfDomain(Perturbation):
+    """User turns of another domain, each followed by a fallback of the system (Lee and Shalyminov 2019).
+
+    Args:
+      seed: of everything that is drawn.
+      rates: injected turns per user turn, a set each: ``ood-10``, ``ood-20``. A set has all that lower rates have.
+      source: foreign utterances: ``own``, the corpus's user turns where they are foreign to a dialogue; a file or
+        folder of them, as ``parapet ood --source`` takes it; or the name of a plug-in.
+      place: ``append`` them at the end, or ``between``: they interrupt after an answer of the system.
+      max_bad: the share of the source's rows that may be unusable; they are left out.
+    """
+
+    name = "ood"
+    command = COMMAND
+    row_schema = OOD_TURNS
+    metrics = ()
+    title = "Out-of-domain utterances"
+    tables = (
+        Numbers(
+            "The sets",
+            "sets/*/splits/*",
+            ("set", "split"),
+            (
+                Metric("rate", "rate", meaning="Injected turns per in-domain user turn, exact over the split. A set "
+                       "has all injections of the sets with lower rates.", percent=True),
+                Metric("in_domain_turns", "in-domain user turns", shown_first=True),
+                Metric("ood_turns", "injected turns", shown_first=True),
+                Metric("share", "share", meaning="Injected turns among all user turns of the set.", percent=True),
+                Metric("dialogues_with_ood", "dialogues with one"),
+                Metric("uses", "uses", meaning="How many utterances are used how often (times: utterances)."),
+            ),
+        ),
+        Numbers("The foreign utterances", "pool/*", ("status",), (Metric("", "utterances"),), STATUSES, chart="bars"),
+        Numbers("Injected turns by domain or file", "sets/*/sources/*", ("set", "source"), (Metric("", "turns"),),
+                by_set=True, in_card=False),
+    )  # fmt: skip
+    keeps_turns = False
+    analyzes_all_splits = True  # who says something in another split says it there, too
+    other_outputs = (_USED,)
+
+    schemas: Schemas | None = None  # of the corpus, where utterances are its own
+
+    def __init__(
+        self,
+        *,
+        seed: int | str = 0,
+        rates: Texts = (0.1, 0.2, 0.5),
+        source: str | Path = OWN,
+        place: str = "between",
+        max_bad: float = 0.01,
+    ) -> None:
+        super().__init__(seed=seed)
+        if place not in PLACES:
+            raise InputError(f"{place!r} is none of {', '.join(PLACES)}", "--place")
+        self.max_bad = share_of(max_bad, "--max_bad")
+        self.rates, self.place, self.source = parse_rates(comma_separated(rates)), place, str(source)
+        self.own = self.source == OWN
+        self.sources = [] if self.own else list_sources(self.source)
+
+    @property
+    def config(self) -> Config:
+        """What the sets are made by."""
+        return Config(self.rates, self.place, self.seed, tuple(sorted(self.splits)), self.own)
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """``ood-10`` and so on, one for each rate."""
+        return tuple(self.config.sets)
+
+    def recorded_options(self) -> dict[str, object]:
+        """What the source is, and how often an utterance may be used."""
+        own = {"at_most": MOST_USES, "user_turns_each": TURNS_A_USE}
+        return {
+            "source": self.source_description(),
+            "rates": list(self.rates),
+            "place": self.place,
+            "seed": self.seed,
+            "uses": own if self.own else {"at_most": 1},
+        }
+
+    def plugins_used(self) -> Sequence[plugins.Chosen | None]:
+        """The plug-in that is the source, if it is one."""
+        return [None if self.own else plugin_of(self.source)]
+
+    def worker_inputs(self) -> Sequence[tuple[str, str]]:
+        """The source, where it is a file or a folder."""
+        return [] if self.own or plugin_of(self.source) else [("--source", self.source)]
+
+    def source_description(self) -> str:
+        """What the card and the page say of the source."""
+        if self.own:
+            return "the corpus's own user turns, of dialogues that share no domain, foreign to those they are in"
+        plugin = plugin_of(self.source)
+        return f"{plugin.plugin.name if plugin else PurePath(self.source).name} ({', '.join(kinds_of(self.sources))})"
+
+    def needs_corpus(self) -> bool:
+        """Only the corpus's own utterances need its schemas, which say what a domain understands."""
+        return self.own
+
+    def fit(self, corpus: Corpus) -> None:
+        """Learns what the domains of the corpus speak of."""
+        if self.own:
+            self.schemas = schemas_of(service for of in corpus.folders.values() for service in of.services)
+
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+        """The state of a dialogue: its injections."""
+        return plan_injections(files, self.config, self.sources, self.schemas)
+
+    def analysis_tallies(self, counts: Counts) -> list[Tally]:
+        """Dialogues of splits that are not written, and rows of the source."""
+        return tallies_of_sources(counts)
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
+        """The dialogue with the injections that the set has, and a row for every user turn."""
+        if error := check_unicode(dialogue):
+            raise error
+        return self._perturbed(dialogue, self._of_set(state, set_name))
+
+    def perturb_sets(self, item: Item, state: Sequence[Injection] | None) -> Iterator[tuple[str, Perturbed]]:
+        """The dialogue in every set; sets with the same injections share the result."""
+        if not item.plain and (error := check_unicode(item.raw)):
+            raise error
+        injections, perturbed = None, None
+        for name in self.sets:
+            of_set = self._of_set(state, name)
+            if perturbed is None or of_set != injections:
+                injections, perturbed = of_set, self._perturbed(item.raw, of_set)
+            yield name, perturbed
+
+    def _of_set(self, state: Sequence[Injection] | None, name: str) -> list[Injection]:
+        least = len(self.sets) - self.sets.index(name)
+        return [injection for injection in state or () if injection.sets >= least]
+
+    def _perturbed(self, dialogue: dict[str, Any], injections: Sequence[Injection]) -> Perturbed:
+        new, rows = injected(dialogue, injections, self.place, self.seed)
+        turns = new["turns"]
+        ood = [row for row in rows if row["label"] == "ood"]
+        counts: Counter[Counted] = Counter(("sources", _origin(one)) for one in injections)
+        counts["user_turns"] = sum(turn["speaker"] == "USER" for turn in dialogue["turns"])
+        counts["in_domain_turns"], counts["ood_turns"] = len(rows) - len(ood), len(ood)
+        counts["dialogues_with_ood"] = int(bool(injections))
+        counts["twice_in_dialogue"] = len(injections) - len({one.utterance.key for one in injections})
+        used = [key_of(row["utterance"]) for row in ood]
+        shown = [_with_context(turns, row) for row in ood]
+        return Detailed(new, rows, counts=counts, shown=shown, others={_USED: used})
+
+    def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
+        """Counts how often each utterance was used in each set and split, over all dialogues."""
+        uses = (
+            outputs.others[_USED]
+            | "Batch" >> beam.BatchElements(1 << 10, 1 << 16)
+            | "Of all" >> beam.WithKeys(0)
+            | "Together" >> beam.GroupByKey()
+            | "Count uses" >> beam.FlatMapTuple(_uses)
+        )
+        return outputs.with_more("Uses", counts=uses)
+
+    def invariants(self) -> Sequence[Invariant]:
+        """Rates are exact, original turns are kept, and no utterance is used too often, or in two splits."""
+        rates: list[Invariant] = []
+        for rate in self.rates:
+            name = set_name(rate)
+            rates += [
+                Exact("ood_turns", "user_turns", name, partial(size_of, rate), name),
+                Exact("in_domain_turns", "user_turns", name, int, name),
+                MostUses(name, self.own),
+            ]
+        return (
+            *super().invariants(),
+            *rates,
+            Balance("texts", ("pool",)),
+            Zero("overlapping", "utterances of two splits"),
+            Zero("twice_in_dialogue", "utterances that a dialogue has twice"),
+        )
+
+    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """The turns of each set and split, the uses of utterances, and what became of the pool."""
+        splits = sorted(self.splits) or list(counts.by("split", "user_turns"))
+        return {
+            "sets": {set_name(rate): _numbers_of_set(rate, splits, counts) for rate in self.rates},
+            "pool": pool_numbers(counts),
+            "overlapping": counts.sum("overlapping"),
+        }
+
+    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """A warning where the utterances of another source resemble in-domain turns."""
+        pool = statistics["pool"]
+        if 3 * pool["familiar"] > pool["kept"]:
+            yield (
+                f"{pool['familiar']:,} of {pool['kept']:,} foreign utterances have only content words that in-domain "
+                "turns have, too: are they foreign?"
+            )
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """An injected turn and its fallback, with the turns around them, where there are any."""
+        around = [
+            Line("SYSTEM", [Part(shown["before"])]),
+            Line("USER", [Part(added=shown["utterance"])]),
+            Line("SYSTEM", [Part(added=shown["fallback"])]),
+            Line("USER", [Part(shown["after"])]),
+        ]
+        lines = [line for line in around if line.parts[0].text or line.parts[0].added]
+        return Example(f"{place_of(shown)}; from {shown['source']}", lines)
+
+
+class MostUses(msgspec.Struct, frozen=True):
+    """No utterance is used more often than it may be: one of the corpus's own, see ``most_uses``; others once."""
+
+    set: str
+    own: bool
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """The splits in which one is."""
+        if counts.sum(FAULTS):  # the plan counted on more turns
+            return
+        for split, turns in counts.by("split", "user_turns", set=self.set).items():
+            most = most_uses(turns) if self.own else 1
+            if any(times > most for times in uses_in(self.set, split, counts)):
+                yield f"uses in {self.set} of {split or 'all'}"
+
+
+def _origin(injection: Injection) -> str:
+    """The domains that an utterance comes from; its file, where they are not known."""
+    utterance = injection.utterance
+    return "+".join(utterance.domains) or utterance.source.split(":")[0].split("/")[0]
+
+
+def _with_context(turns: Sequence[Any], row: Row) -> dict[str, Any]:
+    at = row["turn"]
+    after = turns[at + 2]["utterance"] if at + 2 < len(turns) else ""
+    return {**row, "before": turns[at - 1]["utterance"] if at else "", "after": after}
+
+
+Used = tuple[str, str, str]  # set, split, key of the utterance
+
+
+def _uses(_: int, batches: Iterable[Iterable[Used]]) -> Iterator[tuple[CountKey, int]]:
+    """How many utterances are used how often in each set and split; and in how many splits too many.
+
+    Args:
+      batches: where utterances are used.
+    """
+    times: Counter[Used] = Counter()
+    for batch in batches:
+        times.update(batch)
+    counts = Counts()
+    splits: dict[str, set[str]] = {}
+    for (name, split, key), n in times.items():
+        counts.add("uses", set=name, split=split, value=str(n))
+        splits.setdefault(key, set()).add(split)
+    counts.add("overlapping", sum(len(of) - 1 for of in splits.values()))
+    yield from counts.items()
+
+
+def uses_in(name: str, split: str, counts: Counts) -> dict[int, int]:
+    """Times that an utterance is used in a set and split to the number of utterances that are, ascending."""
+    return dict(sorted((int(n), times) for n, times in counts.by("value", "uses", set=name, split=split).items()))
+
+
+def _numbers_of_set(rate: str, splits: Sequence[str], counts: Counts) -> dict[str, Any]:
+    name = set_name(rate)
+    of_splits = {split or "all": _numbers_of_split(rate, split, counts) for split in splits}
+    return {"rate": float(rate), "splits": of_splits, "sources": counts.by("value", "sources", set=name)}
+
+
+def _numbers_of_split(rate: str, split: str, counts: Counts) -> dict[str, Any]:
+    name = set_name(rate)
+    in_domain = counts.sum("in_domain_turns", set=name, split=split)
+    ood = counts.sum("ood_turns", set=name, split=split)
+    return {
+        "in_domain_turns": in_domain,
+        "ood_turns": ood,
+        "wanted": size_of(rate, in_domain),
+        "share": ood / (in_domain + ood) if in_domain else None,
+        "dialogues_with_ood": counts.sum("dialogues_with_ood", set=name, split=split),
+        "uses": {str(n): times for n, times in uses_in(name, split, counts).items()},
+    }

@@ -1,0 +1,280 @@
+"""Sources of foreign utterances: plain text, JSON lines, DSTC2, Stanford key-value, SGD; recognised by content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.errors import InputError, is_unicode
+from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, check_size, open_path
+from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
+from parapet.transforms.perturbations.ood.plan import user_turns_of
+from parapet.transforms.perturbations.ood.pool import Utterance, utterance_of
+from parapet.transforms.reports.text import check_plain_text
+from parapet.transforms.running import plugins
+from parapet.transforms.storage.files import read_bytes
+
+TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
+PLUG_IN = "plug-in"
+KINDS = (TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD, PLUG_IN)
+_FIELDS = ("text", "utterance")
+_SUFFIXES = (".txt", ".json", ".jsonl", ".text", ".lst")
+_SILENCE = frozenset({"noise", "unintelligible", "sil", "unk", "inaudible"})  # what DSTC2 writes for silence and noise
+
+
+Rows = Iterator[tuple[str, str | InputError]]
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """A file of foreign utterances: its kind, its name below the source, its place.
+
+    Of DSTC2 it is the ``log.json`` of a call, with the ``label.json`` beside it. Of a plug-in it is all that the
+    plug-in has, and the place is what was given.
+    """
+
+    kind: str
+    name: str
+    path: str
+
+
+def list_sources(given: str) -> list[SourceFile]:
+    """The files of ``--source``, sorted. Raises InputError where there are none, or one is of no kind we know."""
+    if chosen := plugin_of(given):
+        plugins.make(chosen, ["__iter__"])  # an incomplete plug-in is reported before anything runs
+        return [SourceFile(PLUG_IN, chosen.plugin.name, given)]
+    if not is_there(given):
+        other = f"or the name of a plug-in; {plugins.told(plugins.OOD_SOURCES)}"
+        raise InputError(f"there is no such file or folder; give one, or own, {other}", given, "--source")
+    place = as_path(given)
+    if place.is_file():
+        return [SourceFile(kind_of(place), place.name, str(place))]
+    if is_root(place):
+        files = [path for path in _walk(place) if DIALOGUE_FILE.fullmatch(path.name)]
+        kinds = dict.fromkeys(files, SGD)
+    elif files := [path for path in _walk(place) if path.name == "log.json"]:
+        kinds = dict.fromkeys(files, DSTC2)
+    else:
+        files = [path for path in _walk(place) if path.suffix.lower() in _SUFFIXES]
+        kinds = {path: kind_of(path) for path in files}
+    if not files:
+        reason = "no utterances here: expected text (.txt), JSON lines (.jsonl), DSTC2 calls (log.json), a key-value "
+        raise InputError(reason + "corpus (.json), or an SGD corpus with its schema.json", given, "--source")
+    found = [SourceFile(kinds[path], path.relative_to(place).as_posix(), str(path)) for path in files]
+    return sorted(found, key=lambda file: file.name)
+
+
+def plugin_of(given: str) -> plugins.Chosen | None:
+    """The plug-in that ``--source`` names. A file or folder of that name goes first."""
+    return None if is_there(given) else plugins.find(plugins.OOD_SOURCES, given, "--source")
+
+
+def _walk(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+
+
+def kind_of(path: Path) -> str:
+    """The kind of a file, by its content. Raises InputError where it is JSON of no kind we know."""
+    try:
+        with open_path(path) as handle:
+            head = handle.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+            if not head:
+                raise InputError("the file is empty", path)
+            if not head.startswith((b"[", b"{")):
+                if b"\0" in head:
+                    raise InputError("is no text: expected utterances, a line each, or JSON", path)
+                return TEXT
+            first = head.partition(b"\n")[0]
+            if head.startswith(b"{") and (kind := _kind_of_line(first, path)):
+                return kind
+            check_size(len(head) + len(rest := handle.read(MAX_DIALOGUE_FILE)), MAX_DIALOGUE_FILE, path)
+            data = head + rest
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path, "--source") from None
+    try:
+        return _kind_of_json(parse_json(data, path), path)
+    except InputError:
+        if path.suffix.lower() in (".json", ".jsonl"):
+            raise
+        return TEXT  # a line of text may begin with a bracket
+
+
+def _kind_of_line(line: bytes, path: Path) -> str | None:
+    try:
+        item = parse_json_line(line)
+    except ValueError:
+        return JSON_LINES if path.suffix.lower() == ".jsonl" else None
+    if not isinstance(item, dict) or "turns" in item:
+        return None
+    if not any(field in item for field in _FIELDS):
+        raise InputError('has neither "text" nor "utterance"', path, "line 1")
+    return JSON_LINES
+
+
+def _kind_of_json(read: Any, path: Path) -> str:
+    first = read[0] if isinstance(read, list) and read else read
+    if isinstance(first, dict):
+        if isinstance(read, list) and "dialogue" in first:
+            return KEY_VALUE
+        if isinstance(read, list) and "dialogue_id" in first and "turns" in first:
+            return SGD
+        if isinstance(read, dict) and "session-id" in first and "turns" in first:
+            return DSTC2
+        if isinstance(read, dict) and any(field in first for field in _FIELDS):
+            raise InputError("give JSON lines: each record on a line of its own", path)
+    raise InputError(
+        'is JSON of no kind known here: expected lines such as {"text": "..."}, a key-value corpus '
+        '([{"dialogue": ...}]), a DSTC2 log, or SGD dialogues',
+        path,
+    )
+
+
+def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
+    """The utterances of a file, and for each row that is none why not. Raises InputError: the file cannot be read."""
+    return _READERS[file.kind](file)
+
+
+def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iterator[Utterance | InputError]:
+    """The utterances of a file that is read at once."""
+    try:
+        data = read_bytes(file.path, MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
+    except OSError as error:
+        if error.strerror is None:  # of the network: the runner tries again
+            raise
+        raise InputError(f"cannot be read: {error.strerror}", file.name) from None
+    for where, found in reader(file, data):
+        if isinstance(found, InputError):
+            yield InputError(found.reason, file.name, where)
+        elif not is_unicode(found):
+            yield InputError("not_unicode: half a surrogate pair", file.name, where)
+        else:
+            yield utterance_of(found, f"{file.name}:{where.removeprefix('line ')}")
+
+
+def _lines(file: SourceFile, data: bytes) -> Rows:
+    check_plain_text(data[:1000], file.name)
+    for number, line in enumerate(data.split(b"\n"), 1):
+        try:
+            if text := line.decode().strip():
+                yield f"line {number}", text
+        except UnicodeDecodeError as error:
+            yield f"line {number}", InputError(f"not_utf8: byte {error.start}; save the file as UTF-8")
+
+
+def _json_lines(_: SourceFile, data: bytes) -> Rows:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            yield f"line {number}", _of_line(line)
+
+
+def _of_line(line: bytes) -> str | InputError:
+    try:
+        item = parse_json_line(line)
+    except ValueError as error:
+        return InputError(f"not_json: {error}")
+    found = [item[field] for field in _FIELDS if field in item] if isinstance(item, dict) else []
+    if not found:
+        return InputError('no_utterance: has neither "text" nor "utterance"')
+    return found[0] if isinstance(found[0], str) else InputError("no_utterance: is not a text")
+
+
+def _key_value(file: SourceFile, data: bytes) -> Rows:
+    read = parse_json(data, file.name)
+    for i, item in enumerate(read if isinstance(read, list) else ()):
+        turns = item.get("dialogue") if isinstance(item, dict) else None
+        if not isinstance(turns, list):
+            yield f"[{i}].dialogue", InputError("no_utterance: is not a list of turns")
+            continue
+        for t, turn in enumerate(turns):
+            where = f"[{i}].dialogue[{t}]"
+            if not isinstance(turn, dict) or not isinstance(turn.get("data"), dict):
+                yield where, InputError("no_utterance: a turn wants turn and data")
+            elif turn.get("turn") == "driver":
+                said = turn["data"].get("utterance")
+                yield where, said if isinstance(said, str) else InputError("no_utterance: data has no utterance")
+
+
+def _dstc2(file: SourceFile, data: bytes) -> Rows:
+    """The caller's turns: the transcriptions of ``label.json``; without one, the first ASR hypothesis of each."""
+    log = _turns(parse_json(data, file.name), file.name)
+    labels: list[Any] = []
+    label = os.path.join(os.path.dirname(file.path), "label.json")
+    if os.path.basename(file.path) == "log.json" and is_there(label):
+        data = read_bytes(label, MAX_DIALOGUE_FILE)
+        labels = _turns(parse_json(data, label), file.name.replace("log.json", "label.json"))
+    for t, turn in enumerate(log):
+        where = f"turns[{t}]"
+        said = labels[t].get("transcription") if t < len(labels) and isinstance(labels[t], dict) else None
+        said = _first_hypothesis(turn) if said is None else said
+        if not isinstance(said, str):
+            yield where, InputError("no_utterance: neither a transcription in label.json nor asr-hyps in log.json")
+        elif text := " ".join(word for word in said.split() if word.lower() not in _SILENCE):
+            yield where, text
+
+
+def _turns(read: Any, name: str) -> list[Any]:
+    turns = read.get("turns") if isinstance(read, dict) else None
+    if not isinstance(turns, list):
+        raise InputError("is no DSTC2 call: it has no list of turns", name)
+    return turns
+
+
+def _first_hypothesis(turn: Any) -> Any:
+    """``input.live.asr-hyps[0].asr-hyp``; as ``transcription`` where the file is a label.json on its own."""
+    try:
+        if "transcription" in turn:
+            return turn["transcription"]
+        hypotheses: list[Any] = turn["input"]["live"]["asr-hyps"]
+        return hypotheses[0]["asr-hyp"] if hypotheses else ""
+    except (KeyError, TypeError, IndexError, AttributeError):
+        return None
+
+
+def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
+    dialogues = dialogues_of(DialogueFile("", file.name, file.path, 0))
+    for position, _, _, dialogue in dialogues:
+        if isinstance(dialogue, InputError):
+            yield InputError(dialogue.reason, file.name, f"[{position}].{dialogue.where}")
+            continue
+        domains = domains_of(dialogue)
+        for turn in user_turns_of(dialogue):
+            text = dialogue.turns[turn].utterance
+            yield utterance_of(text, source_id(file.name, dialogue.dialogue_id, turn), domains)
+
+
+def _plugged(file: SourceFile) -> Iterator[Utterance | InputError]:
+    """The texts of a plug-in, numbered from 1."""
+    chosen = plugins.choose(plugins.OOD_SOURCES, file.path, "--source")
+    for number, text in enumerate(plugins.make(chosen), 1):
+        if not isinstance(text, str):
+            yield InputError(f"no_utterance: is a {type(text).__name__}, not a text", file.name, f"[{number}]")
+        elif not is_unicode(text):
+            yield InputError("not_unicode: half a surrogate pair", file.name, f"[{number}]")
+        else:
+            yield utterance_of(text, f"{file.name}:{number}")
+
+
+_READERS: dict[str, Callable[[SourceFile], Iterator[Utterance | InputError]]] = {
+    TEXT: partial(_read, _lines),
+    JSON_LINES: partial(_read, _json_lines),
+    DSTC2: partial(_read, _dstc2),
+    KEY_VALUE: partial(_read, _key_value),
+    SGD: _sgd,
+    PLUG_IN: _plugged,
+}
+
+
+def source_id(name: str, dialogue_id: str, turn: int) -> str:
+    """The id of a turn of a dialogue as a source, for the rows."""
+    return f"{name}:{dialogue_id}:{turn}".encode(errors="replace").decode()
+
+
+def kinds_of(files: Iterable[SourceFile]) -> list[str]:
+    """The kinds among them, sorted."""
+    return sorted({file.kind for file in files})

@@ -1,0 +1,96 @@
+"""Speech errors: user turns as a recogniser hears them, through noise, at a stated word error rate."""
+
+from parapet.transforms.perturbation import Command, Option
+from parapet.transforms.running import plugins
+
+# Defaults: signal-to-noise ratios that may be used, dB; texts that are heard first; characters that are still said.
+RATIOS, SAMPLE, LONGEST = "20,15,13,11,9,7,5", 24, 1000
+AUDIO = ("wav", "flac")
+# The flags that only one of the engines has.
+FLAGS_OF = {"azure": ("azure_region", "azure_endpoint", "parallel_calls")}
+
+_ENGINES = plugins.Names(plugins.SPEECH_ENGINES)
+_ERRORS, _ENGINE, _AZURE = "errors", "engine", "--engine azure"
+
+COMMAND = Command(
+    "parapet.transforms.perturbations.speech.perturbation:SpeechErrors",
+    "Replaces user turns by ASR transcripts: they are spoken, mixed with noise and recognised. "
+    "One set of dialogues for each word error rate: OUT/SR-20/test/dialogues_001.json.",
+    """\
+  parapet speech_errors --wer 0.2 --language_model own --output heard
+  parapet speech_errors --sgd sgd --split dev --noise babble --audio flac --output heard
+  parapet speech_errors --sgd sgd --engine azure --azure_region westeurope --output heard --dry_run""",
+    {
+        "output": (
+            Option("audio", "also write the sound, in OUT/SR-20/audio", default="", choices=AUDIO),
+            Option(
+                "form",
+                "transcripts as they are, or correctly recognised words as the original spells them",
+                default="heard",
+                choices=("heard", "restored"),
+                rare=True,
+            ),
+            Option("cache", "folder of transcripts that are reused (default: OUT/.heard)", "DIR", rare=True),
+        ),
+        _ERRORS: (
+            Option("wer", "word error rates, a set for each", "LIST", default="0.1,0.2,0.3"),
+            Option("noise", "pink, white, babble, or a folder of recordings", "KIND", default="pink", apart=True),
+            Option("snr", f"signal-to-noise ratios to choose from, in dB (default: {RATIOS})", "LIST", rare=True),
+            Option(
+                "sample",
+                f"texts that are transcribed first, to calibrate the rates (default: {SAMPLE})",
+                "N",
+                type=int,
+                rare=True,
+            ),
+            Option(
+                "calibration", "calibration.json of another run, whose levels are used", "FILE", reads=True, rare=True
+            ),
+            Option(
+                "longest",
+                "maximum length of a turn that is spoken, in characters",
+                "N",
+                default=LONGEST,
+                type=int,
+                rare=True,
+            ),
+        ),
+        _ENGINE: (
+            Option(
+                "engine", "engine of text to speech and ASR; embedded is offline", default="embedded", choices=_ENGINES
+            ),
+            Option("voices", "voices of the engine, one for each dialogue, such as klatt4,adam:150", "LIST", rare=True),
+            Option(
+                "language_model",
+                "for embedded, trained on: train (the split), own (the turns that are transcribed), mixed (both); "
+                "an ARPA file; or auto: train, else mixed",
+                "KIND",
+                default="auto",
+            ),
+            Option("speaker", "text-to-speech engine (default: --engine)", "ENGINE", choices=_ENGINES, rare=True),
+            Option("listener", "ASR engine (default: --engine)", "ENGINE", choices=_ENGINES, rare=True),
+            Option(
+                "normalisation",
+                "rules that normalise text, instead of the built-in ones",
+                "FILE",
+                reads=True,
+                rare=True,
+            ),
+            Option("parallel_calls", "requests at a time, up to 32 (default: 4)", "N", type=int, rare=True),
+        ),
+        _AZURE: (
+            Option(
+                "azure_region",
+                "region, with the key in AZURE_SPEECH_KEY (default: AZURE_SPEECH_REGION)",
+                "NAME",
+                rare=True,
+            ),
+            Option("azure_endpoint", "another address: wss://HOST, or ws://127.0.0.1:PORT", "URL", rare=True),
+        ),
+    },
+    records="dialogues or transcripts",
+    done="transcribed",
+    unusable="left out, or turns that keep their utterance",
+    has_dry_run=True,
+    large=64 << 10,  # dialogues that take some ten seconds to be heard
+)

@@ -1,0 +1,438 @@
+"""Azure AI Speech by its own SDK; with another endpoint, whatever speaks the same protocol.
+
+Each request has a client and a connection of its own, so nothing of one sound is left in the next. What was measured of
+version 1.53 of the SDK, against a server on this machine:
+
+- After a close without a reason, or without an answer, a call takes 70 seconds to fail, and a stop 10. So each runs in
+  a thread that can be left behind.
+- The SDK itself tries again at once and a few times. That does not outlast an outage or a rate limit, so attempts are
+  repeated here, with waits between them.
+- A start takes half a second longer where the sound is there before the start is over. So it is sent after that.
+- A callback into Python while it exits ends the process by a signal. So callbacks are taken off first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from xml.sax.saxutils import escape
+
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms.perturbations.speech.engine import RATE
+from parapet.transforms.running import plugins
+from parapet.transforms.running.fence import Refused, Stopped
+
+if TYPE_CHECKING:
+    from parapet.transforms.perturbations.speech.engine import Samples
+
+Answer = TypeVar("Answer")
+
+KEY_VARIABLE, REGION_VARIABLE = "AZURE_SPEECH_KEY", "AZURE_SPEECH_REGION"
+WAITS = 1.0, 32.0  # seconds: at most before the second attempt, and before any
+
+_VOICE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+){2,3}(:[A-Za-z0-9]+)?")
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+){1,2}")
+_REGION = re.compile(r"[a-z0-9]+")
+_ADDRESS = re.compile(r"(wss?)://([^\s/:@?#]+|\[[\da-f:]+\])(:\d+)?/?")
+_HERE = ("localhost", "127.0.0.1", "[::1]")
+_NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_WHOLE = RATE // 100  # Azure answers in steps of 10 ms: samples in one
+_CLOSING = 5.0  # seconds that a client may take
+
+_DEADLINE, _BROKEN = "Deadline", "Broken"  # codes of our own, beside Azure's
+_PASSING = {
+    *(_DEADLINE, _BROKEN),
+    *("TooManyRequests", "ConnectionFailure", "ServiceTimeout", "ServiceError", "ServiceUnavailable", "RuntimeError"),
+}
+# Azure closes connections as bad requests (1007) for these, too: https://github.com/Azure-Samples/
+# cognitive-services-speech-sdk/issues/2785 and 1075.
+_QUOTA = re.compile(r"quota", re.IGNORECASE)
+_THROTTLED = re.compile(r"throttl|too many requests", re.IGNORECASE)
+
+_NO_HOST = re.compile(r"DNS resolution failed|hostname not found", re.IGNORECASE)
+
+_SECRETS = re.compile(r"\b[A-Za-z0-9+/]{32,}={0,2}|(?<![\w-])eyJ[\w-]+\.[\w.-]*|bearer +\S+|\b\w+://\S+", re.IGNORECASE)
+_NOISE = re.compile(r"(SessionId|X-ConnectionId): *\w*|Content-Type: [^\n]*|USP state: .*|\[CALL STACK.*", re.DOTALL)
+
+
+class Failed(Exception):
+    """An attempt failed.
+
+    Args:
+      code: the name of Azure's ``CancellationErrorCode``, or one of ours.
+      message: Azure's. It may contain the address or a key: show only ``cleaned``.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code)
+        self.code, self.message = code, message
+
+    @property
+    def passes(self) -> bool:
+        """Whether the error is transient."""
+        if _THROTTLED.search(self.message) and not _QUOTA.search(self.message):
+            return True
+        if _NO_HOST.search(self.message):
+            return False
+        return self.code in _PASSING and not _QUOTA.search(self.message) and "(404)" not in self.message
+
+    @property
+    def cleaned(self) -> str:
+        """Azure's message, in one line, without addresses or anything that looks like a key or token."""
+        key = os.environ.get(KEY_VARIABLE, "").strip()
+        message = self.message.replace(key, "…") if key else self.message
+        return _SECRETS.sub("…", " ".join(_NOISE.sub("", message).split()))[:300] or self.code
+
+    def meaning(self) -> Refused | Stopped:
+        """The meaning of an error that a retry would not change."""
+        if _QUOTA.search(self.message):
+            return Stopped(f"quota: {self.cleaned}: wait until it is reset, or request a higher one")
+        if _NO_HOST.search(self.message):
+            return Stopped("no_host: there is no such address: check the region, the endpoint and the network")
+        if "(404)" in self.message:
+            return Stopped(f"not_found: {self.cleaned}: check the region, or the endpoint")
+        if self.code == "Forbidden" or (self.code == "AuthenticationFailure" and "(403)" in self.message):
+            advice = "check that the Speech resource is enabled for you and your network, and its quota not used up"
+            return Stopped(f"denied: {self.cleaned}: {advice}")
+        if self.code == "AuthenticationFailure":
+            advice = f"check that {KEY_VARIABLE} is a key of a Speech resource in this region"
+            return Stopped(f"credentials: Azure rejects them ({self.cleaned}): {advice}")
+        if self.code == "BadRequest":
+            return Refused(f"invalid: {self.cleaned}")
+        return Refused(f"failed: {self.cleaned} ({self.code})")
+
+
+def sdk() -> Any:
+    """The SDK.
+
+    Raises:
+      InputError: it is not installed.
+    """
+    try:
+        import azure.cognitiveservices.speech as speech
+    except ImportError:
+        raise MissingExtra("azure-cognitiveservices-speech", "azure") from None
+    return speech
+
+
+def configuration(key: str, region: str, host: str, language: str) -> Any:
+    """What clients are made of: Azure in a region, or a host that speaks the same."""
+    speech = sdk()
+    place = {"host": host} if host else {"region": region}
+    config = speech.SpeechConfig(**place, **({"subscription": key} if key else {}))
+    config.speech_recognition_language = language
+    config.output_format = speech.OutputFormat.Detailed
+    config.set_profanity(speech.ProfanityOption.Raw)
+    config.set_speech_synthesis_output_format(speech.SpeechSynthesisOutputFormat.Raw16Khz16BitMonoPcm)
+    config.set_property_by_name("SPEECH-TransmitLengthBeforThrottleMs", "86400000")  # their spelling
+    config.set_property_by_name("SPEECH-Error-MaxRetryCount", "0")
+    return config
+
+
+def within(seconds: float, work: Callable[[], Answer]) -> Answer:
+    """What ``work`` returns; after so many seconds it is left behind.
+
+    Raises:
+      Failed: it took longer, or the SDK broke.
+    """
+    outcome: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    # A pool's threads would be waited for when the process ends.
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return outcome.result(max(0.0, seconds))
+    except TimeoutError:
+        raise Failed(_DEADLINE, "no answer in time") from None
+    except RuntimeError as error:  # the SDK's only exception
+        raise Failed(_BROKEN, str(error)) from None
+
+
+class _Azure:
+    """What speaking and listening have in common.
+
+    The key of the Speech resource is read from the environment variable ``AZURE_SPEECH_KEY`` on each worker: it is
+    never pickled, and no message contains it.
+
+    Transient errors (an outage, too many requests, a deadline, a broken connection) are retried with exponential
+    backoff and jitter. Azure may charge for an answer that was lost on its way.
+
+    Args:
+      region: of the Speech resource, such as ``westeurope``; else ``AZURE_SPEECH_REGION`` has it.
+      endpoint: ``wss://HOST`` in place of the region's own; or ``ws://HOST:PORT`` (a container, a local server)
+        unencrypted, and without the key unless it is on this machine. Azure's own differ for speaking and listening.
+      seconds: the deadline of each attempt; to listen, beyond the length of the sound.
+      patience: how long a request is retried, in seconds. After that, later requests have one attempt each until one
+        succeeds, so that an outage is not waited out text by text.
+      parallel: the maximum number of concurrent requests.
+      language: of the speech, or of a text where the voice knows several.
+
+    Raises:
+      InputError: an invalid argument.
+    """
+
+    def __init__(
+        self,
+        region: str = "",
+        endpoint: str = "",
+        seconds: float = 30,
+        patience: float = 300,
+        parallel: int = 1,
+        language: str = "en-US",
+    ) -> None:
+        if region and not _REGION.fullmatch(region):
+            raise InputError("is no region such as westeurope", "--azure_region", region)
+        if endpoint and not _ADDRESS.fullmatch(endpoint):
+            raise InputError("is no address such as wss://HOST or ws://127.0.0.1:5000", "--azure_endpoint")
+        if not _LANGUAGE.fullmatch(language):
+            raise InputError("is no language such as en-US", "language", language)
+        if parallel < 1:
+            raise InputError("must be at least 1", "parallel", str(parallel))
+        self.region, self.endpoint, self.language = region, endpoint.rstrip("/"), language
+        self.seconds, self.patience, self.parallel = seconds, patience, parallel
+        self._config: Any = None
+        self._down = False
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """Creates one of the flags ``azure_region``, ``azure_endpoint`` and ``parallel_calls``."""
+        given = {name: options[f"azure_{name}"] for name in ("region", "endpoint") if f"azure_{name}" in options}
+        return cls(**given, parallel=plugins.parallel_calls(options))
+
+    def open(self) -> None:
+        """Loads the SDK; calls nobody yet.
+
+        Raises:
+          InputError: it is not installed, or there is no key, or neither region nor endpoint.
+        """
+        sdk()
+        key, region = self._key(), self.region or os.environ.get(REGION_VARIABLE, "").strip()
+        if not self.endpoint and not region:
+            raise InputError(
+                f"is not given: name the region of your Speech resource, or set {REGION_VARIABLE}", "--azure_region"
+            )
+        if not self.endpoint and not _REGION.fullmatch(region):
+            raise InputError("is no region such as westeurope", REGION_VARIABLE)
+        self._config = configuration(key, region, self.endpoint, self.language)
+
+    def close(self) -> None:
+        """Forgets the key. A second call does nothing."""
+        self._config = None
+
+    def _key(self) -> str:
+        """From the environment: it is never pickled, logged or shown."""
+        key = os.environ.get(KEY_VARIABLE, "").strip()
+        address = _ADDRESS.fullmatch(self.endpoint)
+        if address and address[1] == "ws":
+            # Unencrypted: the key does not leave this machine.
+            return key if address[2] in _HERE else ""
+        if not key:
+            raise InputError("is not set: it must be a key of your Speech resource, on all workers", KEY_VARIABLE)
+        return key
+
+    def _answer(self, ask: Callable[[Any], Answer]) -> Answer:
+        """The answer, after as many attempts as patience allows."""
+        assert self._config is not None, "open it first"
+        until = time.monotonic() + (0 if self._down else self.patience)
+        longest, limit = WAITS
+        while True:
+            try:
+                answer = ask(self._config)
+            except Failed as failure:
+                if not failure.passes:
+                    raise failure.meaning() from None
+                wait = random.uniform(0, min(longest, limit))  # noqa: S311 (no secret)
+                if time.monotonic() + wait >= until:
+                    self._down = True
+                    raise Refused(f"unavailable: {failure.cleaned}") from None
+                logging.info("Azure Speech: %s; trying again", failure.cleaned)
+                time.sleep(wait)
+                longest *= 2
+            else:
+                self._down = False
+                return answer
+
+
+class AzureSynthesiser(_Azure):
+    """Speaks with Azure's neural voices, one request a text.
+
+    Attributes:
+      dollars_per_million: the list price of a million characters in neural voices, built in: check it.
+    """
+
+    name = "azure:neural"
+    default_voice = "en-US-JennyNeural"
+    dollars_per_million = 15.0
+
+    def check(self, voices: list[str]) -> None:
+        """Raises InputError for what cannot be the name of a voice; whether Azure has it, Azure alone knows."""
+        for voice in voices:
+            if not is_voice(voice):
+                raise InputError(f"{voice!r} is no voice of Azure's, such as en-US-JennyNeural", "--voices")
+
+    def speak(self, text: str, voice: str) -> Samples:
+        """The sound of a text in a voice such as ``en-US-JennyNeural``.
+
+        Raises:
+          Refused: ``invalid``: Azure does not take this text or voice. ``empty_answer``: it was silent.
+            ``unavailable``: it did not answer for as long as patience lasts. ``failed``: anything else.
+          Stopped: ``credentials``, ``denied``, ``quota`` or ``not_found``.
+        """
+        import numpy as np
+
+        ssml = self._ssml(text, voice)
+        answer = self._answer(lambda config: within(self.seconds, lambda: _speak(config, ssml)))
+        sound = np.frombuffer(answer[: len(answer) // 2 * 2], "<i2").astype(np.int16)
+        if not sound.any():
+            raise Refused(f"empty_answer: {'silence' if len(sound) else 'no sound'} from {voice}")
+        return sound
+
+    def _ssml(self, text: str, voice: str) -> str:
+        if not is_voice(voice):
+            raise Refused(f"invalid: {voice[:80]!r} is no voice such as en-US-JennyNeural")
+        if not text.strip():
+            raise Refused("invalid: there is nothing to speak")
+        if _NO_XML.search(text):
+            raise Refused("invalid: has characters that cannot be sent")
+        spoken = escape(text, {'"': "&quot;", "'": "&apos;"})
+        return (
+            '<speak version="1.0" xmlns="http://www.w3.org/2001/10/synthesis" '
+            f'xml:lang="{self.language}"><voice name="{voice}">{spoken}</voice></speak>'
+        )
+
+
+class AzureRecogniser(_Azure):
+    """Listens to one sound a request, up to its end: phrases that pauses part are joined.
+
+    Attributes:
+      dollars_per_hour: the list price of an hour of sound in real time, built in: check it.
+    """
+
+    dollars_per_hour = 1.0
+
+    @property
+    def name(self) -> str:
+        """Engine and language."""
+        return f"azure:{self.language}"
+
+    def hear(self, sound: Samples) -> str:
+        """The words (Azure's lexical form, no punctuation); empty where there are none.
+
+        Raises:
+          Refused: ``invalid``: Azure does not take this sound. ``unavailable``, ``failed``: as in
+            :meth:`AzureSynthesiser.speak`.
+          Stopped: as there.
+        """
+        import numpy as np
+
+        if not len(sound):
+            return ""
+        # Azure could not answer for less than a step of its own.
+        whole = np.pad(sound.astype("<i2"), (0, -len(sound) % _WHOLE)).tobytes()
+        seconds = self.seconds + len(sound) / RATE
+        answers = self._answer(lambda config: _Ear(config).hear(whole, seconds))
+        # The first of the best is the one that the service shows.
+        phrases = [answer["NBest"][0]["Lexical"] for answer in answers]
+        return " ".join(" ".join(phrases).split())
+
+
+def is_voice(name: str) -> bool:
+    """Whether it looks like the name of a voice; Azure alone knows whether it has it."""
+    return _VOICE.fullmatch(name) is not None
+
+
+# By the names that an engine's module has for them.
+Synthesiser, Recogniser = AzureSynthesiser, AzureRecogniser
+
+
+def _speak(config: Any, ssml: str) -> bytes:
+    synthesiser = sdk().SpeechSynthesizer(config, None)  # must outlive the request
+    result = synthesiser.speak_ssml_async(ssml).get()
+    if details := result.cancellation_details:
+        raise Failed(details.error_code.name, details.error_details)
+    sound: bytes = result.audio_data
+    return sound
+
+
+class _Ear:
+    """A recogniser that hears one sound to its end: all its phrases, whatever the pauses."""
+
+    # No local variable may have the recogniser: frames live on in exceptions, and it would go when and where they do.
+
+    def __init__(self, config: Any) -> None:
+        audio = sdk().audio
+        # The stream must outlive the recogniser: it would be read without.
+        self._stream: Any = audio.PushAudioInputStream(
+            audio.AudioStreamFormat(samples_per_second=RATE, bits_per_sample=16, channels=1)
+        )
+        self._recogniser: Any = sdk().SpeechRecognizer(config, audio.AudioConfig(stream=self._stream))
+        self._events = _Events()
+        self._recogniser.recognized.connect(self._events.recognised)
+        self._recogniser.canceled.connect(self._events.cancelled)
+        self._recogniser.session_stopped.connect(self._events.stopped)
+
+    def hear(self, sound: bytes, seconds: float) -> list[dict[str, Any]]:
+        """The service's answer for each phrase. Raises Failed where it has none for this sound."""
+        events, until = self._events, time.monotonic() + seconds
+        is_done = False
+        try:
+            within(seconds, lambda: self._recogniser.start_continuous_recognition_async().get())
+            self._stream.write(sound)
+            self._stream.close()
+            if not events.over.wait(max(0.0, until - time.monotonic())):
+                raise Failed(_DEADLINE, "no answer in time")
+            if events.failure:
+                raise Failed(*events.failure)
+            is_done = True
+            return events.phrases
+        finally:
+            for signal in ("recognized", "canceled", "session_stopped"):
+                getattr(self._recogniser, signal).disconnect_all()
+            closing = threading.Thread(target=self._close, daemon=True)
+            closing.start()
+            if is_done:  # after a failure it takes long
+                closing.join(_CLOSING)
+
+    def _close(self) -> None:
+        # What is not stopped first holds up all others in the process while it goes.
+        with suppress(RuntimeError):
+            self._recogniser.stop_continuous_recognition_async().get()
+        self._recogniser = self._stream = None
+
+
+class _Events:
+    """What the SDK tells of one sound, by threads of its own. It knows no recogniser, else neither would ever go."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.phrases: list[dict[str, Any]] = []
+        self.failure: tuple[str, str] | None = None
+
+    def recognised(self, event: Any) -> None:
+        answer = json.loads(event.result.json)
+        if answer["RecognitionStatus"] == "Success":
+            self.phrases.append(answer)
+
+    def cancelled(self, event: Any) -> None:
+        details = event.cancellation_details
+        if details.reason.name == "Error":
+            self.failure = details.code.name, details.error_details
+            self.over.set()
+
+    def stopped(self, _: Any) -> None:
+        self.over.set()

@@ -1,0 +1,488 @@
+"""Speech errors as a perturbation: user turns become ASR transcripts, at given word error rates."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+import tempfile
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import apache_beam as beam
+import msgspec
+
+from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
+from parapet.schemas.errors import InputError
+from parapet.schemas.rows import ASR_TURNS
+from parapet.transforms.perturbation.base import (
+    Analysis,
+    Detailed,
+    Perturbation,
+    Perturbed,
+    Place,
+    Shared,
+    Texts,
+    comma_separated,
+    share_of,
+)
+from parapet.transforms.perturbation.corpora import (
+    Corpus,
+    Item,
+    inlined,
+    listed,
+    selected,
+    services_in_turns,
+    train_files,
+)
+from parapet.transforms.perturbation.metrics import Metric, Numbers
+from parapet.transforms.perturbation.report import place_of
+from parapet.transforms.perturbations.speech import AUDIO, COMMAND, FLAGS_OF, LONGEST, RATIOS, SAMPLE
+from parapet.transforms.perturbations.speech.alignment import Calibration, Setting
+from parapet.transforms.perturbations.speech.engine import choose
+from parapet.transforms.perturbations.speech.language_model import SEEN, limit_of
+from parapet.transforms.perturbations.speech.replacing import (
+    Form,
+    Replaced,
+    dialogue_counts,
+    failure_of,
+    replaced_turn,
+    statistics,
+    turn_counts,
+    with_turns,
+)
+from parapet.transforms.perturbations.speech.setup import (
+    Config,
+    Setup,
+    check_config,
+    parse_ratios,
+    parse_targets,
+    prepare,
+    write_model,
+)
+from parapet.transforms.perturbations.speech.sound import KINDS, sound_bytes
+from parapet.transforms.perturbations.speech.spoken import SpokenTurn, Utterance, draw_of, size_of, user_turns, voice_of
+from parapet.transforms.perturbations.speech.transcribing import Outcome, Transcriber, TurnOutcomes, transcribe
+from parapet.transforms.reports.report import Example, Line, Part, Report, edited_words
+from parapet.transforms.reports.text import counted, percent
+from parapet.transforms.running.counts import Balance, Counted, CountKey, Counts, DeadLetter, Invariant, Tally
+from parapet.transforms.running.fence import Refused, Stopped
+from parapet.transforms.running.plugins import Chosen
+
+CACHE = ".heard"  # below the output of a command: transcripts by content; it stays, for the next run
+_SEEN = (
+    "The recogniser has seen the text: its language model was trained on these turns, too. It makes fewer errors, of "
+    "fewer kinds, than one that has not."
+)
+WER = Metric(
+    "wer", "word error rate", percent=True,
+    meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are lower case "
+    "without punctuation, numbers spelled out. The interval is a 95% percentile bootstrap over dialogues.",
+)  # fmt: skip
+KEPT = Metric(
+    "slot_survival", "slot values kept", percent=True,
+    meaning="Values whose words were all recognised correctly and together. The others have no span.",
+)  # fmt: skip
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class State(NamedTuple):
+    """What a dialogue is perturbed by: its place, the calibration of the run, and the outcomes of its turns."""
+
+    place: Place
+    calibration: Calibration
+    outcomes: Mapping[int, Sequence[Outcome]]
+
+
+class SpeechErrors(Perturbation):
+    """User turns are spoken, mixed with noise and recognised, so that each set has a given word error rate.
+
+    Args:
+      seed: of noise, voices and draws.
+      wer: word error rates, one set each: ``SR-10``, ``SR-20``.
+      noise: ``pink``, ``white``, ``babble``, or a folder of recordings.
+      engine: the speech engine; ``embedded`` (eSpeak NG and PocketSphinx) needs no network.
+      speaker: the text-to-speech engine, if it is another.
+      listener: the ASR engine, if it is another.
+      engine_options: of the engines, such as ``{"azure_region": "westeurope"}``.
+      voices: each dialogue has one of them; by default the engine's own.
+      language_model: of a listener that has one: ``train``, trained on the split train; ``mixed``, on that and the
+        turns that are transcribed; ``own``, on the latter alone; ``auto``, the first that suffices; or a file in the
+        ARPA format.
+      snr: signal-to-noise ratios that may be used, dB.
+      sample: how many texts are transcribed first, to check the rates.
+      form: ``heard``: the transcript itself; ``restored``: words that were recognised correctly have the original's
+        spelling.
+      longest: the maximum length of a turn that is spoken, in characters.
+      normalisation: a file of normalisation rules, in place of the built-in ones.
+      calibration: ``calibration.json`` of another run, whose ratios and levels are used.
+      audio: ``wav`` or ``flac``: a run of whole files also writes the sound that was recognised.
+      cache: the folder in which transcripts are cached; required if workers run elsewhere. Default: a temporary one.
+      max_bad: the share of the turns that may have no transcript; these keep their utterance.
+    """
+
+    name = "speech_errors"
+    command = COMMAND
+    row_schema = ASR_TURNS
+    metrics = ()
+    tables = (
+        Numbers(
+            "Word error rate by set",
+            "sets/*",
+            ("set",),
+            (
+                WER._replace(digits=2, interval=("wer_low", "wer_high"), shown_first=True),
+                Metric("target", "target", percent=True),
+                Metric("words", "words", shown_first=True),
+                Metric("turns", "turns", shown_first=True),
+                Metric("substitutions", "substituted"),
+                Metric("deletions", "deleted"),
+                Metric("insertions", "inserted"),
+                KEPT._replace(shown_first=True),
+            ),
+            chart="dots",
+        ),
+        Numbers(
+            "Word error rate of single turns",
+            "sets/*",
+            ("set",),
+            (
+                Metric("turn_wer.perfect", "perfect", meaning="Turns without a recognition error.", percent=True),
+                Metric("turn_wer.garbled", "60% or more", percent=True,
+                       meaning="Turns with a word error rate of 60% or more."),
+                Metric("turn_wer.quartiles", "quartiles", percent=True, digits=0,
+                       meaning="Of the word error rates of turns; each turn counts once, however long."),
+                Metric("turn_snr", "SNR, dB", meaning="Signal-to-noise ratio: quartiles over the turns."),
+            ),
+        ),
+        Numbers("Turns by word error rate", "sets/*/turn_wer/tenths/*", ("set", "word error rate"),
+                (Metric("", ""),), {"0": "none", **{str(n): f"to {10 * n}%" for n in range(1, 11)}, "11": "more"},
+                chart="bars", by_set=True, in_card=False),
+        Numbers("Word error rate by noise", "curve/*", ("point",),
+                (WER, Metric("snr", "signal-to-noise ratio, dB"), Metric("words", "words")),
+                note="Of the sample by which the run was calibrated."),
+        Numbers("By domain", "sets/*/domains/*", ("set", "domain"), (WER, KEPT, Metric("turns", "turns")),
+                by_set=True, in_card=False),
+        Numbers("By voice", "sets/*/voices/*", ("set", "voice"), (WER, KEPT, Metric("turns", "turns")),
+                by_set=True, in_card=False),
+    )  # fmt: skip
+    links: ClassVar = {
+        "calibration.json": "ratios and levels, for `--calibration` of another run",
+        "SET/turns": "a row for every user turn",
+    }
+
+    setup: Setup  # since fit()
+    try_engines = True  # once, before workers start
+
+    def __init__(
+        self,
+        *,
+        seed: int | str = 0,
+        wer: Texts = (0.1, 0.2, 0.3),
+        noise: str | Path = "pink",
+        engine: str = "embedded",
+        speaker: str = "",
+        listener: str = "",
+        engine_options: Mapping[str, str | int] | None = None,
+        voices: Texts | None = None,
+        language_model: str | Path = "auto",
+        snr: Texts | None = None,
+        sample: int | None = None,
+        form: Form = "heard",
+        longest: int = LONGEST,
+        normalisation: str | Path | None = None,
+        calibration: str | Path | None = None,
+        audio: str = "",
+        cache: str | Path | None = None,
+        max_bad: float = 0.01,
+    ) -> None:
+        super().__init__(seed=seed)
+        self.max_bad = share_of(max_bad, "--max_bad")
+        self.cache = str(cache).rstrip("/") if cache else None
+        if calibration and (snr or sample):
+            raise InputError("has its own ratios: leave --snr and --sample out", "--calibration")
+        if voices is not None and not listed(comma_separated(voices)):
+            raise InputError("give one or more voices, such as klatt4,adam", "--voices")
+        self.config = Config(
+            targets=parse_targets(comma_separated(wer)),
+            ratios=parse_ratios(comma_separated(snr or RATIOS)),
+            sample=SAMPLE if sample is None else sample,
+            seed=self.seed,
+            noise=str(noise),
+            engines={
+                "speaker": choose("speaker", speaker or engine),
+                "listener": choose("listener", listener or engine),
+            },
+            engine_options=dict(engine_options or {}),
+            voices=tuple(listed(comma_separated(voices or ""))),
+            language_model=str(language_model),
+            normalisation=str(normalisation) if normalisation else None,
+            longest=longest,
+            form=form,
+            calibration=str(calibration) if calibration else None,
+        )
+        check_config(self.config)
+        if audio and audio not in AUDIO:
+            raise InputError(f"{audio!r} is none of {', '.join(AUDIO)}", "--audio")
+        self.audio = audio
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """``SR-10`` and so on, one for each rate."""
+        return self.config.sets
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any]) -> Perturbation:
+        """An object of the flags; those of engines that are used are options of the engines.
+
+        Raises:
+          InputError: a flag belongs to an engine that is not used.
+        """
+        flags, engine_options = dict(flags), dict[str, str | int]()
+        for name, names in FLAGS_OF.items():
+            given = {flag: value for flag in names if (value := flags.pop(flag)) is not None}
+            if given and name not in (flags["speaker"] or flags["engine"], flags["listener"] or flags["engine"]):
+                raise InputError(f"is for --engine {name}, and this is {flags['engine']}", f"--{next(iter(given))}")
+            engine_options |= given
+        flags["cache"] = (flags["cache"] or f"{flags['output']}/{CACHE}").rstrip("/")
+        perturbation = super().from_flags({**flags, "engine_options": engine_options})
+        assert isinstance(perturbation, SpeechErrors)
+        perturbation.try_engines = not flags["dry_run"]
+        return perturbation
+
+    def fit(self, corpus: Corpus) -> None:
+        """Creates the engines, and the language model of the listener."""
+        cache = self.cache
+        if cache is None:
+            cache = tempfile.mkdtemp(prefix="parapet-speech-")
+            weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
+        files = inlined(selected(corpus, self.splits))
+        self.setup = prepare(self.config, files, train_files(corpus), cache, self.try_engines)
+
+    def remarks(self) -> Iterator[tuple[int, str]]:
+        """Warnings of the engines; and why ``--language_model auto`` took another model than that of train."""
+        setup = self.setup
+        yield from ((logging.WARNING, line) for line in setup.warnings)
+        if setup.perplexity is not None and setup.made_with["language_model"] == "mixed":
+            lowest = min(setup.config.targets)
+            yield (
+                logging.INFO,
+                f"the split train alone gives a language model of perplexity {setup.perplexity:g} on these turns (a "
+                f"rate of {lowest:g} needs {limit_of(lowest):g} or less): it is trained on these turns, too "
+                "(--language_model train: on train alone)",
+            )
+
+    def plugins_used(self) -> Sequence[Chosen | None]:
+        """The engines."""
+        return [*self.config.engines.values()]
+
+    def worker_inputs(self) -> Sequence[tuple[str, str]]:
+        """The cache, and recordings of noise."""
+        noise = self.setup.config.noise
+        return [("--cache", self.setup.channel.cache), *([] if noise in KINDS else [("--noise", noise)])]
+
+    def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
+        """The amount of speech, and its price."""
+        setup = self.setup
+        synthesiser, recogniser = setup.channel.synthesiser, setup.channel.recogniser
+        size = size_of(files, setup.speakers)
+        ratios = len(setup.config.ratios if setup.calibrated is None else setup.calibrated.ratios)
+        hours = size.seconds / 3600 * ratios
+        price = size.characters * synthesiser.dollars_per_million / 1e6
+        yield f"{counted(size.turns, 'user turn')} to speak, {counted(size.texts, 'distinct text')}"
+        yield f"text to speech: {counted(size.characters, 'character')} by {synthesiser.name}: ${price:,.2f}"
+        yield (
+            f"ASR: at most {counted(size.texts * ratios, 'recording')}, about {hours:.1f} hours, by {recogniser.name}: "
+            f"${hours * recogniser.dollars_per_hour:,.2f}"
+        )
+        yield "transcripts in the cache are not requested again; the prices are built in: check them"
+
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+        """Transcribes all turns. Writes the language model for the workers."""
+        write_model(self.setup)
+        self.setup = msgspec.structs.replace(self.setup, model=None)
+        transcribed = transcribe(files, self.setup)
+        states = (
+            transcribed.turns
+            | "By dialogue" >> beam.Map(lambda turn: ((turn.use.file, turn.use.dialogue), turn))
+            | "Of a dialogue" >> beam.GroupByKey()
+            | "State" >> beam.MapTuple(lambda place, turns: (place, {turn.use.turn: turn.outcomes for turn in turns}))
+        )
+        return Analysis(
+            states,
+            shared={"calibration": transcribed.calibration | "Shared" >> beam.Map(lambda value: ("", value))},
+            reported={"calibration": transcribed.calibration, "curve": transcribed.curve},
+            counts=transcribed.turns | "Count turns" >> beam.FlatMap(_counts),
+            dead_letters=transcribed.turns | "Turns without a transcript" >> beam.FlatMap(_dead_letters),
+            refused=transcribed.refused,
+        )
+
+    def state_of(self, place: Place, state: Mapping[int, Sequence[Outcome]] | None, shared: Shared) -> State:
+        """The calibration, and the outcomes of the dialogue's turns."""
+        return State(place, shared["calibration"][""], state or {})
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: State) -> Perturbed:
+        """The dialogue with its transcripts at the set's rate, and a row for every user turn."""
+        known = typed(dialogue)
+        setting = state.calibration.settings[self.sets.index(set_name)]
+        replaced = self._replaced(known, self._turns(known), setting, state)
+        return Perturbed(with_turns(dialogue, replaced), _rows(known, replaced))
+
+    def perturb_sets(self, item: Item, state: State) -> Iterator[tuple[str, Perturbed | InputError]]:
+        """The dialogue in every set, with its counts, its wrong turns as examples, and the sound of its turns."""
+        dialogue = typed(item.raw) if item.dialogue is None else item.dialogue
+        turns, services = self._turns(dialogue), services_in_turns(dialogue)
+        for setting in state.calibration.settings:
+            replaced = self._replaced(dialogue, turns, setting, state)
+            rows = _rows(dialogue, replaced)
+            counts: Counter[Counted] = Counter()
+            for row in rows:
+                for key, n in turn_counts(row, services[row["turn"]]):
+                    counts[key] += n
+            counts.update(dict(dialogue_counts(state.place, rows)))
+            files, problems = self._sounds(setting, state.place, rows) if self.audio else ([], [])
+            if self.audio:
+                counts.update({"recordings": len(files), "lost_recordings": len(problems)})
+            yield (
+                setting.name,
+                Detailed(
+                    with_turns(item.raw, replaced),
+                    rows,
+                    counts=counts,
+                    problems=problems,
+                    shown=[row for row in rows if row["wer"]],
+                    files=files,
+                ),
+            )
+
+    def open(self) -> None:
+        """Makes a transcriber for the sound of turns; its engines are opened when it speaks."""
+        self._transcriber: Transcriber = Transcriber(self.setup.channel)
+
+    def close(self) -> None:
+        """Closes its engines."""
+        self._transcriber.close()
+
+    def _turns(self, dialogue: Dialogue) -> list[SpokenTurn]:
+        return list(user_turns(dialogue, self.setup.speakers))
+
+    def _replaced(
+        self, dialogue: Dialogue, turns: Sequence[SpokenTurn], setting: Setting, state: State
+    ) -> list[Replaced]:
+        """The user turns of a dialogue in one set."""
+        speakers, noise = self.setup.speakers, self.setup.channel.noise.name
+        voice = voice_of(dialogue.dialogue_id, speakers)
+        replaced = []
+        for turn in turns:
+            draw = draw_of(dialogue.dialogue_id, turn.position, speakers)
+            snr_of = partial(state.calibration.chosen, setting, words=len(turn.words), draw=draw)
+            outcomes = state.outcomes[turn.position] if turn.words else ()
+            replaced.append(replaced_turn(turn, outcomes, snr_of, self.config.form, voice, noise))
+        return replaced
+
+    def _sounds(
+        self, setting: Setting, place: Place, rows: Iterable[Mapping[str, Any]]
+    ) -> tuple[list[tuple[str, bytes]], list[InputError]]:
+        """The sound of each turn that was transcribed, and why there is none."""
+        file, position = place
+        files, problems = [], []
+        for row in rows:
+            if row["status"] != "heard":
+                continue
+            # An id may contain anything; the position makes the name unique.
+            safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
+            folder = f"{setting.name}/audio/{file.removesuffix('.json')}"
+            try:
+                samples = self._transcriber.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
+            except (Refused, Stopped) as error:
+                problems.append(InputError(f"no_audio: {error}", "", f"turns[{row['turn']}]"))
+                continue
+            path = f"{folder}/{position:04}_{safe_id}_{row['turn']:02}.{self.audio}"
+            files.append((path, sound_bytes(samples, self.audio)))
+        return files, problems
+
+    # The numbers of a run.
+
+    def analysis_tallies(self, counts: Counts) -> list[Tally]:
+        """Turns without a transcript, and turns whose sound could not be written."""
+        lost = counts.sum("lost_recordings")
+        return [
+            Tally("user turn", counts.sum("spoken_turns"), counts.sum("failed_turns")),
+            *([Tally("recording", counts.sum("recordings") + lost, lost)] if self.audio else []),
+        ]
+
+    def invariants(self) -> Sequence[Invariant]:
+        """Also, every turn that was spoken has a transcript in every set, or failed in every set."""
+        return (*super().invariants(), Balance("spoken_turns", ("heard", "failed"), self.sets, is_early=True))
+
+    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """The word error rates of the sets, the curve of the sample, and what they depend on."""
+        (calibration,) = reported["calibration"]
+        return {
+            **statistics(counts, calibration.settings, reported["curve"]),
+            "made_with": self.setup.made_with,
+        }
+
+    def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
+        """``calibration.json``, for other runs."""
+        (calibration,) = reported["calibration"]
+        content = {**msgspec.to_builtins(calibration), "made_with": self.setup.made_with}
+        return {"calibration.json": (json.dumps(content, indent=2) + "\n").encode()}
+
+    def recorded_options(self) -> dict[str, object]:
+        """The options that determine the content, and what the word error rates depend on."""
+        config, perplexity = self.config, self.setup.perplexity
+        return {
+            "wer": config.targets,
+            "form": config.form,
+            "audio": self.audio,
+            "longest": config.longest,
+            "seed": config.seed,
+            "snr": config.ratios,
+            "sample": config.sample,
+            "calibration": "elsewhere" if self.setup.calibrated else "",
+            **({} if perplexity is None else {"perplexity": perplexity}),
+            **self.setup.made_with,
+            **dict.fromkeys(("cache", *FLAGS_OF["azure"]), ""),
+        }
+
+    def report(
+        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
+    ) -> Report:
+        """The page and the card, which say first that the recogniser has seen the texts where it has."""
+        report = super().report(statistics, examples, options)
+        seen = statistics["made_with"]["language_model"] in SEEN
+        return msgspec.structs.replace(report, notes=[_SEEN]) if seen else report
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """A turn with its recognition errors marked, and the slot values that are lost."""
+        pairs = (word.partition(">") for word in shown["alignment"].split(" "))
+        words = edited_words((before, after if arrow else before) for before, arrow, after in pairs)
+        lines = [Line("original", [Part(shown["original"])]), Line("recognised", words)]
+        lost = [f"{slot['slot']}: {slot['value']}" for slot in shown["slots"] if slot["status"] == "lost"]
+        if lost:
+            lines.append(Line("lost slot values", [Part(", ".join(lost))]))
+        return Example(f"{place_of(shown)}: {percent(shown['wer'])} of the words wrong at {shown['snr']:g} dB", lines)
+
+
+def _rows(dialogue: Dialogue, replaced: Iterable[Replaced]) -> list[dict[str, Any]]:
+    return [{"dialogue_id": dialogue.dialogue_id, **turn.row} for turn in replaced]
+
+
+def _counts(turn: TurnOutcomes) -> Iterator[tuple[Any, int]]:
+    yield tuple(CountKey("spoken_turns")), 1
+    yield tuple(CountKey("failed_turns")), sum(1 for _ in _dead_letters(turn))
+
+
+def _dead_letters(turn: TurnOutcomes) -> Iterator[tuple[str, list[DeadLetter]]]:
+    """The dead letter of a turn without a transcript, by a key that puts it after those of its file."""
+    use = turn.use
+    if failure := failure_of(turn.outcomes):
+        split, _, name = use.file.rpartition("/")
+        letter = DeadLetter("", split, name, use.dialogue_id, f"turns[{use.turn}]", failure.reason)
+        yield f"{use.file}\0{use.dialogue:06}\0{use.turn:04}", [letter]

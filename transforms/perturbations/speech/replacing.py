@@ -1,0 +1,350 @@
+"""Turns as a set has them: the transcript, slot spans located by the alignment, and a row that records all of it."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from parapet.schemas.dialogue import Turn
+from parapet.transforms.perturbation.base import Place
+from parapet.transforms.perturbation.corpora import domain_of
+from parapet.transforms.perturbations.speech.alignment import (
+    LEVELS,
+    Found,
+    Setting,
+    align,
+    alignment_text,
+    find_span,
+    plain_ranges,
+    restored,
+)
+from parapet.transforms.perturbations.speech.spoken import SpokenTurn, joined
+from parapet.transforms.perturbations.speech.transcribing import Failure, Outcome, Transcript
+from parapet.transforms.running.counts import Counts
+
+Form = Literal["heard", "restored"]
+Spans = dict[tuple[int, int], Found | None]  # (frame, slot entry) to the span in the new utterance; None: it is lost
+
+
+class Replaced(msgspec.Struct, frozen=True):
+    """A user turn of a set.
+
+    Attributes:
+      row: of ``ASR_TURNS``, without the dialogue's id.
+      spans: (frame, slot entry) to the span in the new utterance: None where the value is lost. Entries without a span
+        (a copied value) are left out.
+    """
+
+    row: dict[str, Any]
+    spans: Spans
+
+
+def replaced_turn(
+    turn: SpokenTurn,
+    outcomes: Sequence[Outcome],
+    snr_of: Callable[[Mapping[float, int]], float],
+    form: Form,
+    voice: str,
+    noise: str,
+) -> Replaced:
+    """A user turn as one set has it.
+
+    Args:
+      turn: the original.
+      outcomes: of its utterance; none where the turn is not spoken.
+      snr_of: chooses one of the ratios, given the word errors at each.
+      form: how the transcript is written.
+      voice: of the dialogue.
+      noise: its name.
+    """
+    if not turn.words:
+        return unchanged_turn(turn, "not_spoken", turn.reason, voice, noise)
+    if failure := failure_of(outcomes):
+        return unchanged_turn(turn, "failed", failure.reason, voice, noise)
+    snr = snr_of({outcome.snr: outcome.errors for outcome in outcomes})
+    transcript = next(outcome.result for outcome in outcomes if outcome.snr == snr)
+    assert isinstance(transcript, Transcript)
+    return recognised_turn(turn, transcript, form, {"voice": voice, "noise": noise, "snr": snr})
+
+
+def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str, Any]:
+    """A copy of a dialogue, as its file has it, with some of its turns replaced."""
+    turns = [*raw["turns"]]
+    for new in replaced:
+        position = new.row["turn"]
+        turns[position] = copy.deepcopy(turns[position])
+        write_into(turns[position], new)
+    return {**raw, "turns": turns}
+
+
+def failure_of(outcomes: Sequence[Outcome]) -> Failure | None:
+    """Why a turn has no transcript at one of the ratios; None where it has one at all of them."""
+    return next((outcome.result for outcome in outcomes if isinstance(outcome.result, Failure)), None)
+
+
+def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound: Mapping[str, str | float]) -> Replaced:
+    """A turn with a transcript.
+
+    Args:
+      turn: the original.
+      transcript: of its spoken form.
+      form: ``heard``: the transcript itself; ``restored``: words that were recognised correctly as the original has
+        them, with its capitals, digits and punctuation.
+      sound: voice, noise and signal-to-noise ratio, for the row.
+    """
+    reference, hypothesis = [word.text for word in turn.words], transcript.words.split()
+    aligned = align(reference, hypothesis)
+    original, utterance, ranges = turn.turn.utterance, transcript.words, plain_ranges(hypothesis)
+    if form == "restored":
+        utterance, ranges = restored(original, turn.words, aligned, hypothesis)
+    spans = {
+        place: find_span(start, end, turn.words, aligned, ranges) if 0 <= start < end <= len(original) else None
+        for place, (start, end) in _original_spans(turn.turn).items()
+    }
+    errors = aligned.substitutions + aligned.deletions + aligned.insertions
+    row = {
+        **_row(turn, "heard", "", utterance, spans),
+        "hypothesis": transcript.words,
+        "alignment": alignment_text(reference, hypothesis, aligned),
+        "words": len(reference),
+        "substitutions": aligned.substitutions,
+        "deletions": aligned.deletions,
+        "insertions": aligned.insertions,
+        "wer": errors / len(reference),
+        **sound,
+        "audio_sha256": transcript.audio,
+        "seconds": transcript.seconds,
+    }
+    return Replaced(row, spans)
+
+
+def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
+    """A turn that keeps its utterance: it is not spoken (``not_spoken``), or an engine failed (``failed``)."""
+    spans: Spans = {place: Found(*span) for place, span in _original_spans(turn.turn).items()}
+    row = {**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}
+    return Replaced(row, spans)
+
+
+def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
+    """(frame, slot entry) to start and end; without entries that have no span."""
+    return {
+        (f, i): (span.start, span.exclusive_end)
+        for f, frame in enumerate(turn.frames)
+        for i, span in enumerate(frame.slots)
+        if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
+    }
+
+
+def _row(turn: SpokenTurn, status: str, reason: str, utterance: str, spans: Spans) -> dict[str, Any]:
+    """The row of a turn, as far as it needs no transcript; the columns in their order."""
+    return {
+        "turn": turn.position,
+        "status": status,
+        "reason": reason,
+        "original": turn.turn.utterance,
+        "utterance": utterance,
+        "spoken": joined(turn.words),
+        **dict.fromkeys(("hypothesis", "alignment"), ""),
+        **dict.fromkeys(("words", "substitutions", "deletions", "insertions"), 0),
+        **dict.fromkeys(("wer", "voice", "noise", "snr")),
+        "audio_sha256": "",
+        "seconds": None,
+        "slots": _slot_rows(turn.turn, spans),
+    }
+
+
+def _slot_rows(turn: Turn, spans: Spans) -> list[dict[str, Any]]:
+    rows = []
+    for (f, i), (start, end) in _original_spans(turn).items():
+        found, frame = spans[f, i], turn.frames[f]
+        rows.append(
+            {
+                "service": frame.service,
+                "slot": frame.slots[i].slot,
+                "value": turn.utterance[start:end],
+                "start": start,
+                "exclusive_end": end,
+                "status": "lost" if found is None else "kept",
+                "heard_start": None if found is None else found.start,
+                "heard_exclusive_end": None if found is None else found.end,
+            }
+        )
+    return rows
+
+
+def write_into(raw: dict[str, Any], replaced: Replaced) -> None:
+    """Puts the new utterance and the spans that are left into a turn as its file has it."""
+    raw["utterance"] = replaced.row["utterance"]
+    for f, frame in enumerate(raw["frames"]):
+        if "slots" not in frame:
+            continue
+        kept = []
+        for i, span in enumerate(frame["slots"]):
+            if (f, i) not in replaced.spans:
+                kept.append(span)
+            elif (found := replaced.spans[f, i]) is not None:
+                kept.append({**span, "start": found.start, "exclusive_end": found.end})
+        frame["slots"] = kept
+
+
+Point = tuple[float, tuple[int, int]]  # signal-to-noise ratio to (errors, words)
+
+_RESAMPLES = 2000
+GARBLED = 0.6  # turns with this word error rate or more
+# What is summed over turns with a transcript.
+SUMS = ("turns", "words", "substitutions", "deletions", "insertions", "slots", "slots_kept")
+
+
+def turn_counts(row: Mapping[str, Any], services: Iterable[str]) -> Iterator[tuple[str | tuple[str, str], int]]:
+    """The counts of one user turn: a name, or a name and a value, to a number.
+
+    Args:
+      row: of ``ASR_TURNS``.
+      services: those that the turn touches.
+    """
+    yield row["status"], 1
+    if row["status"] != "heard":
+        return
+    errors = sum(row[kind] for kind in ("substitutions", "deletions", "insertions"))
+    yield "perfect", int(errors == 0)
+    yield "garbled", int(row["wer"] >= GARBLED)
+    sums = {
+        "turns": 1,
+        **{name: row[name] for name in ("words", "substitutions", "deletions", "insertions")},
+        "slots": len(row["slots"]),
+        "slots_kept": sum(slot["status"] == "kept" for slot in row["slots"]),
+    }
+    domains = {domain_of(service) or service for service in services}
+    for name, n in sums.items():
+        yield (f"voice_{name}", row["voice"]), n
+        for domain in domains:
+            yield (f"domain_{name}", domain), n
+    yield ("turn_errors", f"{errors}/{row['words']}"), 1
+    yield ("turn_snr", f"{row['snr']:g}"), 1
+
+
+def dialogue_counts(place: Place, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], int]]:
+    """Word errors and reference words of a dialogue, from which intervals are drawn."""
+    file, position = place
+    errors = words = 0
+    for row in rows:
+        words += row["words"]
+        errors += sum(row[kind] for kind in ("substitutions", "deletions", "insertions"))
+    key = f"{file}\0{position:06}"
+    yield ("dialogue_errors", key), errors
+    yield ("dialogue_words", key), words
+
+
+def statistics(counts: Counts, settings: Sequence[Setting], curve: Iterable[Point]) -> dict[str, Any]:
+    """The sets and the curve of ``statistics.json``.
+
+    Args:
+      counts: those of all turns and dialogues (:func:`turn_counts`, :func:`dialogue_counts`).
+      settings: the sets.
+      curve: signal-to-noise ratio to (errors, words) of the sample; empty where the calibration is another run's.
+    """
+    return {
+        "sets": {setting.name: _of_set(setting, counts) for setting in sorted(settings)},
+        "curve": [
+            {"snr": snr, "words": words, "errors": errors, "wer": errors / words}
+            for snr, (errors, words) in sorted(curve, reverse=True)
+            if words
+        ],
+    }
+
+
+def _of_set(setting: Setting, counts: Counts) -> dict[str, Any]:
+    by_name: dict[str, dict[str, int]] = {}
+    for key, n in counts.items():
+        if key.set == setting.name and key.value:
+            of_name = by_name.setdefault(key.name, {})
+            of_name[str(key.value)] = of_name.get(str(key.value), 0) + n
+    errors, words = by_name.get("dialogue_errors", {}), by_name.get("dialogue_words", {})
+    low, high = interval([(errors[place], words[place]) for place in sorted(words)], setting.name)
+    parts = {
+        part: {
+            value: numbers([by_name[f"{part}_{name}"][value] for name in SUMS])
+            for value in sorted(by_name.get(f"{part}_turns", {}))
+        }
+        for part in ("domain", "voice")
+    }
+    return {
+        "target": setting.target,
+        **numbers([sum(by_name.get(f"voice_{name}", {}).values()) for name in SUMS]),
+        "wer_low": low,
+        "wer_high": high,
+        "level": None if setting.level is None else setting.level / LEVELS,
+        "turn_wer": turn_rates(by_name.get("turn_errors", {})),
+        "turn_snr": _quartiles((float(snr), n) for snr, n in by_name.get("turn_snr", {}).items()),
+        "domains": parts["domain"],
+        "voices": parts["voice"],
+    }
+
+
+def numbers(sums: Sequence[int]) -> dict[str, Any]:
+    """The sums by name, with the word error rate and the share of slot values kept; None where undefined."""
+    of = dict(zip(SUMS, sums, strict=True))
+    errors = of["substitutions"] + of["deletions"] + of["insertions"]
+    return {
+        **of,
+        "wer": errors / of["words"] if of["words"] else None,
+        "slot_survival": of["slots_kept"] / of["slots"] if of["slots"] else None,
+    }
+
+
+def turn_rates(turns: Mapping[str, int]) -> dict[str, Any]:
+    """The distribution of the word error rates of single turns; each turn counts once, however long.
+
+    Args:
+      turns: the number of turns by ``errors/words``.
+
+    Returns:
+      ``quartiles``; ``perfect``, the share of turns without an error; ``garbled``, of those with ``GARBLED`` or more;
+      ``tenths``, how many turns have no error, then up to 10 %, up to 20 % and so on, and more than 100 %.
+    """
+    rates = [(int(errors) / int(words), n) for name, n in turns.items() for errors, words in [name.split("/")]]
+    every = sum(n for _, n in rates)
+    tenths = [0] * 12
+    for rate, n in rates:
+        tenths[min(math.ceil(round(10 * rate, 9)), 11)] += n
+    return {
+        "quartiles": _quartiles(rates),
+        "perfect": tenths[0] / every if every else None,
+        "garbled": sum(n for rate, n in rates if rate >= GARBLED) / every if every else None,
+        "tenths": tenths,
+    }
+
+
+def _quartiles(values: Iterable[tuple[float, int]]) -> list[float]:
+    """The smallest value that a quarter, half, three quarters are not above; nothing of nothing."""
+    every = sorted(values)
+    total = sum(n for _, n in every)
+    reached = list(itertools.accumulate(n for _, n in every))
+    return [every[bisect_left(reached, total * quarter / 4)][0] for quarter in (1, 2, 3)] if total else []
+
+
+def interval(dialogues: Sequence[tuple[int, int]], name: str) -> tuple[float | None, float | None]:
+    """The 95 % interval of the word error rate: a percentile bootstrap over dialogues, whose turns are not independent.
+
+    Args:
+      dialogues: (errors, words) of each.
+      name: of the set: the seed.
+    """
+    table = np.array(dialogues, np.float64).reshape(-1, 2)
+    if not table[:, 1].sum():
+        return None, None
+    drawn = np.random.default_rng(list(name.encode()))
+    rates = []
+    for _ in range(_RESAMPLES):
+        errors, words = table[drawn.integers(len(table), size=len(table))].sum(axis=0)
+        if words:
+            rates.append(errors / words)
+    low, high = np.percentile(rates, [2.5, 97.5])
+    return round(float(low), 6), round(float(high), 6)

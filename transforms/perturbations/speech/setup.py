@@ -1,0 +1,202 @@
+"""What a run of ``speech_errors`` uses: options parsed, engines created, noise, and the recogniser's language model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+
+import msgspec
+
+from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms.perturbation.corpora import listed
+from parapet.transforms.perturbations.speech import engine
+from parapet.transforms.perturbations.speech.alignment import Calibration, is_ratio, read_calibration, set_name
+from parapet.transforms.perturbations.speech.engine import RATE
+from parapet.transforms.perturbations.speech.language_model import LanguageModel, choose_model
+from parapet.transforms.perturbations.speech.replacing import Form
+from parapet.transforms.perturbations.speech.sound import make_noise
+from parapet.transforms.perturbations.speech.spoken import Speakers, load_normalisation, sentences_of
+from parapet.transforms.perturbations.speech.transcribing import Channel
+from parapet.transforms.running import plugins
+from parapet.transforms.storage.files import join, whole
+
+FORMS: tuple[Form, ...] = ("heard", "restored")
+
+MadeWith = dict[str, str | int | list[str]]
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of ``speech_errors``, checked before any dialogue is read.
+
+    Attributes:
+      targets: word error rates, 0 to 1, ascending: one set each.
+      ratios: signal-to-noise ratios, dB, the quietest noise first.
+      sample: how many texts are recognised first, to estimate the error rate of each ratio.
+      seed: of noise, voices and draws.
+      noise: its kind, or a folder of recordings.
+      engines: the text-to-speech engine (speaker) and the ASR engine (listener).
+      engine_options: of both.
+      voices: each dialogue has one of them; empty: the default voice of the speaker.
+      language_model: its kind, or a file, for a listener that uses one.
+      normalisation: a file of normalisation rules; None: the built-in ones.
+      longest: the maximum length of an utterance that is spoken, in characters.
+      form: how the transcript is written.
+      calibration: ``calibration.json`` of another run; None: this run calibrates.
+    """
+
+    targets: list[float]
+    ratios: list[float]
+    sample: int
+    seed: str
+    noise: str
+    engines: dict[engine.Part, plugins.Chosen]
+    engine_options: dict[str, str | int]
+    voices: tuple[str, ...]
+    language_model: str
+    normalisation: str | None
+    longest: int
+    form: Form
+    calibration: str | None
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The names of the sets: ``SR-20``."""
+        return tuple(map(set_name, self.targets))
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """What the turns of a corpus are recognised with.
+
+    Attributes:
+      config: the options.
+      speakers: the voices and the spoken form.
+      channel: text-to-speech engine, noise, ASR engine.
+      model: the language model, if the listener uses one; None once it is written.
+      perplexity: of a model of train alone, see ``LanguageModel``.
+      made_with: what determines the word error rate, as ``calibration.json`` records it.
+      calibrated: the calibration of another run, if there is one.
+      warnings: how this run differs from the run that was calibrated, a line each.
+    """
+
+    config: Config
+    speakers: Speakers
+    channel: Channel
+    model: LanguageModel | None
+    perplexity: float | None
+    made_with: MadeWith
+    calibrated: Calibration | None
+    warnings: list[str]
+
+
+def parse_targets(text: str) -> list[float]:
+    """Parses word error rates such as ``0.1,0.2``. Raises InputError unless they are distinct rates."""
+    targets = [_number(part, "--wer", "is no rate: give shares such as 0.1,0.2,0.3") for part in listed(text)]
+    for target in targets:
+        if not 0 < target < 1:
+            raise InputError(f"{target:g} is no word error rate: give shares between 0 and 1, such as 0.2", "--wer")
+    if not targets or len({set_name(target) for target in targets}) < len(targets):
+        raise InputError("give each word error rate once, such as 0.1,0.2,0.3", "--wer")
+    return sorted(targets)
+
+
+def parse_ratios(text: str) -> list[float]:
+    """Parses signal-to-noise ratios such as ``20,12,5``, the quietest noise first.
+
+    Raises:
+      InputError: unless they are two or more distinct ratios.
+    """
+    ratios = [_number(part, "--snr", "is no ratio in dB: give some such as 20,12,5") for part in listed(text)]
+    if len(set(ratios)) < 2 or len(set(ratios)) < len(ratios) or not all(map(is_ratio, ratios)):
+        raise InputError("give two or more different ratios from -20 to 60 dB, such as 20,12,5", "--snr")
+    return sorted(ratios, reverse=True)
+
+
+def _number(part: str, flag: str, what: str) -> float:
+    try:
+        return float(part)
+    except ValueError:
+        raise InputError(f"{part!r} {what}", flag) from None
+
+
+def check_config(config: Config) -> None:
+    """Checks what parsing leaves unchecked.
+
+    Raises:
+      InputError: an option cannot be used, or a package is missing.
+    """
+    if not config.seed.isprintable():
+        raise InputError("give a text of printable characters", "--seed")
+    for number, flag in ((config.sample, "--sample"), (config.longest, "--longest")):
+        if not isinstance(number, int) or number < 1:
+            raise InputError(f"{number} is too few: give 1 or more", flag)
+    if config.form not in FORMS:
+        raise InputError(f"{config.form!r} is none of {', '.join(FORMS)}", "--form")
+    _check_extras(config.engines.values(), config.noise)
+
+
+def _check_extras(engines: Iterable[plugins.Chosen], noise: str) -> None:
+    extras = {extra for chosen in engines if chosen.plugin.built_in for extra in chosen.plugin.extras}
+    extras |= {"speech"} if noise == "babble" or not extras else set()
+    for package in ("jiwer", "num2words", "scipy", "soundfile"):  # which each of these extras has
+        if find_spec(package) is None:
+            raise MissingExtra(package, ",".join(sorted(extras)))
+
+
+def prepare(
+    config: Config, files: Sequence[DialogueFile], train: Sequence[DialogueFile], cache: str, try_engines: bool = True
+) -> Setup:
+    """Creates the engines, the noise and the language model.
+
+    Args:
+      config: the options.
+      files: the dialogue files whose user turns are recognised.
+      train: those of the split train.
+      cache: the folder in which transcripts are kept.
+      try_engines: opens the engines once, so that a missing key is reported before anything is spoken.
+
+    Raises:
+      InputError: a voice, a file or an engine cannot be used.
+    """
+    synthesiser = engine.make("speaker", config.engines["speaker"], config.engine_options)
+    voices = config.voices or tuple(listed(synthesiser.default_voice))
+    speakers = Speakers(voices, config.seed, load_normalisation(config.normalisation), config.longest)
+    model, model_options = None, {}
+    if getattr(engine.class_of("listener", config.engines["listener"]), "uses_language_model", False):
+        model = choose_model(config.language_model, train, files, speakers, min(config.targets))
+        model_options = {"models": f"{cache}/models", "language_model": model.model.id}
+    babbled: list[str] = []
+    if config.noise == "babble":
+        sentences = (model.sentences if model else None) or sentences_of(files, speakers)
+        babbled = sorted({" ".join(words) for words in sentences})
+        if not babbled:
+            raise InputError("babble is made of the user turns, and none of them has words", "--noise")
+    noise = make_noise(config.noise, babbled)
+    recogniser = engine.make("listener", config.engines["listener"], config.engine_options | model_options)
+    channel = Channel(synthesiser, recogniser, noise, config.seed, speakers.rules, cache)
+    synthesiser.check(list(voices))
+    if try_engines:
+        for one in (synthesiser, *(() if model else (recogniser,))):  # the language model is not written yet
+            one.open()
+            one.close()
+    made_with: MadeWith = {
+        "synthesiser": synthesiser.name,
+        "recogniser": recogniser.name,
+        "language_model": model.kind if model else "",
+        "noise": noise.name,
+        "voices": list(voices),
+        "normalisation": speakers.rules.version,
+        "samples_a_second": RATE,
+    }
+    calibrated, warnings = None, list[str]()
+    if config.calibration:
+        calibrated, warnings = read_calibration(config.calibration, config.targets, made_with)
+    perplexity = model.perplexity if model else None
+    return Setup(config, speakers, channel, model, perplexity, made_with, calibrated, warnings)
+
+
+def write_model(setup: Setup) -> None:
+    """Writes the files of the language model, if there is one, to where the workers read them."""
+    for name, data in setup.model.model.files().items() if setup.model else ():
+        with whole(join(setup.channel.cache, f"models/{name}")) as handle:
+            handle.write(data)

@@ -1,0 +1,250 @@
+"""Sound as arrays and as files: resampling, levels, reading recordings of any kind, writing WAV and FLAC."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.layout import as_path
+from parapet.schemas.limits import MAX_FILE
+from parapet.transforms.perturbations.speech.embedded import Espeak
+from parapet.transforms.perturbations.speech.engine import RATE, resampled, to_samples
+from parapet.transforms.storage.files import read_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from parapet.transforms.perturbations.speech.engine import Samples
+
+    Sound = NDArray[np.float64]
+
+FRAME = RATE // 50  # 20 ms
+
+# Frames further below the loudest count as pauses. ITU-T P.56 follows the envelope and puts its threshold 15.9 dB below
+# the mean level of speech, which is some 10 to 15 dB below the peaks of an envelope.
+_PAUSE = 30.0
+
+_RATES = 4_000, 400_000  # samples a second, of recordings
+
+
+def active_power(sound: NDArray[Any]) -> float:
+    """The mean square of what is no pause: frames of 20 ms within 30 dB of the loudest; 0 where all is silent."""
+    if not len(sound):
+        return 0.0
+    whole = sound[: len(sound) // FRAME * FRAME].astype(np.float64).reshape(-1, FRAME)
+    frames = np.mean(whole**2, axis=1) if len(whole) else np.array([np.mean(sound.astype(np.float64) ** 2)])
+    return float(np.mean(frames[frames >= frames.max() * 10 ** (-_PAUSE / 10)]))
+
+
+def digest(sound: Samples) -> str:
+    """The SHA-256 of the samples, little-endian: what a WAV file holds after its header."""
+    return hashlib.sha256(sound.astype("<i2").tobytes()).hexdigest()
+
+
+def decoded(data: bytes, path: str) -> Samples:
+    """A sound file of any kind that libsndfile knows, 8 to 32 bits, mixed down to one channel, at 16 kHz.
+
+    Args:
+      data: the file.
+      path: where it is, for messages.
+
+    Raises:
+      InputError: not a sound file, or one without sound.
+    """
+    soundfile = _soundfile()
+    try:
+        sound, rate = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)
+    except (soundfile.SoundFileError, ValueError, TypeError) as error:
+        reason = str(error).rpartition(": ")[2].rstrip(".")
+        raise InputError(f"cannot be read as sound: {reason}", path) from None
+    if not _RATES[0] <= rate <= _RATES[1]:
+        raise InputError(f"has {rate:,} samples a second; between {_RATES[0]:,} and {_RATES[1]:,} can be used", path)
+    mono = resampled(np.nan_to_num(sound.mean(axis=1), posinf=1, neginf=-1) * 32767, rate, RATE)
+    if not np.any(mono):
+        raise InputError("has no sound in it", path)
+    return mono
+
+
+def sound_bytes(sound: Samples, kind: str) -> bytes:
+    """A file of the sound: ``wav`` or ``flac``."""
+    handle = io.BytesIO()
+    _soundfile().write(handle, sound, RATE, format=kind.upper(), subtype="PCM_16")
+    return handle.getvalue()
+
+
+def read_sound(data: bytes) -> Samples:
+    """A file that :func:`sound_bytes` made."""
+    sound, _ = _soundfile().read(io.BytesIO(data), dtype="int16")
+    return np.asarray(sound, np.int16)
+
+
+def _soundfile() -> Any:
+    try:
+        import soundfile
+    except ImportError:
+        raise MissingExtra("soundfile", "speech") from None
+    return soundfile
+
+
+# Part of the key of cached transcripts: to be raised when anything here changes.
+VERSION = "1"
+
+# ITU-T P.56 and G.191: the level that speech is brought to, 26 dB below the loudest that 16 bits can be.
+LEVEL = 32768 * 10 ** (-26 / 20)
+
+KINDS = ("white", "pink", "babble")
+SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au")
+
+_LOUDEST = 8192.0  # of noise: its peaks are some four times as high, and 16 bits end at 32,768
+
+_PADDING = RATE * 3 // 10  # silence before and after: recognisers cut what begins at once
+_DITHER = 20.0  # of 32768, the deviation: a decoder cannot take a digital silence (see docs/speech_errors.md)
+_BABBLERS = ("adam", "f1", "klatt3", "m3", "linda:190", "klatt2:150")
+_BABBLE_TEXTS = 60
+
+
+class Noise(msgspec.Struct, frozen=True):
+    """What is added.
+
+    Attributes:
+      kind: ``white``, ``pink``, ``babble`` or ``recordings``.
+      name: the kind, and for the last two a hash of what they are made of.
+      sources: the texts that the babble says, or the recordings' files.
+    """
+
+    kind: str
+    name: str
+    sources: tuple[str, ...] = ()
+
+
+def make_noise(kind: str, texts: Sequence[str]) -> Noise:
+    """The noise that ``--noise`` names.
+
+    Args:
+      kind: ``white``, ``pink``, ``babble``, or a folder of recordings.
+      texts: what babble may say.
+
+    Raises:
+      InputError: no such kind or folder, or a file in it is no recording.
+    """
+    if kind not in KINDS:
+        return recordings(kind)
+    return babble(texts) if kind == "babble" else plain(kind)
+
+
+def plain(kind: str) -> Noise:
+    """White or pink noise."""
+    return Noise(kind, kind)
+
+
+def babble(texts: Sequence[str]) -> Noise:
+    """Six voices that say some of these texts, chosen by hash."""
+    chosen = tuple(sorted(set(texts), key=lambda text: _hash("babble", text))[:_BABBLE_TEXTS])
+    return Noise("babble", f"babble:{_hash(*_BABBLERS, *chosen).hex()[:12]}", chosen)
+
+
+def recordings(folder: str) -> Noise:
+    """The sound files of a folder, each decoded once. Raises InputError: there are none, or one is no sound file."""
+    place = as_path(folder)
+    if not place.is_dir():
+        known = ", ".join(KINDS)
+        raise InputError(f"is neither a kind of noise ({known}) nor a folder of recordings", folder, "--noise")
+    files = sorted(str(path) for path in place.iterdir() if path.suffix.lower() in SUFFIXES)
+    if not files:
+        raise InputError(f"has no recordings: {', '.join(SUFFIXES)}", folder, "--noise")
+    digests = [hashlib.sha256(_recording(file).tobytes()).hexdigest() for file in files]
+    return Noise("recordings", f"recordings:{_hash(*digests).hex()[:12]}", tuple(files))
+
+
+class Mixer:
+    """Speech at a common level, with silence around it, dither and noise, at any signal-to-noise ratio.
+
+    Args:
+      speech: the samples.
+      noise: what is added.
+      key: the same key gives the same noise.
+    """
+
+    def __init__(self, speech: Samples, noise: Noise, key: str) -> None:
+        drawn = np.random.default_rng(int.from_bytes(_hash(VERSION, noise.name, key), "big"))
+        power = active_power(speech)
+        self._speech = np.pad(speech * (LEVEL / np.sqrt(power) if power else 0.0), _PADDING)
+        self._dither = drawn.standard_normal(len(self._speech)) * _DITHER
+        self._noise = _stretch(noise, len(self._speech), drawn)
+
+    def at(self, snr: float) -> Samples:
+        """The sound. The noise is so many dB below the speech: mean power without pauses to mean power."""
+        louder = LEVEL * 10 ** (-snr / 20)
+        sound = self._noise * louder
+        sound += self._speech
+        return to_samples(sound / max(1.0, louder / _LOUDEST) + self._dither)
+
+
+def through_noise(speech: Samples, noise: Noise, snr: float, key: str) -> Samples:
+    """The sound of a :class:`Mixer` at one ratio."""
+    return Mixer(speech, noise, key).at(snr)
+
+
+def _stretch(noise: Noise, n: int, drawn: np.random.Generator) -> Sound:
+    """So much noise, of mean power 1 over the whole that it is taken from."""
+    if noise.kind == "white":
+        return drawn.standard_normal(n)
+    if noise.kind == "pink":
+        return _pink(drawn.standard_normal(n))
+    if noise.kind == "babble":
+        track = _babble(noise.sources)
+    else:
+        track = _recording(noise.sources[int(drawn.integers(len(noise.sources)))])
+    return _looped(track, int(drawn.integers(len(track))), n)
+
+
+def _pink(white: Sound) -> Sound:
+    """Power that falls with the frequency, from that of 20 Hz on."""
+    shape = np.fft.rfft(white)
+    hertz = np.arange(len(shape)) * (RATE / len(white))
+    shape /= np.sqrt(np.maximum(hertz, 20.0))
+    shape[0] = 0
+    return _unit(np.fft.irfft(shape, len(white)))
+
+
+def _looped(track: Sound, start: int, n: int) -> Sound:
+    return np.take(track, np.arange(start, start + n), mode="wrap")
+
+
+@lru_cache(maxsize=4)
+def _babble(texts: tuple[str, ...]) -> Sound:
+    voices = []
+    espeak = Espeak()
+    espeak.open()
+    for i, voice in enumerate(_BABBLERS):
+        speech = [espeak.speak(text, voice) for text in texts[i :: len(_BABBLERS)] or texts]
+        voices.append(_unit(np.concatenate(speech).astype(np.float64)))
+    longest = max(map(len, voices))
+    return _unit(np.sum([np.resize(voice, longest) for voice in voices], axis=0))
+
+
+@lru_cache(maxsize=32)
+def _recording(path: str) -> Sound:
+    try:
+        data = read_bytes(path, MAX_FILE)
+    except OSError as error:
+        if error.strerror is None:  # of the network: the runner tries again
+            raise
+        raise InputError(f"cannot be read: {error.strerror}", path) from None
+    return _unit(decoded(data, path).astype(np.float64))
+
+
+def _unit(sound: Sound) -> Sound:
+    scaled: Sound = sound / np.sqrt(np.mean(sound**2))
+    return scaled
+
+
+def _hash(*parts: Any) -> bytes:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()

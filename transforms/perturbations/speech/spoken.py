@@ -1,0 +1,657 @@
+"""The spoken form of an utterance (text normalisation): lower-case words in plain letters, numbers spelled out.
+
+It is the reference of the word error rate, the text of the language model, and the input of the synthesiser. Its rules
+are ``normalisation.toml``, or a file of its form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn
+from parapet.schemas.errors import InputError, storable
+from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
+from parapet.transforms.perturbation.corpora import dialogues_of
+from parapet.transforms.running.fence import bad_record
+from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.storage.toml import convert, parse_toml
+
+WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
+
+_PUNCTUATION = frozenset(".,:;'\"()/-_`")
+
+
+class Sayings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is said for what a number needs."""
+
+    point: str
+    minus: str
+    to: str
+    dot: str
+    zero: str
+    oh: str
+    oclock: str
+    hundred: str
+    midnight: str
+    and_: str = msgspec.field(name="and")
+
+
+class Months(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The names of the months, January first."""
+
+    names: tuple[str, ...]
+
+
+class Normalisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """The rules of a file; ``normalisation.toml`` says what each table means."""
+
+    version: str
+    sayings: Sayings
+    months: Months
+    abbreviations: dict[str, str] = {}
+    before_names: dict[str, str] = {}
+    after_names: dict[str, str] = {}
+    symbols: dict[str, str] = {}
+    fractions: dict[str, str] = {}
+    units: dict[str, tuple[str, str]] = {}
+    currencies: dict[str, tuple[str, ...]] = {}
+    scales: dict[str, str] = {}
+
+    @cached_property
+    def tokens(self) -> re.Pattern[str]:
+        """What finds words, numbers and symbols; made once, and again in each process."""
+        return _token_pattern(self)
+
+    @cached_property
+    def id(self) -> str:
+        """A hash of all the rules: a file may change and keep its version."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:12]
+
+    @cached_property
+    def special(self) -> frozenset[str]:
+        """The words that may be said as something else than they are written."""
+        return frozenset({*self.abbreviations, *self.before_names, *self.after_names, *self.units, "am"})
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """Characters that mean something by themselves, whatever Unicode would make of them."""
+        return frozenset({*self.symbols, *self.currencies})
+
+
+def load_normalisation(path: str | Path | None = None) -> Normalisation:
+    """The rules of a TOML file, by default of the one that comes with Parapet.
+
+    Raises:
+      InputError: it cannot be read, or something in it cannot be said.
+    """
+    if path is None:
+        path = "normalisation.toml"
+        data = resources.files("parapet.transforms.perturbations.speech").joinpath(path).read_bytes()
+    else:
+        place = as_path(path)
+        if not place.is_file():
+            raise InputError("there is no such file", path)
+        data = read_text(place).encode()
+    rules: Normalisation = convert(parse_toml(data, path), Normalisation, path)
+    for where, reason in _problems(rules):
+        raise InputError(reason, path, where)
+    return rules
+
+
+def _problems(rules: Normalisation) -> Iterator[tuple[str, str]]:
+    if not rules.version.strip():
+        yield "version", "is empty"
+    if len(rules.months.names) != 12:
+        yield "months.names", f"twelve months are needed, here are {len(rules.months.names)}"
+    for symbol, names in rules.currencies.items():
+        if len(names) not in (2, 4):
+            yield f"currencies.{symbol}", "give two names, or four: one, several, a hundredth, several hundredths"
+    for table in ("abbreviations", "before_names", "after_names", "units", "scales"):
+        for key in getattr(rules, table):
+            if not WORD.fullmatch(key):
+                yield f"{table}.{key}", f"{key!r} is not a word in lower-case letters"
+    for table in ("symbols", "currencies"):
+        for key in getattr(rules, table):
+            if len(key) != 1 or key.isspace() or key.isalpha() or key.isdigit() or key in _PUNCTUATION:
+                yield f"{table}.{key}", f"{key!r} is not one character that is no letter, digit or punctuation"
+    for key in rules.fractions:
+        if not re.fullmatch(r"[0-9]{1,2}/[0-9]{1,2}", key):
+            yield f"fractions.{key}", f"{key!r} is not of the form 1/2"
+    for where, said in _said(msgspec.to_builtins(rules), ""):
+        if not said or not all(WORD.fullmatch(word) for word in said.split(" ")):
+            yield where, f"{said!r} cannot be said: words in lower-case letters, one blank between them"
+
+
+def _said(value: object, where: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, held in value.items():
+            if key != "version" or where:
+                yield from _said(held, f"{where}.{key}" if where else key)
+    elif isinstance(value, list | tuple):
+        for i, held in enumerate(value):
+            yield from _said(held, f"{where}[{i}]")
+    elif isinstance(value, str):
+        yield where, value
+
+
+def _token_pattern(rules: Normalisation) -> re.Pattern[str]:
+    """One pattern for all that is said, by kind. Of kinds that begin alike the first that fits is taken."""
+    currency, symbol, scale = (
+        "|".join(map(re.escape, table)) or r"(?!)" for table in (rules.currencies, rules.symbols, rules.scales)
+    )
+    amount = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
+    return re.compile(
+        rf"""
+        (?P<meridiem> (?<![a-z']) [ap]\.m (?![a-z]) \.? )
+        | (?P<word> [a-z]+ (?:'[a-z]+)* )
+        | (?P<phone> (?:\+\d{{1,3}}[-. ]?|1[-. ])?
+                     (?: (?: \(\d{{2,5}}\)[ -]? | \d{{3}}- | \d{{5}}- ) (?:\d{{3,4}}[-. ]){{0,4}}
+                       | \d{{3,5}}[-. ] (?:\d{{3,4}}[-. ]){{1,4}} ) \d{{4}} (?!\d) )
+        | (?P<iso> \d{{4}}-\d\d-\d\d (?!\d) )
+        | (?P<date> \d{{1,2}} (?P<sep>[/-]) \d{{1,2}} (?P=sep) (?:\d{{4}}|\d\d) (?!\d)
+                  | \d{{1,2}} / \d{{1,2}} (?![\d/]) )
+        | (?P<time> (?:[01]?\d|2[0-4]):[0-5]\d (?!:?\d) (?P<noon> (?= \s*[ap]\.?m(?![a-z]) ) )? )
+        | (?P<money> (?: (?P<before>{currency}) \s? (?P<amount>{amount})
+                       | (?P<amount_>{amount}) \s? (?P<after>{currency}) (?!\s?\d) )
+                     (?: \s? (?P<scale>{scale}) (?![a-z]) )? )
+        | (?P<ordinal> (?:\d{{1,3}}(?:,\d{{3}}){{1,2}} | \d{{1,9}}) (?:st|nd|rd|th) (?![a-z]) )
+        | (?P<decade> (?: (?:1[1-9]|20)\d | [1-9] )0 '?s (?![a-z]) )
+        | (?P<span> \d{{1,4}}-\d{{1,4}} (?![\d:/]|-\d) )
+        | (?P<dotted> \d+(?:\.\d+){{2,}} )
+        | (?P<number> {amount} | (?<![\w.])\.\d+ )
+        | (?P<minus> (?<!\S)-(?=\d) )
+        | (?P<to> -\s?(?=\d|{currency}) )
+        | (?P<dot> (?<=[a-z0-9])\.(?=(?:com|org|net|edu|gov)(?![a-z])) )
+        | (?P<symbol> {symbol} )
+        """,
+        re.VERBOSE,
+    )
+
+
+_LETTERS = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ħ": "h"}
+_APOSTROPHES = frozenset("\u2018\u2019\u201b\u2032\u00b4`\uff07\u02bb\u02bc")
+_UNSEEN = frozenset({"Mn", "Me", "Cf"})  # accents, joiners, soft hyphens: neither spoken nor separating words
+
+
+class Word(msgspec.Struct, frozen=True):
+    """A spoken word and the characters of the utterance, start to end, of which it comes.
+
+    The words of one number have all of its characters, so the ranges of two words are the same or apart.
+    """
+
+    text: str
+    start: int
+    end: int
+
+
+def spoken_words(utterance: str, rules: Normalisation) -> list[Word]:
+    """The words that are spoken, in order, with the characters that each comes from.
+
+    Never raises, whatever the text; what cannot be spoken is left out, see :func:`unspeakable`.
+    """
+    text, starts, ends = _fold(utterance, rules.kept)
+    reading = Reading(text, utterance, starts, rules)
+    special, found = rules.special, list[Word]()
+    for match in rules.tokens.finditer(text):
+        said = match.group()
+        if match.lastgroup == "word" and said not in special:
+            pieces = [(said, match.start(), match.end())]
+        else:
+            pieces = reading.read(match)
+        reading.last = match
+        for said, start, end in pieces:
+            if starts:
+                start, end = starts[start], ends[end - 1]
+            found.extend([Word(word, start, end) for word in said.split(" ")])
+    return found
+
+
+def unspeakable(utterance: str, rules: Normalisation, longest: int) -> str | None:
+    """Why an utterance is not to be spoken.
+
+    Args:
+      utterance: any text.
+      rules: how it would be spoken.
+      longest: how many characters the utterance may have, and its spoken form.
+
+    Returns:
+      ``too_long``; ``script``: it has letters that have no Latin ones to stand for them; ``empty``: it has no letters
+      and no digits; or None. Where it is None, there are words.
+    """
+    if len(utterance) > longest:
+        return "too_long"
+    if not utterance.isascii() and any(_fold_character(c) == " " and c.isalpha() for c in utterance):
+        return "script"
+    text, _, _ = _fold(utterance, rules.kept)
+    if not re.search("[a-z0-9]", text):
+        return "empty"
+    words = spoken_words(utterance, rules)
+    return "too_long" if sum(len(word.text) for word in words) + len(words) - 1 > longest else None
+
+
+def _fold(utterance: str, kept: frozenset[str]) -> tuple[str, list[int], list[int]]:
+    """(the text in lower-case ASCII, but what is kept; where each of its characters begins in the utterance; and ends).
+
+    The lists are empty where each character is where it was. What is not seen belongs to the character before it.
+    """
+    if utterance.isascii():
+        text, starts, ends = utterance.lower().replace("`", "'"), list[int](), list[int]()
+    else:
+        folded = []
+        starts, ends = [], []
+        for i, c in enumerate(utterance):
+            new = c if c in kept else _fold_character(c)
+            if new:
+                folded.append(new)
+                starts.extend([i] * len(new))
+                ends.extend([i + 1] * len(new))
+            elif ends:
+                for k in range(len(ends) - len(folded[-1]), len(ends)):
+                    ends[k] = i + 1
+        text = "".join(folded)
+    # Typed with the key beside the apostrophe's, SGD has it ten times.
+    return text.replace('o"clock', "o'clock"), starts, ends
+
+
+@lru_cache(maxsize=1 << 12)
+def _fold_character(c: str) -> str:
+    """A character in lower-case ASCII; nothing where it is not seen, a blank where it has no such form."""
+    if c in _APOSTROPHES:
+        return "'"
+    category = unicodedata.category(c)
+    if category in _UNSEEN:
+        return ""
+    if category == "Nd":
+        return str(unicodedata.digit(c))
+    if category == "Pd" or c == "\u2212":
+        return "-"
+    parts = (d for d in unicodedata.normalize("NFKD", c).lower() if not unicodedata.combining(d))
+    plain = "".join(_LETTERS.get(d, d) for d in parts)
+    # Several characters must be letters, as "1." in one would be parted in its midst; and no symbol may be several, as
+    # a trade mark would be joined to its word.
+    fits = (plain.isalpha() or category != "So") and (len(plain) == 1 or (plain.isalpha() and category != "So"))
+    return plain if fits and plain.isascii() else " "
+
+
+# Longer numbers are said digit by digit, whatever their commas.
+_LONGEST_NUMBER = 15
+
+# "am" after one of these is said "a m", as it is after digits. Not after "one": "which one am I to take?"
+_HOURS = frozenset(
+    re.findall("[a-z']+", "two three four five six seven eight nine ten eleven twelve fifteen thirty o'clock")
+)
+
+# Where an abbreviation ends and another word begins.
+_NEXT_WORD = re.compile(r"\.?\s+(?=[a-z])")
+
+
+class Reading:
+    """Reads one utterance aloud: all but the plain words, and with an eye on what came before."""
+
+    def __init__(self, text: str, utterance: str, starts: Sequence[int], rules: Normalisation) -> None:
+        self._text, self._utterance, self._starts, self._rules = text, utterance, starts, rules
+        self.last: re.Match[str] | None = None
+        self._here = 0
+
+    def read(self, match: re.Match[str]) -> list[tuple[str, int, int]]:
+        """What is said, and the characters of the folded text that it comes of; nothing where nothing is said."""
+        kind, self._here = str(match.lastgroup), match.start()
+        if kind == "span":
+            return self._span(match)
+        said = getattr(self, f"_{kind}")(match)
+        return [(said, match.start(), match.end())] if said else []
+
+    def _meridiem(self, match: re.Match[str]) -> str:
+        return f"{match.group()[0]} m"
+
+    def _word(self, match: re.Match[str]) -> str:
+        word, rules = match.group(), self._rules
+        if word == "am":
+            return "a m" if self._after("number", "time", "span") or self._word_before() in _HOURS else word
+        if word in rules.units and self._after("number", "span", gap=" -"):
+            return rules.units[word][self.last is None or self.last.group() != "1"]
+        if word in rules.after_names or word in rules.before_names:
+            if self._after_name():
+                return rules.after_names.get(word) or rules.abbreviations.get(word, word)
+            following = _NEXT_WORD.match(self._text, match.end())
+            if following and self._is_capital(following.end()):
+                return rules.before_names.get(word) or rules.abbreviations.get(word, word)
+        return rules.abbreviations.get(word, word)
+
+    def _phone(self, match: re.Match[str]) -> str:
+        said = _digit_by_digit(re.sub(r"\D", "", match.group()), self._rules)
+        return f"{self._rules.symbols['+']} {said}" if match.group()[0] == "+" and "+" in self._rules.symbols else said
+
+    def _iso(self, match: re.Match[str]) -> str:
+        year, month, day = match.group().split("-")
+        return self._date_said(int(month), int(day), year) or self._parts(match)
+
+    def _date(self, match: re.Match[str]) -> str:
+        text = match.group()
+        if text in self._rules.fractions:
+            return self._fraction(self._rules.fractions[text])
+        month, day, *year = re.split("[/-]", text)
+        said = self._date_said(int(month), int(day), *year)
+        # The day first, as most of the world has it, only where a year makes it a date for certain: not "24/7".
+        return said or (year and self._date_said(int(day), int(month), *year)) or self._parts(match)
+
+    def _date_said(self, month: int, day: int, year: str = "") -> str:
+        if not (1 <= month <= 12 and 1 <= day <= 31):
+            return ""
+        said = f"{self._rules.months.names[month - 1]} {_spelled(day, 'ordinal')}"
+        return f"{said} {self._plain(year)}" if year else said
+
+    def _parts(self, match: re.Match[str]) -> str:
+        return " ".join(self._plain(part) for part in re.findall(r"\d+", match.group()))
+
+    def _time(self, match: re.Match[str]) -> str:
+        hour, minute = map(int, match.group().split(":"))
+        sayings = self._rules.sayings
+        hours = _spelled(hour) if hour else sayings.zero
+        if minute:
+            return f"{hours} {_spelled(minute)}" if minute > 9 else f"{hours} {sayings.oh} {_spelled(minute)}"
+        if match["noon"] is not None:
+            return hours
+        if hour in (0, 24):
+            return sayings.midnight
+        return f"{hours} {sayings.oclock if hour <= 12 else sayings.hundred}"
+
+    def _money(self, match: re.Match[str]) -> str:
+        amount = match["amount"] or match["amount_"]
+        names = self._rules.currencies[match["before"] or match["after"]]
+        whole, _, decimals = amount.replace(",", "").partition(".")
+        if match["scale"]:
+            return f"{self._amount(amount)} {self._rules.scales[match['scale']]} {names[1]}"
+        if len(decimals) != 2 or len(names) < 4:
+            return f"{self._amount(amount)} {names[amount != '1']}"
+        units, hundredths = whole.lstrip("0"), int(decimals)
+        said = []
+        if units or not hundredths:
+            said.append(f"{self._amount(whole)} {names[units != '1']}")
+        if hundredths:
+            said.append(f"{_spelled(hundredths)} {names[2 + (hundredths != 1)]}")
+        return f" {self._rules.sayings.and_} ".join(said)
+
+    def _ordinal(self, match: re.Match[str]) -> str:
+        return _spelled(int(match.group()[:-2].replace(",", "")), "ordinal")
+
+    def _decade(self, match: re.Match[str]) -> str:
+        said = _spelled(int(match.group().rstrip("'s")), "year")
+        return f"{said[:-1]}ies" if said.endswith("y") else f"{said}s"
+
+    def _span(self, match: re.Match[str]) -> list[tuple[str, int, int]]:
+        """Two numbers, each said of itself; "to" comes of the hyphen."""
+        first, second = match.group().split("-")
+        hyphen = match.start() + len(first)
+        rising = int(first) < int(second) and not (first.startswith("0") or second.startswith("0"))
+        to = [(self._rules.sayings.to, hyphen, hyphen + 1)] if rising else []
+        days = rising and self._after_month()
+        said = [self._day(one) if days else self._plain(one) for one in (first, second)]
+        return [(said[0], match.start(), hyphen), *to, (said[1], hyphen + 1, match.end())]
+
+    def _dotted(self, match: re.Match[str]) -> str:
+        return f" {self._rules.sayings.point} ".join(self._plain(part) for part in match.group().split("."))
+
+    def _number(self, match: re.Match[str]) -> str:
+        text = match.group()
+        if not text.isdigit():
+            return self._amount(text)
+        return self._day(text) if self._after_month() else self._plain(text)
+
+    def _minus(self, match: re.Match[str]) -> str:
+        return self._rules.sayings.minus
+
+    def _to(self, match: re.Match[str]) -> str:
+        last = self.last
+        timely = self._after("time", "date", "iso", "money", "meridiem")
+        hour = last is not None and last.group() in ("am", "pm") and last.end() == match.start()
+        return self._rules.sayings.to if timely or hour else ""
+
+    def _dot(self, match: re.Match[str]) -> str:
+        return self._rules.sayings.dot
+
+    def _symbol(self, match: re.Match[str]) -> str:
+        if match.group() == "#" and not self._text[match.end() : match.end() + 1].isdigit():
+            return ""
+        said = self._rules.symbols[match.group()]
+        return self._fraction(said) if match.group().isnumeric() else said
+
+    def _fraction(self, said: str) -> str:
+        return f"{self._rules.sayings.and_} {said}" if self._after("number") else said
+
+    def _plain(self, digits: str) -> str:
+        """A number without comma and point: digit by digit, as a year, or as a cardinal."""
+        if len(digits) > 4 or (digits[0] == "0" and len(digits) > 1):
+            return _digit_by_digit(digits, self._rules)
+        number = int(digits)
+        return _spelled(number, "year" if 1100 <= number <= 2099 else "cardinal")
+
+    def _day(self, digits: str) -> str:
+        return _spelled(int(digits), "ordinal") if len(digits) < 3 and 1 <= int(digits) <= 31 else self._plain(digits)
+
+    def _amount(self, text: str) -> str:
+        """A cardinal, with what stands behind the point digit by digit."""
+        whole, _, decimals = text.replace(",", "").partition(".")
+        said = []
+        if whole:
+            long = len(whole) > _LONGEST_NUMBER
+            said.append(_digit_by_digit(whole, self._rules) if long else _spelled(int(whole)))
+        if decimals:
+            said += [self._rules.sayings.point, _digit_by_digit(decimals, self._rules)]
+        return " ".join(said)
+
+    def _after(self, *kinds: str, gap: str = " ") -> bool:
+        """Whether what came before is of one of these kinds, with nothing but ``gap`` between."""
+        last, here = self.last, self._here
+        return last is not None and last.lastgroup in kinds and not self._text[last.end() : here].strip(gap)
+
+    def _word_before(self) -> str:
+        return self.last.group() if self.last is not None and self._after("word") else ""
+
+    def _after_month(self) -> bool:
+        word = self._word_before()
+        return bool(word) and self._rules.abbreviations.get(word, word) in self._rules.months.names
+
+    def _after_name(self) -> bool:
+        """After an ordinal, or a word with a capital that is neither "I" nor the first of the utterance."""
+        if self._after("ordinal"):
+            return True
+        if self.last is None or len(self._word_before()) < 2 or not self._is_capital(self.last.start()):
+            return False
+        return re.search("[a-z0-9]", self._text[: self.last.start()]) is not None
+
+    def _is_capital(self, at: int) -> bool:
+        return self._utterance[self._starts[at] if self._starts else at].isupper()
+
+
+def _digit_by_digit(digits: str, rules: Normalisation) -> str:
+    return " ".join(rules.sayings.zero if digit == "0" else _spelled(int(digit)) for digit in digits)
+
+
+@lru_cache(maxsize=1 << 14)
+def _spelled(number: int, kind: str = "cardinal") -> str:
+    """A number in words, as Americans say it: without "and"."""
+    from num2words import num2words  # comes with the extra "speech"
+
+    said = num2words(number, to=kind).replace("-", " ").replace(",", "")
+    return " ".join(word for word in said.split() if word != "and")
+
+
+DRAWS = 10_000  # a turn's draw is one of so many
+_MOST = 1 << 63
+_SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
+_SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of eSpeak at its default speed, silence included
+
+
+class Speakers(msgspec.Struct, frozen=True):
+    """How user turns are spoken.
+
+    Attributes:
+      voices: each dialogue has one of them.
+      seed: of all draws.
+      rules: the normalisation that gives the spoken form.
+      longest: the maximum length of an utterance that is spoken, in characters.
+    """
+
+    voices: tuple[str, ...]
+    seed: str
+    rules: Normalisation
+    longest: int
+
+
+class Utterance(msgspec.Struct, frozen=True, order=True):
+    """A voice and words separated by spaces. However many turns have it, it is spoken once."""
+
+    voice: str
+    text: str
+
+
+class Occurrence(msgspec.Struct, frozen=True, order=True):
+    """A turn in which an utterance occurs.
+
+    Attributes:
+      file: its dialogue file, below the root.
+      dialogue: the dialogue's position in the file.
+      turn: the turn's position in the dialogue.
+      draw: 0 to 9,999: the higher, the larger the share of wrong words, relative to the rest of the set.
+      dialogue_id: the dialogue's id.
+    """
+
+    file: str
+    dialogue: int
+    turn: int
+    draw: int
+    dialogue_id: str
+
+
+class SpokenTurn(msgspec.Struct, frozen=True):
+    """A user turn: its position, and its words or the reason why it is not spoken."""
+
+    position: int
+    turn: Turn
+    words: list[Word]
+    reason: str
+
+
+def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
+    """The user turns of a dialogue, in order.
+
+    Raises:
+      InputError: a span begins or ends beyond 64 bits, so that no row can have it.
+    """
+    for position, turn in enumerate(dialogue.turns):
+        if turn.speaker == "USER":
+            for f, frame in enumerate(turn.frames):
+                for span in frame.slots:
+                    if any(isinstance(at, int) and not -_MOST <= at < _MOST for at in (span.start, span.exclusive_end)):
+                        where = f"turns[{position}].frames[{f}]"
+                        raise InputError(f"not_sgd: the span of {span.slot!r} is beyond 64 bits", "", where)
+            reason = unspeakable(turn.utterance, speakers.rules, speakers.longest)
+            words = [] if reason else spoken_words(turn.utterance, speakers.rules)
+            yield SpokenTurn(position, turn, words, reason or "")
+
+
+def voice_of(dialogue_id: str, speakers: Speakers) -> str:
+    """The voice of a dialogue's user."""
+    return speakers.voices[stable_hash(speakers.seed, "voice", dialogue_id) % len(speakers.voices)]
+
+
+def draw_of(dialogue_id: str, turn: int, speakers: Speakers) -> int:
+    """A turn's draw, 0 to 9,999."""
+    return stable_hash(speakers.seed, "draw", dialogue_id, str(turn)) % DRAWS
+
+
+def shard_of(utterance: Utterance) -> str:
+    """The group of texts whose transcripts are cached in one file."""
+    return hashlib.sha256(f"{utterance.voice}\0{utterance.text}".encode()).hexdigest()[:_SHARDS]
+
+
+def occurrences_of(
+    file: DialogueFile, speakers: Speakers, refused: dict[tuple[str, int], InputError] | None = None
+) -> Iterator[tuple[Utterance, Occurrence]]:
+    """The utterances of a file, and where they occur. Bad dialogues have none; they are reported with the sets.
+
+    Args:
+      file: the file.
+      speakers: the voices, and what they can speak.
+      refused: gets those dialogues that raise, by file and position.
+    """
+    try:
+        dialogues = list(dialogues_of(file))
+    except Exception as error:
+        bad_record(error)
+        return
+    for position, _, _, dialogue in dialogues:
+        if isinstance(dialogue, InputError):
+            continue
+        name = dialogue.dialogue_id
+        try:
+            voice = voice_of(name, speakers)
+            found = [
+                (
+                    Utterance(voice, joined(turn.words)),
+                    Occurrence(
+                        file.relative, position, turn.position, draw_of(name, turn.position, speakers), storable(name)
+                    ),
+                )
+                for turn in user_turns(dialogue, speakers)
+                if turn.words
+            ]
+        except Exception as error:
+            bad = bad_record(error)
+            if refused is not None:
+                refused[file.relative, position] = bad
+            continue
+        yield from found
+
+
+def joined(words: Sequence[Word]) -> str:
+    """Words separated by spaces."""
+    return " ".join(word.text for word in words)
+
+
+def sentences_of(files: Iterable[DialogueFile], speakers: Speakers) -> Iterator[tuple[str, ...]]:
+    """The words of every user turn, of which a language model is made."""
+    for file in files:
+        for utterance, _ in occurrences_of(file, speakers):
+            yield tuple(utterance.text.split())
+
+
+class Size(msgspec.Struct):
+    """The amount of speech in a corpus.
+
+    Attributes:
+      turns: user turns that are spoken.
+      texts: distinct utterances.
+      characters: of these.
+      seconds: an estimate of their duration.
+    """
+
+    turns: int = 0
+    texts: int = 0
+    characters: int = 0
+    seconds: float = 0.0
+
+
+def size_of(files: Sequence[DialogueFile], speakers: Speakers) -> Size:
+    """Reads all files and counts."""
+    size = Size()
+    seen: set[Utterance] = set()
+    for file in files:
+        for utterance, _ in occurrences_of(file, speakers):
+            size.turns += 1
+            if utterance not in seen:
+                seen.add(utterance)
+                size.characters += len(utterance.text)
+                size.seconds += _SECONDS_A_WORD * len(utterance.text.split()) + _SECONDS_AROUND
+    size.texts = len(seen)
+    return size

@@ -1,0 +1,601 @@
+"""Text to speech, noise and recognition in one worker: each text once, and transcripts are cached by their content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import apache_beam as beam
+import msgspec
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+
+from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.errors import InputError
+from parapet.transforms.perturbation.base import REFUSED
+from parapet.transforms.perturbations.speech import sound
+from parapet.transforms.perturbations.speech.alignment import (
+    Calibration,
+    align,
+    calibration,
+    check_within_reach,
+    steps,
+    with_levels,
+)
+from parapet.transforms.perturbations.speech.engine import RATE, Recogniser, Synthesiser
+from parapet.transforms.perturbations.speech.sound import digest, read_sound, sound_bytes
+from parapet.transforms.perturbations.speech.spoken import (
+    Normalisation,
+    Occurrence,
+    Speakers,
+    Utterance,
+    joined,
+    occurrences_of,
+    shard_of,
+    spoken_words,
+)
+from parapet.transforms.running.fence import Fault, Refused, Stopped, bad_record
+from parapet.transforms.running.progress import advance, expect, tracked
+from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.storage.files import join, read_written, whole
+
+if TYPE_CHECKING:
+    from parapet.transforms.perturbations.speech.engine import Samples
+    from parapet.transforms.perturbations.speech.setup import Setup
+
+Argument = TypeVar("Argument")
+Answer = TypeVar("Answer")
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    """The transcript of an utterance at one signal-to-noise ratio.
+
+    Attributes:
+      words: separated by spaces; empty where the engine recognised none.
+      audio: the SHA-256 of the samples.
+      seconds: the duration of the sound.
+    """
+
+    words: str
+    audio: str
+    seconds: float
+
+
+_decode = msgspec.json.Decoder(dict[str, Transcript]).decode  # laid out before threads, as in schemas/service.py
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why an utterance has no transcript: an id of the reason and, after a colon, an explanation."""
+
+    reason: str
+
+
+class Channel(msgspec.Struct, frozen=True):
+    """What a text goes through before it is a transcript.
+
+    Attributes:
+      synthesiser: the text-to-speech engine.
+      recogniser: the ASR engine.
+      noise: what is added to the speech.
+      seed: of the noise.
+      rules: the normalisation of transcripts.
+      cache: the folder in which transcripts are kept, and speech that costs money.
+    """
+
+    synthesiser: Synthesiser
+    recogniser: Recogniser
+    noise: sound.Noise
+    seed: str
+    rules: Normalisation
+    cache: str
+
+    @property
+    def paid(self) -> bool:
+        """Whether one of the engines costs money."""
+        return self.synthesiser.dollars_per_million > 0 or self.recogniser.dollars_per_hour > 0
+
+    @property
+    def parallel(self) -> bool:
+        """Whether one of the engines takes several texts at a time."""
+        return max(self.synthesiser.parallel, self.recogniser.parallel) > 1
+
+    def key(self, utterance: Utterance, snr: float) -> str:
+        """A hash of everything that determines a transcript."""
+        engines = [self.synthesiser.name, self.recogniser.name]
+        rules = [sound.VERSION, self.rules.id]
+        what = [*rules, *engines, self.noise.name, stable_hash(self.seed), utterance.voice, utterance.text, snr]
+        return hashlib.sha256(msgspec.json.encode(what)).hexdigest()
+
+
+def _file_of(shard: str) -> str:
+    return f"heard/{shard}.json"
+
+
+Results = dict[tuple[Utterance, float], Transcript | Failure]
+
+
+class Transcriber:
+    """Speaks and recognises in one worker. The engines are opened with the first text that is not in the cache.
+
+    Attributes:
+      decoded: how many transcripts were made, not read from the cache; reset by whoever counts them.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.stopped: dict[str, str] = {}  # engine to the reason why it is not called any more
+        self.decoded = 0
+        self._open: set[str] = set()
+        self._lock, self._opening = Lock(), Lock()
+        self._last: tuple[Utterance, sound.Mixer] | None = None
+        self._kept: tuple[str, dict[str, Transcript]] | None = None  # a file of the cache, while it is used
+
+    @contextmanager
+    def using(self, shard: str) -> Iterator[None]:
+        """Reads the cached transcripts of a shard once, and writes them once, unless one of the engines costs money."""
+        file = _file_of(shard)
+        cached = self._read(file)
+        before = len(cached)
+        self._kept = file, cached
+        try:
+            yield
+        finally:
+            self._kept = None
+            if len(cached) > before and not self.channel.paid:
+                self._write(file, cached)
+
+    def close(self) -> None:
+        """Closes the engines."""
+        for engine in (self.channel.synthesiser, self.channel.recogniser):
+            engine.close()
+        self._open.clear()
+
+    def transcribe(self, shard: str, utterances: Iterable[tuple[Utterance, Sequence[float]]]) -> Results:
+        """Transcribes utterances at the given signal-to-noise ratios.
+
+        Args:
+          shard: the group of the utterances: their transcripts are cached in one file.
+          utterances: (utterance, ratios in dB).
+        """
+        file = _file_of(shard)
+        is_kept = self._kept is not None and self._kept[0] == file
+        cached = self._kept[1] if self._kept is not None and is_kept else self._read(file)
+        results, todo = self._look_up(utterances, cached)
+        if not todo:
+            return results
+        self._open_once(self.channel.recogniser)
+        speeches = self._speeches([utterance for utterance, _ in todo])
+
+        def transcribe(item: tuple[Utterance, list[float]]) -> None:
+            utterance, ratios = item
+            fresh = self._recognise(utterance, ratios, self._mixer_of(utterance, speeches))
+            with self._lock:
+                for (utterance, snr), result in fresh.items():
+                    if isinstance(result, Transcript):
+                        cached[self.channel.key(utterance, snr)] = result
+                        self.decoded += 1
+                results.update(fresh)
+                if self.channel.paid:
+                    self._write(file, cached)
+
+        self._in_threads(transcribe, todo, self.channel.recogniser.parallel)
+        if not (is_kept or self.channel.paid):
+            self._write(file, cached)
+        return results
+
+    def samples(self, utterance: Utterance, snr: float) -> Samples:
+        """The sound that is recognised. Raises Refused or Stopped."""
+        return self._mixer(utterance, self._speech(utterance)).at(snr)
+
+    def _look_up(
+        self, utterances: Iterable[tuple[Utterance, Sequence[float]]], cached: Mapping[str, Transcript]
+    ) -> tuple[Results, list[tuple[Utterance, list[float]]]]:
+        """What the cache has, and what remains to be transcribed."""
+        results: Results = {}
+        todo: dict[Utterance, list[float]] = {}
+        for utterance, ratios in utterances:
+            for snr in ratios:
+                if (transcript := cached.get(self.channel.key(utterance, snr))) is not None:
+                    results[utterance, snr] = transcript
+                else:
+                    todo.setdefault(utterance, []).append(snr)
+        return results, list(todo.items())
+
+    def _speeches(self, utterances: Sequence[Utterance]) -> dict[Utterance, Samples | Failure]:
+        """The speech of a service, several texts at a time; empty for a local engine, which speaks text by text."""
+        parallel = self.channel.synthesiser.parallel
+        if parallel == 1:
+            return {}
+        return dict(zip(utterances, self._in_threads(self._speech_or_failure, utterances, parallel), strict=True))
+
+    def _in_threads(
+        self, function: Callable[[Argument], Answer], arguments: Sequence[Argument], parallel: int
+    ) -> list[Answer]:
+        if parallel == 1:
+            return [function(argument) for argument in arguments]
+        with ThreadPoolExecutor(parallel) as pool:
+            return list(pool.map(function, arguments))
+
+    def _speech_or_failure(self, utterance: Utterance) -> Samples | Failure:
+        if self.channel.recogniser.name in self.stopped:  # nobody would listen
+            return Failure(self.stopped[self.channel.recogniser.name])
+        try:
+            return self._call(self.channel.synthesiser, partial(self._speech, utterance))
+        except Refused as error:
+            return Failure(error.reason)
+
+    def _mixer_of(self, utterance: Utterance, speeches: Mapping[Utterance, Samples | Failure]) -> sound.Mixer | Failure:
+        """What was mixed last is kept: an utterance is heard at one ratio after another."""
+        last = self._last
+        if last is not None and last[0] == utterance:
+            return last[1]
+        speech = speeches[utterance] if utterance in speeches else self._speech_or_failure(utterance)
+        if isinstance(speech, Failure):
+            return speech
+        try:
+            mixer = self._mixer(utterance, speech)
+        except Exception as error:
+            return Failure(bad_record(error).reason)
+        self._last = utterance, mixer
+        return mixer
+
+    def _recognise(self, utterance: Utterance, ratios: Sequence[float], mixer: sound.Mixer | Failure) -> Results:
+        if isinstance(mixer, Failure):
+            return {(utterance, snr): mixer for snr in ratios}
+        recogniser = self.channel.recogniser
+        results: Results = {}
+        for snr in ratios:
+            try:
+                samples = mixer.at(snr)
+                words = self._call(recogniser, partial(recogniser.hear, samples))
+                results[utterance, snr] = self._transcript(words, samples)
+            except Refused as error:
+                results[utterance, snr] = Failure(error.reason)
+            except Exception as error:
+                results[utterance, snr] = Failure(bad_record(error).reason)
+        return results
+
+    def _call(self, engine: Synthesiser | Recogniser, call: Callable[[], Answer]) -> Answer:
+        """Calls an engine; once it has stopped, it is not called any more."""
+        if engine.name in self.stopped:
+            raise Refused(self.stopped[engine.name])
+        try:
+            return call()
+        except Stopped as error:
+            self.stopped[engine.name] = error.reason
+            raise Refused(error.reason) from None
+        except Refused:
+            raise
+        except Exception as error:
+            raise Refused(bad_record(error, engine).reason) from None
+
+    def _transcript(self, words: str, samples: Samples) -> Transcript:
+        normalised = joined(spoken_words(words, self.channel.rules))
+        return Transcript(normalised, digest(samples), round(len(samples) / RATE, 3))
+
+    def _speech(self, utterance: Utterance) -> Samples:
+        synthesiser = self.channel.synthesiser
+        if not synthesiser.dollars_per_million:
+            self._open_once(synthesiser)
+            return synthesiser.speak(utterance.text, utterance.voice)
+        # Speech that was paid for is kept in a file of its own. A local engine speaks faster than a file is read.
+        name = hashlib.sha256(msgspec.json.encode([synthesiser.name, utterance])).hexdigest()
+        file = f"spoken/{name}.flac"
+        if FileSystems.exists(join(self.channel.cache, file)):
+            return read_sound(read_written(self.channel.cache, file))
+        self._open_once(synthesiser)
+        speech = synthesiser.speak(utterance.text, utterance.voice)
+        with whole(join(self.channel.cache, file)) as handle:
+            handle.write(sound_bytes(speech, "flac"))
+        return speech
+
+    def _mixer(self, utterance: Utterance, speech: Samples) -> sound.Mixer:
+        return sound.Mixer(speech, self.channel.noise, f"{self.channel.seed}\0{utterance.voice}\0{utterance.text}")
+
+    def _open_once(self, engine: Synthesiser | Recogniser) -> None:
+        with self._opening:
+            if engine.name not in self._open:
+                engine.open()
+                self._open.add(engine.name)
+
+    def _read(self, file: str) -> dict[str, Transcript]:
+        if not FileSystems.exists(join(self.channel.cache, file)):
+            return {}
+        return _decode(read_written(self.channel.cache, file))
+
+    def _write(self, file: str, cached: dict[str, Transcript]) -> None:
+        with whole(join(self.channel.cache, file)) as handle:
+            handle.write(msgspec.json.encode(cached, order="sorted"))
+
+
+_STAGE = "transcription"
+
+BINS, FAILED = "bins", "failed"
+
+
+class Transcribed(NamedTuple):
+    """PCollections of transcripts.
+
+    Attributes:
+      curve: (ratio, (errors, words)) of the sample; empty where the calibration is another run's.
+      turns: TurnOutcomes.
+      calibration: one Calibration, with the levels of all sets.
+      refused: ((file, position), error) of the dialogues that raised.
+    """
+
+    curve: beam.PCollection
+    turns: beam.PCollection
+    calibration: beam.PCollection
+    refused: beam.PCollection
+
+
+def transcribe(files: beam.PCollection, setup: Setup) -> Transcribed:
+    """DialogueFile to the transcripts of its turns: first of a sample, by which the run is calibrated, then of all."""
+    pipeline, config = files.pipeline, setup.config
+    read = beam.FlatMap(_uses_of, setup.speakers).with_outputs(REFUSED, main="uses")
+    texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
+    uses = texts["uses"]
+    if setup.calibrated is None:
+        curve, failed = transcribe_sample(uses, setup.channel, config.targets, config.ratios, config.sample)
+        first = (
+            pipeline
+            | "Once" >> beam.Create([config.targets], reshuffle=False)
+            | "Calibrate" >> beam.Map(calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed))
+        )
+    else:
+        curve = pipeline | "No curve" >> beam.Create([], reshuffle=False)
+        first = pipeline | "Calibration" >> beam.Create([setup.calibrated], reshuffle=False)
+    outcomes = transcribe_turns(uses, setup.channel, first)
+    bins = outcomes[BINS] | "Sum bins" >> beam.CombinePerKey(sum_tuples)
+    final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(bins))
+    return Transcribed(curve, outcomes.turns, final, texts[REFUSED])
+
+
+def _uses_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Occurrence] | TaggedOutput]:
+    refused: dict[tuple[str, int], InputError] = {}
+    uses = list(occurrences_of(file, speakers, refused))
+    expect(len(uses), "turns", _STAGE)
+    yield from uses
+    yield from (TaggedOutput(REFUSED, pair) for pair in refused.items() if isinstance(pair[1], Fault))
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The outcome of recognising an utterance at one signal-to-noise ratio.
+
+    Attributes:
+      snr: the signal-to-noise ratio, dB.
+      errors: word errors.
+      result: the transcript, or why there is none.
+    """
+
+    snr: float
+    errors: int
+    result: Transcript | Failure
+
+
+class TurnOutcomes(msgspec.Struct, frozen=True):
+    """A turn with its outcomes at each ratio among which its sets choose."""
+
+    use: Occurrence
+    outcomes: list[Outcome]
+
+
+def transcribe_sample(
+    uses: beam.PCollection, channel: Channel, targets: Sequence[float], ratios: Sequence[float], size: int
+) -> tuple[beam.PCollection, beam.PCollection]:
+    """Transcribes some texts, chosen by hash, at every ratio: first the two extremes, to check that they suffice.
+
+    Args:
+      uses: PCollection of (Utterance, Occurrence).
+      channel: the engines and the noise.
+      targets: the word error rates of the sets.
+      ratios: the signal-to-noise ratios, dB, the quietest noise first.
+      size: how many texts.
+
+    Returns:
+      PCollections of (ratio, (errors, words)), and of reasons of failures.
+    """
+    quietest, *between, loudest = ratios
+    chosen = (
+        uses
+        | "Sample" >> beam.Map(lambda use: (use[0].voice, use[0].text))  # a key must be of plain types
+        | "Distinct" >> beam.Distinct()
+        | "Choose" >> beam.combiners.Top.Smallest(size, key=drawn_order)
+        | "Sample by shard" >> beam.FlatMap(_by_shard)
+        | "Group sample" >> beam.GroupByKey()
+        | "Spread sample" >> beam.Reshuffle()
+    )
+    hear = partial(_TranscribeSample, channel)
+    extremes = chosen | "Extremes" >> beam.ParDo(hear((quietest, loudest))).with_outputs(FAILED, main="curve")
+    ends = extremes.curve | "Sum extremes" >> beam.CombinePerKey(sum_tuples)
+    within_reach = (
+        uses.pipeline
+        | "Targets" >> beam.Create([tuple(targets)], reshuffle=False)
+        | "Within reach" >> beam.Map(_check_extremes, beam.pvalue.AsDict(ends), quietest, loudest)
+    )
+    others = chosen | "Between" >> beam.ParDo(hear(between), beam.pvalue.AsSingleton(within_reach)).with_outputs(
+        FAILED, main="curve"
+    )
+    sums = others.curve | "Sum between" >> beam.CombinePerKey(sum_tuples)
+    curve = (ends, sums) | "Curve" >> beam.Flatten()
+    return curve, (extremes[FAILED], others[FAILED]) | "Failures" >> beam.Flatten()
+
+
+def _by_shard(chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, str]]]:
+    expect(2 * len(chosen), "texts", "calibration")
+    for voice, text in chosen:
+        yield shard_of(Utterance(voice, text)), (voice, text)
+
+
+def _check_extremes(
+    targets: Sequence[float], ends: Mapping[float, tuple[int, int]], quietest: float, loudest: float
+) -> bool:
+    """True. Raises InputError where a target is out of reach of these ratios."""
+    if quietest in ends and loudest in ends:
+        check_within_reach(targets, _rate(*ends[quietest]), _rate(*ends[loudest]))
+    return True
+
+
+def _rate(errors: int, words: int) -> float:
+    return errors / max(words, 1)
+
+
+def drawn_order(text: tuple[str, str]) -> tuple[int, tuple[str, str]]:
+    """A pseudo-random order of (voice, text) that is always the same."""
+    return stable_hash("sample", *text), text
+
+
+def sum_tuples(values: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """Sums tuples element by element."""
+    return tuple(map(sum, zip(*values, strict=True)))
+
+
+class _Transcribes(beam.DoFn):
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self.channel = channel
+
+    def setup(self) -> None:
+        self.transcriber = Transcriber(self.channel)
+
+    def teardown(self) -> None:
+        self.transcriber.close()
+
+    def count(self) -> None:
+        Metrics.counter("parapet", "decoded").inc(self.transcriber.decoded)
+        self.transcriber.decoded = 0
+
+
+class _TranscribeSample(_Transcribes):
+    def __init__(self, channel: Channel, ratios: Sequence[float]) -> None:
+        super().__init__(channel)
+        self.ratios = ratios
+
+    def process(
+        self, group: tuple[str, Iterable[tuple[str, str]]], within_reach: bool = True
+    ) -> Iterator[tuple[float, tuple[int, int]] | TaggedOutput]:
+        """The errors and words of each text of a shard at each ratio.
+
+        Args:
+          group: the shard, and (voice, text) of it.
+          within_reach: comes once the extremes are known, so that a target out of reach ends the run before.
+        """
+        shard, texts = group
+        with self.transcriber.using(shard):
+            for utterance in tracked([Utterance(*text) for text in sorted(texts)], "texts", "calibration"):
+                for (_, snr), result in self.transcriber.transcribe(shard, [(utterance, self.ratios)]).items():
+                    if isinstance(result, Transcript):
+                        yield snr, errors_of(utterance, result)
+                    else:
+                        yield TaggedOutput(FAILED, result.reason)
+        self.count()
+
+
+def errors_of(utterance: Utterance, transcript: Transcript) -> tuple[int, int]:
+    """Word errors, and the number of reference words."""
+    reference = utterance.text.split()
+    aligned = align(reference, transcript.words.split())
+    return aligned.substitutions + aligned.deletions + aligned.insertions, len(reference)
+
+
+def calibration_of(
+    targets: Sequence[float], curve: Iterable[tuple[float, tuple[int, int]]], failed: Iterable[str]
+) -> Calibration:
+    """Calibrates a run by its sample.
+
+    Raises:
+      InputError: there are no transcripts: the engine failed, or the corpus has no user turn with words.
+    """
+    rates = {snr: _rate(*sums) for snr, sums in curve}
+    if len(rates) < 2:
+        reason = min(failed, default="no user turn has words that can be spoken")
+        raise InputError(f"no turn was transcribed, so nothing was published: {reason}")
+    return calibration(targets, rates)
+
+
+def transcribe_turns(uses: beam.PCollection, channel: Channel, calibration: beam.PCollection) -> Any:
+    """Transcribes every turn at the ratios that its sets may need; a text that many turns share only once.
+
+    Args:
+      uses: PCollection of (Utterance, Occurrence).
+      channel: the engines and the noise.
+      calibration: PCollection of one Calibration.
+
+    Returns:
+      PCollections of TurnOutcomes (``turns``) and of the bins of the levels (BINS).
+    """
+    transcribe = beam.ParDo(_TranscribeShard(channel), beam.pvalue.AsSingleton(calibration))
+    return (
+        uses
+        | "By shard" >> beam.Map(lambda use: (shard_of(use[0]), use))
+        | "Group" >> beam.GroupByKey()
+        | "Spread" >> beam.Reshuffle()
+        | "Transcribe shard" >> transcribe.with_outputs(BINS, main="turns")
+    )
+
+
+class _TranscribeShard(_Transcribes):
+    def process(
+        self, group: tuple[str, Iterable[tuple[Utterance, Occurrence]]], calibration: Calibration
+    ) -> Iterator[TurnOutcomes | TaggedOutput]:
+        shard, of_shard = group
+        uses: dict[Utterance, list[Occurrence]] = {}
+        for utterance, use in sorted(of_shard):
+            uses.setdefault(utterance, []).append(use)
+        with self.transcriber.using(shard):
+            all_outcomes = transcribe_as_needed(self.transcriber, shard, uses, calibration)
+        self.count()
+        advance(sum(map(len, uses.values())), "turns", _STAGE)
+        bins: dict[int, tuple[int, ...]] = {}
+        for utterance, same_text in uses.items():
+            outcomes = all_outcomes[utterance]
+            failed = any(isinstance(outcome.result, Failure) for outcome in outcomes)
+            errors, words = {outcome.snr: outcome.errors for outcome in outcomes}, len(utterance.text.split())
+            for use in same_text:
+                yield TurnOutcomes(use, outcomes)
+                for level, more in () if failed else steps(errors, words, use.draw):
+                    sums = (0 if level else words, more)
+                    bins[level] = sum_tuples([bins[level], sums]) if level in bins else sums
+        for bin_ in bins.items():
+            yield TaggedOutput(BINS, bin_)
+
+
+def transcribe_as_needed(
+    transcriber: Transcriber, shard: str, uses: dict[Utterance, list[Occurrence]], calibration: Calibration
+) -> dict[Utterance, list[Outcome]]:
+    """Transcribes each text from the calibration's first ratio outwards, until its turns have what they may need.
+
+    Returns:
+      The outcomes of each text, the quietest noise first; after a failure no other ratio is tried.
+    """
+    every: dict[Utterance, list[Outcome]] = {utterance: [] for utterance in uses}
+    # A service hears many texts at a time. A local engine hears one at all its ratios: then it is spoken once.
+    batches = [list(uses)] if transcriber.channel.parallel else [[utterance] for utterance in uses]
+    for batch in batches:
+        pending = [(utterance, [calibration.start]) for utterance in batch]
+        while pending:
+            results = transcriber.transcribe(shard, pending)
+            again = []
+            for utterance, (snr,) in pending:
+                result, outcomes = results[utterance, snr], every[utterance]
+                if isinstance(result, Failure):
+                    outcomes.append(Outcome(snr, 0, result))
+                    continue
+                try:
+                    errors, words = errors_of(utterance, result)
+                    by_ratio = {**{outcome.snr: outcome.errors for outcome in outcomes}, snr: errors}
+                    next_ratio = calibration.next_ratio(by_ratio, words, [use.draw for use in uses[utterance]])
+                except Exception as error:
+                    outcomes.append(Outcome(snr, 0, Failure(bad_record(error).reason)))
+                    continue
+                outcomes.append(Outcome(snr, errors, result))
+                if next_ratio is not None:
+                    again.append((utterance, [next_ratio]))
+            pending = again
+    return {utterance: sorted(outcomes, key=lambda outcome: -outcome.snr) for utterance, outcomes in every.items()}

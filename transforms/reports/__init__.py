@@ -1,0 +1,1 @@
+"""Pages, cards and charts, and how numbers and texts are put into words."""

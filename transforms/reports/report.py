@@ -1,0 +1,411 @@
+"""Renders the Jinja2 pages of ``crowd_templates``.
+
+Everything in them is escaped as HTML unless a template says otherwise. Nothing is in ``.md.jinja``: Markdown has other
+escapes, see ``parapet.transforms.reports.markdown``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, assert_never
+
+import jinja2
+import msgspec
+from markupsafe import Markup, escape
+
+from parapet.transforms.reports import markdown, svg
+from parapet.transforms.reports.svg import Curve as Curve
+from parapet.transforms.reports.svg import Dot as Dot
+from parapet.transforms.reports.svg import Point as Point
+from parapet.transforms.reports.svg import Series as Series
+from parapet.transforms.reports.text import number, percent
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Autoescape for every page, an error for every name that a template misses."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("parapet.crowd_templates", ""),
+        autoescape=jinja2.select_autoescape((), disabled_extensions=("md.jinja",), default=True),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render(template: str, **context: Any) -> str:
+    """The page as text. Raises jinja2.UndefinedError where the template uses a name that ``context`` lacks."""
+    return environment().get_template(template).render(**context)
+
+
+MAX_ROWS = 1000  # of a table in the page; a longer one is slow to open
+MAX_CARD_ROWS = 100  # of a table in a card
+_CODE = re.compile(r"`([^`\n]+)`")
+
+
+class Tile(msgspec.Struct, frozen=True):
+    """One of the few numbers at the top of the page."""
+
+    label: str
+    value: str
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """A table.
+
+    Attributes:
+      title: what it shows.
+      columns: the headings.
+      rows: with a cell for each column, formatted. What follows a line break in a cell is small print.
+      note: a sentence above it.
+      text_columns: how many of the first columns are text; the others are numbers, and set to the right.
+      total_rows: how many of the last rows sum up the others.
+      best: (row, column) of the cells that are set in bold, each from 0.
+      groups: row to the heading that stands above it.
+      numbers_in: the file that has all rows of a table that is too long for the page.
+      in_card: whether the card has it, too.
+      inline: whether what is between backticks in a cell is shown as code, or as a link, as in notes.
+      hrefs: (row, column) of the cells whose first line is a link on the page, to where it leads.
+      folded: on the page the table is folded away behind this line.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    text_columns: int = 1
+    total_rows: int = 0
+    best: Collection[tuple[int, int]] = ()
+    groups: Mapping[int, str] = {}
+    numbers_in: str = "statistics.json"
+    in_card: bool = True
+    inline: bool = False
+    hrefs: Mapping[tuple[int, int], str] = {}
+    folded: str = ""
+
+
+class Dots(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart of shares in percent with their intervals: a row a set, a dot a group (seen, unseen; or a system)."""
+
+    title: str
+    dots: Sequence[Dot]
+    note: str = ""
+
+
+class Bars(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart of bars, grouped by category.
+
+    Attributes:
+      title: what it shows.
+      categories: one for each group of bars.
+      series: numbers, or shares where ``percent`` is set: one for each category.
+      note: a sentence above it.
+      percent: whether the numbers are shares, 1 for all.
+      digits: decimal places.
+    """
+
+    title: str
+    categories: Sequence[str]
+    series: Sequence[Series]
+    note: str = ""
+    percent: bool = False
+    digits: int = 0
+
+
+class Lines(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart of lines over a numeric axis; ``percent`` and ``digits`` as for :class:`Bars`, of the vertical axis."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Curve]
+    note: str = ""
+    percent: bool = False
+    digits: int = 0
+
+
+class Scatter(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart of points over two axes of shares in percent, distinguished by group."""
+
+    title: str
+    x_label: str
+    y_label: str
+    points: Sequence[Point]
+    note: str = ""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of a line: ``text`` as it is, then what was ``removed`` from here, then what was ``added`` instead."""
+
+    text: str = ""
+    removed: str = ""
+    added: str = ""
+    hint: str = ""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of an example; ``label`` is the speaker, or what the line is."""
+
+    label: str
+    parts: Sequence[Part]
+
+
+class Example(msgspec.Struct, frozen=True):
+    """An example: where it is (``dialogue 1_00000, turn 3``), and its lines.
+
+    Attributes:
+      table: stands above the lines.
+      folded: the lines are folded away behind this one.
+    """
+
+    place: str
+    lines: Sequence[Line]
+    table: Table | None = None
+    folded: str = ""
+
+
+class Examples(msgspec.Struct, frozen=True, kw_only=True):
+    """Some examples, with edits marked."""
+
+    title: str
+    examples: Sequence[Example]
+    note: str = ""
+
+
+class Text(msgspec.Struct, frozen=True, kw_only=True):
+    """Paragraphs, in the card as a list."""
+
+    title: str
+    paragraphs: Sequence[str]
+    in_card: bool = True
+
+
+Section = Table | Dots | Bars | Lines | Scatter | Examples | Text
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run reports; :func:`page` and :func:`card` are made from it.
+
+    Attributes:
+      command: that made it: ``evaluate``.
+      title: of the page's window and of the card.
+      headline: the page's heading: the result, or what the output is.
+      lead: a sentence or two below it.
+      tiles: the few numbers that matter most.
+      sections: in order.
+      terms: term to meaning.
+      notes: sentences that must be seen before the numbers.
+      links: files of the run to what is in them: pages that no text names are listed below the lead,
+        the others last. A folder, ``rows/``, is no link.
+    """
+
+    command: str
+    title: str
+    headline: str
+    lead: str = ""
+    tiles: Sequence[Tile] = ()
+    sections: Sequence[Section] = ()
+    terms: Mapping[str, str] = {}
+    notes: Sequence[str] = ()
+    links: Mapping[str, str] = {}
+
+
+def edited(text: str, edits: Iterable[tuple[int, int, str, str]]) -> list[Part]:
+    """A text with its edits marked.
+
+    Args:
+      text: before the edits.
+      edits: (start, end, what stands there now, a hint), in order and without overlap.
+    """
+    parts, at = [], 0
+    for start, end, added, hint in edits:
+        parts.append(Part(text[at:start], text[start:end], added, hint))
+        at = end
+    return [*parts, Part(text[at:])] if text[at:] or not parts else parts
+
+
+def edited_words(pairs: Iterable[tuple[str, str]]) -> list[Part]:
+    """Aligned words with their edits marked.
+
+    Args:
+      pairs: (before, after): the same where a word is unchanged, "" where one was inserted or deleted.
+    """
+    parts: list[Part] = []
+    for before, after in pairs:
+        space = " " if parts else ""
+        parts.append(Part(space + before) if before == after else Part(space, before, after))
+    return parts
+
+
+def dialogue_example(place: str, lines: Iterable[tuple[str, str]]) -> Example:
+    """An example without edits: (speaker, text) of each turn of a dialogue."""
+    return Example(place, [Line(speaker, [Part(text)]) for speaker, text in lines])
+
+
+def report_files(statistics: Mapping[str, object], report: Report) -> dict[str, bytes]:
+    """``statistics.json``, the card (``README.md``) and the page (``report.html``), by path."""
+    return {
+        "statistics.json": (json.dumps(statistics, indent=2) + "\n").encode(),
+        "README.md": card(report).encode(),
+        "report.html": page(report).encode(),
+    }
+
+
+def page(report: Report) -> str:
+    """The report as a page of HTML that needs nothing from the network. Half surrogates become question marks."""
+    sections = [_Shown(section, _svg(section, f"chart-{i}")) for i, section in enumerate(report.sections)]
+    pages = {href: what for href, what in report.links.items() if href.endswith(".html")}
+    linked = set(_CODE.findall("\n".join(_prose(report))))
+    text = render(
+        "report.html.jinja",
+        report=report,
+        sections=sections,
+        pages={href: what for href, what in pages.items() if href not in linked},
+        files={href: what for href, what in report.links.items() if href not in pages},
+        inline=lambda text: _inline(text, report.links),
+    )
+    return text.encode("utf-8", "replace").decode()
+
+
+def card(report: Report, extra: Sequence[Section] = ()) -> str:
+    """The report as Markdown, for the README.md of a set: without tiles and charts.
+
+    Args:
+      report: the report of which the page is made.
+      extra: sections that only the card has, before the others.
+    """
+    blocks = [f"# {markdown.text(report.title)}", markdown.inline(report.lead)]
+    blocks.append(markdown.bullets(map(markdown.inline, report.notes)))
+    for section in [*extra, *report.sections]:
+        blocks += _card_section(section)
+    if report.terms:
+        meanings = (f"**{markdown.text(term)}**: {markdown.inline(what)}" for term, what in report.terms.items())
+        blocks += ["## Terms", markdown.bullets(map(markdown.Markdown, meanings))]
+    if report.links:
+        files = (f"{markdown.code(path)}: {markdown.inline(what)}" for path, what in report.links.items())
+        blocks += ["## Files", markdown.bullets(map(markdown.Markdown, files))]
+    return ("\n\n".join(block for block in blocks if block) + "\n").encode("utf-8", "replace").decode()
+
+
+def _prose(report: Report) -> Iterator[str]:
+    """The texts of a page in which links are."""
+    yield from (report.lead, *report.notes, *report.terms.values())
+    for section in report.sections:
+        yield from section.paragraphs if isinstance(section, Text) else [section.note]
+        if isinstance(section, Table) and section.inline:
+            yield from (cell for row in section.rows for cell in row)
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    section: Section
+    svg: Markup | None
+
+    @property
+    def cut(self) -> tuple[Sequence[Sequence[str]], int]:
+        return _cut(self.section, MAX_ROWS) if isinstance(self.section, Table) else ((), 0)
+
+    @property
+    def kind(self) -> str:
+        return type(self.section).__name__.lower()
+
+
+def _cut(table: Table, most: int) -> tuple[Sequence[Sequence[str]], int]:
+    """The first rows of a table, those that sum up the others, and how many are left out between them."""
+    hidden = max(len(table.rows) - table.total_rows - most, 0)
+    if not hidden:
+        return table.rows, 0
+    return [*table.rows[:most], *table.rows[len(table.rows) - table.total_rows :]], hidden
+
+
+def _svg(section: Section, key: str) -> Markup | None:
+    """The chart of a section, if it is one."""
+    match section:
+        case Dots():
+            description = "; ".join(map(_described, section.dots))
+            return svg.dots(key, section.title, description, section.dots)
+        case Bars():
+            form = _form(section.percent, section.digits)
+            description = "; ".join(
+                f"{category}: "
+                + ", ".join(f"{entry.name} {_value(entry.values[i], form)}".strip() for entry in section.series)
+                for i, category in enumerate(section.categories)
+            )
+            return svg.bars(key, section.title, description, section.categories, section.series, form)
+        case Lines():
+            form, axes = _form(section.percent, section.digits), (section.x_label, section.y_label)
+            description = "; ".join(
+                f"{curve.name}: " + ", ".join(f"{x:.4g} {form(y)}" for x, y in curve.points) for curve in section.series
+            )
+            return svg.curves(key, section.title, description, section.series, axes, form)
+        case Scatter():
+            description = f"{section.x_label}, {section.y_label}: " + "; ".join(
+                f"{point.label}{f', {point.group}' if point.group else ''} {percent(point.x)}, {percent(point.y)}"
+                for point in section.points
+            )
+            return svg.scatter(key, section.title, description, section.points, (section.x_label, section.y_label))
+        case Table() | Examples() | Text():
+            return None
+        case _:
+            assert_never(section)
+
+
+def _form(is_share: bool, digits: int) -> Callable[[float], str]:
+    return lambda value: percent(value, digits) if is_share else number(value, digits)
+
+
+def _value(value: float | None, form: Callable[[float], str]) -> str:
+    return "–" if value is None else form(value)
+
+
+def _described(dot: Dot) -> str:
+    between = f" ({percent(dot.low)} to {percent(dot.high)})" if dot.interval else ""
+    return f"{dot.label}{f', {dot.group}' if dot.group else ''} {percent(dot.value)}{between}"
+
+
+def _inline(text: str, links: Mapping[str, str]) -> Markup:
+    """Text with code, and links to the files of the run."""
+    parts = []
+    for i, part in enumerate(_CODE.split(text)):
+        if i % 2 and ((part in links and not part.endswith("/")) or markdown.is_url(part)):
+            href = part if part in links else markdown.quoted(part)
+            parts.append(Markup('<a href="{}">{}</a>').format(href, part))
+        else:
+            parts.append(Markup("<code>{}</code>").format(part) if i % 2 else escape(part))
+    return Markup("").join(parts)
+
+
+def _card_section(section: Section) -> list[str]:
+    heading = f"## {markdown.text(section.title)}"
+    match section:
+        case Table() if section.in_card and section.rows:
+            more = _cut(section, MAX_CARD_ROWS)[1]
+            hidden = f"{more:,} more rows are in `{section.numbers_in}`." if more else ""
+            table = table_markdown(section, MAX_CARD_ROWS)
+            return [heading, markdown.inline(section.note), table, markdown.inline(hidden)]
+        case Text() if section.in_card:
+            return [heading, markdown.bullets(map(markdown.inline, section.paragraphs))]
+        case _:
+            return []
+
+
+def table_markdown(table: Table, most: int = MAX_ROWS) -> markdown.Markdown:
+    """A table as Markdown; small print follows its number, the headings of groups are rows."""
+    rows: list[list[str]] = []
+    bold = set(table.best)
+    for i, row in enumerate(_cut(table, most)[0]):
+        if i in table.groups:
+            heading = markdown.Markdown(f"**{markdown.text(table.groups[i])}**")
+            rows.append([heading, *[""] * (len(table.columns) - 1)])
+        rows.append([_cell_markdown(cell, (i, j) in bold) for j, cell in enumerate(row)])
+    return markdown.table(table.columns, rows, len(table.columns) - table.text_columns)
+
+
+def _cell_markdown(cell: str, bold: bool) -> str:
+    first, *small = cell.split("\n")
+    if not bold:
+        return " · ".join([first, *small])
+    return markdown.Markdown(" · ".join([f"**{markdown.text(first)}**", *map(markdown.text, small)]))

@@ -1,0 +1,415 @@
+"""Dialogue files as training sets: a file is read once, and each dialogue is followed by its versions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from apache_beam.pvalue import TaggedOutput
+
+from parapet.schemas.dialogue import DialogueFile, dialogue_text, read_each, typed
+from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import STAGING
+from parapet.transforms.perturbation.corpora import read_file
+from parapet.transforms.reports.report import Report, Table, Tile, report_files
+from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.running.counts import (
+    Balance,
+    CountKey,
+    Counts,
+    Invariant,
+    Tally,
+    dead_dialogue,
+    id_of,
+    of_variants,
+)
+from parapet.transforms.running.fence import bad_record
+from parapet.transforms.running.progress import tracked
+from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, WriteEach
+from parapet.transforms.splits.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet, counts_of
+from parapet.transforms.storage.compressed import open_plain
+from parapet.transforms.storage.files import HashingWriter, join, staged
+from parapet.transforms.storage.set_files import SetFiles
+from parapet.transforms.variants.matching import MAPPING, Variant, mapping_bytes
+from parapet.transforms.variants.perturbation import Places, places_of, rename
+
+CORRUPTIONS = "corruptions"
+CHANGES = "changes.jsonl"
+
+AUGMENTED = pa.schema(
+    [
+        *DIALOGUES,
+        pa.field("variant", pa.string(), nullable=False),
+        pa.field("source_dialogue_id", pa.string(), nullable=False),
+    ]
+)
+_ROWS_OF_A_GROUP = 1000
+_COUNTS = "counts"
+
+ShardKey = tuple[str, int, int]  # set, shard, shards
+Part = tuple[str, int]  # a file of the staging folder, and which of its batches
+
+
+class Augment(beam.PTransform):
+    """Makes the training sets and publishes them: dialogues as JSON and as Parquet, schemas, mappings, corruptions.
+
+    Args:
+      plan: the versions of each dialogue, and the sets that have them.
+      info: the run.
+    """
+
+    def __init__(self, plan: Plan, info: RunInfo) -> None:
+        super().__init__()
+        self.plan, self.info = plan, info
+
+    def expand(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection:
+        """PCollection of dialogue files to one element, the manifest."""
+        augmentation = self.plan.augmentation
+        write = partial(augment_file, augmentation=augmentation, output=self.info.output)
+        outputs = files | "Augment" >> WriteEach(write, shown=0, others=("rows", "ids"))
+        every = [((of.name, shard, of.shards), None) for of in augmentation.sets for shard in range(of.shards)]
+        shards = (
+            (outputs.others["rows"], files.pipeline | "Every shard" >> beam.Create(every))
+            | "Rows and shards" >> beam.Flatten()
+            | "Group by shard" >> beam.GroupByKey()
+            | "Parquet"
+            >> beam.FlatMap(write_shard, self.info.output, augmentation.split).with_outputs(_COUNTS, main="written")
+        )
+        finish = FinishRun(
+            self.info,
+            partial(metadata_files, plan=self.plan),
+            beam.pvalue.AsList(outputs.others["ids"]),
+            tallies=partial(tallies_of, plan=self.plan),
+            invariants=invariants_of(augmentation),
+        )
+        published: beam.PCollection = (
+            outputs.with_more("Parquet", written=shards.written, counts=shards.counts) | "Finish" >> finish
+        )
+        return published
+
+
+def tallies_of(counts: Counts, plan: Plan) -> list[Tally]:
+    """The dialogues of each version that may be left out."""
+    return of_variants(counts, plan.augmentation.labels)
+
+
+def invariants_of(augmentation: Augmentation) -> list[Invariant]:
+    """Every dialogue has every version or is left out; every set has its versions, in JSON and in Parquet."""
+    return [
+        Balance("dialogues", ("versions", "left_out"), augmentation.labels),
+        *(_Complete(of.name, of.versions) for of in augmentation.sets),
+    ]
+
+
+class _Complete(msgspec.Struct, frozen=True):
+    set: str
+    versions: Sequence[str]
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        numbers = {label: counts.sum("versions", set=label) for label in self.versions}
+        for name in ("dialogues", "rows"):
+            if counts.sum(name, set=self.set) != sum(numbers.values()):
+                yield f"{name} of {self.set}"
+
+
+def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) -> FileResult:
+    """Writes one file of every set, into staging; none of a file that cannot be read, nor a file without dialogues."""
+    result = FileResult(file.relative)
+    with ExitStack() as stack:
+        _augment(file, augmentation, output, result, stack)
+    return result
+
+
+def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result: FileResult, stack: ExitStack) -> None:
+    counts = result.counts
+    counts.add("files")
+    relative = f"{augmentation.split}/{file.name}"
+    files = SetFiles(output, [of.name for of in augmentation.sets], relative, stack)
+    sets_of = {label: [of.name for of in augmentation.sets if label in of.versions] for label in augmentation.labels}
+    batches, ids = [], []
+    counts.add("dialogues", 0)
+    for i, (dialogue, plain) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues")):
+        counts.add("dialogues")
+        name = id_of(dialogue, i)  # before the dialogue is given those of its versions
+        versions, refused = make_versions(dialogue, plain, file.name, augmentation)
+        for label, error in refused.items():
+            result.dead_letters.append(dead_dialogue(file, name, error, label))
+            counts.add("left_out", set=label)
+        if not versions:
+            continue
+        ids.append(versions.source)
+        counts.add("unknown_intents", versions.unknown_intents)
+        batches.append(versions.batch)
+        for label, text in versions.texts.items():
+            counts.add("versions", set=label)
+            for set_name in sets_of[label]:
+                files.add(set_name, text)
+    files.close(keep_empty=not counts.sum("dialogues"))
+    for set_name, n in files.dialogues.items():
+        counts.add("dialogues", n, set=set_name)
+    result.written = files.written()
+    result.others["rows"] = write_parts(batches, augmentation.sets, output, file.relative) if batches else []
+    result.others["ids"] = [(file.relative, ids)]
+
+
+class Versions(msgspec.Struct):
+    """One dialogue under the names of all versions that can have it.
+
+    Attributes:
+      source: its id.
+      texts: version to its text, as it is in a file.
+      batch: the same as rows.
+      unknown_intents: how many intents the schema lacks; they are unchanged.
+    """
+
+    source: str
+    texts: dict[str, bytes]
+    batch: Any
+    unknown_intents: int
+
+
+def version_id(source: str, label: str) -> str:
+    """The id of a version: the original keeps its own."""
+    return source if label == ORIGINAL else f"{source}_{label}"
+
+
+def make_versions(
+    dialogue: Any, plain: bool, file: str, augmentation: Augmentation
+) -> tuple[Versions | None, dict[str, InputError]]:
+    """A dialogue under every version's names; and the versions that cannot have it, with the reason."""
+    texts: dict[str, bytes] = {}
+    rows: list[dict[str, Any]] = []
+    refused: dict[str, InputError] = {}
+    try:
+        places = places_of(dialogue, augmentation.known)
+        if isinstance(places, InputError):
+            raise places
+        source = typed(dialogue).dialogue_id  # rows are made of no others
+        for variant in augmentation.versions:
+            try:
+                texts[variant.name], row = _version(variant, places, plain, source, file)
+                rows.append(row)
+            except Exception as error:
+                refused[variant.name] = bad_record(error)
+        return Versions(source, texts, batch_of(rows), places.unknown_intents) if rows else None, refused
+    except Exception as error:
+        bad = bad_record(error)
+        return None, {variant.name: bad for variant in augmentation.versions}
+
+
+def _version(variant: Variant, places: Places, plain: bool, source: str, file: str) -> tuple[bytes, dict[str, Any]]:
+    places.dialogue["dialogue_id"] = version_id(source, variant.name)
+    text = dialogue_text(rename(variant, places), plain)
+    return text, row_of(places.dialogue, file, variant.name, source)
+
+
+def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) -> dict[str, Any]:
+    """A version of a dialogue as a row; its position is that of its set, and written later.
+
+    Raises:
+      InputError: it holds what the columns cannot.
+    """
+    try:
+        row = dialogue_row(dialogue, file, 0)
+        if row["source_json"] is not None:
+            orjson.loads(row["source_json"])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _not_parquet(error) from None
+    return {**row, "variant": variant, "source_dialogue_id": source}
+
+
+def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Rows as Arrow has them. Raises InputError where it cannot."""
+    try:
+        return pa.RecordBatch.from_pylist(rows, AUGMENTED)
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        raise _not_parquet(error) from None
+
+
+def _not_parquet(error: Exception) -> InputError:
+    return InputError(f"not_parquet: holds what Parquet cannot: {error}")
+
+
+def write_parts(
+    batches: Iterable[pa.RecordBatch], sets: Iterable[TrainingSet], output: str, relative: str
+) -> list[tuple[ShardKey, Part]]:
+    """Writes the rows of each set and shard into one staged file, in a batch each: they wait there for their shard.
+
+    All versions of a dialogue are in one shard: they hold the same utterances, and compress well together.
+
+    Args:
+      batches: the rows of one dialogue file, in its order.
+      sets: the sets.
+      output: the output folder.
+      relative: what the dialogue file is called below its root.
+    """
+    path = f"parts/{relative}"
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    written: list[tuple[ShardKey, Part]] = []
+    with staged(output, path) as handle, pa.ipc.new_file(handle, AUGMENTED, options=options) as parts:
+        for key, rows in _by_shard(pa.Table.from_batches(batches, AUGMENTED), sets):
+            parts.write_batch(rows.combine_chunks().to_batches()[0])
+            written.append((key, (path, len(written))))
+    return written
+
+
+def _by_shard(table: pa.Table, sets: Iterable[TrainingSet]) -> Iterator[tuple[ShardKey, pa.Table]]:
+    at = AUGMENTED.get_field_index("position")
+    for of in sets:
+        chosen = table.filter(pc.is_in(table["variant"], pa.array(of.versions, pa.string())))
+        chosen = chosen.set_column(at, AUGMENTED.field(at), pa.array(range(chosen.num_rows), pa.int32()))
+        by_shard: dict[int, list[int]] = {}
+        for i, source in enumerate(chosen["source_dialogue_id"].to_pylist()):
+            shard = int(hashlib.sha256(source.encode()).hexdigest(), 16) % of.shards
+            by_shard.setdefault(shard, []).append(i)
+        for shard, rows in sorted(by_shard.items()):
+            yield (of.name, shard, of.shards), chosen.take(rows)
+
+
+def write_shard(shard: tuple[ShardKey, Iterable[Part | None]], output: str, split: str) -> Iterator[Any]:
+    """Writes one shard: its rows by their source and id. Yields what was written, and the tagged number of rows."""
+    (name, n, shards), parts = shard
+    batches = [_read_part(output, part) for part in parts if part is not None]
+    order = [("source_dialogue_id", "ascending"), ("dialogue_id", "ascending")]
+    table = pa.Table.from_batches(batches, AUGMENTED).sort_by(order).combine_chunks()
+    path = f"{name}/parquet/{split}-{n:05}-of-{shards:05}.parquet"
+    with staged(output, path) as handle:
+        writer = HashingWriter(handle)
+        pq.write_table(table, writer, compression="zstd", row_group_size=_ROWS_OF_A_GROUP)
+    yield writer.written(path)
+    yield TaggedOutput(_COUNTS, (tuple(CountKey("rows", name)), table.num_rows))
+
+
+def _read_part(output: str, part: Part) -> pa.RecordBatch:
+    path, batch = part
+    with open_plain(join(output, f"{STAGING}/{path}")) as handle:
+        return pa.ipc.open_file(handle).get_batch(batch)
+
+
+def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -> None:
+    """Checks that no two versions have the same id.
+
+    Args:
+      ids: (dialogue file, ids of its dialogues).
+      labels: the versions but the original.
+
+    Raises:
+      InputError: an id occurs twice, or is the id of another dialogue's version.
+    """
+    places: dict[str, str] = {}
+    for file, of_file in sorted(ids):
+        for dialogue_id in of_file:
+            if dialogue_id in places:
+                where = " and ".join(dict.fromkeys([places[dialogue_id], file]))
+                raise InputError(f"dialogue id {dialogue_id!r} occurs twice, so nothing was published", where)
+            places[dialogue_id] = file
+    for dialogue_id, file in places.items():
+        for label in labels:
+            if (other := version_id(dialogue_id, label)) in places:
+                reason = f"dialogue id {other!r} is also that of {dialogue_id!r} in variant {label!r}"
+                raise InputError(f"{reason}; nothing was published", places[other] or file)
+
+
+def metadata_files(counts: Counts, _: object, ids: Sequence[tuple[str, list[str]]], plan: Plan) -> dict[str, bytes]:
+    """The schemas, ``mapping.json``, the changes of the corruptions, ``statistics.json``, the card and the page."""
+    check_ids(ids, plan.augmentation.labels[1:])
+    statistics = statistics_of(counts, plan)
+    files = {
+        **dict(plan.schemas),
+        MAPPING: mapping_bytes(plan.mapped),
+        **report_files(statistics, report_of(statistics, plan)),
+    }
+    if plan.corruptions:
+        rows = [orjson.dumps(msgspec.to_builtins(change)) + b"\n" for change in plan.changes]
+        files[f"{CORRUPTIONS}/{MAPPING}"] = mapping_bytes(plan.corruptions)
+        files[f"{CORRUPTIONS}/{CHANGES}"] = b"".join(rows)
+    return files
+
+
+def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
+    """The content of ``statistics.json``: dialogues by set and by version; the changes of each corruption."""
+    versions = {
+        label: {"dialogues": counts.sum("versions", set=label), "left_out": counts.sum("left_out", set=label)}
+        for label in plan.augmentation.labels
+    }
+    return {
+        "files": counts.sum("files"),
+        "dialogues": counts.sum("dialogues", set=""),
+        "unknown_intents": counts.sum("unknown_intents"),
+        "sets": {
+            of.name: {"dialogues": counts.sum("dialogues", set=of.name), "versions": of.versions}
+            for of in plan.augmentation.sets
+        },
+        "versions": versions,
+        "corruptions": counts_of(plan.changes),
+    }
+
+
+def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
+    """The page and the card."""
+    sets = [[name, number(of["dialogues"]), ", ".join(of["versions"])] for name, of in statistics["sets"].items()]
+    versions = [[name, number(of["dialogues"]), number(of["left_out"])] for name, of in statistics["versions"].items()]
+    changes = [
+        [operation, field, number(of["total"]), percent(of["changed"] / of["total"], 0)]
+        for operation, fields in statistics["corruptions"].items()
+        for field, of in fields.items()
+    ]
+    intents = statistics["unknown_intents"]
+    rates = plan.corrupting.rates
+    return Report(
+        command="augment",
+        title="Training sets",
+        headline=counted(len(sets), "training set"),
+        lead="The same dialogues under the original schemas and under alternate ones: schema augmentation (SGD-X, Lee "
+        f"et al. 2022). The dialogues are those of the split `{plan.augmentation.split}`.",
+        tiles=[Tile("original dialogues", number(statistics["dialogues"])), Tile("versions", number(len(versions)))],
+        notes=[f"{counted(intents, 'intent')} that no schema has: unchanged."] if intents else [],
+        sections=[
+            Table(title="Sets", columns=["set", "dialogues", "versions"], rows=sets, text_columns=1),
+            Table(title="Versions", columns=["version", "dialogues", "left out"], rows=versions),
+            *(
+                [
+                    Table(
+                        title="Corrupted names and descriptions",
+                        columns=["corruption", "of", "number", "changed"],
+                        rows=changes,
+                        text_columns=2,
+                        note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of "
+                        "the words changes places. Why each of the others is unchanged is in "
+                        f"`{CORRUPTIONS}/{CHANGES}`.",
+                    )
+                ]
+                if changes
+                else []
+            ),
+        ],
+        links={
+            MAPPING: "the names of each variant",
+            "statistics.json": "all numbers",
+            "dead_letters.jsonl": "dialogues that were left out",
+        },
+    )
+
+
+def lines_of(statistics: Mapping[str, Any]) -> Iterator[str]:
+    """What the command prints: the sets, and how much the corruptions changed."""
+    yield f"{counted(statistics['dialogues'], 'dialogue')} in {counted(statistics['files'], 'file')}"
+    for name, of_set in statistics["sets"].items():
+        yield f"{name}: {counted(of_set['dialogues'], 'dialogue')}: {', '.join(of_set['versions'])}"
+    for operation, fields in statistics["corruptions"].items():
+        names, descriptions = (
+            f"{of['changed'] / max(1, of['total']):.0%} of {field}"
+            for field in ("names", "descriptions")
+            for of in (fields.get(field, {"changed": 0, "total": 0}),)
+        )
+        yield f"{operation}: {names} and {descriptions} changed"

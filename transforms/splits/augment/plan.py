@@ -1,0 +1,624 @@
+"""The plan of the training sets: which there are, the schemas of each of their variants, and corrupted schemas.
+
+In corrupted schemas, names and descriptions have words replaced by others of the corpus, or in another order. They look
+like the corpus and mean something else, or nothing: schema augmentation is compared with them. All random choices are
+hashes of the seed and a key, so they are the same on any worker and in any order of the services.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from parapet.schemas.dialogue import MARKERS, DialogueFile, dialogue_folders, list_files
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import (
+    SINGLE,
+    SplitSchemas,
+    as_path,
+    raw_by_name,
+    read_root,
+    schema_bytes,
+    services_by_name,
+    split_of_folder,
+)
+from parapet.schemas.service import Element, Service, elements_of, parse_service
+from parapet.transforms.perturbation.corpora import listed
+from parapet.transforms.reports.text import Convention, Conventions, conventions_of, join_words, name_words
+from parapet.transforms.variants.matching import (
+    Known,
+    Mapped,
+    Names,
+    Variant,
+    by_position,
+    compose_variant,
+    find_mapping,
+    find_variants,
+    known_names,
+    match_variant,
+    names_of,
+)
+
+_ATTEMPTS = 20
+
+Operation = Literal["replace", "order", "both"]
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+
+# A word with its apostrophes and hyphens: "driver's", "drop-off".
+_WORD = re.compile(r"\w+(?:['\u2019-]\w+)*")
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """How much is corrupted. The defaults are our own (docs/augment.md shows their effect on SGD).
+
+    Attributes:
+      replace: the probability with which a word is replaced.
+      order: the expected share of the words that change places.
+    """
+
+    replace: float = 0.2
+    order: float = 0.3
+
+    def check(self) -> None:
+        """Raises InputError where one is no share."""
+        for what in ("replace", "order"):
+            if not 0 <= getattr(self, what) <= 1:
+                raise InputError(f"{getattr(self, what)} is not between 0 and 1", f"--{what}_rate")
+
+
+class Vocabulary(msgspec.Struct, frozen=True):
+    """The words of a corpus, by where they occur: each tuple is sorted, without duplicates."""
+
+    slots: tuple[str, ...]
+    intents: tuple[str, ...]
+    descriptions: tuple[str, ...]
+
+
+def vocabulary_of(services: Iterable[Service], conventions: Conventions) -> Vocabulary:
+    """The words of the names of slots, of the names of intents, and of all descriptions, the services' too."""
+    slots, intents, descriptions = set[str](), set[str](), set[str]()
+    for service in services:
+        descriptions.update(description_words(service.description))
+        for slot in service.slots:
+            slots.update(split_name(slot.name, conventions.slots)[1])
+            descriptions.update(description_words(slot.description))
+        for intent in service.intents:
+            intents.update(split_name(intent.name, conventions.intents)[1])
+            descriptions.update(description_words(intent.description))
+    return Vocabulary(*(tuple(sorted(words)) for words in (slots, intents, descriptions)))
+
+
+def corrupt_words(
+    words: Sequence[str], operation: Operation, vocabulary: Sequence[str], rates: Rates, key: Sequence[str]
+) -> list[str]:
+    """The same number of words: some replaced, some in other places, or first the one and then the other.
+
+    Args:
+      words: the words.
+      operation: what is done.
+      vocabulary: the replacements, sorted, without duplicates.
+      rates: how much is done.
+      key: of the random choices: seed, element, field, operation.
+    """
+    words = list(words)
+    if operation != "order":
+        words = replace_words(words, vocabulary, rates.replace, key)
+    return words if operation == "replace" else reorder_words(words, rates.order, key)
+
+
+def replace_words(words: Sequence[str], vocabulary: Sequence[str], rate: float, key: Sequence[str]) -> list[str]:
+    """Each word becomes, with probability ``rate``, another word of the vocabulary, uniformly drawn."""
+    return [
+        _another(word, vocabulary, (*key, "word", str(i))) if _share(*key, "replaced", str(i)) < rate else word
+        for i, word in enumerate(words)
+    ]
+
+
+def _another(word: str, vocabulary: Sequence[str], key: Sequence[str]) -> str:
+    at = bisect_left(vocabulary, word)
+    known = at < len(vocabulary) and vocabulary[at] == word
+    others = len(vocabulary) - known
+    if not others:
+        return word
+    drawn = _number(*key) % others
+    return vocabulary[drawn + (known and drawn >= at)]
+
+
+def reorder_words(words: Sequence[str], rate: float, key: Sequence[str]) -> list[str]:
+    """Some words change places, in expectation a share ``rate``; each takes the place of the next one drawn.
+
+    At least two must move, so of two words both do, or none. With rate 1 every word moves (though an equal one may take
+    its place). A single word has no order.
+    """
+    expected = rate * len(words)
+    if expected < 2:
+        moved = 2 if _share(*key, "moved") < expected / 2 else 0
+    else:
+        moved = int(expected) + (_share(*key, "moved") < expected % 1)
+    if len(words) < 2 or not moved:
+        return list(words)
+    places = sorted(range(len(words)), key=lambda i: (_number(*key, "place", str(i)), i))[:moved]
+    reordered = list(words)
+    for source, target in zip(places, places[1:] + places[:1], strict=True):
+        reordered[target] = words[source]
+    return reordered
+
+
+def _number(*key: str) -> int:
+    # Lengths go in as well, so that no two keys run together to the same text.
+    text = "".join(f"{len(part)}:{part}" for part in key)
+    return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:8], "big")
+
+
+def _share(*key: str) -> float:
+    return (_number(*key) >> 11) / 2**53  # 53 bits: below 1 for certain
+
+
+def split_name(name: str, convention: Convention) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(the words of a ``domain-slot`` name's domain, which stays; the words that can be corrupted)."""
+    domain, hyphen, rest = name.partition("-")
+    if convention is Convention.DOMAIN_SLOT and hyphen:
+        return name_words(domain), name_words(rest)
+    return (), name_words(name)
+
+
+def name_of(words: Sequence[str], original: str, convention: Convention) -> str:
+    """Words as a name in the convention of the corpus; the original, unchanged, if they are its own words."""
+    domain, own = split_name(original, convention)
+    return original if tuple(words) == own else join_words([*domain, *words], convention, original)
+
+
+def description_words(text: str) -> list[str]:
+    """The words of a description as written, but the first without the capital letter of a sentence."""
+    words = _WORD.findall(text)
+    if words and words[0][1:] == words[0][1:].lower():  # "ATM" keeps its capitals
+        words[0] = words[0].lower()
+    return words
+
+
+def description_of(words: Sequence[str], original: str) -> str:
+    """The original with other words in the places of its own. Punctuation is kept, and a capital at the beginning."""
+    own = description_words(original)
+    if list(words) == own:
+        return original
+    first = _WORD.findall(original)[0]
+    new = iter([_capitalised(words[0]) if first[0].isupper() else words[0], *words[1:]])
+    return _WORD.sub(lambda _: next(new), original)
+
+
+def _capitalised(word: str) -> str:
+    return word[:1].upper() + word[1:]
+
+
+REASONS = {
+    "not_drawn": "no word was drawn, or equal words changed places",
+    "one_word": "a single word has no order",
+    "no_words": "nothing in it is a word",
+    "collision": "every name that was drawn is another name of the service",
+}
+
+
+class Corruption(msgspec.Struct, frozen=True):
+    """How schemas are corrupted.
+
+    Attributes:
+      operation: what is done; also the name of the variant.
+      rates: how much is done.
+      seed: the random seed.
+      vocabulary: the replacements.
+      conventions: how the corpus writes names.
+    """
+
+    operation: Operation
+    rates: Rates
+    seed: str
+    vocabulary: Vocabulary
+    conventions: Conventions
+
+    def words_of(self, words: tuple[str, ...], element: str, kind: str, field: str, attempt: int = 0) -> list[str]:
+        """Words, corrupted; each attempt draws others."""
+        vocabulary = self.vocabulary.descriptions if field == "description" else self.vocabulary.slots
+        if field == "name" and kind == "intent":
+            vocabulary = self.vocabulary.intents
+        # The id of an element begins with its service. The operation makes "both" differ from the other two.
+        key = [self.seed, element, field, self.operation, str(attempt)]
+        return corrupt_words(words, self.operation, vocabulary, self.rates, key)
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A name or description, before and after.
+
+    Attributes:
+      corruption: the operation.
+      element_id: whose.
+      field: ``name`` or ``description``.
+      original: as the schema has it.
+      emitted: as the corruption has it.
+      reason: why it is unchanged, one of ``REASONS``; empty if it changed.
+    """
+
+    corruption: Operation
+    element_id: str
+    field: Literal["name", "description"]
+    original: str
+    emitted: str
+    reason: str
+
+
+def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str, Any], list[Change]]:
+    """A service as ``SERVICEreplace``, ``SERVICEorder`` or ``SERVICEboth``, its elements in the same order.
+
+    Args:
+      raw: the service as its file has it, checked.
+      corruption: how.
+
+    Returns:
+      The variant; and a Change for each name and description, in their order.
+    """
+    service = parse_service(dict(raw))
+    named, described = elements_of(service, "names"), elements_of(service, "descriptions")
+    changes: list[Change] = []
+    for kind in ("intent", "slot"):
+        # No original name may be used, even if it is corrupted itself: in a dialogue it would mean another element.
+        taken = {element.name for element in named if element.kind == kind}
+        for element in (element for element in named if element.kind == kind):
+            changes.append(_corrupt_name(element, corruption, taken))
+            taken.add(changes[-1].emitted)
+    names = {e.field: change.emitted for e, change in zip(named, changes, strict=True)}
+    texts = [_corrupt_description(element, corruption) for element in described]
+    descriptions = {e.field: change.emitted for e, change in zip(described, texts, strict=True)}
+    return compose_variant(raw, corruption.operation, names, descriptions), changes + texts
+
+
+def _corrupt_name(element: Element, corruption: Corruption, taken: Iterable[str]) -> Change:
+    convention = corruption.conventions.of(element.kind)
+    words = split_name(element.name, convention)[1]
+    reason = ""
+    for attempt in range(_ATTEMPTS):
+        drawn = corruption.words_of(words, element.id, element.kind, "name", attempt)
+        name = name_of(drawn, element.name, convention)
+        if name == element.name and not attempt:
+            reason = _why_same(words, corruption)
+            break
+        if name not in taken and not (element.kind == "slot" and name in MARKERS):
+            return Change(corruption.operation, element.id, "name", element.name, name, "")
+        reason = "collision"
+    return Change(corruption.operation, element.id, "name", element.name, element.name, reason)
+
+
+def _corrupt_description(element: Element, corruption: Corruption) -> Change:
+    words = tuple(description_words(element.description))
+    drawn = corruption.words_of(words, element.id, element.kind, "description")
+    text = description_of(drawn, element.description)
+    reason = "" if text != element.description else _why_same(words, corruption)
+    return Change(corruption.operation, element.id, "description", element.description, text, reason)
+
+
+def _why_same(words: tuple[str, ...], corruption: Corruption) -> str:
+    if not words:
+        return "no_words"
+    return "one_word" if len(words) == 1 and corruption.operation == "order" else "not_drawn"
+
+
+def counts_of(changes: Iterable[Change]) -> dict[str, dict[str, dict[str, int]]]:
+    """Of each operation, of ``names`` and of ``descriptions``: how many there are, how many changed, and why not."""
+    counts: dict[str, dict[str, Counter[str]]] = {}
+    for change in changes:
+        of = counts.setdefault(change.corruption, {}).setdefault(f"{change.field}s", Counter(total=0, changed=0))
+        of["total"] += 1
+        of[change.reason or "changed"] += 1
+    return {operation: {field: dict(of) for field, of in fields.items()} for operation, fields in counts.items()}
+
+
+Kind = Literal["backtrans", "oracle", "corrupted"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+NONE = "none"  # the original dialogues alone
+ORIGINAL = "original"
+
+# JSON bytes that go into one Parquet file: as many as in a release.
+SHARD_BYTES = 64 * 2**20
+
+Raw = dict[str, dict[str, Any]]  # original service to a variant's, as its file has it
+
+
+class CorruptionConfig(msgspec.Struct, frozen=True):
+    """Which corruptions are made, and how."""
+
+    operations: Sequence[Operation]
+    rates: Rates
+    seed: str
+
+
+class TrainingSet(msgspec.Struct, frozen=True):
+    """One set: its folder, the names of its versions with the original first, the number of its Parquet files."""
+
+    name: str
+    versions: list[str]
+    shards: int = 1
+
+
+class Augmentation(msgspec.Struct, frozen=True):
+    """What is made of every dialogue.
+
+    Attributes:
+      split: the folder below each set.
+      known: the slots and intents of the original services.
+      versions: the original and every variant, as variants to be written.
+      sets: the sets.
+    """
+
+    split: str
+    known: Known
+    versions: list[Variant]
+    sets: list[TrainingSet]
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the versions, the original first."""
+        return [variant.name for variant in self.versions]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """All that a run needs to know.
+
+    Attributes:
+      augmentation: what workers need.
+      files: the dialogue files, the largest first.
+      schemas: (path below the output, bytes) of every schema file.
+      mapped: the names of every version but the original, of the split's services.
+      corruptions: the same of the corruptions, of all splits' services.
+      changes: what became of each name and description in the corruptions.
+      corrupting: how they were corrupted.
+      problems: what does not match, one line each.
+      remarks: further warnings.
+    """
+
+    augmentation: Augmentation
+    files: list[DialogueFile]
+    schemas: list[tuple[str, bytes]]
+    mapped: Mapped
+    corruptions: Mapped
+    changes: list[Change]
+    corrupting: CorruptionConfig
+    problems: list[str]
+    remarks: list[str]
+
+    def options(self) -> dict[str, Any]:
+        """The options that shape the content, for ``run.json``."""
+        sets = {of.name: of.versions for of in self.augmentation.sets}
+        options: dict[str, Any] = {"split": self.augmentation.split, "sets": sets}
+        if self.corruptions:
+            of = self.corrupting
+            options |= {"replace_rate": of.rates.replace, "order_rate": of.rates.order, "seed": of.seed}
+        return options
+
+
+class _Version(msgspec.Struct):
+    variant: Variant
+    raw: Raw
+    problems: list[str] = []
+    remarks: list[str] = []
+
+
+def make_plan(
+    root: str | Path,
+    split: str,
+    sets: Mapping[str, tuple[Kind, ...]],
+    folders: Mapping[str, str],
+    requested: Sequence[str],
+    corrupting: CorruptionConfig,
+) -> Plan:
+    """Reads and matches the schemas, corrupts them, and lists the dialogue files.
+
+    Args:
+      root: the original corpus.
+      split: whose dialogues.
+      sets: the training sets with their kinds of variants.
+      folders: kind to the folder of its variants, where it has one.
+      requested: the names of the variants to take from these; all of them if it is empty.
+      corrupting: how schemas are corrupted, where a set has it.
+
+    Raises:
+      InputError: files that cannot be read, no dialogues, no such variant, or two of one name in a run.
+    """
+    originals = read_root(root, leave_out_bad=True)
+    folder, original = _folder_of(as_path(root), originals, split)
+    if not folder:
+        split = split_of_folder(root) or split
+    files = list_files(as_path(root), [folder])
+    kinds: dict[str, list[_Version]] = {
+        kind: [_match(name, path, mapped, original, originals) for name, path, mapped in variants]
+        for kind, variants in _find(folders, requested).items()
+    }
+    if not any("corrupted" in of for of in sets.values()):
+        corrupting = msgspec.structs.replace(corrupting, operations=[])
+    by_operation, changes = _corrupt(originals, original, corrupting)
+    kinds["corrupted"] = [_version(name, raw, original.services) for name, raw in by_operation.items()]
+    kinds[ORIGINAL] = [_version(ORIGINAL, raw_by_name([original]), original.services)]
+    every = [*kinds[ORIGINAL], *(version for kind, of in kinds.items() if kind != ORIGINAL for version in of)]
+    labels = [version.variant.name for version in every]
+    if repeated := [name for name in labels if labels.count(name) > 1]:
+        raise InputError(f"two variants are called {repeated[0]!r}: rename a folder, or leave one out", "", "--variant")
+    chosen = {name: [*kinds[ORIGINAL], *(v for kind in of for v in kinds[kind])] for name, of in sets.items()}
+    size = sum(file.size for file in files)
+    return Plan(
+        augmentation=Augmentation(
+            split,
+            known_names(original.services),
+            [version.variant for version in every],
+            [
+                TrainingSet(name, [v.variant.name for v in of], max(1, -(-size * len(of) // SHARD_BYTES)))
+                for name, of in chosen.items()
+            ],
+        ),
+        files=files,
+        schemas=[(f"{name}/{split}/schema.json", _schema(name, of)) for name, of in chosen.items()]
+        + [
+            (f"corruptions/{name}/{one.relative_path}", schema_bytes([raw[s.service_name] for s in one.services]))
+            for name, raw in by_operation.items()
+            for one in originals
+            if one.services
+        ],
+        mapped={version.variant.name: version.variant.names for version in every[1:]},
+        corruptions={
+            name: _version(name, raw, services_by_name(originals).values()).variant.names
+            for name, raw in by_operation.items()
+        },
+        changes=changes,
+        corrupting=corrupting,
+        problems=[str(bad.error) for one in originals for bad in one.bad]
+        + [line for version in every for line in version.problems],
+        remarks=[line for version in every for line in version.remarks],
+    )
+
+
+def _folder_of(root: Path, originals: Sequence[SplitSchemas], split: str) -> tuple[str, SplitSchemas]:
+    """The folder of the dialogues and its schema; the root may be the folder of a split."""
+    folders = dialogue_folders(root, originals)
+    folder = split if split in folders or originals[0].split != SINGLE else ""
+    if folder not in folders:
+        others = ", ".join(name for name in folders if name) or "none"
+        raise InputError(f"no dialogues of {split!r} here, such as {split}/dialogues_001.json (found: {others})", root)
+    return folder, folders[folder]
+
+
+def _find(
+    folders: Mapping[str, str], requested: Sequence[str]
+) -> dict[str, list[tuple[str, Path, Mapping[str, Names] | None]]]:
+    """The variants of each kind: name, folder, and the recorded names."""
+    variants_of = {kind: find_variants(folder, (), f"--{kind}") for kind, folder in folders.items()}
+    every = [name for variants in variants_of.values() for name in variants]
+    missing = [name for name in requested if name not in every]
+    if missing:
+        raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(every) or 'none'})", "--variant")
+    chosen: dict[str, list[tuple[str, Path, Mapping[str, Names] | None]]] = {}
+    for kind, variants in variants_of.items():
+        mapped = find_mapping(folders[kind], "auto")
+        chosen[kind] = [
+            (name, path, names_of(name, mapped))
+            for name, path in variants.items()
+            if not requested or name in requested
+        ]
+        if not chosen[kind]:
+            raise InputError(f"takes none of {', '.join(variants)}", folders[kind], "--variant")
+    return chosen
+
+
+def _match(
+    name: str,
+    path: Path,
+    mapped: Mapping[str, Names] | None,
+    original: SplitSchemas,
+    originals: Sequence[SplitSchemas],
+) -> _Version:
+    matched = match_variant(name, read_root(path, leave_out_bad=True), path, originals, mapped, [original])
+    variant = matched.splits[original.split]
+    raw = raw_by_name(list(matched.targets.values()))
+    of_services = {service: raw[names.service] for service, names in variant.names.items()}
+    return _Version(variant, of_services, matched.problems, matched.remarks)
+
+
+def _corrupt(
+    originals: Sequence[SplitSchemas], original: SplitSchemas, corrupting: CorruptionConfig
+) -> tuple[dict[str, Raw], list[Change]]:
+    """Every service of the corpus under each corruption, with the words of the split that is augmented.
+
+    With words of other splits, training would contain words of the test schemas.
+    """
+    every = services_by_name(list(originals))
+    conventions = conventions_of(every.values())
+    vocabulary = vocabulary_of(original.services, conventions)
+    by_operation: dict[str, Raw] = {}
+    changes: list[Change] = []
+    for operation in corrupting.operations:
+        corruption = Corruption(operation, corrupting.rates, corrupting.seed, vocabulary, conventions)
+        for service, raw in raw_by_name(list(originals)).items():
+            by_operation.setdefault(operation, {})[service], rows = corrupted(raw, corruption)
+            changes += rows
+    return by_operation, changes
+
+
+def _version(name: str, raw: Raw, services: Iterable[Service]) -> _Version:
+    """A version of some services whose elements are in the original order."""
+    of_services = {service.service_name: raw[service.service_name] for service in services}
+    names = {
+        service.service_name: by_position(service, parse_service(dict(of_services[service.service_name])))
+        for service in services
+    }
+    return _Version(Variant(name, names, {}), of_services)
+
+
+def _schema(name: str, versions: Sequence[_Version]) -> bytes:
+    """The schema file of a set: the original's services, then each variant's. Raises InputError for one name twice."""
+    of: dict[str, str] = {}
+    for version in versions:
+        for raw in version.raw.values():
+            service = str(raw["service_name"])
+            # Without case: so does the reader of schema files compare them.
+            other = of.setdefault(service.casefold(), version.variant.name)
+            if other != version.variant.name:
+                reason = f"service {service!r} is in {other} and in {version.variant.name}: they cannot be in one set"
+                raise InputError(reason, f"set {name!r}", "--sets")
+    return schema_bytes([raw for version in versions for raw in version.raw.values()])
+
+
+def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
+    """The sets of a comma-separated list, by name, with the kinds of variants in them.
+
+    Raises:
+      InputError: no set, an unknown one, one that occurs twice (``a+b`` is ``b+a``), or a mix with ``none``.
+    """
+    sets: dict[str, tuple[Kind, ...]] = {}
+    choices = f"{NONE}, {', '.join(KINDS)}, or a+b"
+    for name in listed(text):
+        words = [] if name == NONE else name.split("+")
+        for word in words:
+            if word == NONE:
+                raise InputError(
+                    f"{name!r}: every set has the original dialogues, and {NONE!r} has no others", "--sets"
+                )
+            if word not in KINDS or words.count(word) > 1:
+                what = "occurs twice" if word in KINDS else "is not a set"
+                raise InputError(f"{word!r} of {name!r} {what}: {choices}", "--sets")
+        kinds = tuple(kind for kind in KINDS if kind in words)
+        if kinds in sets.values():
+            raise InputError(f"{name!r} occurs twice", "--sets")
+        sets[name] = kinds
+    if not sets:
+        raise InputError(f"names no set: {choices}", "--sets")
+    return sets
+
+
+def default_sets(folders: Collection[str]) -> str:
+    """One set of each kind of variants that there is; the folders are those that were given, by kind."""
+    return ",".join([NONE, *(kind for kind in KINDS if kind == "corrupted" or kind in folders)])
+
+
+def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]) -> None:
+    """Raises InputError if a set needs a folder that was not given, or no set needs a folder."""
+    for name, kinds in sets.items():
+        for kind in kinds:
+            if kind != "corrupted" and kind not in folders:
+                raise InputError(f"the set {name!r} needs --{kind} DIR", "--sets")
+    for folder in sorted(folders):
+        if not any(folder in kinds for kinds in sets.values()):
+            raise InputError(f"no set of --sets needs it ({', '.join(sets)})", f"--{folder}")
+
+
+def parse_operations(text: str) -> list[Operation]:
+    """The corruptions of a comma-separated list, in a fixed order. Raises InputError for an unknown one, or none."""
+    requested = listed(text)
+    operations = ", ".join(OPERATIONS)
+    for name in requested:
+        if name not in OPERATIONS:
+            raise InputError(f"there is no corruption {name!r} (there are {operations})", "--corruptions")
+    if not requested:
+        raise InputError(f"names no corruption: there are {operations}", "--corruptions")
+    return [operation for operation in OPERATIONS if operation in requested]

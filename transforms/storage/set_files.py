@@ -1,0 +1,55 @@
+"""The files of the sets that a run makes of one dialogue file, in the SGD layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+
+from parapet.schemas.dialogue import BETWEEN, CLOSING, EMPTY, OPENING
+from parapet.transforms.storage.files import HashingWriter, Written, staged
+
+
+class SetFiles:
+    """The files of a run's sets that are made of one dialogue file. A file is opened with its first dialogue.
+
+    Args:
+      output: the output folder.
+      sets: the folder of each set below it; empty where the set is the output itself.
+      relative: the path of the dialogue file below each set.
+      stack: closes the files; where it ends by an exception none of them is there.
+
+    Attributes:
+      dialogues: how many each set has.
+    """
+
+    def __init__(self, output: str, sets: Iterable[str], relative: str, stack: ExitStack) -> None:
+        self.dialogues = dict.fromkeys(sets, 0)
+        self._output, self._relative, self._stack = output, relative, stack
+        self._writers: dict[str, HashingWriter] = {}
+
+    def add(self, name: str, text: bytes) -> None:
+        """Adds a dialogue to one set, as ``dialogue_text`` has it."""
+        writer = self._writers.get(name) or self._open(name)
+        writer.write(BETWEEN if self.dialogues[name] else OPENING)
+        writer.write(text)
+        self.dialogues[name] += 1
+
+    def close(self, keep_empty: bool = True) -> None:
+        """Ends the files. A set without a dialogue has an empty list, or no file unless ``keep_empty``."""
+        for name, n in self.dialogues.items():
+            if n:
+                self._writers[name].write(CLOSING)
+            elif keep_empty:
+                self._open(name).write(EMPTY)
+
+    def written(self) -> list[Written]:
+        """The files that were written, once the stack is closed."""
+        return [self._writers[name].written(self._path(name)) for name in self.dialogues if name in self._writers]
+
+    def _open(self, name: str) -> HashingWriter:
+        handle = self._stack.enter_context(staged(self._output, self._path(name)))
+        self._writers[name] = HashingWriter(handle)
+        return self._writers[name]
+
+    def _path(self, name: str) -> str:
+        return f"{name}/{self._relative}" if name else self._relative

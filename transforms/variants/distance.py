@@ -1,0 +1,194 @@
+"""How far a paraphrase is from its original (SGD-X, Lee et al. 2022, section 2.3 and Table 1).
+
+Names: Levenshtein distance on the names as written. Descriptions: Jaccard distance on sets of lemmas. Whatever is
+computed for a text is remembered, so that each distinct text costs once per process.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, lru_cache, partial
+from importlib.util import find_spec
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.errors import InputError, storable
+from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_text
+from parapet.transforms.running import plugins
+
+Metric = Callable[[str, str], float]
+
+if find_spec("Levenshtein") is not None:
+    import Levenshtein
+
+    levenshtein: Metric = Levenshtein.distance
+    levenshtein_ratio: Metric = Levenshtein.ratio
+else:  # python-Levenshtein is GPL; rapidfuzz (MIT) gives the same values
+    import rapidfuzz.distance as rapid
+
+    levenshtein = rapid.Levenshtein.distance
+    levenshtein_ratio = rapid.Indel.normalized_similarity
+
+# Removing no more than these reproduces the published order of descriptions best.
+ARTICLES = frozenset({"a", "an", "the"})
+
+
+class Method(msgspec.Struct, frozen=True):
+    """Which distances rank names and descriptions, and how descriptions become sets of lemmas.
+
+    Attributes:
+      names: ``levenshtein``, ``jaccard``, or a plug-in of the group ``parapet.distances``.
+      descriptions: the same.
+      stopwords: words left out of the sets.
+      spacy_model: a trained spaCy pipeline whose lemmas to use; empty for simplemma's.
+    """
+
+    names: str = "levenshtein"
+    descriptions: str = "jaccard"
+    stopwords: frozenset[str] = ARTICLES
+    spacy_model: str = ""
+
+    def metric(self, task: str) -> Metric:
+        """The distance for ``names`` or ``descriptions``: (original, paraphrase) to a number, 0 where equal."""
+        return self.named(self.names if task == "names" else self.descriptions)
+
+    def named(self, distance: str) -> Metric:
+        """The distance of that name. Raises InputError where there is none."""
+        return _made(distance, self)
+
+
+@lru_cache(maxsize=64)
+def _made(distance: str, method: Method) -> Metric:
+    chosen = plugins.choose(plugins.DISTANCES, distance, "")
+    made: Metric = plugins.make(chosen, ["__call__"], options={"method": method})
+    return made if chosen.plugin.built_in else partial(_of_plugin, chosen, made)
+
+
+def _of_plugin(chosen: plugins.Chosen, metric: Metric, original: str, paraphrase: str) -> float:
+    """A distance of a stranger's. Raises InputError where it is no number that could be ranked by."""
+    value = plugins.call(chosen, metric, original, paraphrase)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = nan
+    if not 0 <= number < inf:
+        raise chosen.refused(f"gave {value!r} for {original!r} and {paraphrase!r}: expected a number, 0 or more")
+    return number
+
+
+def levenshtein_distance() -> Metric:
+    """``--name_distance levenshtein``."""
+    return levenshtein
+
+
+class Jaccard:
+    """``--description_distance jaccard``: of sets of lemmas."""
+
+    def __init__(self, method: Method) -> None:
+        self.method = method
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Jaccard:
+        """Of the ``method`` that ranks."""
+        return cls(options["method"])
+
+    def __call__(self, original: str, paraphrase: str) -> float:
+        """The distance, 0 to 1."""
+        return jaccard(lemma_set(original, self.method), lemma_set(paraphrase, self.method))
+
+
+def check_distance(name: str, place: str) -> plugins.Chosen:
+    """The distance that ``place`` names. Raises InputError where there is none, or it cannot be made."""
+    chosen = plugins.choose(plugins.DISTANCES, name, place)
+    plugins.make(chosen, ["__call__"], options={"method": Method()})
+    return chosen
+
+
+def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
+    """1 - |A and B| / |A or B|; 0 for two empty sets."""
+    union = len(first | second)
+    return 1.0 - len(first & second) / union if union else 0.0
+
+
+def load_stopwords(choice: str) -> frozenset[str]:
+    """``articles``, ``spacy`` (its 326 English ones), ``none``, or a file with one word a line."""
+    if choice == "articles":
+        return ARTICLES
+    if choice == "none":
+        return frozenset()
+    if choice == "spacy":
+        from spacy.lang.en.stop_words import STOP_WORDS
+
+        return frozenset(STOP_WORDS)
+    try:
+        lines = read_text(as_path(choice)).splitlines()
+    except InputError as error:
+        reason = f"neither 'articles', 'spacy' or 'none' nor a readable file: {error}"
+        raise InputError(reason, "--stopwords") from None
+    return frozenset(line.strip().lower() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def check_spacy_model(name: str) -> None:
+    """Raises InputError where the trained pipeline is not installed."""
+    if not name:
+        return
+    import spacy
+
+    if not spacy.util.is_package(name) and not Path(name).exists():
+        raise InputError(f"spaCy model {name!r} is not installed: python -m spacy download {name}", "--spacy_model")
+
+
+# spaCy takes time by the square of what stands between spaces: what is longer than any word is cut.
+_LONG = re.compile(r"\S{100}(?=\S)")
+
+
+@lru_cache(maxsize=1 << 15)
+def lemma_set(text: str, method: Method) -> frozenset[str]:
+    """The distinct lemmas of a text, lower-cased, without punctuation and stopwords."""
+    text = _LONG.sub(r"\g<0> ", storable(text))
+    lemmas = _lemmas_by_model(text, method.spacy_model) if method.spacy_model else _lemmas(text)
+    return frozenset(lemmas) - method.stopwords
+
+
+def _lemmas(text: str) -> Iterable[str]:
+    for token in _tokenizer()(text):
+        if not (token.is_punct or token.is_space):
+            yield lemma(token.lower_)
+
+
+@cache
+def _tokenizer() -> Any:
+    # spaCy imports torch where it is installed, for models; a tokenizer needs none, and would wait for seconds.
+    without = {} if {"spacy", "torch"} & sys.modules.keys() else {"torch": None}
+    sys.modules.update(without)  # type: ignore[arg-type]
+    try:
+        import spacy
+    finally:
+        for name in without:
+            del sys.modules[name]
+    return spacy.blank("en").tokenizer
+
+
+@lru_cache(maxsize=1 << 16)
+def lemma(word: str) -> str:
+    """The lemma of an English word in lower case, by simplemma."""
+    import simplemma
+
+    return str(simplemma.lemmatize(word, "en")).lower()
+
+
+def _lemmas_by_model(text: str, model: str) -> list[str]:
+    return [token.lemma_.lower() for token in _load_model(model)(text) if not (token.is_punct or token.is_space)]
+
+
+@cache
+def _load_model(name: str) -> Any:
+    import spacy
+
+    return spacy.load(name, disable=["ner", "parser"])

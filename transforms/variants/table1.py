@@ -1,0 +1,660 @@
+"""The measures of SGD-X (Lee et al. 2022, Table 1 and section "Dataset Statistics"): how far variants are from their
+original.
+
+- *Names seen*: of the names of services that train lacks, the share that occurs among train's original names. Every
+  name counts as often as services have it: so read, SGD's 15 unseen test services give the published 65 % of slots
+  (75 of 116) and 71 % of intents (20 of 28); counted once each they would give 57 % and 70 %.
+- *Name distance*: mean of 1 - Levenshtein.ratio(original, paraphrase) over the names of intents and slots.
+- *Description BLEU*: corpus BLEU of a variant's descriptions (services', intents', slots') against the original's,
+  lower-cased, punctuation split off.
+- *Self-BLEU*: mean, over ordered pairs of variants, of the corpus BLEU of one against the other. This is the reading
+  that comes nearest to the published 4.5.
+- *Self-BLEU by description*, as the paper's footnote 3 defines it: for each description the mean sentence BLEU over
+  ordered pairs of variants, then the mean over descriptions.
+
+docs/statistics.md has the readings that were tried. Elements belong together by position. Sums are exactly rounded, so
+the order of services does not show. Nothing here imports Beam before it is used, so that wrong input is reported at
+once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import (
+    SINGLE,
+    TEST,
+    TRAIN,
+    SplitSchemas,
+    as_path,
+    check_variants,
+    is_root,
+    is_there,
+    read_root,
+    services_by_name,
+    split_of_folder,
+    variant_roots,
+)
+from parapet.schemas.service import Service
+from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
+from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.running.fence import needed
+from parapet.transforms.variants.distance import levenshtein_ratio
+
+MAX_ORDER = 4  # n-grams of BLEU: one to four words
+TOKENIZER = "intl"  # of sacrebleu's, the one that comes closest to the BLEU and self-BLEU that SGD-X published
+ORIGINAL = ""  # the original's key beside the variants' names; no folder has this name
+
+Ngrams = Counter[tuple[str, ...]]
+Read = Callable[[str | Path], list[SplitSchemas]]
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A service to measure: the original, its counterpart in each variant, and whether train lacks it."""
+
+    original: Service
+    variants: Mapping[str, Service]
+    unseen: bool = False
+
+    def forms(self) -> dict[str, Service]:
+        """The original and its variants, by ORIGINAL or name."""
+        return {ORIGINAL: self.original, **self.variants}
+
+
+class Inputs(msgspec.Struct, frozen=True):
+    """What to measure.
+
+    Attributes:
+      items: the services that have variants; all of them where no variants are measured.
+      variants: the names of the variants, in natural order.
+      split: of the services whose names are looked up among those of train.
+      train: the services of train; None where there is no train.
+      left_out: the services that no variant has.
+      ignored: the services of the variants that the corpus lacks.
+      tokenizer: of BLEU, by its name in sacrebleu.
+    """
+
+    items: list[Item]
+    variants: list[str]
+    split: str
+    train: list[Service] | None
+    left_out: list[str]
+    ignored: list[str]
+    tokenizer: str = TOKENIZER
+
+
+def read_inputs(
+    sgd: str | Path,
+    folder: str | Path | None,
+    split: str | None,
+    tokenizer: str = TOKENIZER,
+    read: Read = read_root,
+) -> Inputs:
+    """Reads the original and its variants, and brings their services together.
+
+    Args:
+      sgd: the original corpus.
+      folder: of variants; None measures the original alone.
+      split: whose services that train lacks are looked up in train; None takes test, else dev.
+      tokenizer: of BLEU.
+      read: reads the schemas of the original.
+
+    Raises:
+      InputError: neither variants nor a train split and services that it lacks, or variants that do not match.
+    """
+    splits, train, alone = _splits_of(sgd, read)
+    if train is None and folder is None:
+        raise InputError("there is no train/schema.json, so nothing can be seen in train", sgd)
+    split = split or alone or (TEST if TEST in splits else "dev")
+    if split not in splits:
+        there = ", ".join(splits)
+        raise InputError(f"there is no {split}/schema.json (found: {there}); choose with --split", sgd)
+    seen = {service.service_name for service in train or splits[split]}
+    unseen = {service.service_name for service in splits[split]} - seen
+    if not unseen and folder is None:
+        raise InputError(f"train has all services of {split}, so there are no unseen ones to measure", sgd, "--split")
+    originals = {service.service_name: service for services in splits.values() for service in services}
+    variants: dict[str, dict[str, Service]] = {}
+    aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
+    ignored: list[str] = []
+    if folder is not None:
+        variants = read_variants(folder, alone)
+        try:
+            aligned, ignored = align(originals, variants)
+        except InputError as error:
+            raise InputError(error.reason, folder, "--variants") from None
+    return Inputs(
+        items=[Item(originals[name], services, name in unseen) for name, services in aligned.items()],
+        variants=list(variants),
+        split=split,
+        train=train,
+        left_out=[name for name in originals if name not in aligned],
+        ignored=ignored,
+        tokenizer=tokenizer,
+    )
+
+
+def _splits_of(sgd: str | Path, read: Read) -> tuple[dict[str, list[Service]], list[Service] | None, str | None]:
+    """The services of each split, those of train, and the split where it is one's folder: train is beside it."""
+    splits = {split.split: split.services for split in read(sgd)}
+    alone = split_of_folder(sgd)
+    if alone is None:
+        return splits, splits.get(TRAIN), None
+    folder = as_path(sgd).resolve()
+    beside = (folder.parent if folder.is_file() else folder).parent / TRAIN
+    return {alone: splits[SINGLE]}, read(beside)[0].services if is_root(beside) else None, alone
+
+
+def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dict[str, Service]]:
+    """The services of each variant below ``folder``, in natural order of the variants (v2 before v10).
+
+    Args:
+      folder: holds ``v1/train/schema.json`` and so on.
+      split: only its services; a variant that has no splits is taken whole.
+
+    Raises:
+      InputError: no such folder, no variants in it, or it is itself a variant.
+    """
+    folder = as_path(folder)
+    if not is_there(folder) or not folder.is_dir():
+        raise InputError("there is no such folder", folder, "--variants")
+    check_variants(folder, "--variants")
+    if is_root(folder):
+        raise InputError("this is one corpus; give the folder that holds the variants' folders", folder, "--variants")
+    roots = variant_roots(folder)
+    if not roots:
+        raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, "--variants")
+    return {
+        name: services_by_name([part for part in read_root(path) if split is None or part.split in (split, SINGLE)])
+        for name, path in roots.items()
+    }
+
+
+def align(
+    originals: Mapping[str, Service], variants: Mapping[str, Mapping[str, Service]]
+) -> tuple[dict[str, dict[str, Service]], list[str]]:
+    """Finds the service of each variant that stands for each original service, and checks that they compare.
+
+    Args:
+      originals: the original services, by name.
+      variants: each variant's services, by their own names (``Hotels_13``).
+
+    Returns:
+      Per original name, in the order of ``originals``, each variant's service. A service that every variant lacks is
+      left out: compose leaves out what is short of answers. Second, the services that the original lacks, sorted,
+      without the variant's suffix: the published variants cover all of SGD, and the original may be a part of it.
+
+    Raises:
+      InputError: a service that only some variants have, a variant with no service of the original, or a service with
+        another number of intents or slots.
+    """
+    aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
+    unknown: set[str] = set()
+    for variant, services in variants.items():
+        suffix = name_suffix(originals, services)
+        original_names = {name + suffix: name for name in originals}
+        if original_names.keys().isdisjoint(services):
+            raise InputError(f"no service of variant {variant} stands for a service of the original")
+        for name, service in services.items():
+            if name not in original_names:
+                unknown.add(name.removesuffix(suffix))
+                continue
+            _check_positions(originals[original_names[name]], service, variant)
+            aligned[original_names[name]][variant] = service
+    for name, by_variant in aligned.items():
+        missing = [variant for variant in variants if variant not in by_variant]
+        if missing and by_variant:
+            present = next(iter(by_variant))
+            raise InputError(f"service {name!r} is in variant {present}, but missing from variant {missing[0]}")
+    return {name: by_variant for name, by_variant in aligned.items() if by_variant}, sorted(unknown)
+
+
+def name_suffix(originals: Iterable[str], names: Iterable[str]) -> str:
+    """What a variant puts behind the names of services: ``3`` in SGD-X's v3.
+
+    The suffix that accounts for the most services, then the shortest: read singly, ``Hotels_11`` may be variant 1 of
+    ``Hotels_1`` or another service left as it is.
+    """
+    known = set(originals)
+    votes: Counter[str] = Counter()
+    for name in names:
+        votes.update(name[i:] for i in range(1, len(name) + 1) if name[:i] in known)
+    return min(votes, key=lambda suffix: (-votes[suffix], len(suffix), suffix), default="")
+
+
+def element_names(service: Service) -> list[str]:
+    """The names of intents and slots, by position."""
+    return [*(intent.name for intent in service.intents), *(slot.name for slot in service.slots)]
+
+
+def descriptions_of(service: Service) -> list[str]:
+    """The descriptions of the service, its intents and its slots, by position."""
+    intents = (intent.description for intent in service.intents)
+    return [service.description, *intents, *(slot.description for slot in service.slots)]
+
+
+def _check_positions(original: Service, service: Service, variant: str) -> None:
+    for kind in ("slots", "intents"):
+        expected, actual = len(getattr(original, kind)), len(getattr(service, kind))
+        if expected != actual:
+            raise InputError(
+                f"{service.service_name!r} of variant {variant} and its original {original.service_name!r} differ in "
+                f"the number of {kind}: {actual} and {expected}; elements are compared by position"
+            )
+
+
+def names_seen(services: Iterable[Service], train: Iterable[Service]) -> dict[str, float | None]:
+    """The share of the names of some services that services of ``train`` have, too; None where there are no names."""
+    services, train = list(services), list(train)
+    shares: dict[str, float | None] = {}
+    for kind in ("slot", "intent"):
+        known = {element.name for service in train for element in getattr(service, f"{kind}s")}
+        seen = [element.name in known for service in services for element in getattr(service, f"{kind}s")]
+        shares[f"{kind}_names_seen"] = sum(seen) / len(seen) if seen else None
+    return shares
+
+
+def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str = TOKENIZER) -> dict[str, Any]:
+    """The measures that need no training split.
+
+    Returns:
+      ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu",
+      "self_bleu_by_description"}``: distances 0-1, BLEU 0-100, None where there is nothing to measure.
+
+    Raises:
+      InputError: a variant has another number of intents or slots.
+    """
+    by_description: list[float | None] = []
+    distances: dict[str, list[float]] = {variant: [] for variant in variants}
+    lengths = {key: [0] * (1 + MAX_ORDER) for key in (ORIGINAL, *variants)}
+    matches = {pair: [0] * MAX_ORDER for pair in combinations(lengths, 2)}
+    for item in items:
+        with needed("service", item.original.service_name):
+            names = element_names(item.original)
+            for variant, service in item.variants.items():
+                _check_positions(item.original, service, variant)
+                pairs = zip(names, element_names(service), strict=True)
+                distances[variant] += [1.0 - levenshtein_ratio(*pair) for pair in pairs]
+            forms = item.forms()
+            for texts in zip(*map(descriptions_of, forms.values()), strict=True):
+                scores = _count_ngrams(dict(zip(forms, texts, strict=True)), tokenizer, lengths, matches)
+                by_description.append(_mean(scores))
+    rows = {
+        variant: {
+            "name_distance": _mean(distances[variant]),
+            "description_bleu": _score(matches[ORIGINAL, variant], lengths[variant], lengths[ORIGINAL]),
+        }
+        for variant in variants
+    }
+    self_bleu = [
+        _score(matches.get((first, second)) or matches[second, first], lengths[first], lengths[second])
+        for first, second in permutations(variants, 2)
+    ]
+    return {
+        "variants": rows,
+        "average": _average(rows),
+        "self_bleu": _mean(self_bleu),
+        "self_bleu_by_description": _mean(by_description),
+    }
+
+
+def _count_ngrams(
+    texts: Mapping[str, str],
+    tokenizer: str,
+    lengths: Mapping[str, list[int]],
+    matches: Mapping[tuple[str, str], list[int]],
+) -> list[float]:
+    """Adds the n-grams of one description in all its forms.
+
+    Args:
+      texts: the description, by ORIGINAL or variant.
+      tokenizer: of BLEU.
+      lengths: by form, the number of tokens and of n-grams of each order; added to.
+      matches: by pair of forms, the n-grams of each order that both have; added to.
+
+    Returns:
+      The sentence BLEU of each ordered pair of variants.
+    """
+    ngrams, sizes = {}, {}
+    for key, text in texts.items():
+        ngrams[key], tokens = _ngrams(text, tokenizer)
+        sizes[key] = [tokens, *(max(tokens - order, 0) for order in range(MAX_ORDER))]
+        _add(lengths[key], sizes[key])
+    scores = []
+    for (first, second), sums in matches.items():
+        shared = _shared(ngrams[first], ngrams[second])  # symmetric: one count serves both directions
+        _add(sums, shared)
+        if first != ORIGINAL:
+            for hypothesis, reference in ((first, second), (second, first)):
+                # As sacrebleu scores a sentence: only the orders that the sentence is long enough for.
+                score = _score(shared, sizes[hypothesis], sizes[reference], effective_order=True) if shared[0] else 0.0
+                scores.append(score)
+    return scores
+
+
+def _shared(first: Ngrams, second: Ngrams) -> list[int]:
+    shared = [0] * MAX_ORDER
+    for ngram in first.keys() & second.keys():
+        shared[len(ngram) - 1] += min(first[ngram], second[ngram])
+    return shared
+
+
+@lru_cache(maxsize=1 << 12)
+def _ngrams(text: str, tokenizer: str) -> tuple[Ngrams, int]:
+    from sacrebleu.metrics.helpers import extract_all_word_ngrams
+
+    counted, tokens = extract_all_word_ngrams(_bleu(tokenizer).tokenizer(text.lower().rstrip()), 1, MAX_ORDER)
+    return counted, tokens
+
+
+@cache
+def _bleu(tokenizer: str = TOKENIZER) -> Any:
+    from sacrebleu.metrics.bleu import BLEU  # imported late: it takes a quarter of a second
+
+    return BLEU(lowercase=True, tokenize=tokenizer)
+
+
+def bleu_signature(tokenizer: str = TOKENIZER) -> str:
+    """Sacrebleu's own description of the settings, to be quoted beside the numbers."""
+    bleu = _bleu(tokenizer)
+    bleu.corpus_score(["a"], [["a"]])  # a signature exists only once something was scored
+    return str(bleu.get_signature())
+
+
+def _score(
+    matches: Sequence[int], hypothesis: Sequence[int], reference: Sequence[int], effective_order: bool = False
+) -> float:
+    score = _bleu().compute_bleu(
+        correct=list(matches),
+        total=list(hypothesis[1:]),
+        sys_len=hypothesis[0],
+        ref_len=reference[0],
+        smooth_method="exp",
+        effective_order=effective_order,
+    )
+    return float(score.score)
+
+
+def statistics_of(inputs: Inputs) -> dict[str, Any]:
+    """The content of ``statistics.json``: shares and distances 0-1, BLEU 0-100, to six places.
+
+    Without variants only the original has numbers.
+    """
+    measured = measures_of(inputs.items, inputs.variants, inputs.tokenizer)
+    unseen = [item.forms() for item in inputs.items if item.unseen]
+    shares = {
+        key: names_seen((forms[key] for forms in unseen), inputs.train or ()) for key in (ORIGINAL, *inputs.variants)
+    }
+    rows = {variant: {**shares[variant], **measured["variants"][variant]} for variant in inputs.variants}
+    numbers = {**measured, "variants": rows, "average": _average(rows)}
+    about = {
+        "split": inputs.split,
+        "services": len(inputs.items),
+        "unseen_services": len(unseen),
+        "services_without_variants": inputs.left_out,
+        "bleu_signature": bleu_signature(inputs.tokenizer),
+    }
+    return {**rounded({"original": shares[ORIGINAL], **numbers}), **about}
+
+
+def statistics_files(inputs: Inputs) -> Iterator[tuple[str, bytes]]:
+    """The output: statistics.json and report.html."""
+    from apache_beam.metrics import Metrics
+
+    from parapet.transforms.reports.report import page
+
+    statistics = statistics_of(inputs)
+    Metrics.counter("parapet", "services").inc(len(inputs.items))
+    yield "statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()
+    yield "report.html", page(statistics_report(statistics)).encode()
+
+
+def rounded(value: Any) -> Any:
+    """The numbers of a JSON value to six places: the last bits differ between builds of Python's mathematics."""
+    if isinstance(value, dict):
+        return {key: rounded(part) for key, part in value.items()}
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def _average(rows: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
+    keys = list(dict.fromkeys(key for row in rows.values() for key in row))
+    return {key: _mean(row[key] for row in rows.values()) for key in keys}
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    # fsum is exactly rounded, so the order of services does not show.
+    return math.fsum(known) / len(known) if known else None
+
+
+def _add(sums: list[int], more: Sequence[int]) -> None:
+    for i, more_of_order in enumerate(more):
+        sums[i] += more_of_order
+
+
+Measured = Mapping[str, float | None]
+
+# Lee et al. 2022, Table 1: the whole of SGD (45 services); the original, v1 to v5, and their average.
+PUBLISHED = {
+    "slot_names_seen": (0.65, 0.13, 0.14, 0.05, 0.06, 0.02, 0.08),
+    "intent_names_seen": (0.71, 0.0, 0.0, 0.04, 0.0, 0.04, 0.02),
+    "name_distance": (None, 0.30, 0.42, 0.49, 0.56, 0.61, 0.48),
+    "description_bleu": (None, 18.8, 11.3, 5.6, 2.9, 1.0, 7.9),
+}
+PUBLISHED_SELF_BLEU = 4.5
+SGD_X = ("v1", "v2", "v3", "v4", "v5")
+# As the rows of Table 1 are named; the split is test there.
+TABLE_1 = {
+    "slot_names_seen": "% of {split} slot names seen in train",
+    "intent_names_seen": "% of {split} intent names seen in train",
+    "name_distance": "Levenshtein Distance (names)",
+    "description_bleu": "BLEU (desc)",
+}
+
+# Column of statistics.json to its heading.
+MEASURES = {
+    "slot_names_seen": "slots seen",
+    "intent_names_seen": "intents seen",
+    "name_distance": "name distance",
+    "description_bleu": "BLEU",
+}
+_SEEN = (
+    "Slots seen, intents seen",
+    "Of the names of the services that train lacks, the share that occurs in train. Low is hard.",
+)
+# What they mean, by the column; self-BLEU is of all variants together.
+TERMS = {
+    "slot_names_seen": _SEEN,
+    "intent_names_seen": _SEEN,
+    "name_distance": (
+        "Name distance",
+        "1 − Levenshtein ratio of a name and its paraphrase, the mean over all intents and slots: 0 is the same, "
+        "1 has nothing in common.",
+    ),
+    "description_bleu": (
+        "BLEU",
+        "Word sequences that a variant's descriptions share with the original's: 100 is the same, 0 has nothing in "
+        "common.",
+    ),
+    "self_bleu": (
+        "Self-BLEU",
+        "BLEU of the variants' descriptions against each other, the mean over ordered pairs. Low means diverse.",
+    ),
+}
+_BY_DESCRIPTION = (
+    "Self-BLEU by description",
+    "The same of single descriptions, the mean over pairs and descriptions, as footnote 3 of SGD-X defines self-BLEU: "
+    "sentence BLEU, smoothed. The 4.5 that SGD-X published is near the other.",
+)
+
+
+def statistics_report(statistics: Mapping[str, Any]) -> Report:
+    """The report of ``parapet statistics``, given the content of its statistics.json."""
+    variants, average, original = statistics["variants"], statistics["average"], statistics["original"]
+    services, split, unseen = statistics["services"], statistics["split"], statistics["unseen_services"]
+    whose = f"the {counted(unseen, 'service')} of {split} that train lacks"
+    seen = {"slots": "slot_names_seen", "intents": "intent_names_seen"}
+    averages = {"name distance": "name_distance", "BLEU of descriptions": "description_bleu"}
+    tiles = [Tile(f"{what[:-1]} names seen, original", measured(key, original[key])) for what, key in seen.items()]
+    lead = f"Names are counted over {whose}."
+    if variants:
+        tiles = [
+            *(Tile(f"average {what}", measured(key, average[key])) for what, key in averages.items()),
+            Tile("self-BLEU", number(statistics["self_bleu"], 1)),
+            Tile("self-BLEU by description", number(statistics["self_bleu_by_description"], 1)),
+            *(Tile(f"{what[:-1]} names seen, average", measured(key, average[key])) for what, key in seen.items()),
+        ]
+        lead = f"{counted(services, 'service')} in {counted(len(variants), 'variant')}. " + (
+            f"Names seen in train are counted over {whose}."
+            if unseen
+            else "Names seen in train are not counted: train has all of these services, or there is no train."
+        )
+    rows = {"original": original, **variants}
+    bars = Bars(
+        title="Names seen in train",
+        note="Of the services that train lacks.",
+        categories=list(rows),
+        series=[Series(what, tuple(row[key] for row in rows.values())) for what, key in seen.items()],
+        percent=True,
+    )
+    left_out = statistics["services_without_variants"]
+    shown = ", ".join(left_out[:12]) + (", …" if len(left_out) > 12 else "")
+    return Report(
+        command="statistics",
+        title="Variant statistics" if variants else "Names seen in train",
+        headline="How far the variants are from the original" if variants else "Which names of unseen services are new",
+        lead=lead,
+        tiles=tiles,
+        sections=[
+            _statistics_table(statistics),
+            *distance_charts(variants, tuple(variants) == SGD_X),
+            *([bars] if unseen else []),
+        ],
+        terms=dict([*TERMS.values(), _BY_DESCRIPTION] if variants else [_SEEN]),
+        notes=[f"{counted(len(left_out), 'service')} of the original in no variant and not counted: {shown}."]
+        if left_out
+        else [],
+        links={"statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`"},
+    )
+
+
+def text_table(statistics: Mapping[str, Any]) -> str:
+    """The numbers of statistics.json for the terminal, a line a variant."""
+    variants = statistics["variants"]
+    rows = {"original": statistics["original"], **variants, **({"average": statistics["average"]} if variants else {})}
+    width = max(len(name) for name in rows)
+    lines = [f"{'':{width}}  slots seen  intents seen{'  name distance  description BLEU' if variants else ''}"]
+    for name, row in rows.items():
+        cells = [_cell(row["slot_names_seen"], ".1%", 10), _cell(row["intent_names_seen"], ".1%", 12)]
+        if variants:
+            cells.append(_cell(row.get("name_distance"), ".3f", 13))
+            cells.append(_cell(row.get("description_bleu"), ".2f", 16))
+        lines.append("  ".join((f"{name:{width}}", *cells)).rstrip())
+    if variants:
+        lines.append(f"self-BLEU {_cell(statistics['self_bleu'], '.2f', 0)}")
+        lines.append(f"  by description {_cell(statistics['self_bleu_by_description'], '.2f', 0)}")
+    return "\n".join(lines)
+
+
+def _cell(value: float | None, form: str, width: int) -> str:
+    return f"{'-' if value is None else format(value, form):>{width}}"
+
+
+def measured(key: str, value: float | None) -> str:
+    """A value of one of ``MEASURES`` as text."""
+    if key in ("slot_names_seen", "intent_names_seen"):
+        return percent(value, 0)
+    return number(value, 2 if key == "name_distance" else 1)
+
+
+def measures_table(
+    title: str,
+    variants: Mapping[str, Measured],
+    average: Measured | None,
+    keys: Sequence[str],
+    published: Mapping[str, Mapping[str, float]] | None = None,
+    note: str = "",
+) -> Table:
+    """A row for each variant.
+
+    Args:
+      title: of the table.
+      variants: name to its numbers; a dash where one is missing.
+      average: the last row.
+      keys: of ``MEASURES``, the columns.
+      published: name to numbers that are shown below.
+      note: above the table.
+    """
+    rows = []
+    for name, row in [*variants.items(), *([("Average", average)] if average is not None else [])]:
+        beside = (published or {}).get(name, {})
+        small = {key: f"\nSGD-X {measured(key, value)}" for key, value in beside.items()}
+        rows.append([name, *(measured(key, row.get(key)) + small.get(key, "") for key in keys)])
+    return Table(
+        title=title,
+        columns=["variant", *(MEASURES[key] for key in keys)],
+        rows=rows,
+        note=note,
+        total_rows=int(average is not None),
+    )
+
+
+def distance_charts(variants: Mapping[str, Measured], published: bool = False, prefix: str = "") -> list[Bars]:
+    """Name distance and BLEU by variant, of those that were measured.
+
+    Args:
+      variants: name to its numbers.
+      published: whether those of SGD-X stand beside them; there must be as many variants.
+      prefix: of the titles, where a page has several of each.
+    """
+    charts = []
+    for key, title, note in (
+        ("name_distance", "Name distance", "Higher is farther from the original."),
+        ("description_bleu", "BLEU of descriptions", "Lower is farther from the original."),
+    ):
+        if any(row.get(key) is not None for row in variants.values()):
+            series = [Series("here", tuple(row.get(key) for row in variants.values()))]
+            if published:
+                series.append(Series("SGD-X, whole SGD", PUBLISHED[key][1:-1], "ref"))
+            digits = 2 if key == "name_distance" else 1
+            charts.append(
+                Bars(title=f"{prefix}{title}", note=note, categories=[*variants], series=series, digits=digits)
+            )
+    return charts
+
+
+def _statistics_table(statistics: Mapping[str, Any]) -> Table:
+    """Table 1 as SGD-X prints it, a column a variant."""
+    variants = statistics["variants"]
+    columns = {"Orig": statistics["original"], **variants, **({"Avg": statistics["average"]} if variants else {})}
+    same = tuple(variants) in ((), SGD_X)
+    rows = []
+    for key, label in TABLE_1.items():
+        if not variants and key not in statistics["original"]:
+            continue
+        cells = [measured(key, column.get(key)) for column in columns.values()]
+        published = PUBLISHED[key][: len(cells)] if same else ()
+        for i, value in enumerate(published):
+            cells[i] += f"\nSGD-X {measured(key, value)}" if value is not None else ""
+        rows.append([label.format(split=statistics["split"]), *cells])
+    note = (
+        "Small figures are those that SGD-X published for the whole of SGD: 45 services, names seen over the 15 of "
+        "test that train lacks. Other services give other numbers; order and size should agree."
+    )
+    note += f" The published self-BLEU is {PUBLISHED_SELF_BLEU}." if variants else ""
+    return Table(
+        title="Measures by variant, as in Table 1 of SGD-X",
+        columns=["metric", *columns],
+        rows=rows,
+        note=note if same else "",
+    )
