@@ -43,12 +43,8 @@ def approve(store: Store, assignment: sqlite3.Row, when: int, feedback: str | No
     """Approves and pays."""
     unit = find_hit(store, assignment["hit_id"])["unit"]
     move(store, assignment, "Approved")
-    store.do(
-        "UPDATE assignments SET approved = ?, rejected = NULL, feedback = coalesce(?, feedback) WHERE id = ?",
-        when,
-        feedback,
-        assignment["id"],
-    )
+    sql = "UPDATE assignments SET approved = ?, rejected = NULL, feedback = coalesce(?, feedback) WHERE id = ?"
+    store.do(sql, when, feedback, assignment["id"])
     store.add("available", -unit)
     store.add("paid", unit)
 
@@ -161,15 +157,8 @@ def send_bonus(store: Store, params: Params) -> Answer:
     store.add("available", -cost)
     store.add("paid", cost)
     require_money(store)
-    store.do(
-        "INSERT INTO bonuses (assignment_id, hit_id, worker_id, amount, reason, granted) VALUES (?, ?, ?, ?, ?, ?)",
-        row["id"],
-        row["hit_id"],
-        row["worker_id"],
-        units(amount),
-        params["Reason"],
-        store.now(),
-    )
+    whose = {"assignment_id": row["id"], "hit_id": row["hit_id"], "worker_id": row["worker_id"]}
+    store.insert("bonuses", **whose, amount=units(amount), reason=params["Reason"], granted=store.now())
     if token:
         store.keep_token("bonus", token, row["id"])
     return {}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from sqlite3 import ProgrammingError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import msgspec
@@ -26,9 +26,11 @@ from parapet.local_mturk.marketplace import PREVIEW, Accepted, Refusal
 from parapet.local_mturk.operations import TARGET, checked, operations, perform
 from parapet.local_mturk.qualifications import Profile
 from parapet.local_mturk.question import SUBMIT_PATH, as_served, html_of
-from parapet.local_mturk.service import Service
 from parapet.schemas.errors import InputError
 from parapet.transforms.reports.report import render
+
+if TYPE_CHECKING:
+    from parapet.local_mturk.server import LocalMTurk
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 
@@ -65,7 +67,7 @@ class Reply(msgspec.Struct):
     location: str = ""
 
 
-def reply(mturk: Service, request: Request) -> Reply:
+def reply(mturk: LocalMTurk, request: Request) -> Reply:
     """The answer to anything that is not an API call."""
     handler = _ROUTES.get((request.method, request.path))
     if handler is None:
@@ -80,7 +82,7 @@ def reply(mturk: Service, request: Request) -> Reply:
         return _json({"error": str(error)}, 400)
 
 
-def _index(mturk: Service, request: Request) -> Reply:
+def _index(mturk: LocalMTurk, request: Request) -> Reply:
     worker_id = request.query.get("worker_id", "").strip()
     marketplace.check_worker(worker_id, needed=False)
     groups: dict[str, dict[str, Any]] = {}
@@ -95,23 +97,23 @@ def _index(mturk: Service, request: Request) -> Reply:
     return Reply(body=page.encode())
 
 
-def _listing(mturk: Service, request: Request) -> Reply:
+def _listing(mturk: LocalMTurk, request: Request) -> Reply:
     return _json(marketplace.on_offer(mturk.store, request.query.get("worker_id", "")))
 
 
-def _preview(mturk: Service, request: Request) -> Reply:
+def _preview(mturk: LocalMTurk, request: Request) -> Reply:
     hit_id, worker_id = request.query.get("hit_id", ""), request.query.get("worker_id", "")
     marketplace.question_for(mturk.store, hit_id, worker_id)
     known = {"workerId": worker_id} if worker_id else {}
     return Reply(303, location=f"/page?{urlencode({'assignmentId': PREVIEW, 'hitId': hit_id, **known})}")
 
 
-def _page(mturk: Service, request: Request) -> Reply:
+def _page(mturk: LocalMTurk, request: Request) -> Reply:
     question = marketplace.question_for(mturk.store, request.query.get("hitId", ""), request.query.get("workerId", ""))
     return Reply(body=as_served(html_of(question)).encode())
 
 
-def _accept(mturk: Service, request: Request) -> Reply:
+def _accept(mturk: LocalMTurk, request: Request) -> Reply:
     given = dict(request.query)
     if request.method == "POST" and request.body:
         given |= dict(request.posted())
@@ -129,7 +131,7 @@ def _accept(mturk: Service, request: Request) -> Reply:
     return Reply(303, location=place)
 
 
-def _place(mturk: Service, accepted: Accepted) -> str:
+def _place(mturk: LocalMTurk, accepted: Accepted) -> str:
     query = {
         "assignmentId": accepted.assignment_id,
         "hitId": accepted.hit_id,
@@ -139,7 +141,7 @@ def _place(mturk: Service, accepted: Accepted) -> str:
     return f"/page?{urlencode(query, quote_via=quote)}"
 
 
-def _submit(mturk: Service, request: Request) -> Reply:
+def _submit(mturk: LocalMTurk, request: Request) -> Reply:
     fields = request.posted()
     assignment_id = dict(fields).get("assignmentId") or request.query.get("assignmentId", "")
     marketplace.submit(mturk.store, assignment_id, fields)
@@ -148,7 +150,7 @@ def _submit(mturk: Service, request: Request) -> Reply:
     return _message(200, "Thank you", "Your answers have arrived. They will be reviewed by the requester.")
 
 
-def _return(mturk: Service, request: Request) -> Reply:
+def _return(mturk: LocalMTurk, request: Request) -> Reply:
     given = {**request.query, **(dict(request.posted()) if request.body else {})}
     assignment_id = given.get("assignmentId") or given.get("assignment_id") or ""
     marketplace.give_back(mturk.store, assignment_id)
@@ -157,15 +159,15 @@ def _return(mturk: Service, request: Request) -> Reply:
     return _message(200, "Returned", "Somebody else can do this HIT now.")
 
 
-def _calls(mturk: Service, _request: Request) -> Reply:
+def _calls(mturk: LocalMTurk, _request: Request) -> Reply:
     return _json({operation: dict(outcomes) for operation, outcomes in mturk.calls.items()})
 
 
-def _snapshot(mturk: Service, _request: Request) -> Reply:
+def _snapshot(mturk: LocalMTurk, _request: Request) -> Reply:
     return _json(mturk.snapshot())
 
 
-def _advance(mturk: Service, request: Request) -> Reply:
+def _advance(mturk: LocalMTurk, request: Request) -> Reply:
     seconds = _object(request)["seconds"]
     if isinstance(seconds, bool) or not isinstance(seconds, int) or seconds > 1 << 31:
         raise ValueError("seconds is a whole number")
@@ -173,12 +175,12 @@ def _advance(mturk: Service, request: Request) -> Reply:
     return _json({"now": mturk.now()})
 
 
-def _faults(mturk: Service, request: Request) -> Reply:
+def _faults(mturk: LocalMTurk, request: Request) -> Reply:
     mturk.faults = faults_from(_object(request))
     return _json(msgspec.to_builtins(mturk.faults))
 
 
-def _worker(mturk: Service, request: Request) -> Reply:
+def _worker(mturk: LocalMTurk, request: Request) -> Reply:
     given = _object(request)
     worker_id = given.pop("worker_id")
     mturk.set_worker(worker_id, msgspec.convert(given, Profile))
@@ -200,7 +202,7 @@ def _json(value: Any, status: int = 200) -> Reply:
     return Reply(status, JSON, orjson.dumps(value, default=str))
 
 
-_ROUTES: dict[tuple[str, str], Callable[[Service, Request], Reply]] = {
+_ROUTES: dict[tuple[str, str], Callable[[LocalMTurk, Request], Reply]] = {
     ("GET", "/"): _index,
     ("GET", "/hits.json"): _listing,
     ("GET", "/preview"): _preview,
@@ -229,7 +231,7 @@ class HttpServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, mturk: Service, port: int) -> None:
+    def __init__(self, mturk: LocalMTurk, port: int) -> None:
         self.mturk = mturk
         self._open: set[socket.socket] = set()
         self._open_lock = threading.Lock()

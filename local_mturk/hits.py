@@ -101,18 +101,13 @@ def _create(store: Store, type_id: str, params: Params) -> Answer:
     check_question(question)
     assignments = params.get("MaxAssignments", 1)
     hit_id, now = store.new_id(), store.now()
-    store.do(
-        "INSERT INTO hits (id, type_id, created, expiration, annotation, assignments, unit) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        hit_id,
-        type_id,
-        now,
+    expiration, unit = (
         now + params["LifetimeInSeconds"],
-        params.get("RequesterAnnotation"),
-        assignments,
         units(cost_of_assignment(Decimal(properties["Reward"]), assignments)),
     )
-    store.do("INSERT INTO questions VALUES (?, ?)", hit_id, question)
+    row = {"annotation": params.get("RequesterAnnotation"), "assignments": assignments, "unit": unit}
+    store.insert("hits", id=hit_id, type_id=type_id, created=now, expiration=expiration, **row)
+    store.insert("questions", hit_id=hit_id, question=question)
     settle(store, hit_id)
     require_money(store)
     if token := params.get("UniqueRequestToken"):

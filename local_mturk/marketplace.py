@@ -164,16 +164,8 @@ def accept(store: Store, hit_id: str, worker_id: str, seconds: int = 0) -> Accep
         duration = properties["AssignmentDurationInSeconds"]
         begun = now - max(0, min(seconds, duration - 1))
         assignment_id = store.new_id()
-        store.do(
-            "INSERT INTO assignments (id, hit_id, worker_id, status, accepted, deadline, due) "
-            "VALUES (?, ?, ?, 'Accepted', ?, ?, ?)",
-            assignment_id,
-            hit_id,
-            worker_id,
-            begun,
-            begun + duration,
-            begun + duration,
-        )
+        whose, due = {"id": assignment_id, "hit_id": hit_id, "worker_id": worker_id}, begun + duration
+        store.insert("assignments", **whose, status="Accepted", accepted=begun, deadline=due, due=due)
         store.do("UPDATE hits SET accepted = accepted + 1 WHERE id = ?", hit_id)
         settle(store, hit_id)
     return Accepted(assignment_id, hit_id, worker_id)
@@ -200,14 +192,8 @@ def submit(store: Store, assignment_id: str, fields: Iterable[tuple[str, str]]) 
         delay = properties_of(store, properties["type_id"])["AutoApprovalDelayInSeconds"] if properties else 0
         move(store, row, "Submitted")
         now = store.now()
-        store.do(
-            "UPDATE assignments SET submitted = ?, auto_approval = ?, due = ?, answer = ? WHERE id = ?",
-            now,
-            now + delay,
-            now + delay,
-            answer_xml(answers),
-            assignment_id,
-        )
+        sql = "UPDATE assignments SET submitted = ?, auto_approval = ?, due = ?, answer = ? WHERE id = ?"
+        store.do(sql, now, now + delay, now + delay, answer_xml(answers), assignment_id)
     return str(row["hit_id"])
 
 

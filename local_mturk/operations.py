@@ -14,6 +14,15 @@ from parapet.local_mturk.store import Answer, Params, Store
 TARGET = "MTurkRequesterServiceV20170117."
 
 _RANGES = {"integer": 1 << 31, "long": 1 << 63}
+_TYPES: dict[str, tuple[Any, str]] = {
+    "structure": (dict, "be an object"),
+    "list": (list, "be a list"),
+    "string": (str, "be a string"),
+    "integer": (int, "be a whole number"),
+    "long": (int, "be a whole number"),
+    "boolean": (bool, "be true or false"),
+    "timestamp": (int | float, "be a time in seconds since 1970"),  # as the JSON protocol has it
+}
 
 
 @cache
@@ -35,132 +44,56 @@ def check(operation: str, params: Any) -> None:
     """Raises MTurkError for a request that the model does not allow; all that is wrong with it in one message."""
     if not isinstance(params, dict):
         raise MTurkError("The request is not a JSON object.", code="SerializationException")
-    checker = _input_checker(operation)
-    wrong = list(checker(params, "")) if checker else []
+    shape = service_model().operation_model(operation).input_shape
+    wrong = list(_wrong(shape, params, "")) if shape is not None else []
     if wrong:
         # The form of MTurk's own answers: boto3 issues 1222 and 1223, Dallinger issue 1052.
         errors = "error" if len(wrong) == 1 else "errors"
         raise MTurkError(f"{len(wrong)} validation {errors} detected: {'; '.join(wrong)}", code="ValidationException")
 
 
-_Check = Callable[[Any, str], Iterator[str]]
-
-
-@cache
-def _input_checker(operation: str) -> _Check | None:
-    shape = service_model().operation_model(operation).input_shape
-    return _checker(shape) if shape is not None else None
-
-
-def _checker(shape: Any) -> _Check:
-    makers: dict[str, Callable[[Any], _Check]] = {
-        "structure": _structure,
-        "list": _list,
-        "string": _string,
-        "integer": _number,
-        "long": _number,
-        "boolean": _boolean,
-        "timestamp": _timestamp,
-    }
-    return makers[shape.type_name](shape)
-
-
-def _structure(shape: Any) -> _Check:
-    members = {name: _checker(member) for name, member in shape.members.items()}
-    required = frozenset(shape.required_members)
-
-    def checked(value: Any, path: str) -> Iterator[str]:
-        if not isinstance(value, dict):
-            yield _fails(value, path, "be an object")
-            return
-        for name in sorted(required):
+def _wrong(shape: Any, value: Any, path: str) -> Iterator[str]:
+    """All that is wrong with a value, by botocore's shape of it."""
+    kind = shape.type_name
+    expected, what = _TYPES[kind]
+    if not isinstance(value, expected) or (isinstance(value, bool) and kind != "boolean"):
+        yield _fails(value, path, what)
+    elif kind == "structure":
+        for name in sorted(shape.required_members):
             if value.get(name) is None:
                 yield f"Value null at '{_below(path, name)}' failed to satisfy constraint: Member must not be null"
         for name, item in value.items():
-            if name not in members:
+            if name not in shape.members:
                 # Assumption: MTurk may pass over these. A client that sends one has a mistake in it.
                 yield _fails(item, _below(path, str(name)), "be a member of this structure")
             elif item is not None:
-                yield from members[name](item, _below(path, name))
-
-    return checked
-
-
-def _list(shape: Any) -> _Check:
-    member, sizes = _checker(shape.member), _size(shape)
-
-    def checked(value: Any, path: str) -> Iterator[str]:
-        if not isinstance(value, list):
-            yield _fails(value, path, "be a list")
-            return
-        yield from sizes(len(value), value, path)
+                yield from _wrong(shape.members[name], item, _below(path, name))
+    elif kind == "list":
+        yield from _out_of_bounds(shape, len(value), value, path, "length")
         for i, item in enumerate(value, 1):
-            yield from member(item, f"{path}.{i}.member")
-
-    return checked
-
-
-def _string(shape: Any) -> _Check:
-    sizes = _size(shape)
-    pattern = shape.metadata.get("pattern")
-    fits = re.compile(pattern).fullmatch if pattern else None
-    allowed = shape.enum
-
-    def checked(value: Any, path: str) -> Iterator[str]:
-        if not isinstance(value, str):
-            yield _fails(value, path, "be a string")
-            return
-        yield from sizes(len(value), value, path)
-        if fits and not fits(value):
+            yield from _wrong(shape.member, item, f"{path}.{i}.member")
+    elif kind == "string":
+        pattern = shape.metadata.get("pattern")
+        yield from _out_of_bounds(shape, len(value), value, path, "length")
+        if pattern and not re.fullmatch(pattern, value):
             yield _fails(value, path, f"satisfy regular expression pattern: {pattern}")
-        if allowed and value not in allowed:
-            yield _fails(value, path, f"satisfy enum value set: [{', '.join(allowed)}]")
-
-    return checked
-
-
-def _number(shape: Any) -> _Check:
-    bound = _RANGES[shape.type_name]
-    low, high = shape.metadata.get("min", -bound), shape.metadata.get("max", bound - 1)
-
-    def checked(value: Any, path: str) -> Iterator[str]:
-        if isinstance(value, bool) or not isinstance(value, int):
-            yield _fails(value, path, "be a whole number")
-        elif value < low:
-            yield _fails(value, path, f"have value greater than or equal to {low}")
-        elif value > high:
-            yield _fails(value, path, f"have value less than or equal to {high}")
-
-    return checked
+        if shape.enum and value not in shape.enum:
+            yield _fails(value, path, f"satisfy enum value set: [{', '.join(shape.enum)}]")
+    elif kind in _RANGES:
+        yield from _out_of_bounds(shape, value, value, path, "value", _RANGES[kind])
+    elif kind == "timestamp" and not -62e9 < value < 253e9:  # the years 0 to 9999
+        yield _fails(value, path, what)
 
 
-def _boolean(_shape: Any) -> _Check:
-    def checked(value: Any, path: str) -> Iterator[str]:
-        if not isinstance(value, bool):
-            yield _fails(value, path, "be true or false")
-
-    return checked
-
-
-def _timestamp(_shape: Any) -> _Check:
-    def checked(value: Any, path: str) -> Iterator[str]:
-        # The JSON protocol has seconds since 1970; the bounds are those of a year 0 to 9999.
-        if isinstance(value, bool) or not isinstance(value, int | float) or not -62e9 < value < 253e9:
-            yield _fails(value, path, "be a time in seconds since 1970")
-
-    return checked
-
-
-def _size(shape: Any) -> Callable[[int, Any, str], Iterator[str]]:
-    low, high = shape.metadata.get("min"), shape.metadata.get("max")
-
-    def checked(size: int, value: Any, path: str) -> Iterator[str]:
-        if low is not None and size < low:
-            yield _fails(value, path, f"have length greater than or equal to {low}")
-        if high is not None and size > high:
-            yield _fails(value, path, f"have length less than or equal to {high}")
-
-    return checked
+def _out_of_bounds(shape: Any, n: int, value: Any, path: str, what: str, most: int = 0) -> Iterator[str]:
+    low, high = (
+        shape.metadata.get("min", -most if most else None),
+        shape.metadata.get("max", most - 1 if most else None),
+    )
+    if low is not None and n < low:
+        yield _fails(value, path, f"have {what} greater than or equal to {low}")
+    elif high is not None and n > high:
+        yield _fails(value, path, f"have {what} less than or equal to {high}")
 
 
 def _below(path: str, name: str) -> str:

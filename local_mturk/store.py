@@ -174,6 +174,11 @@ class Store:
         """Runs a change and returns the number of rows that it concerned."""
         return self.db.execute(sql, values).rowcount
 
+    def insert(self, table: str, **columns: Any) -> None:
+        """Adds a row."""
+        marks = ", ".join("?" * len(columns))
+        self.do(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", *columns.values())  # noqa: S608 (ours)
+
     def meta(self, key: str) -> int:
         """One of the figures of the account as a whole."""
         row = self.one("SELECT value FROM meta WHERE key = ?", key)

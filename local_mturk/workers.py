@@ -20,7 +20,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.ingest import Unusable, parse_answer_xml, parse_time, read_lines, split_answers
 
 _LINE_END = re.compile("\r\n?|\n")
-_WORDS = (
+_WORDS = [
     "amber",
     "basket",
     "candle",
@@ -33,7 +33,7 @@ _WORDS = (
     "pebble",
     "river",
     "velvet",
-)
+]
 
 
 class Script(msgspec.Struct, frozen=True):
