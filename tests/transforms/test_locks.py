@@ -23,8 +23,13 @@ HOLDS = """
 import os, sys
 from parapet.transforms.storage import disk
 with getattr(disk, sys.argv[1])(sys.argv[2]):
+    reader, writer = os.pipe()
     if "fork" not in sys.argv[3:] or os.fork():
+        if "fork" in sys.argv[3:]:
+            os.read(reader, 1)  # the child is there, and holds nothing
         print("held", flush=True)
+    else:
+        os.write(writer, b".")
     sys.stdin.read()
 """
 
