@@ -355,21 +355,23 @@ def report(config: Config, counters: dict[str, int]) -> None:
 
 def text_table(statistics: dict[str, Any]) -> str:
     """The measures as text, a line each pivot."""
-    lines = [f"{'':8}  name distance  BLEU  names identical  kept"]
-    for pivot, numbers in statistics["pivots"].items():
-        kept = sum(sum(numbers[f"{field}_fallbacks"].values()) for field in ("name", "description"))
-        cells = (
-            f"{_number(numbers['name_distance'], '.3f'):>13}",
-            f"{_number(numbers['description_bleu'], '.1f'):>4}",
-            f"{_number(numbers['names_identical'], '.1%'):>15}",
-            f"{kept:4}",
-        )
-        lines.append("  ".join((f"{pivot:8}", *cells)))
-    return "\n".join([*lines, f"self-BLEU {_number(statistics['self_bleu'], '.1f')}"])
+    from parapet.transforms.variants.table1 import measure_lines
 
-
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+    rows = {
+        pivot: {
+            **numbers,
+            "kept": sum(sum(numbers[f"{field}_fallbacks"].values()) for field in ("name", "description")),
+        }
+        for pivot, numbers in statistics["pivots"].items()
+    }
+    columns = {
+        "name distance": ("name_distance", ".3f"),
+        "BLEU": ("description_bleu", ".1f"),
+        "names identical": ("names_identical", ".1%"),
+        "kept": ("kept", ""),
+    }
+    self_bleu = statistics["self_bleu"]
+    return "\n".join([*measure_lines(rows, columns), f"self-BLEU {'-' if self_bleu is None else f'{self_bleu:.1f}'}"])
 
 
 def _print_plan(config: Config) -> None:

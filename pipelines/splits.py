@@ -67,6 +67,7 @@ def _few_shot_parser() -> Parser:
 def _few_shot(args: argparse.Namespace, corpus: SplitCorpus) -> FewShot:
     """The split of the flags. Raises InputError where the corpus does not allow it."""
     from parapet.transforms.splits.few_shot import FewShot, Rule, domain_slots
+    from parapet.transforms.splits.split import chosen
 
     sizes = _sizes(args.sizes)
     if args.test < 1:
@@ -77,8 +78,8 @@ def _few_shot(args: argparse.Namespace, corpus: SplitCorpus) -> FewShot:
         if split not in corpus.schemas:
             splits = ", ".join(corpus.schemas) or "none"
             raise InputError(f"there are no dialogues in {split!r}; there are in: {splits}", corpus.root, flag)
-    domains = _domains(args.domains, sorted(domain_slots(corpus.schemas[args.train_split])))
-    rule = Rule(domains, sizes, args.test, args.train_split, args.test_split, args.multi_domain, args.seed)
+    domains = chosen(domain_slots(corpus.schemas[args.train_split]), args.domains, "domain", "--domains")
+    rule = Rule(tuple(domains), sizes, args.test, args.train_split, args.test_split, args.multi_domain, args.seed)
     return FewShot(corpus=corpus, rule=rule)
 
 
@@ -89,19 +90,6 @@ def _sizes(text: str) -> tuple[int, ...]:
     if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part) < 10**6 for part in parts):
         raise InputError("give numbers of dialogues, such as 5,10,25,50", "--sizes")
     return tuple(sorted({int(part) for part in parts}))
-
-
-def _domains(text: str | None, domains: list[str]) -> tuple[str, ...]:
-    if text is None:
-        return tuple(domains)
-    requested = sorted({part.strip() for part in text.split(",") if part.strip()})
-    for domain in requested:
-        if domain not in domains:
-            reason = f"the training schema has no domain {domain!r}; it has: {', '.join(domains)}"
-            raise InputError(reason, "--domains")
-    if not requested:
-        raise InputError(f"give one or more of: {', '.join(domains)}", "--domains")
-    return tuple(requested)
 
 
 def _unseen_services_parser() -> Parser:
@@ -123,18 +111,17 @@ def _unseen_services_parser() -> Parser:
 
 def _unseen_services(args: argparse.Namespace, corpus: SplitCorpus) -> UnseenServices:
     """The split of the flags. Raises InputError where the corpus does not allow it."""
-    from parapet.transforms.perturbation.corpora import listed
     from parapet.transforms.splits import split
 
     services = {split: schema.services for split, schema in corpus.schemas.items()}
     test_split = split.test_split_of(args.test_split, services)
     groups = split.groups_of((name for of_split in services.values() for name in of_split), args.by)
     tested = {name: of for name, of in groups.items() if any(service in services[test_split] for service in of)}
-    requested = None if args.hold_out is None else listed(args.hold_out)
+    hold_out = split.chosen(tested, args.hold_out, args.by, "--hold_out")
     return split.UnseenServices(
         corpus=corpus,
         by=args.by,
-        groups=split.chosen(tested, requested, args.by),
+        groups={name: tested[name] for name in hold_out},
         test_split=test_split,
         with_seen=args.test_seen,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,52 +188,49 @@ def parse_config(text: str, path: str | Path) -> ReleaseConfig:
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
-    for where, reason in _problems(config):
-        raise InputError(reason, path, where)
+    for where, holds, reason in _rules(config):
+        if not holds:
+            raise InputError(reason, path, where)
     return config
 
 
-def _problems(config: ReleaseConfig) -> Any:
-    if not NAME.fullmatch(config.name) or ".." in config.name:
-        yield "name", "a name has letters, digits, '_', '-' and '.' (it names a folder)"
-    if not VERSION.fullmatch(config.version):
-        yield "version", f"{config.version!r} is not MAJOR.MINOR.PATCH, such as 1.0.0"
-    if config.parent not in ("", "none") and not VERSION.fullmatch(config.parent):
-        yield "parent", f"{config.parent!r} is not the version of a release, such as 1.0.0, and not 'none'"
-    if not config.description.strip():
-        yield "description", "is empty"
-    if not config.authors:
-        yield "authors", "name at least one"
-    if not config.corpora:
-        yield "corpora", "name at least one"
-    if config.shard_mb < 1:
-        yield "shard_mb", "must be 1 or more"
-    if config.hub and not HUB.fullmatch(config.hub):
-        yield "hub", f"{config.hub!r} is not OWNER/NAME, a dataset repository of the Hugging Face Hub"
-    if (signing := config.signing) is not None:
-        by_key, by_identity = bool(signing.key), bool(signing.identity and signing.issuer)
-        if by_key == by_identity or (by_key and (signing.identity or signing.issuer)):
-            yield "signing", "name a 'key', or an 'identity' with its 'issuer'"
-        elif by_key and not KEY.fullmatch(signing.key):
-            yield "signing.key", "is not sha256: and 64 hexadecimal digits, the SHA-256 of the public key's DER form"
-    of_corpora = set(RESERVED)
-    for i, corpus in enumerate(config.corpora):
-        if corpus.name and (not CONFIG_NAME.fullmatch(corpus.name) or corpus.name in of_corpora):
-            yield f"corpora[{i}].name", _bad_name(corpus.name)
-        of_corpora.add(corpus.name)
-    names = set(RESERVED)
+def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
+    """(key, whether what must hold of it holds, what is wrong with it otherwise)."""
+    version = "is not MAJOR.MINOR.PATCH, such as 1.0.0"
+    is_parent = config.parent in ("", "none") or VERSION.fullmatch(config.parent)
+    yield "name", NAME.fullmatch(config.name) and ".." not in config.name, "must have letters, digits, '_', '-' and '.'"
+    yield "version", VERSION.fullmatch(config.version), f"{config.version!r} {version}"
+    yield "parent", is_parent, f"{config.parent!r} {version}, and not 'none'"
+    yield "description", config.description.strip(), "is empty"
+    yield "authors", config.authors, "name at least one"
+    yield "corpora", config.corpora, "name at least one"
+    yield "shard_mb", config.shard_mb >= 1, "must be 1 or more"
+    yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} is not OWNER/NAME"
+    if signing := config.signing:
+        one_way = bool(signing.key) != bool(signing.identity and signing.issuer)
+        yield "signing", one_way and not (signing.key and signing.issuer), "name a 'key', or an 'identity' and 'issuer'"
+        is_key = not signing.key or KEY.fullmatch(signing.key)
+        yield (
+            "signing.key",
+            is_key,
+            "is not sha256: and 64 hexadecimal digits, the SHA-256 of the public key's DER form",
+        )
+    names = [corpus.name for corpus in config.corpora]
+    for i, name in enumerate(names):
+        yield f"corpora[{i}].name", not name or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
+    names = [table.name for table in config.tables]
     for i, table in enumerate(config.tables):
-        if not CONFIG_NAME.fullmatch(table.name) or table.name in names:
-            yield f"tables[{i}].name", _bad_name(table.name)
-        if not SPLIT_NAME.fullmatch(table.split) or table.split == "all":
-            yield f"tables[{i}].split", f"{table.split!r} cannot be one: letters, digits and '_', and not 'all'"
-        if not table.key:
-            yield f"tables[{i}].key", "name the columns that tell the rows apart"
-        names.add(table.name)
+        is_split = SPLIT_NAME.fullmatch(table.split) and table.split != "all"
+        yield f"tables[{i}].name", _can_name(table.name, names[:i]), f"{table.name!r} {_NAMES}"
+        yield f"tables[{i}].split", is_split, f"{table.split!r} cannot be one: letters, digits and '_', and not 'all'"
+        yield f"tables[{i}].key", table.key, "name the columns that tell the rows apart"
 
 
-def _bad_name(name: str) -> str:
-    return f"{name!r} cannot be one: letters, digits, '_', '-', a letter first; once each; not {', '.join(RESERVED)}"
+_NAMES = f"cannot be one: letters, digits, '_', '-', a letter first; once each; not {', '.join(RESERVED)}"
+
+
+def _can_name(name: str, before: Sequence[str]) -> bool:
+    return bool(CONFIG_NAME.fullmatch(name)) and name not in RESERVED and name not in before
 
 
 FORMAT = "parapet-release/1"

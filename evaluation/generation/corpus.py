@@ -25,8 +25,7 @@ from parapet.schemas.layout import SINGLE, SplitSchemas, as_path, is_there, read
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.running.seeding import stable_hash
-from parapet.transforms.variants.matching import by_position
-from parapet.transforms.variants.table1 import name_suffix
+from parapet.transforms.variants.matching import by_position, name_suffix
 
 Kind = Literal["boolean", "categorical", "free", "marker", "none"]
 Rules = Literal["paper", "extended"]

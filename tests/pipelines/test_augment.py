@@ -338,7 +338,7 @@ def test_stopped_while_publishing_and_run_again(made: Path, corpus: Path, monkey
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--sets", "oralce"], "--sets: 'oralce' of 'oralce' is not a set: none, backtrans, oracle, corrupted, or a+b"),
+        (["--sets", "oralce"], "--sets: 'oralce' is not a set: none, backtrans, oracle, corrupted, or a+b"),
         (["--sets", "oracle+corrupted"], "--sets: the set 'oracle+corrupted' needs --oracle DIR"),
         (["--sets", "none", "--oracle", "{corpus}/oracle"], "--oracle: no set of --sets needs it (none)"),
         (["--oracle", "{corpus}/oracle", "--variant", "v1,v7"], "--variant: there is no variant 'v7' (found: v1, v2)"),
@@ -353,7 +353,7 @@ def test_stopped_while_publishing_and_run_again(made: Path, corpus: Path, monkey
         (["--replace_rate", "1.5"], "--replace_rate: 1.5 is not between 0 and 1"),
         (["--order_rate", "nan"], "--order_rate: nan is not between 0 and 1"),
         (["--order_rate", "much"], "argument --order_rate: invalid float value: 'much'"),
-        (["--corruptions", "swap"], "--corruptions: there is no corruption 'swap' (there are replace, order, both)"),
+        (["--corruptions", "swap"], "--corruptions: 'swap': the corruptions are replace, order, both"),
         (["--split", "all"], "no dialogues of 'all' here"),
         (["--corruption", "order"], "unknown flag --corruption: did you mean --corruptions?"),
         (["--oracle", "{corpus}/oracle", "--output", "{corpus}/oracle"], "the same folder as --oracle"),

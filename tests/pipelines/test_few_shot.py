@@ -141,7 +141,7 @@ def test_what_cannot_be_read(sample: Path, tmp_path: Path, capsys: pytest.Captur
         (["--sizes", "0"], "--sizes: give numbers of dialogues, such as 5,10,25,50"),
         (["--sizes", ","], "--sizes: give numbers of dialogues"),
         (["--test", "0"], "--test: 0 is too few"),
-        (["--domains", "Hotels"], "--domains: the training schema has no domain 'Hotels'; it has: Ferries, Gyms,"),
+        (["--domains", "Hotels"], "--domains: there is no domain 'Hotels'; there are: Ferries, Gyms,"),
         (["--domains", ","], "--domains: give one or more of: Ferries"),
         (["--test_split", "train"], "--test_split: must differ from --train_split"),
         (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; there are in: train, dev, test"),

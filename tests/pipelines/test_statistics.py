@@ -291,7 +291,7 @@ def test_variants_of_training_services_alone(corpus: Path) -> None:
     assert found["average"]["name_distance"] > 0
     assert 0 < found["average"]["description_bleu"] < 100
     page = (corpus / "out" / "report.html").read_text()
-    assert "Names seen in train are not counted: train has all of these services, or there is no train." in page
+    assert "counted over no service: train has all" in page
 
 
 def test_without_variants_the_names_seen_of_the_original(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -306,7 +306,7 @@ def test_without_variants_the_names_seen_of_the_original(corpus: Path, capfd: py
         "          slots seen  intents seen",
         "original       66.7%          0.0%",
     ]
-    assert "% of test slot names seen in train" in (out / "report.html").read_text()
+    assert "slots seen" in (out / "report.html").read_text()
 
 
 def test_another_tokenizer(corpus: Path) -> None:

@@ -47,8 +47,8 @@ def test_what_is_left_out_has_defaults(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('name = "my_set"\n', "", "release.toml: Object missing required field `name`"),
-        ("my_set", "../up", "release.toml: name: a name has letters"),
-        ("my_set", "a/b", "release.toml: name: a name has letters"),
+        ("my_set", "../up", "release.toml: name: must have letters"),
+        ("my_set", "a/b", "release.toml: name: must have letters"),
         ("1.0.0", "1.0", "release.toml: version: '1.0' is not MAJOR.MINOR.PATCH"),
         ("1.0.0", "01.0.0", "release.toml: version: '01.0.0' is not MAJOR.MINOR.PATCH"),
         ("A set.", " ", "release.toml: description: is empty"),

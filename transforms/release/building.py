@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,79 +14,40 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 import orjson
-import pyarrow as pa
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from msgspec import UNSET
 
+from parapet.schemas import release as model
 from parapet.schemas.errors import InputError, code_sha256, parapet_version
 from parapet.schemas.layout import as_path
-from parapet.schemas.release import (
-    CARD,
-    CHANGELOG,
-    CITATION,
-    COUNTED,
-    CROISSANT,
-    FORMAT,
-    LICENCE,
-    MANIFEST,
-    REPORT,
-    SUMS,
-    Column,
-    Config,
-    File,
-    Input,
-    InputFile,
-    Manifest,
-    Parent,
-    ReleaseConfig,
-    SplitInfo,
-    in_order,
-    manifest_bytes,
-)
+from parapet.transforms.release import reading
 from parapet.transforms.release.card import card, changelog, release_report
 from parapet.transforms.release.citation import citation_cff, licence_text
 from parapet.transforms.release.croissant import Columns, croissant
 from parapet.transforms.release.diff import changes_of, compare
-from parapet.transforms.release.plan import Found, Plan, Source, described, read_source, without_labels
-from parapet.transforms.release.reading import (
-    LATEST,
-    Release,
-    parts,
-    shard_path,
-    split_sha256,
-    versions_of,
-    write_shard,
-)
+from parapet.transforms.release.plan import Counts, Found, Plan, Source, read_source, without_labels
 from parapet.transforms.reports.report import page
 from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.storage import disk
-from parapet.transforms.storage.files import (
-    clear,
-    is_object_store,
-    join,
-    make_folder,
-    move,
-    read_bytes,
-    read_written,
-    reporting,
-    unpublished,
-    whole,
-)
+from parapet.transforms.storage import files as storage
 
 SUMMARY = ".summary.json"
-PARTS = ".parts"  # the folder in which rows wait for their shard
-
-_COPIES = "copies"
-_COUNTS = "counts"
-_INPUTS = "inputs"
-_FAULTS = "faults"
 _STAGE = "writing Parquet"
 
 ShardKey = tuple[str, str, int, int]  # configuration, split, number of the shard, and how many there are
-Part = tuple[str, int, int]  # a file, and start and size of the packed rows in it
+
+
+class SourceFacts(msgspec.Struct, frozen=True):
+    """What the summary says of one file: its input, its copy in the release, what was counted, the first faults."""
+
+    input: int
+    file: model.InputFile
+    copy: model.File | None
+    counts: Counts
+    faults: list[Found]
 
 
 class Summary(msgspec.Struct):
@@ -98,8 +60,8 @@ class Summary(msgspec.Struct):
       faults: the first of each kind of each file.
     """
 
-    files: list[File]
-    inputs: list[list[InputFile]]
+    files: list[model.File]
+    inputs: list[list[model.InputFile]]
     counts: dict[str, dict[str, dict[str, int]]]
     faults: list[Found]
 
@@ -128,8 +90,7 @@ class BuildData(beam.PTransform):
         read = (
             pipeline
             | "Files" >> beam.Create(self.plan.sources)
-            | "Read"
-            >> beam.ParDo(_Read(self.plan, self.folder)).with_outputs(_COPIES, _COUNTS, _INPUTS, _FAULTS, main="rows")
+            | "Read" >> beam.FlatMap(_read, self.plan, self.folder).with_outputs("facts", main="rows")
         )
         written = (
             read.rows | "Group by shard" >> beam.GroupByKey() | "Write shard" >> beam.Map(_write_shard, self.folder)
@@ -138,101 +99,68 @@ class BuildData(beam.PTransform):
             pipeline
             | "Once" >> beam.Create([len(self.plan.inputs)], reshuffle=False)
             | "Summary"
-            >> beam.Map(
-                _write_summary,
-                folder=self.folder,
-                files=beam.pvalue.AsList((written, read[_COPIES]) | "All files" >> beam.Flatten()),
-                inputs=beam.pvalue.AsList(read[_INPUTS]),
-                counts=beam.pvalue.AsList(read[_COUNTS] | "Sum counts" >> beam.CombinePerKey(sum)),
-                faults=beam.pvalue.AsList(read[_FAULTS]),
-            )
+            >> beam.Map(_write_summary, self.folder, beam.pvalue.AsList(written), beam.pvalue.AsList(read.facts))
         )
 
 
-class _Read(beam.DoFn):
-    """Source to the places of the packed rows of each shard; File, (input, InputFile), (what, n), Found beside them."""
-
-    def __init__(self, plan: Plan, folder: str) -> None:
-        super().__init__()
-        self.keys = {name: kept.key for name, kept in plan.configs.items()}
-        self.services, self.folder = plan.services, folder
-
-    def process(self, source: Source) -> Iterator[Any]:
-        table = yield from self._read(source)
-        path, start = join(self.folder, f"{PARTS}/{source.input}/{source.relative}"), 0
-        with whole(path) as handle:
-            for shard, packed in parts(table, self.keys[source.config], source.shards):
-                handle.write(packed)
-                yield (source.config, source.split, shard, source.shards), (path, start, len(packed))
-                start += len(packed)
-        advance(1, "files")
-        Metrics.counter("parapet", "files").inc()
-        Metrics.counter("parapet", "rows").inc(table.num_rows)
-
-    def _read(self, source: Source) -> Generator[Any, None, pa.Table]:
-        data = read_bytes(source.path)
-        yield TaggedOutput(_INPUTS, (source.input, InputFile(source.relative, len(data), _sha256(data))))
-        if source.hidden:
-            data = without_labels(data, source.path)
-        if source.record in ("dialogue", "service"):
-            with whole(join(self.folder, source.copy)) as handle:
-                handle.write(data)
-            yield TaggedOutput(_COPIES, File(source.copy, len(data), _sha256(data)))
-        services = self.services.get(source.corpus, {}).get(source.split, {})
-        try:
-            table, counts, faults = read_source(source, data, services)
-        except InputError as error:
-            raise InputError(error.reason, error.path or source.path, error.where) from None
-        except Exception as error:  # whatever a reader does not name: the file must be
-            raise InputError(f"cannot be read: {str(error) or type(error).__name__}", source.path) from error
-        yield from (TaggedOutput(_COUNTS, count) for count in counts.items())
-        yield from (TaggedOutput(_FAULTS, found) for found in faults)
-        return table
+def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
+    """Yields the packed rows of each shard, and SourceFacts beside them."""
+    data = storage.read_bytes(source.path)
+    file = model.InputFile(source.relative, len(data), _sha256(data))
+    if source.hidden:
+        data = without_labels(data, source.path)
+    copy = None
+    if source.record in ("dialogue", "service"):
+        copy = _write(folder, source.copy, data)
+    services = plan.services.get(source.corpus, {}).get(source.split, {})
+    try:
+        table, counts, faults = read_source(source, data, services)
+    except InputError as error:
+        raise InputError(error.reason, error.path or source.path, error.where) from None
+    except Exception as error:  # whatever a reader does not name: the file must be
+        raise InputError(f"cannot be read: {str(error) or type(error).__name__}", source.path) from error
+    yield TaggedOutput("facts", SourceFacts(source.input, file, copy, counts, faults))
+    for shard, packed in reading.parts(table, plan.configs[source.config].key, source.shards):
+        yield (source.config, source.split, shard, source.shards), packed
+    advance(1, "files")
+    Metrics.counter("parapet", "files").inc()
+    Metrics.counter("parapet", "rows").inc(table.num_rows)
 
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _write_shard(shard: tuple[ShardKey, Iterable[Part]], folder: str) -> File:
-    key, of_shard = shard
-    file = write_shard(map(_read_part, of_shard), folder, shard_path(*key))
+def _write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> model.File:
+    key, packed = shard
+    file = reading.write_shard(packed, folder, reading.shard_path(*key))
     advance(1, "files", _STAGE)
     return file
 
 
-def _read_part(part: Part) -> bytes:
-    path, start, size = part
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
-        handle.seek(start)
-        return bytes(handle.read(size))
-
-
-def _write_summary(
-    n: int,
-    folder: str,
-    files: Iterable[File],
-    inputs: Iterable[tuple[int, InputFile]],
-    counts: Iterable[tuple[tuple[str, str, str], int]],
-    faults: Iterable[Found],
-) -> str:
+def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Iterable[SourceFacts]) -> str:
     """Writes everything in one order, whatever the order of arrival."""
-    of_input: list[list[InputFile]] = [[] for _ in range(n)]
-    for i, file in sorted(inputs, key=lambda pair: pair[1].path):
-        of_input[i].append(file)
+    facts = sorted(facts, key=lambda of: (of.input, of.file.path))
+    counts: Counts = Counter()
+    for of in facts:
+        counts.update(of.counts)
     nested: dict[str, dict[str, dict[str, int]]] = {}
-    for (what, corpus, split), count in sorted(counts):
+    for (what, corpus, split), count in sorted(counts.items()):
         nested.setdefault(what, {}).setdefault(corpus, {})[split] = count
-    faults = sorted(faults, key=lambda found: (found.path, found.dialogue_id, found.fault))
-    summary = Summary(sorted(files, key=lambda file: file.path), of_input, nested, faults)
-    with whole(join(folder, SUMMARY)) as handle:
+    files = sorted([*shards, *(of.copy for of in facts if of.copy)], key=lambda file: file.path)
+    inputs = [[of.file for of in facts if of.input == i] for i in range(n)]
+    faults = sorted(
+        (x for of in facts for x in of.faults), key=lambda x: (x.path, x.dialogue_id, x.kind, x.where, x.reason)
+    )
+    summary = Summary(files, inputs, nested, faults)
+    with storage.whole(storage.join(folder, SUMMARY)) as handle:
         handle.write(msgspec.json.encode(summary))
     return SUMMARY
 
 
 def read_summary(folder: str) -> Summary:
     """Reads the summary of a run that has ended."""
-    return msgspec.json.decode(read_written(folder, SUMMARY), type=Summary)
+    return msgspec.json.decode(storage.read_written(folder, SUMMARY), type=Summary)
 
 
 _LIBRARIES = ("apache-beam", "msgspec", "orjson", "pyarrow")
@@ -245,28 +173,26 @@ def check_faults(summary: Summary, allowed: list[str]) -> None:
     if not totals:
         return
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in totals.items())
-    shown = [str(found) for found in summary.faults if found.fault.kind in totals][:_SHOWN]
+    shown = [str(found) for found in summary.faults if found.kind in totals][:_SHOWN]
     more = sum(totals.values()) - len(shown)
     hint = "mend them, or name the kind in 'allow_problems' to publish them as they are, counted"
     lines = [f"the dialogues have faults ({kinds}), so nothing was published: {hint}", *shown]
     raise InputError("\n  ".join([*lines, f"and {more:,} more"] if more else lines))
 
 
-def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistics: Mapping[str, Any]) -> Manifest:
+def make_manifest(
+    config: model.ReleaseConfig, plan: Plan, summary: Summary, statistics: Mapping[str, Any]
+) -> model.Manifest:
     """Returns the manifest of the data, before there are documents, and before it is compared with its parent."""
     configuration = _configuration(config)
-    return Manifest(
-        format=FORMAT,
-        name=config.name,
-        version=config.version,
+    taken = ("name", "version", "licence", "language", "homepage", "authors", "sources")
+    same: dict[str, Any] = {field: getattr(config, field) for field in taken}
+    return model.Manifest(
+        **same,
+        format=model.FORMAT,
         title=config.title or config.name,
         description=config.description.strip(),
-        licence=config.licence,
-        language=config.language,
         created=_created(config),
-        homepage=config.homepage,
-        authors=config.authors,
-        sources=config.sources,
         release_notes=config.changes.strip(),
         parent=None,
         changes=None,
@@ -274,9 +200,11 @@ def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistic
         libraries={name: metadata.version(name) for name in _LIBRARIES},
         configuration=configuration,
         configuration_sha256=hashlib.sha256(orjson.dumps(configuration, option=orjson.OPT_SORT_KEYS)).hexdigest(),
-        inputs=[Input(name, kind, files) for (name, kind), files in zip(plan.inputs, summary.inputs, strict=True)],
+        inputs=[
+            model.Input(name, kind, files) for (name, kind), files in zip(plan.inputs, summary.inputs, strict=True)
+        ],
         configs=_configs(plan, summary.files),
-        counts={what: summary.counts[what] for what in COUNTED if what in summary.counts},
+        counts={what: summary.counts[what] for what in model.COUNTED if what in summary.counts},
         statistics=dict(statistics),
         dispositions=summary.totals("disposition"),
         rejections=summary.totals("rejection"),
@@ -286,7 +214,7 @@ def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistic
     )
 
 
-def _configuration(config: ReleaseConfig) -> dict[str, Any]:
+def _configuration(config: model.ReleaseConfig) -> dict[str, Any]:
     """Returns ``release.toml`` with only the last part of each path: the others are of a machine, or a person."""
     raw: dict[str, Any] = msgspec.to_builtins(config)
     for key in ("corpora", "audits", "tables", "statistics"):
@@ -295,53 +223,42 @@ def _configuration(config: ReleaseConfig) -> dict[str, Any]:
     return raw
 
 
-def _created(config: ReleaseConfig) -> str:
-    if config.date is not None:
-        return config.date.isoformat()
+def _created(config: model.ReleaseConfig) -> str:
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if not epoch:
-        return ""
+    if config.date is not None or not epoch:
+        return config.date.isoformat() if config.date else ""
     try:
         return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):
         raise InputError(f"{epoch!r} is no number of seconds", "SOURCE_DATE_EPOCH") from None
 
 
-def _configs(plan: Plan, files: list[File]) -> dict[str, Config]:
-    shards: dict[str, dict[str, list[File]]] = {}
+def _configs(plan: Plan, files: list[model.File]) -> dict[str, model.Config]:
+    """Returns the configurations that have rows, with their splits."""
+    shards: dict[str, dict[str, list[model.File]]] = {}
     for file in files:
         if file.rows is not None:
             _, name, shard = file.path.split("/")
             shards.setdefault(name, {}).setdefault(shard.partition("-")[0], []).append(file)
-    return {
-        name: Config(
-            kept.kind,
-            kept.record,
-            kept.key,
-            [Column(**column) for column in described(kept.columns)],
-            {
-                split: SplitInfo(
-                    sum(file.rows or 0 for file in shards[name][split]),
-                    [file.path for file in shards[name][split]],
-                    split_sha256(file.logical_sha256 for file in shards[name][split]),
-                )
-                for split in in_order(shards[name])
-            },
-        )
-        for name, kept in plan.configs.items()
-        if name in shards
-    }
+    configs = {name: config for name, config in plan.configs.items() if name in shards}
+    for name, config in configs.items():
+        for split in model.in_order(shards[name]):
+            of_split = shards[name][split]
+            sha256 = reading.split_sha256(file.logical_sha256 for file in of_split)
+            paths = [file.path for file in of_split]
+            config.splits[split] = model.SplitInfo(sum(file.rows or 0 for file in of_split), paths, sha256)
+    return configs
 
 
-def follow(manifest: Manifest, staging: str, parent: Release) -> None:
+def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> None:
     """Compares the release with its parent, and enters the difference into the manifest.
 
     Raises:
       InputError: the version number does not say what has changed.
     """
-    sha256 = hashlib.sha256(parent.read(MANIFEST)).hexdigest()
-    manifest.parent = Parent(parent.manifest.version, sha256)
-    difference = compare(parent, Release(as_path(staging), manifest))
+    sha256 = hashlib.sha256(parent.read(model.MANIFEST)).hexdigest()
+    manifest.parent = model.Parent(parent.manifest.version, sha256)
+    difference = compare(parent, reading.Release(as_path(staging), manifest))
     manifest.changes = changes_of(difference)
     if difference.contradiction:
         what = "; ".join(
@@ -356,43 +273,43 @@ def follow(manifest: Manifest, staging: str, parent: Release) -> None:
 _AT_ONCE = 100  # files a request to a bucket
 
 
-def folder_of(output: str, config: ReleaseConfig) -> str:
+def folder_of(output: str, config: model.ReleaseConfig) -> str:
     """The folder of the release."""
-    return join(join(output, config.name), config.version)
+    return storage.join(storage.join(output, config.name), config.version)
 
 
-def staging_of(output: str, config: ReleaseConfig) -> str:
+def staging_of(output: str, config: model.ReleaseConfig) -> str:
     """Where it is built."""
-    return join(join(output, config.name), f".{config.version}.incomplete")
+    return storage.join(storage.join(output, config.name), f".{config.version}.incomplete")
 
 
-def prepare(output: str, config: ReleaseConfig) -> None:
+def prepare(output: str, config: model.ReleaseConfig) -> None:
     """Clears what a killed run left.
 
     Raises:
       InputError: the version exists, its place is taken by something else, or nothing can be written.
     """
     folder, staging = folder_of(output, config), staging_of(output, config)
-    if not is_object_store(folder):
-        for left in Path(folder).parent.glob(f"{LATEST}.tmp-*"):
+    if not storage.is_object_store(folder):
+        for left in Path(folder).parent.glob(f"{reading.LATEST}.tmp-*"):
             left.unlink(missing_ok=True)
-    if (as_path(folder) / SUMS).is_file():
+    if (as_path(folder) / model.SUMS).is_file():
         update_latest(output, config.name)  # a run may have been killed just before it did so
         raise InputError("already exists, and a release never changes: raise 'version'", folder)
     if as_path(folder).exists():
         # Only a bucket can hold half a release: a folder is renamed in one step.
-        if not is_object_store(folder) or not as_path(staging).exists():
+        if not storage.is_object_store(folder) or not as_path(staging).exists():
             raise InputError("is not a release, and takes its place: move it", folder)
-        clear(folder)
+        storage.clear(folder)
     try:
-        clear(staging)
-        make_folder(staging)
+        storage.clear(staging)
+        storage.make_folder(staging)
     except (BeamIOError, OSError) as error:
         raise InputError(f"cannot write here: {error}", output) from None
 
 
 def write_documents(
-    manifest: Manifest, columns: Columns, staging: str, parent: Release | None, own_licence: str
+    manifest: model.Manifest, columns: Columns, staging: str, parent: reading.Release | None, own_licence: str
 ) -> None:
     """Writes documents, manifest and, last, checksums beside the data.
 
@@ -403,58 +320,62 @@ def write_documents(
       parent: the release that it follows, if any.
       own_licence: the licence's text if the release brings its own, or nothing.
     """
-    previous = parent.read(CHANGELOG).decode() if parent is not None else ""
+    previous = parent.read(model.CHANGELOG).decode() if parent is not None else ""
     texts = {
-        CARD: card(manifest, columns),
-        CHANGELOG: changelog(manifest, previous),
-        CITATION: citation_cff(manifest),
-        CROISSANT: croissant(manifest, columns),
-        LICENCE: licence_text(manifest, own_licence),
-        REPORT: page(release_report(manifest)),
+        model.CARD: card(manifest, columns),
+        model.CHANGELOG: changelog(manifest, previous),
+        model.CITATION: citation_cff(manifest),
+        model.CROISSANT: croissant(manifest, columns),
+        model.LICENCE: licence_text(manifest, own_licence),
+        model.REPORT: page(release_report(manifest, columns)),
     }
     written = [_write(staging, path, text.encode()) for path, text in texts.items()]
     manifest.files = sorted([*manifest.files, *written], key=lambda file: file.path)
-    every = [*manifest.files, _write(staging, MANIFEST, manifest_bytes(manifest))]
+    every = [*manifest.files, _write(staging, model.MANIFEST, model.manifest_bytes(manifest))]
     sums = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(every, key=lambda file: file.path))
-    _write(staging, SUMS, sums.encode())
+    _write(staging, model.SUMS, sums.encode())
 
 
-def _write(folder: str, relative: str, data: bytes) -> File:
-    with unpublished(join(folder, relative)) as handle:
+def _write(folder: str, relative: str, data: bytes) -> model.File:
+    with storage.unpublished(storage.join(folder, relative)) as handle:
         handle.write(data)
-    return File(relative, len(data), hashlib.sha256(data).hexdigest())
+    return model.File(relative, len(data), _sha256(data))
 
 
 def publish(staging: str, folder: str) -> None:
     """Gives the release its name: in one step, once all is on the disk; in a bucket file by file, checksums last."""
-    with reporting(staging):
-        FileSystems.delete([join(staging, SUMMARY)])
-        clear(join(staging, PARTS))
-    sums = read_written(staging, SUMS).decode()
+    with storage.reporting(staging):
+        FileSystems.delete([storage.join(staging, SUMMARY)])
+    sums = storage.read_written(staging, model.SUMS).decode()
     paths = [line.partition("  ")[2] for line in sums.splitlines()]
-    if not is_object_store(folder):
+    if not storage.is_object_store(folder):
         try:
-            disk.sync_files(join(staging, path) for path in [*paths, SUMS])
+            disk.sync_files(storage.join(staging, path) for path in [*paths, model.SUMS])
             disk.sync_folders(staging, paths)
             disk.replace(staging, folder)
         except OSError as error:
             raise InputError(f"cannot be published: {error.strerror}", folder) from None
         return
-    move([(join(staging, MANIFEST), join(folder, MANIFEST))])  # without checksums it says that this is half a release
-    paths.remove(MANIFEST)
+    storage.move(
+        [(storage.join(staging, model.MANIFEST), storage.join(folder, model.MANIFEST))]
+    )  # without checksums it says that this is half a release
+    paths.remove(model.MANIFEST)
     for i in range(0, len(paths), _AT_ONCE):
-        move([(join(staging, path), join(folder, path)) for path in paths[i : i + _AT_ONCE]])
-    move([(join(staging, SUMS), join(folder, SUMS))])
-    clear(staging)
+        storage.move([(storage.join(staging, path), storage.join(folder, path)) for path in paths[i : i + _AT_ONCE]])
+    storage.move([(storage.join(staging, model.SUMS), storage.join(folder, model.SUMS))])
+    storage.clear(staging)
 
 
 def update_latest(output: str, name: str) -> None:
     """``latest.json``, the one file of a dataset that changes: the highest of its versions."""
-    place = join(output, name)
+    place = storage.join(output, name)
     data = orjson.dumps(
-        {"name": name, "version": versions_of(as_path(place), SUMS)[-1]},
+        {"name": name, "version": reading.versions_of(as_path(place), model.SUMS)[-1]},
         option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
     )
-    if not FileSystems.exists(join(place, LATEST)) or read_written(place, LATEST) != data:
-        with whole(join(place, LATEST)) as handle:
+    if (
+        not FileSystems.exists(storage.join(place, reading.LATEST))
+        or storage.read_written(place, reading.LATEST) != data
+    ):
+        with storage.whole(storage.join(place, reading.LATEST)) as handle:
             handle.write(data)

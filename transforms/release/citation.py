@@ -99,17 +99,15 @@ def problems(licence: str, sources: Sequence[Source], has_file: bool) -> Iterato
         sources whose licence is not in ``LICENCES``.
     """
     ours = find(licence)
-    if ours is None and not has_file:
-        yield f"the licence {licence!r} is not one that Parapet knows by name{_hint(licence)}; or give licence_file"
+    named = {f"the licence {licence!r} is": licence}
+    named |= {f"{source.title!r} is under {source.licence!r}, which is": source.licence for source in sources}
+    for what, spdx in named.items():
+        if find(spdx) is None and not has_file:
+            near = difflib.get_close_matches(re.sub(r"[\s_]+", "-", spdx.strip()).casefold(), _BY_FOLDED, 1)
+            hint = f" (is {_BY_FOLDED[near[0]].spdx} meant?)" if near else ""
+            yield f"{what} not one that Parapet knows by name{hint}; or give licence_file, with what it asks"
     for source in sources:
-        theirs = find(source.licence)
-        if theirs is None:
-            if not has_file:
-                yield (
-                    f"{source.title!r} is under {source.licence!r}, which is not one that Parapet knows by name"
-                    f"{_hint(source.licence)}; or give licence_file, with what that licence asks"
-                )
-        else:
+        if theirs := find(source.licence):
             yield from _conflicts(licence, ours, source, theirs)
 
 
@@ -134,11 +132,6 @@ def _carries_on(theirs: str, ours: str) -> bool:
     terms, _, version = theirs.rpartition("-")
     our_terms, _, our_version = ours.rpartition("-")
     return terms == our_terms and float(our_version) >= float(version)
-
-
-def _hint(licence: str) -> str:
-    near = difflib.get_close_matches(re.sub(r"[\s_]+", "-", licence.strip()).casefold(), _BY_FOLDED, 1)
-    return f" (is {_BY_FOLDED[near[0]].spdx} meant?)" if near else ""
 
 
 KEYWORDS = (
@@ -209,16 +202,15 @@ def _cff_author(name: Name, affiliation: str = "", orcid: str = "") -> dict[str,
 
 def _reference(source: Source) -> dict[str, Any]:
     licence = find(source.licence)
-    return _filled(
-        {
-            "type": "data",
-            "title": one_line(source.title),
-            "authors": _unique(_cff_author(name) for name in names_of(source.authors)),
-            "url": quoted(source.url) if is_url(source.url) else "",
-            "license": licence.spdx if licence and licence.spdx not in _NOT_IN_CFF else "",
-            "notes": one_line(source.citation),
-        }
-    )
+    fields = {
+        "type": "data",
+        "title": one_line(source.title),
+        "authors": _unique(_cff_author(name) for name in names_of(source.authors)),
+        "url": quoted(source.url) if is_url(source.url) else "",
+        "license": licence.spdx if licence and licence.spdx not in _NOT_IN_CFF else "",
+        "notes": one_line(source.citation),
+    }
+    return _filled(fields)
 
 
 def _filled(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,23 +228,19 @@ def _unique(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def bibtex(manifest: Manifest) -> str:
     """The BibTeX entry of a release."""
-    names = [_bibtex_name(author_name(author)) for author in manifest.authors]
-    year = release_date(manifest)[:4]
+    url = quoted(manifest.homepage).replace("#", "\\#").replace("%", "\\%") if is_url(manifest.homepage) else ""
     licence = find(manifest.licence)
     fields = {
-        "author": " and ".join(names),
+        "author": " and ".join(_bibtex_name(author_name(author)) for author in manifest.authors),
         "title": f"{{{_latex(title_of(manifest))}}}",
-        "year": year,
+        "year": release_date(manifest)[:4],
         "version": manifest.version,
-        "url": quoted(manifest.homepage).replace("#", "\\#").replace("%", "\\%") if is_url(manifest.homepage) else "",
+        "url": url,
         "note": f"Version {manifest.version}. {_latex(licence.name if licence else manifest.licence)}",
     }
     key = re.sub(r"[^A-Za-z0-9]+", "-", f"{manifest.name}-{manifest.version}").strip("-").lower()
-    return _entry(key, {name: value for name, value in fields.items() if value})
-
-
-def _entry(key: str, fields: Mapping[str, str]) -> str:
-    return f"@misc{{{key},\n" + "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items()) + "}\n"
+    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items() if value)
+    return f"@misc{{{key},\n{lines}}}\n"
 
 
 def _bibtex_name(name: Name) -> str:
@@ -297,29 +285,27 @@ def _terms(spdx: str, has_own: bool) -> str:
     known = find(spdx)
     if known is None:
         return f"Licence: {one_line(spdx)}{', as above' if has_own else ''}."
-    lines = [f"Licence: {known.name} ({known.spdx})", f"Text: {known.url}"]
-    asks = []
-    if known.spdx not in PUBLIC_DOMAIN:
-        asks.append("name the authors above and the sources below")
-    if known.share_alike:
-        asks.append("publish what you make from this dataset under the same licence")
-    if not known.commercial:
-        asks.append("make no commercial use of it")
-    if not known.adaptation:
-        asks.append("publish nothing that is made from it")
-    if asks:
-        lines += ["", "A summary, which does not replace the text:", *(f"- {ask}" for ask in asks)]
-    return "\n".join(lines)
+    asks = {
+        "name the authors above and the sources below": known.spdx not in PUBLIC_DOMAIN,
+        "publish what you make from this dataset under the same licence": known.share_alike,
+        "make no commercial use of it": not known.commercial,
+        "publish nothing that is made from it": not known.adaptation,
+    }
+    lines = [f"- {ask}" for ask, applies in asks.items() if applies]
+    summary = ["", "A summary, which does not replace the text:", *lines] if lines else []
+    return "\n".join([f"Licence: {known.name} ({known.spdx})", f"Text: {known.url}", *summary])
 
 
 def _attribution(source: Source) -> str:
     known = find(source.licence)
-    lines = [f"- {one_line(source.title)}", f"  by {one_line(source.authors)}" if source.authors else ""]
-    lines.append(f"  {one_line(source.url)}" if source.url else "")
-    lines.append(f"  {known.name}, {known.url}" if known else f"  {one_line(source.licence)}")
-    lines.append(f"  {one_line(source.citation)}" if source.citation else "")
-    lines.append("  Changes were made.")
-    return "\n".join(line for line in lines if line.strip())
+    lines = [
+        f"by {one_line(source.authors)}" if source.authors else "",
+        one_line(source.url),
+        f"{known.name}, {known.url}" if known else one_line(source.licence),
+        one_line(source.citation),
+        "Changes were made.",
+    ]
+    return "\n".join([f"- {one_line(source.title)}", *(f"  {line}" for line in lines if line)])
 
 
 # Names.
@@ -373,13 +359,9 @@ def names_of(line: str) -> list[Name]:
         return [name_of(line) if not line else Name(line)]
     parts = [part.strip(" ,") for part in re.split(r";|,?(?<!\s)\s+(?:and|&)\s+", line)]
     # A comma separates people where each side has a given and a family name.
-    parts = [name for part in parts for name in (part.split(",") if _lists_people(part) else [part])]
+    names = [part.split(",") for part in parts]
+    parts = [name for of in names for name in (of if all(" " in one.strip() for one in of) else [",".join(of)])]
     return [name_of(part) for part in parts if part.strip()] or [Name(line)]
-
-
-def _lists_people(part: str) -> bool:
-    found = part.split(",")
-    return len(found) > 1 and all(" " in name.strip() for name in found)
 
 
 def title_of(manifest: Manifest) -> str:

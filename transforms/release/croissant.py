@@ -22,7 +22,7 @@ Columns = Mapping[str, pa.Schema]  # by configuration
 
 _ROW = {
     "position": "its place in its file, from 0",
-    "layout": "how its file was laid out: `published` as SGD's, `no_newline`, or `other`",
+    "layout": "how its file was laid out: published as SGD's, no_newline, or other",
     "source_json": "the record as its file has it, where the other columns cannot say all of it; else null",
 }
 # By what a row is, and the column.
@@ -45,7 +45,7 @@ MEANINGS = {
     "paraphrase": {
         "response_id": "of the answer: its assignment and the field of the form",
         "element_id": "what it is a paraphrase of: a service, intent or slot, by its original name",
-        "field": "`name` or `description`: what the worker was asked for",
+        "field": "name or description: what the worker was asked for",
         "text": "as it was given",
         "canonical": "the form that a variant has, or would have",
         "disposition": "what became of it",
@@ -237,7 +237,7 @@ def _split_field(config: str, name: str) -> dict[str, Any]:
 def _column_field(config: str, record: str, column: pa.Field) -> dict[str, Any]:
     """Returns a column as a field; empty if Croissant has no words for its type."""
     at = _id(config, column.name)
-    description = MEANINGS.get(record, {}).get(column.name, "").replace("`", "")
+    description = MEANINGS.get(record, {}).get(column.name, "")
     source = {"fileSet": {"@id": _file_set(config)}, "extract": {"column": column.name}}
     if data_type := _data_type(column.type):
         shape = {**_shape(column.type), "dataType": data_type, "source": source}

@@ -21,8 +21,9 @@ import msgspec
 
 from parapet.schemas.errors import InputError, MissingExtra, parapet_version
 from parapet.schemas.release import SIGNATURE, SUMS, VERSION
-from parapet.transforms.release.reading import Findings, Release, parse_version, printable, read_sums
-from parapet.transforms.release.verify import read_signature
+from parapet.transforms.release.reading import Release, parse_version, printable
+from parapet.transforms.release.signing import read_signature
+from parapet.transforms.release.verify import Findings, read_sums
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -180,7 +181,7 @@ class Hub:
         """Returns the plan with the files of the release and those of a revision of the repository."""
         from huggingface_hub.hf_api import RepoFile
 
-        paths = {*(read_sums(release.root, Findings()) or {}), SUMS}
+        paths = {*(read_sums(release.root, Findings())), SUMS}
         paths |= {SIGNATURE} if read_signature(release.root) is not None else set()
         there: dict[str, RepoFile] = {}
         if revision:
@@ -252,11 +253,10 @@ class Hub:
         if isinstance(error, HfHubHTTPError):
             status = error.response.status_code
             message = self._readable(error.server_message or "")
-            tokens = f"{self.endpoint}/settings/tokens"
             passing = status == 429 or status >= 500
             advice = {
-                401: f"the token was refused: make one at {tokens}, set HF_TOKEN to it, or run: hf auth login",
-                403: f"the token may not write to it: change that at {tokens}, or give another --repo",
+                401: "the token was refused: set HF_TOKEN to one that can write, or run: hf auth login",
+                403: "the token may not write to it: change that, or give another --repo",
                 409: "was changed by somebody else meanwhile: look at it, then run the same command again",
                 412: "was changed by somebody else meanwhile: look at it, then run the same command again",
             }.get(status, "the Hub refuses the request")

@@ -13,28 +13,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from parapet.schemas import dialogue_table, layout
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, problems_of
-from parapet.schemas.dialogue_table import (
-    DIALOGUES,
-    SERVICES,
-    Malformed,
-    collection_paused,
-    dialogue_lines,
-    lines_of_any,
-    service_rows,
-)
 from parapet.schemas.errors import NOT_FINITE, InputError, not_finite_in, reason_and_place
-from parapet.schemas.layout import (
-    as_path,
-    dialogue_bytes,
-    dialogue_files,
-    is_root,
-    is_there,
-    parse_json,
-    read_root,
-    variant_roots,
-)
-from parapet.schemas.release import CONFIG_NAME, RESERVED, Corpus, ReleaseConfig, TableInput
+from parapet.schemas.release import CONFIG_NAME, RESERVED, Column, Config, Corpus, ReleaseConfig, TableInput
 from parapet.schemas.rows import RESPONSES
 from parapet.schemas.service import Service
 from parapet.transforms.release.reading import table_of_lines
@@ -82,27 +64,20 @@ class Source(msgspec.Struct, frozen=True):
         return f"sgd/{self.corpus}/{self.relative}"
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A configuration: what it is, what a row is, its key, its columns."""
-
-    kind: str
-    record: str
-    key: list[str]
-    columns: pa.Schema
-
-
 class Plan(msgspec.Struct):
     """What there is to read, and what it makes.
 
     Attributes:
       inputs: (name, kind) of each.
-      configs: by name.
+      configs: by name, without splits: these come with the rows.
+      columns: of each configuration.
       services: corpus -> split -> the services that its dialogues may speak of.
       sources: the files.
     """
 
     inputs: list[tuple[str, str]]
-    configs: dict[str, Kept]
+    configs: dict[str, Config]
+    columns: dict[str, pa.Schema]
     services: dict[str, dict[str, dict[str, Service]]]
     sources: list[Source]
 
@@ -117,7 +92,7 @@ def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
     Raises:
       InputError: an input is missing or of another kind, or two make one corpus.
     """
-    plan = Plan([], {}, {}, [])
+    plan = Plan([], {}, {}, {}, [])
     for i, corpus in enumerate(config.corpora):
         where = f"corpora[{i}]"
         for name, root in _roots(corpus, _below(base, corpus.path), where):
@@ -135,18 +110,18 @@ def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
 
 
 def _below(base: str | Path, path: str) -> Path:
-    return as_path(path) if "://" in path else as_path(base) / path
+    return layout.as_path(path) if "://" in path else layout.as_path(base) / path
 
 
 def _roots(corpus: Corpus, path: Path, where: str) -> Iterator[tuple[str, Path]]:
-    if not is_there(path) or not path.is_dir():
+    if not layout.is_there(path) or not path.is_dir():
         raise InputError("there is no such folder", path, f"{where}.path")
-    if is_root(path):
+    if layout.is_root(path):
         if not corpus.name:
             raise InputError("this is one corpus: give it a 'name'", path, where)
         yield corpus.name, path
         return
-    found = variant_roots(path)
+    found = layout.variant_roots(path)
     if not found:
         raise InputError("no corpus here, and no folders of any: expected train/schema.json or v1/...", path, where)
     if corpus.name:
@@ -157,27 +132,33 @@ def _roots(corpus: Corpus, path: Path, where: str) -> Iterator[tuple[str, Path]]
         yield name, root
 
 
+def _add_config(plan: Plan, name: str, kind: str, record: str, key: list[str], columns: pa.Schema) -> None:
+    if name not in plan.configs:
+        plan.columns[name] = columns
+        plan.configs[name] = Config(kind, record, key, [Column(**column) for column in described(columns)], {})
+
+
 def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
-    splits = [split for split in read_root(root) if not corpus.splits or split.split in corpus.splits]
+    splits = [split for split in layout.read_root(root) if not corpus.splits or split.split in corpus.splits]
     if missing := set(corpus.splits) - {split.split for split in splits}:
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "splits")
     if missing := set(corpus.hide_labels) - {split.split for split in splits}:
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "hide_labels")
     plan.inputs.append((name, corpus.kind))
     of_input = len(plan.inputs) - 1
-    plan.configs.setdefault(SCHEMAS, Kept("schemas", "service", ["variant", "service_name"], SERVICES))
+    _add_config(plan, SCHEMAS, "schemas", "service", ["variant", "service_name"], dialogue_table.SERVICES)
     plan.services[name] = {}
     for split in splits:
         plan.services[name][split.split] = {service.service_name: service for service in split.services}
         schema = split.relative_path
         plan.sources.append(Source("service", SCHEMAS, name, split.split, str(root / schema), of_input, schema))
-        for path in dialogue_files(root, split.split):
+        for path in layout.dialogue_files(root, split.split):
             relative = f"{split.split}/{path.name}"
             hidden = split.split in corpus.hide_labels
             plan.sources.append(
                 Source("dialogue", name, name, split.split, str(path), of_input, relative, hidden=hidden)
             )
-            plan.configs.setdefault(name, Kept(corpus.kind, "dialogue", ["dialogue_id"], DIALOGUES))
+            _add_config(plan, name, corpus.kind, "dialogue", ["dialogue_id"], dialogue_table.DIALOGUES)
 
 
 def _add_audit(plan: Plan, path: Path, where: str) -> None:
@@ -185,7 +166,7 @@ def _add_audit(plan: Plan, path: Path, where: str) -> None:
     found = set(_columns(path, where).names)
     if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in found]:
         raise InputError(f"is no audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
-    plan.configs[PARAPHRASES] = Kept(OF_PARAPHRASES, "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
+    _add_config(plan, PARAPHRASES, OF_PARAPHRASES, "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
     plan.inputs.append((PARAPHRASES, "audit"))
     plan.sources.append(
         Source("paraphrase", PARAPHRASES, PARAPHRASES, WHOLE, str(path), len(plan.inputs) - 1, path.name)
@@ -204,7 +185,7 @@ def _add_table(plan: Plan, table: TableInput, path: Path, where: str) -> None:
             raise InputError(f"the column {field.name!r} may identify a worker: leave it out", path, where)
         if has_map(field.type):
             raise InputError(f"{field.name!r} is a map: make it a list of key and value", path, where)
-    plan.configs[table.name] = Kept(table.kind, "row", table.key, columns)
+    _add_config(plan, table.name, table.kind, "row", table.key, columns)
     plan.inputs.append((table.name, table.kind))
     plan.sources += [
         Source("row", table.name, table.name, table.split, str(one), len(plan.inputs) - 1, one.name) for one in paths
@@ -230,7 +211,7 @@ def has_map(kind: pa.DataType) -> bool:
 
 def _with_shards(sources: Sequence[Source], shard_bytes: int) -> list[Source]:
     """With their sizes, and the number of files of each split, by the bytes that go into it."""
-    sources = [msgspec.structs.replace(source, bytes=as_path(source.path).stat().st_size) for source in sources]
+    sources = [msgspec.structs.replace(source, bytes=layout.as_path(source.path).stat().st_size) for source in sources]
     sizes: Counter[tuple[str, str]] = Counter()
     for source in sources:
         sizes[source.config, source.split] += source.bytes
@@ -274,15 +255,14 @@ class Fault(msgspec.Struct, frozen=True, order=True):
     reason: str
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A fault, and the dialogue that has it."""
+class Found(Fault, frozen=True):
+    """A fault, and the file and the dialogue that have it."""
 
     path: str
     dialogue_id: str
-    fault: Fault
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.dialogue_id}: {self.fault.where}: {self.fault.reason}"
+        return f"{self.path}: {self.dialogue_id}: {self.where}: {self.reason}"
 
 
 def without_labels(data: bytes, path: str) -> bytes:
@@ -290,7 +270,7 @@ def without_labels(data: bytes, path: str) -> bytes:
 
     Keys of other programs go, too: they may hold annotation. Raises InputError where the file holds no dialogues.
     """
-    raw = parse_json(data, path)
+    raw = layout.parse_json(data, path)
     try:
         dialogues = msgspec.convert(raw, list[Dialogue])
     except msgspec.ValidationError as error:
@@ -303,7 +283,7 @@ def without_labels(data: bytes, path: str) -> bytes:
             frames = [{"service": frame.service, "slots": []} for frame in turn.frames]
             turns.append({"speaker": turn.speaker, "utterance": turn.utterance, "frames": frames})
         shown.append({"dialogue_id": dialogue.dialogue_id, "services": dialogue.services, "turns": turns})
-    return dialogue_bytes(shown)
+    return layout.dialogue_bytes(shown)
 
 
 def read_source(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Found]]:
@@ -328,15 +308,15 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
     return _table(source, data)
 
 
-@collection_paused()
+@dialogue_table.collection_paused()
 def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Found]]:
-    name, malformed = source.relative.rpartition("/")[2], list[Malformed]()
+    name, malformed = source.relative.rpartition("/")[2], list[dialogue_table.Malformed]()
     try:
-        found = dialogue_lines(data, name, source.path)
+        found = dialogue_table.dialogue_lines(data, name, source.path)
         keys = [dialogue.dialogue_id for dialogue in found.dialogues]
     except InputError as error:
         try:
-            found, malformed = lines_of_any(data, name, source.path)
+            found, malformed = dialogue_table.lines_of_any(data, name, source.path)
         except (InputError, TypeError):
             raise error from None
         if not malformed:
@@ -347,7 +327,10 @@ def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> 
 
 
 def check_dialogues(
-    source: Source, dialogues: Sequence[Dialogue], services: Mapping[str, Service], malformed: Sequence[Malformed] = ()
+    source: Source,
+    dialogues: Sequence[Dialogue],
+    services: Mapping[str, Service],
+    malformed: Sequence[dialogue_table.Malformed] = (),
 ) -> tuple[Counts, list[Found]]:
     """Counts the dialogues and faults of a file; gives the first faults of each kind too.
 
@@ -365,7 +348,7 @@ def check_dialogues(
     def add(dialogue_id: str, fault: Fault) -> None:
         counts["fault", fault.kind, ""] += 1
         if counts["fault", fault.kind, ""] <= FAULTS_SHOWN:
-            faults.append(Found(source.path, dialogue_id, fault))
+            faults.append(Found(fault.kind, fault.where, fault.reason, source.path, dialogue_id))
 
     for dead in malformed:
         add(dead.dialogue_id, Fault("format", dead.where, dead.reason))
@@ -376,15 +359,20 @@ def check_dialogues(
 
 
 def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:
-    raw = parse_json(data, source.path)
+    raw = layout.parse_json(data, source.path)
     if (at := not_finite_in(raw)) is not None:
         raise InputError(NOT_FINITE, source.path, at)
-    table = pa.Table.from_pylist(service_rows(raw, source.corpus, data), SERVICES)
+    table = pa.Table.from_pylist(dialogue_table.service_rows(raw, source.corpus, data), dialogue_table.SERVICES)
+    return table, count_services(source, raw), []
+
+
+def count_services(source: Source, raw: Sequence[Mapping[str, Any]]) -> Counts:
+    """Counts the services of a schema file, their intents and their slots."""
     counts: Counts = Counter()
     counts["services", source.corpus, source.split] = len(raw)
     for what in ("intents", "slots"):
         counts[what, source.corpus, source.split] = sum(len(service[what]) for service in raw)
-    return table, counts, []
+    return counts
 
 
 def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Found]]:

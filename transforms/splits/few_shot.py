@@ -6,7 +6,7 @@ dialogues are read again and written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from sys import intern
 from typing import Any, ClassVar
@@ -14,26 +14,16 @@ from typing import Any, ClassVar
 import apache_beam as beam
 import msgspec
 
-from parapet.schemas.dialogue import (
-    BETWEEN,
-    CLOSING,
-    EMPTY,
-    OPENING,
-    Dialogue,
-    DialogueFile,
-    Frame,
-    dialogue_text,
-    is_marker,
-)
+from parapet.schemas import dialogue as sgd
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import Used, dialogues_of, domain_of
-from parapet.transforms.reports.report import Report, Table, Text, Tile
+from parapet.transforms.reports.report import Report, Table, Tile
 from parapet.transforms.reports.text import number
-from parapet.transforms.running.counts import Balance, Counts, Invariant, Zero, check_letters, in_order, of_dialogues
+from parapet.transforms.running.counts import Balance, Counts, Invariant, check_letters, in_order, of_dialogues
 from parapet.transforms.running.fence import needed
 from parapet.transforms.running.runs import FileResult, Letters, Outputs, RunInfo, WriteEach
 from parapet.transforms.running.seeding import key_of, short_digest, stable_hash
-from parapet.transforms.splits.split import Schema, SetOfDialogues, Split, SplitDialogue, take_each
+from parapet.transforms.splits.split import Schema, SetOfDialogues, SplitCorpus, SplitDialogue, take_each
 from parapet.transforms.storage.files import WriteFiles
 
 FILE = "dialogues_001.json"
@@ -87,10 +77,8 @@ class Candidate(msgspec.Struct, frozen=True, order=True):
     alone: bool
 
 
-class Candidates(msgspec.Struct, frozen=True):
-    """The candidates of a file, by domain and split. Beam pickles it whole, so that each name is in it once."""
-
-    by_domain: dict[tuple[str, str], list[Candidate]] = {}
+# The candidates of a file, by domain and split. Beam pickles it whole, so that each name is in it once.
+Candidates = dict[tuple[str, str], list[Candidate]]
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -120,10 +108,11 @@ class Chosen(msgspec.Struct, frozen=True):
 Result = Mapping[str, Chosen]  # by domain
 
 
-class FewShot(Split, frozen=True, kw_only=True):
+class FewShot(msgspec.Struct, frozen=True, kw_only=True):
     """Nested training sets for each domain, and a test."""
 
     name: ClassVar[str] = "few_shot"
+    corpus: SplitCorpus
     rule: Rule
 
     def splits(self) -> Sequence[str]:
@@ -134,7 +123,7 @@ class FewShot(Split, frozen=True, kw_only=True):
         """The options that shape the content, for ``run.json``."""
         return dict(msgspec.to_builtins(self.rule))
 
-    def write(self, files: beam.PCollection[DialogueFile], run: RunInfo) -> tuple[Outputs, beam.pvalue.AsSideInput]:
+    def write(self, files: beam.PCollection[sgd.DialogueFile], run: RunInfo) -> tuple[Outputs, beam.pvalue.AsSideInput]:
         """Chooses among the dialogues of all files, reads those that are chosen again, and writes the sets."""
         outputs = files | "Read" >> WriteEach(partial(read_candidates, split=self), shown=0, others=("candidates",))
         chosen = (
@@ -157,20 +146,11 @@ class FewShot(Split, frozen=True, kw_only=True):
             | "By set" >> beam.GroupByKey()
         )
         written = texts | "Set files" >> beam.MapTuple(file_of) | "Write sets" >> WriteFiles(run.output)
-        counts = (
-            chosen | "Count chosen" >> beam.FlatMap(counts_of, self.rule),
-            texts | "Count written" >> beam.FlatMap(counts_of_file),
-        ) | "Counts of sets" >> beam.Flatten()
-        return outputs.with_more("Sets", written=written, counts=counts), beam.pvalue.AsSingleton(chosen)
+        return outputs.with_more("Sets", written=written), beam.pvalue.AsSingleton(chosen)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Every dialogue has one domain, several, others, or is left out; every set has all that were chosen."""
-        return [
-            Balance("dialogues", ("of_domains", "of_several_domains", "of_others", "left_out")),
-            Balance("chosen", ("written",)),
-            Zero("shared_ids", "ids in training and test"),
-            Zero("shared_texts", "dialogues in training and test"),
-        ]
+        """Every dialogue has one domain, several, others, or is left out."""
+        return [Balance("dialogues", ("of_domains", "of_several_domains", "of_others", "left_out"))]
 
     def sets(self, result: Result) -> Iterator[SetOfDialogues]:
         """The sets that have dialogues. Their schemas have all services of the domain."""
@@ -203,7 +183,9 @@ class FewShot(Split, frozen=True, kw_only=True):
             command=self.name,
             title="Few-shot splits",
             headline="Few-shot splits",
-            lead="Small training sets for each domain, each with its test.",
+            lead=f"Small training sets for each domain, of `{rule.train_split}`, with tests of `{rule.test_split}`. A "
+            "smaller set has the first dialogues of the next. Dialogues that touch other domains: "
+            f"{'taken' if rule.multi_domain else 'left out'}. Seed: `{rule.seed}`.",
             tiles=[
                 Tile("domains", number(len(domains))),
                 Tile("sizes of training sets", ", ".join(map(str, rule.sizes))),
@@ -218,19 +200,6 @@ class FewShot(Split, frozen=True, kw_only=True):
                     text_columns=2,
                     note="Slots: how many of the slots that occur in the domain's training dialogues a set has.",
                 ),
-                Text(
-                    title="How they were made",
-                    paragraphs=[
-                        ("Dialogues that touch the domain. " if rule.multi_domain else "Dialogues of one domain only. ")
-                        + f"Training dialogues are of `{rule.train_split}`, tests of `{rule.test_split}`; they share "
-                        "no dialogue id, and no two have the same utterances.",
-                        "Training sets are nested: a smaller one has the first dialogues of the next. The first ones "
-                        "cover every slot that occurs in the domain's training dialogues; the others are drawn at "
-                        "random. Few dialogues have many slots, so small sets have longer dialogues than a "
-                        "random sample.",
-                        f"Seed: `{rule.seed}`.",
-                    ],
-                ),
             ],
             links={"statistics.json": "all numbers", "dead_letters.jsonl": "what could not be used"},
         )
@@ -244,31 +213,25 @@ def domain_slots(schema: Schema) -> dict[str, list[str]]:
     return slots
 
 
-def read_candidates(file: DialogueFile, split: FewShot) -> FileResult:
+def read_candidates(file: sgd.DialogueFile, split: FewShot) -> FileResult:
     """The candidates of one file; none of a file that cannot be read to its end."""
     result = FileResult(file.relative)
     rule, relative = split.rule, file.relative
-    of_file = Candidates()
+    of_file: Candidates = {}
 
     def take(item: SplitDialogue) -> None:
         candidates = candidates_of(item.dialogue, item.used, rule, relative, item.position)
-        result.counts.add(_kind_of(candidates, rule))
+        alone = rule.multi_domain or any(candidate.alone for candidate in candidates.values())
+        result.counts.add("of_domains" if candidates and alone else "of_several_domains" if candidates else "of_others")
         for domain, candidate in candidates.items():
-            of_file.by_domain.setdefault((domain, file.split), []).append(candidate)
+            of_file.setdefault((domain, file.split), []).append(candidate)
 
     take_each(file, split.corpus.schemas[file.split].services, result, take)
     result.others["candidates"] = [of_file]
     return result
 
 
-def _kind_of(candidates: Mapping[str, Candidate], rule: Rule) -> str:
-    if not candidates:
-        return "of_others"
-    alone = next(iter(candidates.values())).alone
-    return "of_domains" if rule.multi_domain or alone else "of_several_domains"
-
-
-def candidates_of(dialogue: Dialogue, used: Used, rule: Rule, file: str, position: int) -> dict[str, Candidate]:
+def candidates_of(dialogue: sgd.Dialogue, used: Used, rule: Rule, file: str, position: int) -> dict[str, Candidate]:
     """The dialogue as a candidate of each of the requested domains that it touches.
 
     Args:
@@ -299,10 +262,12 @@ def candidates_of(dialogue: Dialogue, used: Used, rule: Rule, file: str, positio
     }
 
 
-def frame_slots(frame: Frame) -> set[str]:
+def frame_slots(frame: sgd.Frame) -> set[str]:
     """Element ids of the slots in a frame: in spans, actions, the state, a service call."""
     names = {span.slot for span in frame.slots}
-    names |= {action.slot for action in frame.actions or [] if action.slot and not is_marker(action.act, action.slot)}
+    names |= {
+        action.slot for action in frame.actions or [] if action.slot and not sgd.is_marker(action.act, action.slot)
+    }
     if frame.state:
         names |= {*frame.state.slot_values, *frame.state.requested_slots}
     if frame.service_call:
@@ -333,12 +298,16 @@ def chosen_of(
     check_letters(in_order(dead_letters), of_dialogues(Counts.of_pairs(counts)), run.max_bad, run.done)
     pool: dict[tuple[str, str], list[Candidate]] = {}
     for candidates in files:
-        for key, of_file in candidates.by_domain.items():
+        for key, of_file in candidates.items():
             pool.setdefault(key, []).extend(of_file)
     chosen = {
         domain: choose(pool.pop((domain, rule.train_split), []), pool.pop((domain, rule.test_split), []), rule)
         for domain in rule.domains
     }
+    for of_domain in chosen.values():
+        for name in ("dialogue_id", "digest"):
+            if {getattr(of, name) for of in of_domain.train} & {getattr(of, name) for of in of_domain.test}:
+                raise RuntimeError(f"training and test share a {name}")
     if not any(of_domain.train for of_domain in chosen.values()):
         raise InputError("; ".join(without_training(chosen)), "--domains")
     return chosen
@@ -439,37 +408,17 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
     for position, raw, plain, _ in dialogues_of(file):
         if position in uses:
             with needed(file.path, f"[{position}]"):
-                text = dialogue_text(raw, plain)
-            for path, rank in uses[position]:
+                text = sgd.dialogue_text(raw, plain)
+            for path, rank in uses.pop(position):
                 yield path, (rank, text)
-
-
-def counts_of_file(texts: tuple[str, Iterable[tuple[int, bytes]]]) -> Iterator[tuple[tuple[object, ...], int]]:
-    """How many dialogues a set's file has."""
-    counts = Counts()
-    counts.add("written", len(list(texts[1])))
-    yield from ((tuple(key), n) for key, n in counts.items())
+    if uses:
+        raise InputError("was changed while the command ran: run it again", file.path)
 
 
 def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
     """(path, bytes) of a set's dialogue file."""
     in_order = [text for _, text in sorted(texts)]
-    return path, OPENING + BETWEEN.join(in_order) + CLOSING if in_order else EMPTY
-
-
-def counts_of(result: Result, rule: Rule) -> Iterator[tuple[tuple[object, ...], int]]:
-    """Counts of the chosen dialogues, to be compared with those written; and of what training and test share."""
-    counts = Counts()
-    for domain, chosen in result.items():
-        for _, dialogues in sets_of(domain, chosen, rule):
-            counts.add("chosen", len(dialogues))
-        counts.add("shared_ids", _shared(chosen, lambda candidate: candidate.dialogue_id))
-        counts.add("shared_texts", _shared(chosen, lambda candidate: candidate.digest))
-    yield from ((tuple(key), n) for key, n in counts.items())
-
-
-def _shared(chosen: Chosen, key: Callable[[Candidate], object]) -> int:
-    return len(set(map(key, chosen.train)) & set(map(key, chosen.test)))
+    return path, sgd.OPENING + sgd.BETWEEN.join(in_order) + sgd.CLOSING if in_order else sgd.EMPTY
 
 
 def _of_domain(chosen: Chosen, schema_slots: Iterable[str], rule: Rule) -> dict[str, Any]:

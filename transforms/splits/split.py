@@ -5,12 +5,11 @@ Those have a corpus for each domain or service: nothing in its training touches 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import apache_beam as beam
 import msgspec
@@ -19,8 +18,8 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile, dialogue_folders, d
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, as_path, read_root, schema_bytes
 from parapet.schemas.service import Service
-from parapet.transforms.perturbation.corpora import Used, dialogues_of, domain_of, used_by, without
-from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile, card, page
+from parapet.transforms.perturbation.corpora import Used, dialogues_of, domain_of, listed, used_by, without
+from parapet.transforms.reports.report import Report, Table, Tile, report_files
 from parapet.transforms.reports.text import number, percent
 from parapet.transforms.running.counts import Balance, Counts, Invariant, dead_dialogue, id_of, of_dialogues
 from parapet.transforms.running.fence import bad_record
@@ -93,8 +92,8 @@ class SetOfDialogues(NamedTuple):
     services: Collection[str]
 
 
-class Split(msgspec.Struct, frozen=True, kw_only=True):
-    """The base of what takes sets of dialogues out of a corpus.
+class Split(Protocol):
+    """Takes sets of dialogues out of a corpus.
 
     Attributes:
       name: the name of the command.
@@ -102,15 +101,16 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str]
-    corpus: SplitCorpus
+
+    @property
+    def corpus(self) -> SplitCorpus:
+        """The corpus that dialogues are taken from."""
 
     def splits(self) -> Collection[str]:
         """The splits of the corpus whose dialogues are read."""
-        raise NotImplementedError
 
     def options(self) -> dict[str, object]:
         """The options that shape the content, for ``run.json``."""
-        raise NotImplementedError
 
     def write(self, files: beam.PCollection[DialogueFile], run: RunInfo) -> tuple[Outputs, beam.pvalue.AsSideInput]:
         """Writes the dialogue files of all sets into staging.
@@ -118,27 +118,21 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
         Returns:
           The outputs; and the result of the split, as :meth:`sets` and :meth:`statistics` take it.
         """
-        raise NotImplementedError
 
     def sets(self, result: Any) -> Iterator[SetOfDialogues]:
         """The sets that have dialogues."""
-        raise NotImplementedError
 
     def statistics(self, result: Any, counts: Counts) -> dict[str, Any]:
         """The content of ``statistics.json``; ``short`` has what is less than was asked for, a line each."""
-        raise NotImplementedError
 
     def report(self, statistics: Mapping[str, Any]) -> Report:
         """The page and the card."""
-        raise NotImplementedError
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """The lines that the command prints."""
-        raise NotImplementedError
 
     def invariants(self) -> Sequence[Invariant]:
         """What must hold of the counts."""
-        raise NotImplementedError
 
 
 class WriteSplit(beam.PTransform):
@@ -164,12 +158,7 @@ class WriteSplit(beam.PTransform):
 
 def _metadata_files(counts: Counts, _: object, result: Any, split: Split) -> dict[str, bytes]:
     statistics = split.statistics(result, counts)
-    report = split.report(statistics)
-    files = {
-        "statistics.json": (json.dumps(statistics, indent=2) + "\n").encode(),
-        "README.md": card(report).encode(),
-        "report.html": page(report).encode(),
-    }
+    files = report_files(statistics, split.report(statistics))
     for dialogues in split.sets(result):
         raw = split.corpus.schemas[dialogues.split].raw
         services = [service for name, service in raw.items() if name in dialogues.services]
@@ -242,10 +231,11 @@ _TERMS = {
 }
 
 
-class UnseenServices(Split, frozen=True, kw_only=True):
+class UnseenServices(msgspec.Struct, frozen=True, kw_only=True):
     """Splits by domain or service, each held out in a corpus of its own (leave one domain out).
 
     Attributes:
+      corpus: where the dialogues are taken from.
       by: ``domain`` or ``service``.
       groups: each domain or service that is held out to its services, sorted.
       test_split: the split of the corpus whose dialogues are tested on.
@@ -253,6 +243,7 @@ class UnseenServices(Split, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "unseen_services"
+    corpus: SplitCorpus
     by: str
     groups: dict[str, tuple[str, ...]]
     test_split: str
@@ -411,13 +402,6 @@ class UnseenServices(Split, frozen=True, kw_only=True):
     def report(self, statistics: Mapping[str, Any]) -> Report:
         """The page and the card."""
         held_out, given = statistics["held_out"], statistics["as_given"]
-        series = [
-            Series(what, tuple(group["seen"][key] for group in held_out.values()), style)
-            for what, key, style in (
-                ("slot names", "slot_names_seen", ""),
-                ("intent names", "intent_names_seen", "s2"),
-            )
-        ]
         return Report(
             command=self.name,
             title="Unseen services",
@@ -434,19 +418,31 @@ class UnseenServices(Split, frozen=True, kw_only=True):
                 Table(
                     title="Held out",
                     columns=[self.by, *SETS, "left out", *_SEEN.values()],
-                    rows=[[name, *_set_cells(group), *_seen_cells(group["seen"])] for name, group in held_out.items()],
+                    rows=[
+                        [
+                            name,
+                            *(number(group["sets"].get(of, {}).get("dialogues")) for of in SETS),
+                            number(sum(group["left_out"].values())),
+                            *_seen_cells(group["seen"]),
+                        ]
+                        for name, group in held_out.items()
+                    ],
                     note="Dialogues of each set, and how much of what is tested on has a name that train has, too.",
-                ),
-                Bars(
-                    title="Names of the tested services that train has, too",
-                    categories=list(held_out),
-                    series=series,
-                    percent=True,
                 ),
                 Table(
                     title="The corpus's own splits",
                     columns=[*_GIVEN, *_SEEN.values()],
-                    rows=[[name, *_given_cells(split), *_seen_cells(split["seen"])] for name, split in given.items()],
+                    rows=[
+                        [
+                            name,
+                            number(split["dialogues"]),
+                            number(sum(n > 0 for n in split["services"].values())),
+                            number(len(split["unseen_services"])),
+                            *map(number, split["dialogues_by_services"].values()),
+                            *_seen_cells(split["seen"]),
+                        ]
+                        for name, split in given.items()
+                    ],
                     note="Which services training lacks, and how many dialogues have services that it has, or lacks.",
                 ),
             ],
@@ -508,19 +504,16 @@ def groups_of(services: Iterable[str], by: str) -> dict[str, tuple[str, ...]]:
     return {name: tuple(of) for name, of in sorted(groups.items())}
 
 
-def chosen(
-    groups: Mapping[str, tuple[str, ...]], requested: Sequence[str] | None, by: str
-) -> dict[str, tuple[str, ...]]:
-    """The groups that are requested, or all. Raises InputError where one does not exist."""
+def chosen(available: Collection[str], requested: str | None, what: str, flag: str) -> list[str]:
+    """The names of a comma-separated list, sorted, or all. Raises InputError where one does not exist."""
     if requested is None:
-        return dict(groups)
-    if not requested:
-        raise InputError(f"give one or more of: {', '.join(groups)}", "--hold_out")
-    for name in requested:
-        if name not in groups:
-            hint = " (--by service holds out one service)" if by == DOMAIN and "_" in name else ""
-            raise InputError(f"there is no {by} {name!r}{hint}; there are: {', '.join(groups)}", "--hold_out")
-    return {name: groups[name] for name in sorted(set(requested))}
+        return sorted(available)
+    names = sorted(set(listed(requested)))
+    if unknown := [name for name in names if name not in available]:
+        raise InputError(f"there is no {what} {unknown[0]!r}; there are: {', '.join(sorted(available))}", flag)
+    if not names:
+        raise InputError(f"give one or more of: {', '.join(sorted(available))}", flag)
+    return names
 
 
 def test_split_of(requested: str | None, splits: Collection[str]) -> str:
@@ -559,18 +552,6 @@ def _short(held_out: Mapping[str, Any]) -> list[str]:
         if without_any:
             lines.append(f"{what}: {', '.join(without_any)}")
     return lines
-
-
-def _set_cells(group: Mapping[str, Any]) -> list[str]:
-    sets = [number(group["sets"].get(name, {}).get("dialogues")) for name in SETS]
-    return [*sets, number(sum(group["left_out"].values()))]
-
-
-def _given_cells(split: Mapping[str, Any]) -> list[str]:
-    kinds = split["dialogues_by_services"]
-    services = sum(n > 0 for n in split["services"].values())
-    numbers = (split["dialogues"], services, len(split["unseen_services"]), *kinds.values())
-    return [number(n) for n in numbers]
 
 
 def _seen_cells(shares: Mapping[str, float | None]) -> list[str]:

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
@@ -28,6 +28,7 @@ from parapet.transforms.translation.memory import Limits
 ANY = "*"
 
 _CODEPOINTS = 20_000
+_TOP_K = 50  # samples are drawn from so many of the likeliest tokens
 
 Kind = Literal["marian", "m2m_100", "nllb"]
 
@@ -116,7 +117,6 @@ class Local:
       sample: samples each next token instead of searching: for diversity, at the cost of accuracy. Not with
         CTranslate2, whose samples cannot be repeated.
       temperature: of sampling; above 1, less likely tokens are sampled more often.
-      top_k: samples from the most likely tokens, so many of them; 0: from all.
       seed: of sampling, with the text and its languages: any text. A CPU and a GPU sample differently.
       threads: of the CPU; 0 leaves it to torch or CTranslate2.
 
@@ -136,23 +136,23 @@ class Local:
         max_tokens: int = 256,
         sample: bool = False,
         temperature: float = 1.0,
-        top_k: int = 50,
         seed: str = "0",
         threads: int = 0,
     ) -> None:
-        least = {"batch": (batch, 1), "beams": (beams, 1), "max_tokens": (max_tokens, 1), "top_k": (top_k, 0)}
-        for name, (value, lowest) in {**least, "threads": (threads, 0)}.items():
-            if value < lowest:
-                raise InputError(f"must be {lowest} or more", name, str(value))
+        for name, value in {"batch": batch, "beams": beams, "max_tokens": max_tokens}.items():
+            if value < 1:
+                raise InputError("must be 1 or more", name, str(value))
         if not 0 < temperature < float("inf"):
             raise InputError("must be more than 0", "temperature", str(temperature))
         self.folders = {pair: inspect(str(folder)) for pair, folder in sorted(models.items())}
         _check(self.folders, sample)
         self.batch, self.beams, self.max_tokens = batch, beams, max_tokens
-        self.sample, self.temperature, self.top_k, self.seed = sample, temperature, top_k, seed
+        self.sample, self.temperature, self.seed = sample, temperature, seed
         self.threads = threads
         self.limits = Limits(batch, _CODEPOINTS)
-        self.model = ",".join([*(_name(*one) for one in self.folders.items()), self._options()])
+        # max_tokens does not change a translation: one that is cut off is refused.
+        how = f"temperature={temperature:g},top_k={_TOP_K},seed={seed}" if sample else f"beams={beams}"
+        self.model = ",".join([*(_name(*one) for one in self.folders.items()), how])
         self._models: dict[str, Model] = {}
 
     @classmethod
@@ -166,37 +166,18 @@ class Local:
         if "model" not in options:
             raise InputError("name the folder of a model, or of one for each direction", "--model")
         pairs = {pair or ANY: folder for pair, _, folder in (one.rpartition("=") for one in options["model"])}
-        legs = [f"{one}-{other}" for pivot in options["pivots"] for one, other in (("en", pivot), (pivot, "en"))]
+        legs = [leg for pivot in options["pivots"] for leg in (f"en-{pivot}", f"{pivot}-en")]
         if ANY not in pairs and (lacking := [leg for leg in legs if leg not in pairs]):
-            raise InputError(
-                f"there is no model for {', '.join(lacking)}: name its folder, as {lacking[0]}=DIR", "--model"
-            )
+            reason = f"there is no model for {', '.join(lacking)}: name its folder, as {lacking[0]}=DIR"
+            raise InputError(reason, "--model")
         names = ("beams", "sample", "temperature", "seed")
         return cls(pairs, **{name: options[name] for name in names if name in options})
 
-    def _options(self) -> str:
-        # max_tokens does not change a translation: one that is cut off is refused.
-        if not self.sample:
-            return f"beams={self.beams}"
-        return f"temperature={self.temperature:g},top_k={self.top_k},seed={self.seed}"
-
     def open(self) -> None:
-        """Checks that the packages are installed. A model is loaded with its first text.
-
-        Raises:
-          InputError: one is not installed.
-        """
-        # huggingface_hub reads it when it is imported. The calls here use no network either.
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        """Checks that the packages are installed. A model is loaded with its first text. Raises MissingExtra."""
         converted = {folder.converted for folder in self.folders.values()}
-        needed = {"transformers", "sentencepiece"}
-        needed |= {"ctranslate2" if one else "torch" for one in converted}
-        for name in sorted(needed):
-            try:
-                import_module(name)
-            except ImportError as error:
-                reason = "is not installed" if error.name == name else f"cannot be imported ({error})"
-                raise MissingExtra(name, "local", reason=reason) from None
+        frameworks = {"ctranslate2" if one else "torch" for one in converted}
+        _check_packages(sorted({"transformers", "sentencepiece", *frameworks}), "local")
 
     def close(self) -> None:
         """Unloads the models. A second call does nothing."""
@@ -210,20 +191,27 @@ class Local:
             model. ``cut_off``: its translation does not end. ``memory``: there is not enough.
           InputError: the model cannot be loaded, or its files have changed.
         """
-
         folder = self.folders.get(f"{source}-{target}") or self.folders.get(ANY)
         if folder is None:
             raise Refused(f"pair: {source} to {target}: there is no model for it, only for {', '.join(self.folders)}")
-        for text in texts:
-            _check_unicode(text)
+        if not all(map(is_unicode, texts)):
+            raise Refused("invalid: is not Unicode text", splits=True)
         with LOCK:
-            return self._loaded(folder).translate(texts, source, target, self)
+            if folder.path not in self._models:
+                self._models[folder.path] = load(folder, self.threads)
+            return self._models[folder.path].translate(texts, source, target, self)
 
-    def _loaded(self, folder: Folder) -> Model:
 
-        if folder.path not in self._models:
-            self._models[folder.path] = load(folder, self.threads)
-        return self._models[folder.path]
+def _check_packages(names: Iterable[str], extra: str, flag: str = "") -> None:
+    """Raises MissingExtra where one cannot be imported."""
+    # huggingface_hub reads it when it is imported. The calls here use no network either.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError as error:
+            reason = "is not installed" if error.name == name else f"cannot be imported ({error})"
+            raise MissingExtra(name, extra, flag, reason=reason) from None
 
 
 def _check(folders: Mapping[str, Folder], sample: bool) -> None:
@@ -234,9 +222,8 @@ def _check(folders: Mapping[str, Folder], sample: bool) -> None:
         if pair != ANY and not all(pair.partition("-")):
             raise InputError("is neither a pair such as en-zh nor *", "models", pair)
         if pair == ANY and folder.kind == "marian":
-            raise InputError(
-                "a Marian model translates in one direction: give it for its pair, such as en-zh", folder.path
-            )
+            reason = "a Marian model translates in one direction: give it for its pair, such as en-zh"
+            raise InputError(reason, folder.path)
         if sample and folder.converted:
             reason = "CTranslate2 cannot repeat its samples: use the model that it was converted from"
             raise InputError(reason, folder.path)
@@ -247,11 +234,6 @@ def _name(pair: str, folder: Folder) -> str:
     return f"{kind}:{pair}@{folder.digest}"
 
 
-def _check_unicode(text: str) -> None:
-    if not is_unicode(text):
-        raise Refused("invalid: is not Unicode text", splits=True)
-
-
 # Tokenizers remember the language of a call, and torch has one seed for a process.
 LOCK = threading.Lock()
 
@@ -259,10 +241,21 @@ _LOADED: WeakValueDictionary[tuple[str, str], Model] = WeakValueDictionary()
 
 
 class Model:
-    """A model and its tokenizer. One for all threads of a process."""
+    """A model and its tokenizer. One for all threads of a process; ``positions`` is the longest text in tokens."""
 
-    def __init__(self, tokens: Tokens, generator: Torch | Converted) -> None:
-        self.tokens, self.generator = tokens, generator
+    positions = float("inf")
+
+    def __init__(self, folder: Folder, threads: int) -> None:
+        self.tokens = Tokens(folder) if folder.kind == "marian" else ManyTokens(folder)
+        self.load(folder, threads)
+
+    def load(self, folder: Folder, threads: int) -> None:
+        """Loads the weights."""
+        raise NotImplementedError
+
+    def generate(self, rows: list[list[int]], first: str, how: Local, seed: int) -> list[list[str]]:
+        """The tokens of the translations, in order. Raises Refused where one of them does not end."""
+        raise NotImplementedError
 
     def translate(self, texts: Sequence[str], source: str, target: str, how: Local) -> list[str]:
         """The translations, in order.
@@ -270,31 +263,28 @@ class Model:
         Raises:
           Refused: ``pair``, ``too_long``, ``cut_off`` or ``memory``.
         """
-        rows = self.tokens.encode(texts, source, target)
-        first = self.tokens.first(target)
+        rows, first = self.tokens.encode(texts, source, target)
         longest = max(map(len, rows), default=0)
-        if longest > self.generator.positions:
-            raise Refused(f"too_long: {longest} tokens, the model takes {self.generator.positions}", splits=True)
-        found = [""] * len(texts)
+        if longest > self.positions:
+            raise Refused(f"too_long: {longest} tokens, the model takes {self.positions}", splits=True)
+        translations = [""] * len(texts)
         # The short with the short: little padding.
         order = sorted(range(len(texts)), key=lambda n: len(rows[n]))
         size = 1 if how.sample else how.batch
         for start in range(0, len(order), size):
             chunk = order[start : start + size]
             seed = seed_of(how.seed, source, target, texts[chunk[0]])
-            for n, tokens in zip(chunk, self._generate([rows[n] for n in chunk], first, how, seed), strict=True):
-                found[n] = self.tokens.decode(tokens)
-        return found
-
-    def _generate(self, rows: list[list[int]], first: str, how: Local, seed: int) -> list[list[str]]:
-        try:
-            return self.generator.generate(rows, first, how, seed)
-        except RuntimeError as error:  # both torch and CTranslate2 raise what has no other name
-            if "out of memory" in str(error):
-                raise Refused("memory: there is not enough for a batch: try a smaller one", splits=True) from None
-            if "No position encodings" in str(error):
-                raise Refused("too_long: for the model, it or its translation", splits=True) from None
-            raise
+            try:
+                generated = self.generate([rows[n] for n in chunk], first, how, seed)
+            except RuntimeError as error:  # both torch and CTranslate2 raise what has no other name
+                if "out of memory" in str(error):
+                    raise Refused("memory: there is not enough for a batch: try a smaller one", splits=True) from None
+                if "No position encodings" in str(error):
+                    raise Refused("too_long: for the model, it or its translation", splits=True) from None
+                raise
+            for n, tokens in zip(chunk, generated, strict=True):
+                translations[n] = self.tokens.decode(tokens)
+        return translations
 
 
 def seed_of(seed: str, source: str, target: str, text: str) -> int:
@@ -313,14 +303,13 @@ def load(folder: Folder, threads: int) -> Model:
     key = folder.path, folder.digest
     if (model := _LOADED.get(key)) is None:
         with _loading(folder.path):
-            tokens = Tokens(folder) if folder.kind == "marian" else ManyTokens(folder)
-            generator = Converted(folder, tokens, threads) if folder.converted else Torch(folder, tokens, threads)
-        model = _LOADED[key] = Model(tokens, generator)
+            model = Converted(folder, threads) if folder.converted else Torch(folder, threads)
+        _LOADED[key] = model
     return model
 
 
 @contextmanager
-def _loading(path: str) -> Iterator[None]:
+def _loading(path: str, flag: str = "") -> Iterator[None]:
     """Makes one line of whatever is wrong with a model's files; no progress bars."""
     from transformers.utils import logging as transformers_logging
 
@@ -332,31 +321,34 @@ def _loading(path: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:  # theirs are of a dozen kinds
-        said = " ".join(str(error).split())[:300]
-        raise InputError(f"the model cannot be loaded ({type(error).__name__}): {said}", path) from None
+        message = " ".join(str(error).split())[:300]
+        raise InputError(f"the model cannot be loaded ({type(error).__name__}): {message}", path, flag) from None
 
 
-class Torch:
+def _weights(name: str, path: str, flag: str = "") -> Any:
+    """A model of transformers for inference, in single precision: in half of it rounding would decide more often."""
+    import transformers
+
+    model, info = getattr(transformers, name).from_pretrained(path, local_files_only=True, output_loading_info=True)
+    if info["missing_keys"]:  # which would be filled with noise
+        raise InputError(f"its file lacks weights, {sorted(info['missing_keys'])[0]} for one", path, flag)
+    model.generation_config.max_length = None  # in favour of ours
+    return model.float().eval()
+
+
+class Torch(Model):
     """A model as its authors saved it."""
 
-    def __init__(self, folder: Folder, tokens: Tokens, threads: int) -> None:
+    def load(self, folder: Folder, threads: int) -> None:
+        """Loads the weights."""
         import torch
-        import transformers
 
         if threads:
             torch.set_num_threads(threads)
         name = "MarianMTModel" if folder.kind == "marian" else "M2M100ForConditionalGeneration"
-        model, told = getattr(transformers, name).from_pretrained(
-            folder.path, local_files_only=True, output_loading_info=True
-        )
-        if told["missing_keys"]:  # which would be filled with noise
-            raise InputError(f"its file lacks weights, {sorted(told['missing_keys'])[0]} for one", folder.path)
-        self.tokenizer = tokens.tokenizer
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        # Some are saved in half precision, in which rounding would decide more often.
-        self.model = model.float().eval().to(self.device)
-        self.model.generation_config.max_length = None  # in favour of ours
-        self.positions: float = model.config.max_position_embeddings
+        self.model = _weights(name, folder.path).to(self.device)
+        self.positions = self.model.config.max_position_embeddings
 
     def generate(self, rows: list[list[int]], first: str, how: Local, seed: int) -> list[list[str]]:
         """The tokens of the translations, in order. Raises Refused where one of them does not end."""
@@ -369,15 +361,15 @@ class Torch:
         most = min(how.max_tokens, int(self.positions) - 1)
         options: dict[str, Any] = {"do_sample": how.sample, "num_beams": 1 if how.sample else how.beams}
         if how.sample:
-            options |= {"temperature": float(how.temperature), "top_k": how.top_k, "top_p": 1.0}
+            options |= {"temperature": float(how.temperature), "top_k": _TOP_K, "top_p": 1.0}
         if first:
-            options["forced_bos_token_id"] = self.tokenizer.convert_tokens_to_ids(first)
+            options["forced_bos_token_id"] = self.tokens.tokenizer.convert_tokens_to_ids(first)
         # generate takes no generator of random numbers of its own.
         devices = [torch.cuda.current_device()] if self.device == "cuda" else []
         with torch.inference_mode(), torch.random.fork_rng(devices):
             torch.manual_seed(seed)
-            found = self.model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=most, **options)
-        return [self._tokens(row[1:], most) for row in found.tolist()]
+            generated = self.model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=most, **options)
+        return [self._tokens(row[1:], most) for row in generated.tolist()]
 
     def _tokens(self, ids: list[int], most: int) -> list[str]:
         """Up to the end. Marian is made to end where there is no more room: that end is none."""
@@ -385,24 +377,23 @@ class Torch:
         length = ids.index(end) if end in ids else most
         if length + 1 >= most:
             raise _cut_off(most)
-        tokens: list[str] = self.tokenizer.convert_ids_to_tokens(ids[:length])
+        tokens: list[str] = self.tokens.tokenizer.convert_ids_to_tokens(ids[:length])
         return tokens
 
 
-class Converted:
-    """A model that CTranslate2 converted."""
+class Converted(Model):
+    """A model that CTranslate2 converted. Its files do not say how long a text may be; it does when one is too long."""
 
-    def __init__(self, folder: Folder, tokens: Tokens, threads: int) -> None:
+    def load(self, folder: Folder, threads: int) -> None:
+        """Loads the weights."""
         import ctranslate2
 
-        self.tokenizer = tokens.tokenizer
         self.translator = ctranslate2.Translator(folder.path, device="auto", intra_threads=threads)
-        self.positions = float("inf")  # its files do not say; it does when there are too many
 
     def generate(self, rows: list[list[int]], first: str, how: Local, seed: int) -> list[list[str]]:
         """The tokens of the translations, in order. Raises Refused where one of them does not end."""
         results = self.translator.translate_batch(
-            [self.tokenizer.convert_ids_to_tokens(row) for row in rows],
+            [self.tokens.tokenizer.convert_ids_to_tokens(row) for row in rows],
             target_prefix=[[first]] * len(rows) if first else None,
             beam_size=how.beams,
             max_input_length=0,  # or it would cut off in silence
@@ -411,7 +402,7 @@ class Converted:
         )
         hypotheses: list[list[str]] = [result.hypotheses[0] for result in results]
         for tokens in hypotheses:
-            if tokens[-1:] != [self.tokenizer.eos_token]:
+            if tokens[-1:] != [self.tokens.tokenizer.eos_token]:
                 raise _cut_off(how.max_tokens)
         return hypotheses
 
@@ -474,24 +465,15 @@ class Tokens:
         """The tokens that stand for languages."""
         return set(self.tokenizer.supported_language_codes)
 
-    def encode(self, texts: Sequence[str], source: str, target: str) -> list[list[int]]:
-        """Ids by text. One of several targets is named before each text."""
-        prefix = self._prefix(target)
-        ids: list[list[int]] = self.tokenizer([prefix + text for text in texts])["input_ids"]
-        return ids
-
-    def _prefix(self, target: str) -> str:
-        known = self.languages()
-        if not known:
-            return ""
-        for name in marian_names(target):
-            if f">>{name}<<" in known:
-                return f">>{name}<< "
-        raise _unknown(target, sorted(token[2:-2] for token in known))
-
-    def first(self, target: str) -> str:
-        """The token that a translation has to begin with; ``""`` where any may."""
-        return ""
+    def encode(self, texts: Sequence[str], source: str, target: str) -> tuple[list[list[int]], str]:
+        """Ids by text, and the token that translations begin with, if any. Of several targets each text names one."""
+        known, prefix = self.languages(), ""
+        if known:
+            name = next((name for name in marian_names(target) if f">>{name}<<" in known), "")
+            if not name:
+                raise _unknown(target, sorted(token[2:-2] for token in known))
+            prefix = f">>{name}<< "
+        return self.tokenizer([prefix + text for text in texts])["input_ids"], ""
 
     def decode(self, tokens: Sequence[str]) -> str:
         """The text; ``""`` of nothing but special tokens."""
@@ -521,15 +503,10 @@ class ManyTokens(Tokens):
                 return code
         raise _unknown(language, sorted(codes))
 
-    def encode(self, texts: Sequence[str], source: str, target: str) -> list[list[int]]:
-        """Ids by text, with that of its language."""
+    def encode(self, texts: Sequence[str], source: str, target: str) -> tuple[list[list[int]], str]:
+        """Ids by text, with that of its language, and the token of the target language."""
         self.tokenizer.src_lang = self._code(source)
-        ids: list[list[int]] = self.tokenizer(list(texts))["input_ids"]
-        return ids
-
-    def first(self, target: str) -> str:
-        """The token of the target language."""
-        return self._codes[self._code(target)]
+        return self.tokenizer(list(texts))["input_ids"], self._codes[self._code(target)]
 
 
 def _unknown(language: str, known: Sequence[str]) -> Refused:
@@ -575,17 +552,8 @@ class Paraphraser:
         self._loaded: tuple[Any, Any] | None = None
 
     def open(self) -> None:
-        """Checks that the packages are installed. The model is loaded with its first text.
-
-        Raises:
-          MissingExtra: one is not installed.
-        """
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when huggingface_hub is first imported
-        for name in ("torch", "transformers"):
-            try:
-                import_module(name)
-            except ImportError:
-                raise MissingExtra(name, "models", "--engine") from None
+        """Checks that the packages are installed. The model is loaded with its first text. Raises MissingExtra."""
+        _check_packages(("torch", "transformers"), "models", "--engine")
 
     def close(self) -> None:
         """Unloads the model."""
@@ -620,22 +588,11 @@ class Paraphraser:
 
     def _load(self) -> tuple[Any, Any]:
         import transformers
-        from transformers.utils import logging as transformers_logging
 
-        transformers_logging.disable_progress_bar()
-        path = self.checkpoint.path
-        try:
+        path, flag = self.checkpoint.path, self.checkpoint.flag
+        with _loading(path, flag):
             tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
-            model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(
-                path, local_files_only=True, output_loading_info=True
-            )
-        except Exception as error:  # theirs are of a dozen kinds
-            message = " ".join(str(error).split())[:300]
-            raise self.checkpoint.refused(f"the model cannot be loaded ({type(error).__name__}): {message}") from None
-        if info["missing_keys"]:  # which would be filled with noise
-            raise self.checkpoint.refused(f"its file lacks weights, {sorted(info['missing_keys'])[0]} for one")
-        model.generation_config.max_length = None  # in favour of ours
-        return tokenizer, model.float().eval()
+            return tokenizer, _weights("AutoModelForSeq2SeqLM", path, flag)
 
 
 def _first_other(text: str, results: list[str]) -> str:

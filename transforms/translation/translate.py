@@ -78,7 +78,7 @@ class _Translate(beam.DoFn):
     def process(self, batches: list[Batch]) -> Iterator[Any]:
         with ThreadPoolExecutor(self.engine.parallel) as pool:
             self._open_for(batches)
-            done = list(pool.map(self._tracked, batches))
+            done = list(pool.map(self._translate, batches))
         for outcomes, requests, codepoints in done:
             # Beam loses what threads of our own count.
             Metrics.counter("parapet", "requests").inc(requests)
@@ -98,36 +98,32 @@ class _Translate(beam.DoFn):
             self.engine.open()
             self.opened = True
 
-    def _tracked(self, batch: Batch) -> tuple[list[Translation | Untranslated], int, int]:
-        result = self._translate(batch)
-        advance(len(batch.texts), "texts", _STAGE)
-        return result
-
     def _translate(self, batch: Batch) -> tuple[list[Translation | Untranslated], int, int]:
         """What came of one batch, with the number of requests that it took and of codepoints that were sent."""
         part = part_of(batch, self.engine)
         # There already where this bundle is tried again: nothing in it is asked for twice.
         kept = read_part(self.paid, part)
-        found: list[Translation | Untranslated] = list(kept)
-        rest = _rest(batch, kept)
+        outcomes_of_batch: list[Translation | Untranslated] = list(kept)
         requests = codepoints = 0
-        if not rest:
-            return found, requests, codepoints
-        for outcomes, sent in self._requests(Batch(batch.source, batch.target, rest)):
+        rest = _rest(batch, kept)
+        for outcomes, sent in self._requests(Batch(batch.source, batch.target, rest)) if rest else ():
             fresh = [outcome for outcome in outcomes if isinstance(outcome, Translation)]
             if fresh:
                 # Before the next request: a batch that was split is paid for in several.
                 kept = [*kept, *fresh]
                 with whole(join(self.paid, part)) as handle:
                     handle.write(msgspec.json.encode(kept))
-            found += outcomes
+            outcomes_of_batch += outcomes
             requests, codepoints = requests + (sent > 0), codepoints + sent
-        return found, requests, codepoints
+        advance(len(batch.texts), "texts", _STAGE)
+        return outcomes_of_batch, requests, codepoints
 
     def _requests(self, batch: Batch) -> Iterator[tuple[list[Translation | Untranslated], int]]:
         """What came of the texts of one request after the other, and the codepoints that were answered."""
         try:
-            answers = self._ask(batch)
+            if self.stopped:
+                raise Stopped(self.stopped)
+            answers = self.engine.translate(list(batch.texts), batch.source, batch.target)
         except Stopped as error:
             self.stopped = error.reason
             yield _dead(batch, error.reason), 0
@@ -154,11 +150,6 @@ class _Translate(beam.DoFn):
         if not found:
             return Untranslated(batch.source, batch.target, text, "empty_answer: the engine answered nothing")
         return Translation(self.engine.provider, self.engine.model, batch.source, batch.target, text, found)
-
-    def _ask(self, batch: Batch) -> list[str]:
-        if self.stopped:
-            raise Stopped(self.stopped)
-        return self.engine.translate(list(batch.texts), batch.source, batch.target)
 
 
 def _rest(batch: Batch, kept: list[Translation]) -> tuple[str, ...]:

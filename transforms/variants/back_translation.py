@@ -18,7 +18,7 @@ import pyarrow as pa
 from parapet.schemas.layout import DEAD_LETTERS, schema_bytes
 from parapet.schemas.rows import AUDIT, BackTranslation, Translation, parquet_bytes
 from parapet.schemas.service import Service, elements_of, parse_service
-from parapet.transforms.reports.report import Report, Section, Table, Tile, page
+from parapet.transforms.reports.report import Report, Table, Tile, page
 from parapet.transforms.reports.text import Convention, Conventions, counted, join_words, name_words, number, percent
 from parapet.transforms.running.counts import Tally, check_bad
 from parapet.transforms.running.fence import needed
@@ -109,10 +109,10 @@ def back_translated(
         named = [i for i, source in enumerate(sources) if source.field == "name" and source.place.startswith(kind)]
         for i, row in zip(named, without_collisions([rows[i] for i in named]), strict=True):
             rows[i] = row
-    emitted = {(source.place, source.field): row.emitted for source, row in zip(sources, rows, strict=True)}
-    names = {place: text for (place, field), text in emitted.items() if field == "name"}
-    descriptions = {place: text for (place, field), text in emitted.items() if field == "description"}
-    return compose_variant(raw, pivot, names, descriptions), rows
+    emitted: dict[str, dict[str, str]] = {"name": {}, "description": {}}
+    for source, row in zip(sources, rows, strict=True):
+        emitted[source.field][source.place] = row.emitted
+    return compose_variant(raw, pivot, emitted["name"], emitted["description"]), rows
 
 
 def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -> BackTranslation:
@@ -130,17 +130,8 @@ def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -
         reason = "identical"
     else:
         emitted = back
-    return BackTranslation(
-        source.element_id,
-        source.field,
-        pivot,
-        source.original,
-        source.text,
-        there,
-        back,
-        emitted or source.original,
-        reason,
-    )
+    place = (source.element_id, source.field, pivot, source.original)
+    return BackTranslation(*place, source.text, there, back, emitted or source.original, reason)
 
 
 def name_of(text: str, original: str, convention: Convention) -> tuple[str, str]:
@@ -162,18 +153,12 @@ def without_collisions(rows: Sequence[BackTranslation]) -> list[BackTranslation]
     Originals are unique, so a new name that equals another original gives way. Each step settles one name.
     """
     rows = list(rows)
-    while (i := _colliding(rows)) is not None:
-        rows[i] = msgspec.structs.replace(rows[i], emitted=rows[i].original, reason="collision")
-    return rows
-
-
-def _colliding(rows: Sequence[BackTranslation]) -> int | None:
-    """The last new name that another element has too."""
-    names = [row.emitted for row in rows]
-    for i in reversed(range(len(rows))):
-        if not rows[i].reason and names.count(names[i]) > 1:
-            return i
-    return None
+    while True:
+        names = [row.emitted for row in rows]
+        same = [i for i, row in enumerate(rows) if not row.reason and names.count(row.emitted) > 1]
+        if not same:
+            return rows
+        rows[same[-1]] = msgspec.structs.replace(rows[same[-1]], emitted=rows[same[-1]].original, reason="collision")
 
 
 EXAMPLES = 200  # rows of the table of names; a page with more is slow to open
@@ -182,9 +167,7 @@ EXAMPLES = 200  # rows of the table of names; a page with more is slow to open
 PUBLISHED = {"name_distance": 0.14, "description_bleu": 34.1, "self_bleu": 41.8}
 
 _TERMS = {
-    "Name distance": "1 − Levenshtein ratio of a name and its back-translation, the mean over intents and slots.",
-    "BLEU": "Word sequences that the descriptions share with the original's: 100 is the same, 0 has nothing in common.",
-    "Self-BLEU": "BLEU of the pivots' descriptions against each other, the mean over ordered pairs. Low means diverse.",
+    **dict(table1.TERMS[key] for key in ("name_distance", "description_bleu", "self_bleu")),
     "Identical": "The share whose back-translation is the same text.",
     "Not replaced": "Names and descriptions whose back-translation cannot be used: the original stays.",
 }
@@ -193,6 +176,56 @@ _TERMS = {
 def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTranslation]) -> Report:
     """The report, given ``statistics.json`` and the rows of the audit."""
     pivots, average = statistics["pivots"], statistics["average"]
+    kept = {name: Counter(of["name_fallbacks"]) + Counter(of["description_fallbacks"]) for name, of in pivots.items()}
+    reasons = dict.fromkeys(reason for of_pivot in kept.values() for reason in of_pivot)
+    names: dict[str, dict[str, BackTranslation]] = {}
+    for row in audit:
+        if row.field == "name":
+            names.setdefault(row.element_id, {})[row.pivot] = row
+    sections = [
+        Table(
+            title="How far each back-translation is from the original",
+            note="SGD-X reports for the back-translations of SGD's training schemas, as means over Mandarin, Japanese "
+            f"and Korean: name distance {PUBLISHED['name_distance']}, BLEU {PUBLISHED['description_bleu']}, self-BLEU "
+            f"{PUBLISHED['self_bleu']}.",
+            columns=["pivot", "name distance", "BLEU", "names identical", "descriptions identical", "not replaced"],
+            rows=[
+                [
+                    pivot,
+                    number(of["name_distance"], 2),
+                    number(of["description_bleu"], 1),
+                    percent(of["names_identical"]),
+                    percent(of["descriptions_identical"]),
+                    number(kept[pivot].total()),
+                ]
+                for pivot, of in pivots.items()
+            ],
+        ),
+        Table(
+            title="Names and descriptions that were not replaced",
+            columns=["reason", "meaning", *pivots],
+            rows=[
+                [
+                    reason.replace("_", " ").capitalize(),
+                    REASONS.get(reason, ""),
+                    *(number(kept[pivot][reason]) for pivot in pivots),
+                ]
+                for reason in reasons
+            ],
+            text_columns=2,
+        ),
+        Table(
+            title="Names",
+            note="The back-translation of each name; in small print its translation, and why it was not used.",
+            columns=["name", *pivots],
+            rows=[
+                [_one_line(next(iter(of.values())).original), *(_cell(of[pivot]) for pivot in pivots)]
+                for of in list(names.values())[:EXAMPLES]
+            ],
+            text_columns=1 + len(pivots),
+            in_card=False,
+        ),
+    ]
     return Report(
         command="back_translate",
         title="Back-translation",
@@ -203,78 +236,12 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
             Tile("average BLEU of descriptions", number(average["description_bleu"], 1)),
             Tile("self-BLEU", number(statistics["self_bleu"], 1)),
         ],
-        sections=[
-            Table(
-                title="How far each back-translation is from the original",
-                note="SGD-X reports for the back-translations of SGD's training schemas, as means over Mandarin, "
-                f"Japanese and Korean: name distance {PUBLISHED['name_distance']}, BLEU "
-                f"{PUBLISHED['description_bleu']}, self-BLEU {PUBLISHED['self_bleu']}.",
-                columns=["pivot", "name distance", "BLEU", "names identical", "descriptions identical", "not replaced"],
-                rows=[_pivot_cells(pivot, numbers) for pivot, numbers in pivots.items()],
-            ),
-            *_reasons(pivots),
-            _names(list(audit), list(pivots)),
-        ],
+        sections=[table for table in sections if table.rows],
         terms=_TERMS,
         links={
             "statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`",
             "translations.parquet": "every name and description, its translation and back-translation",
         },
-    )
-
-
-def _pivot_cells(pivot: str, numbers: Mapping[str, Any]) -> list[str]:
-    kept = sum(sum(numbers[f"{field}_fallbacks"].values()) for field in ("name", "description"))
-    return [
-        pivot,
-        number(numbers["name_distance"], 2),
-        number(numbers["description_bleu"], 1),
-        percent(numbers["names_identical"]),
-        percent(numbers["descriptions_identical"]),
-        number(kept),
-    ]
-
-
-def _reasons(pivots: Mapping[str, Mapping[str, Any]]) -> list[Section]:
-    """Names and descriptions that stay as in the original, by reason."""
-    fallbacks = {
-        pivot: Counter(numbers["name_fallbacks"]) + Counter(numbers["description_fallbacks"])
-        for pivot, numbers in pivots.items()
-    }
-    reasons = dict.fromkeys(reason for of_pivot in fallbacks.values() for reason in of_pivot)
-    if not reasons:
-        return []
-    rows = [
-        [
-            reason.replace("_", " ").capitalize(),
-            REASONS.get(reason, ""),
-            *(number(of_pivot[reason]) for of_pivot in fallbacks.values()),
-        ]
-        for reason in reasons
-    ]
-    title = "Names and descriptions that were not replaced"
-    return [Table(title=title, columns=["reason", "meaning", *pivots], rows=rows, text_columns=2)]
-
-
-def _names(rows: Sequence[BackTranslation], pivots: Sequence[str]) -> Table:
-    """Names side by side: the original, what came back from each pivot, and in small print the pivot's words."""
-    by_element: dict[str, dict[str, BackTranslation]] = {}
-    for row in rows:
-        if row.field == "name":
-            by_element.setdefault(row.element_id, {})[row.pivot] = row
-    hidden = len(by_element) - EXAMPLES
-    more = f" {hidden:,} more names and all" if hidden > 0 else " All"
-    return Table(
-        title="Names",
-        note="The back-translation of each name; in small print its translation, and why the name was not replaced."
-        f"{more} descriptions are in `translations.parquet`.",
-        columns=["name", *pivots],
-        rows=[
-            [_one_line(of[pivots[0]].original), *(_cell(of[pivot]) for pivot in pivots)]
-            for of in list(by_element.values())[:EXAMPLES]
-        ],
-        text_columns=1 + len(pivots),
-        in_card=False,
     )
 
 
@@ -349,8 +316,8 @@ def make_files(
     yield AUDIT_FILE, audit_bytes(audit)
     yield MEMORY_FILE, memory_bytes(merge((row for row in translations if row.provider), memory))
     items = [
-        table1.Item(_typed(raw), {pivot: _typed(variants[pivot][name]) for pivot in corpus.pivots})
-        for name, raw in corpus.raw.items()
+        table1.Item(service, {pivot: parse_service(variants[pivot][service.service_name]) for pivot in corpus.pivots})
+        for service in corpus.services()
     ]
     mapped = {
         pivot: {item.original.service_name: by_position(item.original, item.variants[pivot]) for item in items}
@@ -402,19 +369,14 @@ def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Itera
 
 
 def _unchanged(counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     for field in ("name", "description"):
-        of_field = {reason: n for (counted, reason), n in sorted(counts.items()) if counted == field}
-        total = sum(of_field.values())
-        same = of_field.pop("identical", 0)
-        found[f"{field}s"] = total
-        found[f"{field}s_identical"] = round(same / total, 6) if total else None
-        found[f"{field}_fallbacks"] = {reason: n for reason, n in of_field.items() if reason}
-    return found
-
-
-def _typed(raw: Mapping[str, Any]) -> Service:
-    return parse_service(dict(raw))
+        reasons = {reason: n for (of, reason), n in sorted(counts.items()) if of == field}
+        total, same = sum(reasons.values()), reasons.pop("identical", 0)
+        numbers[f"{field}s"] = total
+        numbers[f"{field}s_identical"] = round(same / total, 6) if total else None
+        numbers[f"{field}_fallbacks"] = {reason: n for reason, n in reasons.items() if reason}
+    return numbers
 
 
 def check_untranslated(

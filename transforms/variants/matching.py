@@ -10,25 +10,11 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas import layout
 from parapet.schemas.dialogue import MARKERS, DialogueFile, dialogue_folders, list_files
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import (
-    SINGLE,
-    SPLITS,
-    SplitSchemas,
-    as_path,
-    check_variants,
-    counterpart,
-    is_root,
-    is_there,
-    parse_json,
-    read_root,
-    services_by_name,
-    variant_roots,
-)
 from parapet.schemas.limits import read_whole
-from parapet.schemas.service import Intent, Service, Slot, variant_service_name
-from parapet.transforms.variants.table1 import name_suffix
+from parapet.schemas.service import Service, variant_service_name
 
 _SLOT_REFERENCES = ("required_slots", "optional_slots", "result_slots")
 
@@ -50,16 +36,27 @@ class Names(msgspec.Struct, frozen=True):
     slots: dict[str, str]
 
 
+def name_suffix(originals: Iterable[str], names: Iterable[str]) -> str:
+    """What a variant puts behind the names of services: ``3`` in SGD-X's v3.
+
+    The suffix that accounts for the most services, then the shortest: read singly, ``Hotels_11`` may be variant 1 of
+    ``Hotels_1`` or another service left as it is.
+    """
+    known = set(originals)
+    votes: Counter[str] = Counter()
+    for name in names:
+        votes.update(name[i:] for i in range(1, len(name) + 1) if name[:i] in known)
+    return min(votes, key=lambda suffix: (-votes[suffix], len(suffix), suffix), default="")
+
+
 def by_position(original: Service, variant: Service) -> Names:
     """Matches intents and slots by position: the n-th of the variant is the n-th of the original, as in SGD-X.
 
     Raises:
       InputError: the numbers of intents or slots differ, or a slot is categorical in one of the two only.
     """
-    for what, ours, theirs in (
-        ("intents", len(original.intents), len(variant.intents)),
-        ("slots", len(original.slots), len(variant.slots)),
-    ):
+    for what in ("intents", "slots"):
+        ours, theirs = len(getattr(original, what)), len(getattr(variant, what))
         if ours != theirs:
             raise InputError(f"has {theirs} {what}, the original {ours}")
     names = Names(
@@ -75,25 +72,19 @@ def by_mapping(original: Service, variant: Service, names: Names) -> Names:
     """Recorded names, checked against both schemas.
 
     Raises:
-      InputError: the mapping lacks an intent or slot, has one too many, gives two of them the same name, names one that
-        the variant lacks, or pairs a categorical slot with a free one.
+      InputError: the mapping has other intents or slots than the schemas, gives two of them the same name, or pairs a
+        categorical slot with a free one.
     """
-    kinds: tuple[tuple[str, Sequence[Intent | Slot], Sequence[Intent | Slot], dict[str, str]], ...] = (
-        ("intents", original.intents, variant.intents, names.intents),
-        ("slots", original.slots, variant.slots, names.slots),
-    )
-    for what, ours, theirs, renamed in kinds:
-        olds, news = [element.name for element in ours], [element.name for element in theirs]
-        for reason, wrong in (
-            (f"the mapping lacks {what}", [name for name in olds if name not in renamed]),
-            (f"the mapping has {what} that the original lacks", [name for name in renamed if name not in olds]),
-            (f"the mapping has {what} that the variant lacks", [n for n in renamed.values() if n not in news]),
-            (f"the mapping gives two {what} the same name", [n for n, c in Counter(renamed.values()).items() if c > 1]),
-        ):
-            if wrong:
-                raise InputError(f"{reason}: {_listed(wrong)}")
+    ordered = []
+    for what, renamed in (("intents", names.intents), ("slots", names.slots)):
+        olds, news = ([element.name for element in getattr(of, what)] for of in (original, variant))
+        wrong = {*olds} ^ {*renamed} | {*renamed.values()} - {*news}
+        if wrong or len({*renamed.values()}) < len(renamed):
+            reason = f"the {what} of the mapping are not those of the two schemas, each once"
+            raise InputError(f"{reason}: {', '.join(map(repr, sorted(wrong or renamed.values())))}")
+        ordered.append({name: renamed[name] for name in olds})
     _check_categorical(original, variant, names)
-    return Names(names.service, *({o.name: n[o.name] for o in ours} for _, ours, _, n in kinds))
+    return Names(names.service, *ordered)
 
 
 def _check_categorical(original: Service, variant: Service, names: Names) -> None:
@@ -119,10 +110,6 @@ def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], 
         )
         for service in services
     }
-
-
-def _listed(names: Iterable[Any]) -> str:
-    return ", ".join(map(repr, names))
 
 
 def compose_variant(
@@ -180,12 +167,12 @@ def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str
     Raises:
       InputError: no such folder, no variant in it, none of a requested name, or sets of dialogues instead of variants.
     """
-    folder = as_path(folder)
-    if not is_there(folder):
+    folder = layout.as_path(folder)
+    if not layout.is_there(folder):
         raise InputError("there is no such folder", folder, flag)
-    check_variants(folder, flag)
-    alone = folder.is_file() or is_root(folder)
-    variants = {_name_of(folder): folder} if alone else variant_roots(folder)
+    layout.check_variants(folder, flag)
+    alone = folder.is_file() or layout.is_root(folder)
+    variants = {_name_of(folder): folder} if alone else layout.variant_roots(folder)
     if not variants:
         raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, flag)
     missing = [name for name in requested if name not in variants]
@@ -198,7 +185,7 @@ def _name_of(variant: Path) -> str:
     """``v1`` of the folder ``v1``, of ``v1/test`` and of ``v1/test/schema.json``."""
     path = variant.resolve()
     path = path.parent if path.is_file() else path
-    return path.parent.name if path.name in SPLITS else path.name
+    return path.parent.name if path.name in layout.SPLITS else path.name
 
 
 def find_mapping(folder: str | Path, source: str) -> Mapped | None:
@@ -213,8 +200,8 @@ def find_mapping(folder: str | Path, source: str) -> Mapped | None:
     """
     if source == "position":
         return None
-    path = as_path(folder) / MAPPING if source == "auto" else as_path(source)
-    if not is_there(path) or not path.is_file():
+    path = layout.as_path(folder) / MAPPING if source == "auto" else layout.as_path(source)
+    if not layout.is_there(path) or not path.is_file():
         if source == "auto":
             return None
         raise InputError("there is no such file", path, "--mapping")
@@ -223,7 +210,7 @@ def find_mapping(folder: str | Path, source: str) -> Mapped | None:
 
 def read_mapping(data: bytes, path: object) -> Mapped:
     """Reads a ``mapping.json``. Raises InputError with file, place and reason."""
-    parse_json(data, path)
+    layout.parse_json(data, path)
     try:
         return _decoder.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except msgspec.ValidationError as error:
@@ -297,35 +284,52 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
     Raises:
       InputError: a schema file that cannot be read, no dialogues, or dialogues without a schema.
     """
-    originals = read_root(root, leave_out_bad=True)
-    root = as_path(root)
+    originals = layout.read_root(root, leave_out_bad=True)
+    root = layout.as_path(root)
     folders = dialogue_folders(root, originals)
     files = list_files(root, folders)
-    matched = [
-        match_variant(name, read_root(path, leave_out_bad=True), path, originals, names_of(name, mapped))
-        for name, path in variants.items()
-    ]
+    matched = match_folders(variants, originals, mapped)
     return Plan(
         variants=list(variants),
         splits={
-            folder: Split(known_names(split.services), [of.splits[split.split] for of in matched])
+            folder: Split(known_names(split.services), [of.splits[split.split] for of in matched.values()])
             for folder, split in folders.items()
         },
         files=files,
         schemas=[
             (f"{name}/{split.relative_path}", of.targets[split.split].path)
-            for name, of in zip(variants, matched, strict=True)
+            for name, of in matched.items()
             for split in originals
             if split.split in of.targets
         ],
         mapped={
             name: {service: names for split in of.splits.values() for service, names in split.names.items()}
-            for name, of in zip(variants, matched, strict=True)
+            for name, of in matched.items()
         },
         problems=[str(bad.error) for split in originals for bad in split.bad]
-        + [problem for of in matched for problem in of.problems],
-        remarks=[remark for of in matched for remark in of.remarks],
+        + [problem for of in matched.values() for problem in of.problems],
+        remarks=[remark for of in matched.values() for remark in of.remarks],
     )
+
+
+def match_folders(
+    variants: Mapping[str, Path],
+    originals: Sequence[layout.SplitSchemas],
+    mapped: Mapped | None,
+    chosen: Sequence[layout.SplitSchemas] | None = None,
+) -> dict[str, Matched]:
+    """Reads and matches variants, given the folder of each; see :func:`match_variant`."""
+    return {
+        name: match_variant(
+            name,
+            layout.read_root(path, leave_out_bad=True),
+            path,
+            originals,
+            None if mapped is None else mapped.get(name, {}),
+            chosen,
+        )
+        for name, path in variants.items()
+    }
 
 
 def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad: Fraction) -> None:
@@ -346,27 +350,22 @@ def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad:
         raise InputError("\n".join([f"{what}; what does not match:", *problems[:_SHOWN], *more]), "", "--variants")
 
 
-def names_of(variant: str, mapped: Mapped | None) -> Mapping[str, Names] | None:
-    """The recorded names of a variant; None if there is no mapping."""
-    return None if mapped is None else mapped.get(variant, {})
-
-
 class Matched(msgspec.Struct):
     """One variant: the names and the schemas of each split; problems and remarks as in ``Plan``."""
 
     splits: dict[str, Variant] = {}
-    targets: dict[str, SplitSchemas] = {}
+    targets: dict[str, layout.SplitSchemas] = {}
     problems: list[str] = []
     remarks: list[str] = []
 
 
 def match_variant(
     name: str,
-    splits: list[SplitSchemas],
+    splits: list[layout.SplitSchemas],
     path: object,
-    originals: Sequence[SplitSchemas],
+    originals: Sequence[layout.SplitSchemas],
     mapped: Mapping[str, Names] | None,
-    chosen: Sequence[SplitSchemas] | None = None,
+    chosen: Sequence[layout.SplitSchemas] | None = None,
 ) -> Matched:
     """Matches the services of a variant with those of the original.
 
@@ -378,13 +377,13 @@ def match_variant(
       mapped: the recorded names; None: elements are matched by position.
       chosen: those of the originals whose services are matched; by default all.
     """
-    suffix = name_suffix(services_by_name(list(originals)), services_by_name(splits))
+    suffix = name_suffix(layout.services_by_name(list(originals)), layout.services_by_name(splits))
     of = Matched()
     wrong: dict[str, list[str]] = {}
     marked: dict[str, str] = {}
     for split in originals if chosen is None else chosen:
         matched: dict[str, Names] = {}
-        if target := counterpart(split, splits):
+        if target := layout.counterpart(split, splits):
             of.targets[split.split] = target
             matched, bad = match_services(split.services, target, suffix, mapped)
             for service, reason in bad.items():
@@ -392,7 +391,7 @@ def match_variant(
         else:
             there = ", ".join(other.relative_path for other in splits)
             reason = f"the variant has no such split, but {there}"
-            wrong.setdefault(reason, []).append(split.path if split.split == SINGLE else split.relative_path)
+            wrong.setdefault(reason, []).append(split.path if split.split == layout.SINGLE else split.relative_path)
             bad = {service.service_name: reason for service in split.services}
         of.splits[split.split] = Variant(name, matched, bad)
         for old, names in matched.items():
@@ -406,7 +405,7 @@ def match_variant(
 
 
 def match_services(
-    services: Iterable[Service], target: SplitSchemas, suffix: str, mapped: Mapping[str, Names] | None
+    services: Iterable[Service], target: layout.SplitSchemas, suffix: str, mapped: Mapping[str, Names] | None
 ) -> tuple[dict[str, Names], dict[str, str]]:
     """Matches the services of one schema file.
 

@@ -6,70 +6,48 @@ The places of names in a dialogue are found once, then written with the names of
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
 from parapet.schemas.dialogue import DialogueFile, is_marker, read_each, typed
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_services, read_root, schema_bytes
+from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_services, schema_bytes
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.transforms.perturbation.base import Detailed, Perturbation, Perturbed, Place, Shared
 from parapet.transforms.perturbation.corpora import Corpus, Item, read_file
 from parapet.transforms.perturbation.metrics import Metric, Numbers
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counted, Counts, Tally, of_variants
-from parapet.transforms.variants import COMMAND
-from parapet.transforms.variants.matching import (
-    MAPPING,
-    Known,
-    Mapped,
-    Names,
-    Plan,
-    Split,
-    Variant,
-    check_matched,
-    find_mapping,
-    find_variants,
-    known_names,
-    make_plan,
-    mapping_bytes,
-    match_variant,
-    names_of,
-)
+from parapet.transforms.variants import COMMAND, matching
 
 NO_INTENT = "NONE"
 
 
-class _OfService:
-    """The places in the frames of one service, with the original names.
+def _slots(names: matching.Names, slots: Sequence[str]) -> list[str]:
+    return [names.slots[slot] for slot in slots]
 
-    Attributes:
-      frames: the frames, for their ``service``.
-      slots: slot to the (object, key) that it is the value of: spans, actions, ``copy_from``.
-      intents: (object, key, intent).
-      requested: (state, its requested slots).
-      offered: (action, key, values) whose values are intents.
-      records: (object, key, record) of records whose keys are slots.
-      results: (frame, records whose keys are slots).
-    """
 
-    __slots__ = ("frames", "intents", "known", "offered", "records", "requested", "results", "slots")
+def _intent(names: matching.Names, intent: str) -> str:
+    return names.intents[intent]
 
-    def __init__(self, known: tuple[frozenset[str], frozenset[str]]) -> None:
-        self.known = known
-        self.frames: list[dict[str, Any]] = []
-        self.slots: dict[str, list[tuple[dict[str, Any], str]]] = {}
-        self.intents: list[tuple[dict[str, Any], str, str]] = []
-        self.requested: list[tuple[dict[str, Any], list[str]]] = []
-        self.offered: list[tuple[dict[str, Any], str, list[Any]]] = []
-        self.records: list[tuple[dict[str, Any], str, dict[str, Any]]] = []
-        self.results: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+
+def _intents(names: matching.Names, values: Sequence[str]) -> list[str]:
+    return [names.intents.get(value, value) for value in values]
+
+
+def _record(names: matching.Names, record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record with new keys, replaced all at once: names may swap."""
+    return dict(zip(map(names.slots.__getitem__, record), record.values(), strict=True))
+
+
+def _records(names: matching.Names, records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [_record(names, record) for record in records]
 
 
 class Places:
-    """The places of one dialogue.
+    """The places of names in one dialogue, each with its original names.
 
     Attributes:
       services: the services that it touches, in its list or in a frame.
@@ -83,68 +61,85 @@ class Places:
       InputError: a service or slot that the schema lacks, or not the SGD format; ``where`` is the place.
     """
 
-    def __init__(self, dialogue: Any, known: Known) -> None:
+    def __init__(self, dialogue: Any, known: matching.Known) -> None:
         self.dialogue = dialogue
         self.unknown_intents = 0
         self._known = known
-        self._of: dict[str, _OfService] = {}
-        self._copies: list[tuple[dict[str, Any], str]] = []  # spans with ``copy_from``, and their services
+        self.services: list[str] = []
+        self._frames: list[tuple[dict[str, Any], str]] = []
+        # The object and the key of each place, its service, and how names are written where it does not hold one slot.
+        self._slots: list[tuple[dict[str, Any], str, str, str]] = []
+        self._others: list[tuple[dict[str, Any], str, str, Callable[[matching.Names, Any], Any], Any]] = []
+        copies: list[tuple[dict[str, Any], str]] = []  # spans with ``copy_from``, and their services
         place = ""
         try:
             self._listed: list[str] = _typed(dialogue["services"], list)
             for i, service in enumerate(self._listed):
                 place = f"services[{i}]"
-                self._of_service(service)
+                self._touch(service)
             for t, turn in enumerate(_typed(dialogue["turns"], list)):
                 for f, frame in enumerate(_typed(turn["frames"], list)):
                     place = f"turns[{t}].frames[{f}]"
-                    self._take(frame, frame["service"], self._of_service(frame["service"]))
+                    copies += self._take(frame, frame["service"])
             place = ""
-            for span, service in self._copies:
+            for span, service in copies:
                 self._take_copy(span, service)
         except InputError as error:
             raise InputError(error.reason, "", error.where or place) from None
         except (TypeError, KeyError, AttributeError):
             raise _not_sgd(dialogue, place) from None
-        self.services = list(self._of)
 
-    def _of_service(self, service: str) -> _OfService:
-        of = self._of.get(service)
-        if of is None:
-            if service not in self._known:
-                raise InputError(f"unknown_service: no schema has a service {service!r}")
-            of = self._of[service] = _OfService(self._known[service])
-        return of
+    def _touch(self, service: str) -> None:
+        if service not in self._known:
+            raise InputError(f"unknown_service: no schema has a service {service!r}")
+        if service not in self.services:
+            self.services.append(service)
 
-    def _take(self, frame: dict[str, Any], service: str, of: _OfService) -> None:
-        of.frames.append(frame)
+    def _take(self, frame: dict[str, Any], service: str) -> Iterator[tuple[dict[str, Any], str]]:
+        """Takes the places of a frame. Yields the spans that are copied from another slot."""
+        self._touch(service)
+        self._frames.append((frame, service))
+        add, slots = self._others.append, self._known[service][0]
         for span in frame.get("slots", ()):
-            _take_slot(span, "slot", of, service)
+            _check_slots((span["slot"],), slots, service)
+            self._slots.append((span, "slot", service, span["slot"]))
             if "copy_from" in span:
-                self._copies.append((span, service))
+                yield span, service
         for action in frame.get("actions", ()):
-            if "slot" in _typed(action, dict):
-                _take_action(action, of, service)
+            if "slot" not in _typed(action, dict):
+                continue
+            slot, act = action["slot"], action.get("act", "")
+            if slot == "intent" and is_marker(act, slot):
+                for key in ("values", "canonical_values"):
+                    if texts := action.get(key):
+                        texts = [_typed(value, str) for value in _typed(texts, list)]
+                        add((action, key, service, _intents, texts))
+            elif slot and not is_marker(act, slot, slots):
+                _check_slots((slot,), slots, service)
+                self._slots.append((action, "slot", service, slot))
         if "state" in frame:
             state = frame["state"]
-            self._take_intent(state, "active_intent", of)
+            self._take_intent(state, "active_intent", service)
             if requested := _typed(state["requested_slots"], list):
-                _check_slots(requested, of, service)
-                of.requested.append((state, requested))
-            _take_record(state, "slot_values", of, service)
+                _check_slots(requested, slots, service)
+                add((state, "requested_slots", service, _slots, requested))
+            if values := _typed(state["slot_values"], dict):
+                _check_slots(values, slots, service)
+                add((state, "slot_values", service, _record, values))
         if "service_call" in frame:
             call = frame["service_call"]
-            self._take_intent(call, "method", of)
-            _take_record(call, "parameters", of, service)
+            self._take_intent(call, "method", service)
+            _check_slots(_typed(call["parameters"], dict), slots, service)
+            add((call, "parameters", service, _record, call["parameters"]))
         if results := frame.get("service_results"):
             for record in _typed(results, list):
-                _check_slots(_typed(record, dict), of, service)
-            of.results.append((frame, results))
+                _check_slots(_typed(record, dict), slots, service)
+            add((frame, "service_results", service, _records, results))
 
-    def _take_intent(self, holder: dict[str, Any], key: str, of: _OfService) -> None:
+    def _take_intent(self, holder: dict[str, Any], key: str, service: str) -> None:
         intent = holder[key]
-        if intent in of.known[1]:
-            of.intents.append((holder, key, intent))
+        if intent in self._known[service][1]:
+            self._others.append((holder, key, service, _intent, intent))
         elif intent != NO_INTENT:
             _typed(intent, str)
             self.unknown_intents += 1
@@ -152,70 +147,31 @@ class Places:
     def _take_copy(self, span: dict[str, Any], service: str) -> None:
         """The slot of ``copy_from`` belongs to the service of the frame, or else to another service of the dialogue."""
         slot = span["copy_from"]
-        owners = [name for name, of in self._of.items() if slot in of.known[0]]
-        if service in owners:
-            owners = [service]
+        owners = [name for name in self.services if slot in self._known[name][0]]
+        owners = [service] if service in owners else owners
         if len(owners) != 1:
             which = "none" if not owners else "several"
             raise InputError(f"unknown_slot: copy_from {slot!r}: {which} of the dialogue's services has it")
-        self._of[owners[0]].slots.setdefault(slot, []).append((span, "copy_from"))
+        self._slots.append((span, "copy_from", owners[0], slot))
 
-    def write(self, names: Mapping[str, Names]) -> None:
+    def write(self, names: Mapping[str, matching.Names]) -> None:
         """Writes the names of one variant in all places. Can be repeated with those of another.
 
         Args:
           names: of every service in ``services``. New names may swap, or be old names of others.
         """
         self.dialogue["services"] = [names[service].service for service in self._listed]
-        for service, of in self._of.items():
-            new = names[service]
-            slots, intents = new.slots, new.intents
-            for frame in of.frames:
-                frame["service"] = new.service
-            for old, holders in of.slots.items():
-                name = slots[old]
-                for holder, key in holders:
-                    holder[key] = name
-            for holder, key, intent in of.intents:
-                holder[key] = intents[intent]
-            for state, requested in of.requested:
-                state["requested_slots"] = [slots[slot] for slot in requested]
-            for holder, key, values in of.offered:
-                holder[key] = [intents.get(value, value) for value in values]
-            for holder, key, record in of.records:
-                holder[key] = _renamed(record, slots)
-            for frame, results in of.results:
-                frame["service_results"] = [_renamed(record, slots) for record in results]
+        for frame, service in self._frames:
+            frame["service"] = names[service].service
+        for holder, key, service, slot in self._slots:
+            holder[key] = names[service].slots[slot]
+        for holder, key, service, renamed, old in self._others:
+            holder[key] = renamed(names[service], old)
 
 
-def _take_slot(holder: dict[str, Any], key: str, of: _OfService, service: str) -> None:
-    slot = holder[key]
-    holders = of.slots.get(slot)
-    if holders is None:
-        _check_slots((slot,), of, service)
-        holders = of.slots[slot] = []
-    holders.append((holder, key))
-
-
-def _take_action(action: dict[str, Any], of: _OfService, service: str) -> None:
-    slot, act = action["slot"], action.get("act", "")
-    if slot == "intent" and is_marker(act, slot):
-        for key in ("values", "canonical_values"):
-            if values := action.get(key):
-                of.offered.append((action, key, [_typed(value, str) for value in _typed(values, list)]))
-    elif slot and not is_marker(act, slot, of.known[0]):
-        _take_slot(action, "slot", of, service)
-
-
-def _take_record(holder: dict[str, Any], key: str, of: _OfService, service: str) -> None:
-    if record := _typed(holder[key], dict):
-        _check_slots(record, of, service)
-        of.records.append((holder, key, record))
-
-
-def _check_slots(slots: Collection[str], of: _OfService, service: str) -> None:
-    if not of.known[0].issuperset(slots):
-        unknown = next(slot for slot in slots if slot not in of.known[0])
+def _check_slots(used: Collection[str], slots: frozenset[str], service: str) -> None:
+    if not slots.issuperset(used):
+        unknown = next(slot for slot in used if slot not in slots)
         raise InputError(f"unknown_slot: service {service!r} has no slot {unknown!r}")
 
 
@@ -234,12 +190,7 @@ def _not_sgd(dialogue: Any, place: str) -> InputError:
     return InputError("not_sgd: not the form of an SGD dialogue", "", place)
 
 
-def _renamed(record: Mapping[str, Any], slots: Mapping[str, str]) -> dict[str, Any]:
-    """A record with new keys, replaced all at once: names may swap."""
-    return dict(zip(map(slots.__getitem__, record), record.values(), strict=True))
-
-
-def places_of(dialogue: Any, known: Known) -> Places | InputError:
+def places_of(dialogue: Any, known: matching.Known) -> Places | InputError:
     """The places of a dialogue, or why it cannot be renamed; one that cannot be read is the error itself."""
     if isinstance(dialogue, InputError):
         return dialogue
@@ -249,7 +200,7 @@ def places_of(dialogue: Any, known: Known) -> Places | InputError:
         return error
 
 
-def rename(variant: Variant, places: Places | InputError) -> Any:
+def rename(variant: matching.Variant, places: Places | InputError) -> Any:
     """Renames the dialogue of these places to the names of a variant, in place.
 
     Args:
@@ -282,12 +233,12 @@ class RenamedCorpus(Corpus):
     """
 
     def __init__(
-        self, original: Corpus, variant: str, names: Mapping[str, Variant], targets: Mapping[str, SplitSchemas]
+        self, original: Corpus, variant: str, names: Mapping[str, matching.Variant], targets: Mapping[str, SplitSchemas]
     ) -> None:
         schemas = {original.folders[folder].relative_path: _bytes_of(of) for folder, of in targets.items()}
         super().__init__(original.files, targets, schemas)
         self.original, self.variant, self.names = original, variant, names
-        self.known = {folder: known_names(of.services) for folder, of in original.folders.items()}
+        self.known = {folder: matching.known_names(of.services) for folder, of in original.folders.items()}
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
         """The dialogues of one of the files, renamed."""
@@ -314,23 +265,21 @@ def renamed_corpora(
     corpus: Corpus, variants: str | Path | Variants, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
     """A corpus under the names of each variant, by name. See ``parapet.apply_variants``."""
-    mapped: Mapped | None = None
-    if isinstance(variants, Mapping):
-        missing = [name for name in names if name not in variants]
-        if missing:
-            raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})")
-        schemas = {name: _schemas_of(name, of) for name, of in variants.items() if not names or name in names}
-    else:
-        mapped = find_mapping(variants, "auto")
-        schemas = {
-            name: (str(path), read_root(path, leave_out_bad=True))
-            for name, path in find_variants(variants, names, "variants").items()
-        }
     originals = list({id(of): of for of in corpus.folders.values()}.values())
+    if isinstance(variants, Mapping):
+        if missing := [name for name in names if name not in variants]:
+            raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})")
+        matches = {
+            name: matching.match_variant(name, *_schemas_of(name, of), originals, None)
+            for name, of in variants.items()
+            if not names or name in names
+        }
+    else:
+        found = matching.find_variants(variants, names, "variants")
+        matches = matching.match_folders(found, originals, matching.find_mapping(variants, "auto"))
     renamed = {}
-    for name, (path, splits) in schemas.items():
-        matched = match_variant(name, splits, path, originals, names_of(name, mapped))
-        check_matched(matched.splits.values(), matched.problems, Fraction(0))
+    for name, matched in matches.items():
+        matching.check_matched(matched.splits.values(), matched.problems, Fraction(0))
         targets = {
             folder: matched.targets.get(of.split, SplitSchemas(of.split, "", [], []))
             for folder, of in corpus.folders.items()
@@ -340,18 +289,17 @@ def renamed_corpora(
     return renamed
 
 
-def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[str, list[SplitSchemas]]:
-    """(place for messages, schemas) of a variant in memory."""
-    splits_found = []
+def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[list[SplitSchemas], str]:
+    """(schemas, place for messages) of a variant in memory."""
+    place, schemas = f"variants[{name!r}]", []
     for split, services in splits.items():
         if split not in (*SPLITS, SINGLE):
-            raise InputError(f"{split!r} is no split: there are {', '.join(SPLITS)}", f"variants[{name!r}]")
+            raise InputError(f"{split!r} is no split: there are {', '.join(SPLITS)}", place)
         items = [dict(service) if isinstance(service, Mapping) else service for service in services]
-        schemas = parse_services(items, f"variants[{name!r}][{split!r}]", split)
-        if schemas.bad:
-            raise schemas.bad[0].error
-        splits_found.append(schemas)
-    return f"variants[{name!r}]", splits_found
+        schemas.append(parse_services(items, f"{place}[{split!r}]", split))
+        if schemas[-1].bad:
+            raise schemas[-1].bad[0].error
+    return schemas, place
 
 
 class ApplyVariants(Perturbation):
@@ -373,23 +321,25 @@ class ApplyVariants(Perturbation):
             (Metric("dialogues", "rewritten", shown_first=True), Metric("left_out", "left out", shown_first=True)),
         ),
     )
-    links: ClassVar = {MAPPING: "the names of each variant"}
+    links: ClassVar = {matching.MAPPING: "the names of each variant"}
     keeps_empty_files = False
     shown = 0
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: matching.Plan) -> None:
         super().__init__()
         self.variants, self.splits_of = plan.variants, plan.splits
-        self.schemas, self.mapping = plan.schemas, mapping_bytes(plan.mapped)
+        self.schemas, self.mapping = plan.schemas, matching.mapping_bytes(plan.mapped)
         self.problems, self.plan_remarks, self.matched_by = plan.problems, plan.remarks, ""
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> ApplyVariants:
         """Reads and matches the schemas. Raises InputError where none of a variant's services match."""
-        variants = find_variants(flags["variants"], [name for name in flags["variant"].split(",") if name])
-        mapping = find_mapping(flags["variants"], flags["mapping"])
-        plan = make_plan(flags["sgd"], variants, mapping)
-        check_matched([of for split in plan.splits.values() for of in split.variants], plan.problems, flags["max_bad"])
+        variants = matching.find_variants(flags["variants"], [name for name in flags["variant"].split(",") if name])
+        mapping = matching.find_mapping(flags["variants"], flags["mapping"])
+        plan = matching.make_plan(flags["sgd"], variants, mapping)
+        matching.check_matched(
+            [of for split in plan.splits.values() for of in split.variants], plan.problems, flags["max_bad"]
+        )
         perturbation = cls(plan)
         perturbation.matched_by = "position" if mapping is None else "mapping"
         return perturbation
@@ -417,11 +367,11 @@ class ApplyVariants(Perturbation):
         for position, (raw, plain) in enumerate(read_each(read_file(file), file.path)):
             yield Item(position, raw, plain)
 
-    def state_of(self, place: Place, state: Any, shared: Shared) -> Split:
+    def state_of(self, place: Place, state: Any, shared: Shared) -> matching.Split:
         """The services of the dialogue's split, with their names in each variant."""
         return self.splits_of[place[0].rpartition("/")[0]]
 
-    def perturb_sets(self, item: Item, state: Split) -> Iterator[tuple[str, Perturbed | InputError]]:
+    def perturb_sets(self, item: Item, state: matching.Split) -> Iterator[tuple[str, Perturbed | InputError]]:
         """The dialogue under the names of one variant after another, renamed in place."""
         places = places_of(item.raw, state.known)
         counts: dict[Counted, int] = {"unknown_intents": places.unknown_intents} if isinstance(places, Places) else {}
@@ -465,4 +415,4 @@ class ApplyVariants(Perturbation):
 
     def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
         """The names of each variant."""
-        return {MAPPING: self.mapping}
+        return {matching.MAPPING: self.mapping}

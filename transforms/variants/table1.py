@@ -21,42 +21,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from itertools import combinations, permutations
+from functools import cache
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from parapet.schemas import layout
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import (
-    SINGLE,
-    TEST,
-    TRAIN,
-    SplitSchemas,
-    as_path,
-    check_variants,
-    is_root,
-    is_there,
-    read_root,
-    services_by_name,
-    split_of_folder,
-    variant_roots,
-)
 from parapet.schemas.service import Service
 from parapet.transforms.reports.report import Bars, Report, Series, Table, Tile
 from parapet.transforms.reports.text import counted, number, percent
 from parapet.transforms.running.fence import needed
 from parapet.transforms.variants.distance import levenshtein_ratio
+from parapet.transforms.variants.matching import find_variants, name_suffix
 
-MAX_ORDER = 4  # n-grams of BLEU: one to four words
 TOKENIZER = "intl"  # of sacrebleu's, the one that comes closest to the BLEU and self-BLEU that SGD-X published
 ORIGINAL = ""  # the original's key beside the variants' names; no folder has this name
 
-Ngrams = Counter[tuple[str, ...]]
-Read = Callable[[str | Path], list[SplitSchemas]]
+Read = Callable[[str | Path], list[layout.SplitSchemas]]
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -98,7 +83,7 @@ def read_inputs(
     folder: str | Path | None,
     split: str | None,
     tokenizer: str = TOKENIZER,
-    read: Read = read_root,
+    read: Read = layout.read_root,
 ) -> Inputs:
     """Reads the original and its variants, and brings their services together.
 
@@ -115,7 +100,7 @@ def read_inputs(
     splits, train, alone = _splits_of(sgd, read)
     if train is None and folder is None:
         raise InputError("there is no train/schema.json, so nothing can be seen in train", sgd)
-    split = split or alone or (TEST if TEST in splits else "dev")
+    split = split or alone or (layout.TEST if layout.TEST in splits else "dev")
     if split not in splits:
         there = ", ".join(splits)
         raise InputError(f"there is no {split}/schema.json (found: {there}); choose with --split", sgd)
@@ -147,12 +132,12 @@ def read_inputs(
 def _splits_of(sgd: str | Path, read: Read) -> tuple[dict[str, list[Service]], list[Service] | None, str | None]:
     """The services of each split, those of train, and the split where it is one's folder: train is beside it."""
     splits = {split.split: split.services for split in read(sgd)}
-    alone = split_of_folder(sgd)
+    alone = layout.split_of_folder(sgd)
     if alone is None:
-        return splits, splits.get(TRAIN), None
-    folder = as_path(sgd).resolve()
-    beside = (folder.parent if folder.is_file() else folder).parent / TRAIN
-    return {alone: splits[SINGLE]}, read(beside)[0].services if is_root(beside) else None, alone
+        return splits, splits.get(layout.TRAIN), None
+    folder = layout.as_path(sgd).resolve()
+    beside = (folder.parent if folder.is_file() else folder).parent / layout.TRAIN
+    return {alone: splits[layout.SINGLE]}, read(beside)[0].services if layout.is_root(beside) else None, alone
 
 
 def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dict[str, Service]]:
@@ -165,18 +150,13 @@ def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dic
     Raises:
       InputError: no such folder, no variants in it, or it is itself a variant.
     """
-    folder = as_path(folder)
-    if not is_there(folder) or not folder.is_dir():
-        raise InputError("there is no such folder", folder, "--variants")
-    check_variants(folder, "--variants")
-    if is_root(folder):
+    if layout.is_root(layout.as_path(folder)):
         raise InputError("this is one corpus; give the folder that holds the variants' folders", folder, "--variants")
-    roots = variant_roots(folder)
-    if not roots:
-        raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, "--variants")
     return {
-        name: services_by_name([part for part in read_root(path) if split is None or part.split in (split, SINGLE)])
-        for name, path in roots.items()
+        name: layout.services_by_name(
+            [part for part in layout.read_root(path) if split is None or part.split in (split, layout.SINGLE)]
+        )
+        for name, path in find_variants(folder).items()
     }
 
 
@@ -217,19 +197,6 @@ def align(
             present = next(iter(by_variant))
             raise InputError(f"service {name!r} is in variant {present}, but missing from variant {missing[0]}")
     return {name: by_variant for name, by_variant in aligned.items() if by_variant}, sorted(unknown)
-
-
-def name_suffix(originals: Iterable[str], names: Iterable[str]) -> str:
-    """What a variant puts behind the names of services: ``3`` in SGD-X's v3.
-
-    The suffix that accounts for the most services, then the shortest: read singly, ``Hotels_11`` may be variant 1 of
-    ``Hotels_1`` or another service left as it is.
-    """
-    known = set(originals)
-    votes: Counter[str] = Counter()
-    for name in names:
-        votes.update(name[i:] for i in range(1, len(name) + 1) if name[:i] in known)
-    return min(votes, key=lambda suffix: (-votes[suffix], len(suffix), suffix), default="")
 
 
 def element_names(service: Service) -> list[str]:
@@ -274,94 +241,48 @@ def measures_of(items: Iterable[Item], variants: Sequence[str], tokenizer: str =
     Raises:
       InputError: a variant has another number of intents or slots.
     """
-    by_description: list[float | None] = []
-    distances: dict[str, list[float]] = {variant: [] for variant in variants}
-    lengths = {key: [0] * (1 + MAX_ORDER) for key in (ORIGINAL, *variants)}
-    matches = {pair: [0] * MAX_ORDER for pair in combinations(lengths, 2)}
+    names: dict[str, list[str]] = {form: [] for form in (ORIGINAL, *variants)}
+    descriptions: dict[str, list[str]] = {form: [] for form in names}
     for item in items:
         with needed("service", item.original.service_name):
-            names = element_names(item.original)
             for variant, service in item.variants.items():
                 _check_positions(item.original, service, variant)
-                pairs = zip(names, element_names(service), strict=True)
-                distances[variant] += [1.0 - levenshtein_ratio(*pair) for pair in pairs]
-            forms = item.forms()
-            for texts in zip(*map(descriptions_of, forms.values()), strict=True):
-                scores = _count_ngrams(dict(zip(forms, texts, strict=True)), tokenizer, lengths, matches)
-                by_description.append(_mean(scores))
+            for form, service in item.forms().items():
+                names[form] += element_names(service)
+                descriptions[form] += descriptions_of(service)
     rows = {
         variant: {
-            "name_distance": _mean(distances[variant]),
-            "description_bleu": _score(matches[ORIGINAL, variant], lengths[variant], lengths[ORIGINAL]),
+            "name_distance": _mean(
+                1.0 - levenshtein_ratio(*pair) for pair in zip(names[ORIGINAL], names[variant], strict=True)
+            ),
+            "description_bleu": _corpus_bleu(tokenizer, descriptions[variant], descriptions[ORIGINAL]),
         }
         for variant in variants
     }
-    self_bleu = [
-        _score(matches.get((first, second)) or matches[second, first], lengths[first], lengths[second])
-        for first, second in permutations(variants, 2)
+    pairs = list(permutations(variants, 2))
+    sentence_bleu = _bleu(tokenizer, True).sentence_score
+    by_description = [
+        _mean(sentence_bleu(texts[first], [texts[second]]).score for first, second in pairs)
+        for texts in (dict(zip(descriptions, row, strict=True)) for row in zip(*descriptions.values(), strict=True))
     ]
     return {
         "variants": rows,
         "average": _average(rows),
-        "self_bleu": _mean(self_bleu),
+        "self_bleu": _mean(_corpus_bleu(tokenizer, descriptions[a], descriptions[b]) for a, b in pairs),
         "self_bleu_by_description": _mean(by_description),
     }
 
 
-def _count_ngrams(
-    texts: Mapping[str, str],
-    tokenizer: str,
-    lengths: Mapping[str, list[int]],
-    matches: Mapping[tuple[str, str], list[int]],
-) -> list[float]:
-    """Adds the n-grams of one description in all its forms.
-
-    Args:
-      texts: the description, by ORIGINAL or variant.
-      tokenizer: of BLEU.
-      lengths: by form, the number of tokens and of n-grams of each order; added to.
-      matches: by pair of forms, the n-grams of each order that both have; added to.
-
-    Returns:
-      The sentence BLEU of each ordered pair of variants.
-    """
-    ngrams, sizes = {}, {}
-    for key, text in texts.items():
-        ngrams[key], tokens = _ngrams(text, tokenizer)
-        sizes[key] = [tokens, *(max(tokens - order, 0) for order in range(MAX_ORDER))]
-        _add(lengths[key], sizes[key])
-    scores = []
-    for (first, second), sums in matches.items():
-        shared = _shared(ngrams[first], ngrams[second])  # symmetric: one count serves both directions
-        _add(sums, shared)
-        if first != ORIGINAL:
-            for hypothesis, reference in ((first, second), (second, first)):
-                # As sacrebleu scores a sentence: only the orders that the sentence is long enough for.
-                score = _score(shared, sizes[hypothesis], sizes[reference], effective_order=True) if shared[0] else 0.0
-                scores.append(score)
-    return scores
-
-
-def _shared(first: Ngrams, second: Ngrams) -> list[int]:
-    shared = [0] * MAX_ORDER
-    for ngram in first.keys() & second.keys():
-        shared[len(ngram) - 1] += min(first[ngram], second[ngram])
-    return shared
-
-
-@lru_cache(maxsize=1 << 12)
-def _ngrams(text: str, tokenizer: str) -> tuple[Ngrams, int]:
-    from sacrebleu.metrics.helpers import extract_all_word_ngrams
-
-    counted, tokens = extract_all_word_ngrams(_bleu(tokenizer).tokenizer(text.lower().rstrip()), 1, MAX_ORDER)
-    return counted, tokens
+def _corpus_bleu(tokenizer: str, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    return float(_bleu(tokenizer).corpus_score(hypotheses, [references]).score)
 
 
 @cache
-def _bleu(tokenizer: str = TOKENIZER) -> Any:
+def _bleu(tokenizer: str, of_sentences: bool = False) -> Any:
     from sacrebleu.metrics.bleu import BLEU  # imported late: it takes a quarter of a second
 
-    return BLEU(lowercase=True, tokenize=tokenizer)
+    # Of a sentence only the orders count that it is long enough for. Forced: no warning of tokenized text.
+    return BLEU(lowercase=True, tokenize=tokenizer, effective_order=of_sentences, force=True)
 
 
 def bleu_signature(tokenizer: str = TOKENIZER) -> str:
@@ -369,20 +290,6 @@ def bleu_signature(tokenizer: str = TOKENIZER) -> str:
     bleu = _bleu(tokenizer)
     bleu.corpus_score(["a"], [["a"]])  # a signature exists only once something was scored
     return str(bleu.get_signature())
-
-
-def _score(
-    matches: Sequence[int], hypothesis: Sequence[int], reference: Sequence[int], effective_order: bool = False
-) -> float:
-    score = _bleu().compute_bleu(
-        correct=list(matches),
-        total=list(hypothesis[1:]),
-        sys_len=hypothesis[0],
-        ref_len=reference[0],
-        smooth_method="exp",
-        effective_order=effective_order,
-    )
-    return float(score.score)
 
 
 def statistics_of(inputs: Inputs) -> dict[str, Any]:
@@ -437,15 +344,10 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
-def _add(sums: list[int], more: Sequence[int]) -> None:
-    for i, more_of_order in enumerate(more):
-        sums[i] += more_of_order
-
-
 Measured = Mapping[str, float | None]
 
 # Lee et al. 2022, Table 1: the whole of SGD (45 services); the original, v1 to v5, and their average.
-PUBLISHED = {
+PUBLISHED: dict[str, tuple[float | None, ...]] = {
     "slot_names_seen": (0.65, 0.13, 0.14, 0.05, 0.06, 0.02, 0.08),
     "intent_names_seen": (0.71, 0.0, 0.0, 0.04, 0.0, 0.04, 0.02),
     "name_distance": (None, 0.30, 0.42, 0.49, 0.56, 0.61, 0.48),
@@ -453,14 +355,6 @@ PUBLISHED = {
 }
 PUBLISHED_SELF_BLEU = 4.5
 SGD_X = ("v1", "v2", "v3", "v4", "v5")
-# As the rows of Table 1 are named; the split is test there.
-TABLE_1 = {
-    "slot_names_seen": "% of {split} slot names seen in train",
-    "intent_names_seen": "% of {split} intent names seen in train",
-    "name_distance": "Levenshtein Distance (names)",
-    "description_bleu": "BLEU (desc)",
-}
-
 # Column of statistics.json to its heading.
 MEASURES = {
     "slot_names_seen": "slots seen",
@@ -501,44 +395,38 @@ _BY_DESCRIPTION = (
 def statistics_report(statistics: Mapping[str, Any]) -> Report:
     """The report of ``parapet statistics``, given the content of its statistics.json."""
     variants, average, original = statistics["variants"], statistics["average"], statistics["original"]
-    services, split, unseen = statistics["services"], statistics["split"], statistics["unseen_services"]
-    whose = f"the {counted(unseen, 'service')} of {split} that train lacks"
+    split, unseen = statistics["split"], statistics["unseen_services"]
+    whose = f"the {counted(unseen, 'service')} of {split} that train lacks" if unseen else "no service: train has all"
+    services = f"{counted(statistics['services'], 'service')} in {counted(len(variants), 'variant')}. "
     seen = {"slots": "slot_names_seen", "intents": "intent_names_seen"}
-    averages = {"name distance": "name_distance", "BLEU of descriptions": "description_bleu"}
-    tiles = [Tile(f"{what[:-1]} names seen, original", measured(key, original[key])) for what, key in seen.items()]
-    lead = f"Names are counted over {whose}."
+    tiles = [Tile(f"average {MEASURES[key]}", measured(key, average[key])) for key in MEASURES if key in average]
     if variants:
-        tiles = [
-            *(Tile(f"average {what}", measured(key, average[key])) for what, key in averages.items()),
-            Tile("self-BLEU", number(statistics["self_bleu"], 1)),
-            Tile("self-BLEU by description", number(statistics["self_bleu_by_description"], 1)),
-            *(Tile(f"{what[:-1]} names seen, average", measured(key, average[key])) for what, key in seen.items()),
-        ]
-        lead = f"{counted(services, 'service')} in {counted(len(variants), 'variant')}. " + (
-            f"Names seen in train are counted over {whose}."
-            if unseen
-            else "Names seen in train are not counted: train has all of these services, or there is no train."
-        )
-    rows = {"original": original, **variants}
-    bars = Bars(
-        title="Names seen in train",
-        note="Of the services that train lacks.",
-        categories=list(rows),
-        series=[Series(what, tuple(row[key] for row in rows.values())) for what, key in seen.items()],
-        percent=True,
-    )
+        tiles.append(Tile("self-BLEU", number(statistics["self_bleu"], 1)))
+        tiles.append(Tile("self-BLEU by description", number(statistics["self_bleu_by_description"], 1)))
+    else:
+        tiles = [Tile(f"{MEASURES[key]}, original", measured(key, original[key])) for key in seen.values()]
     left_out = statistics["services_without_variants"]
     shown = ", ".join(left_out[:12]) + (", …" if len(left_out) > 12 else "")
     return Report(
         command="statistics",
         title="Variant statistics" if variants else "Names seen in train",
         headline="How far the variants are from the original" if variants else "Which names of unseen services are new",
-        lead=lead,
+        lead=f"{services if variants else ''}Names seen in train are counted over {whose}.",
         tiles=tiles,
         sections=[
-            _statistics_table(statistics),
-            *distance_charts(variants, tuple(variants) == SGD_X),
-            *([bars] if unseen else []),
+            measures_table(
+                "Measures by variant, as in Table 1 of SGD-X",
+                {"original": original, **variants},
+                average if variants else None,
+                list(MEASURES if variants else original),
+                published={
+                    name: {key: values[i] for key, values in PUBLISHED.items() if values[i] is not None}
+                    for i, name in enumerate(("original", *SGD_X, "Average"))
+                    if tuple(variants) in ((), SGD_X)
+                },
+                note=f"Small: as SGD-X published for all of SGD. The published self-BLEU is {PUBLISHED_SELF_BLEU}.",
+            ),
+            *distance_charts(variants),
         ],
         terms=dict([*TERMS.values(), _BY_DESCRIPTION] if variants else [_SEEN]),
         notes=[f"{counted(len(left_out), 'service')} of the original in no variant and not counted: {shown}."]
@@ -552,22 +440,28 @@ def text_table(statistics: Mapping[str, Any]) -> str:
     """The numbers of statistics.json for the terminal, a line a variant."""
     variants = statistics["variants"]
     rows = {"original": statistics["original"], **variants, **({"average": statistics["average"]} if variants else {})}
-    width = max(len(name) for name in rows)
-    lines = [f"{'':{width}}  slots seen  intents seen{'  name distance  description BLEU' if variants else ''}"]
-    for name, row in rows.items():
-        cells = [_cell(row["slot_names_seen"], ".1%", 10), _cell(row["intent_names_seen"], ".1%", 12)]
-        if variants:
-            cells.append(_cell(row.get("name_distance"), ".3f", 13))
-            cells.append(_cell(row.get("description_bleu"), ".2f", 16))
-        lines.append("  ".join((f"{name:{width}}", *cells)).rstrip())
+    columns = {"slots seen": ("slot_names_seen", ".1%"), "intents seen": ("intent_names_seen", ".1%")}
     if variants:
-        lines.append(f"self-BLEU {_cell(statistics['self_bleu'], '.2f', 0)}")
-        lines.append(f"  by description {_cell(statistics['self_bleu_by_description'], '.2f', 0)}")
+        columns |= {"name distance": ("name_distance", ".3f"), "description BLEU": ("description_bleu", ".2f")}
+    lines = measure_lines(rows, columns)
+    if variants:
+        lines.append(f"self-BLEU {_form(statistics['self_bleu'], '.2f')}")
+        lines.append(f"  by description {_form(statistics['self_bleu_by_description'], '.2f')}")
     return "\n".join(lines)
 
 
-def _cell(value: float | None, form: str, width: int) -> str:
-    return f"{'-' if value is None else format(value, form):>{width}}"
+def measure_lines(rows: Mapping[str, Measured], columns: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Numbers as lines of text: a row of a name, and a column of a heading, given its key and format."""
+    width = max(len(name) for name in rows)
+    lines = ["  ".join((" " * width, *columns))]
+    for name, row in rows.items():
+        cells = [f"{_form(row.get(key), form):>{len(title)}}" for title, (key, form) in columns.items()]
+        lines.append("  ".join((f"{name:{width}}", *cells)).rstrip())
+    return lines
+
+
+def _form(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
 
 
 def measured(key: str, value: float | None) -> str:
@@ -582,7 +476,7 @@ def measures_table(
     variants: Mapping[str, Measured],
     average: Measured | None,
     keys: Sequence[str],
-    published: Mapping[str, Mapping[str, float]] | None = None,
+    published: Mapping[str, Mapping[str, float | None]] | None = None,
     note: str = "",
 ) -> Table:
     """A row for each variant.
@@ -609,52 +503,19 @@ def measures_table(
     )
 
 
-def distance_charts(variants: Mapping[str, Measured], published: bool = False, prefix: str = "") -> list[Bars]:
-    """Name distance and BLEU by variant, of those that were measured.
-
-    Args:
-      variants: name to its numbers.
-      published: whether those of SGD-X stand beside them; there must be as many variants.
-      prefix: of the titles, where a page has several of each.
-    """
-    charts = []
-    for key, title, note in (
-        ("name_distance", "Name distance", "Higher is farther from the original."),
-        ("description_bleu", "BLEU of descriptions", "Lower is farther from the original."),
-    ):
-        if any(row.get(key) is not None for row in variants.values()):
-            series = [Series("here", tuple(row.get(key) for row in variants.values()))]
-            if published:
-                series.append(Series("SGD-X, whole SGD", PUBLISHED[key][1:-1], "ref"))
-            digits = 2 if key == "name_distance" else 1
-            charts.append(
-                Bars(title=f"{prefix}{title}", note=note, categories=[*variants], series=series, digits=digits)
-            )
-    return charts
-
-
-def _statistics_table(statistics: Mapping[str, Any]) -> Table:
-    """Table 1 as SGD-X prints it, a column a variant."""
-    variants = statistics["variants"]
-    columns = {"Orig": statistics["original"], **variants, **({"Avg": statistics["average"]} if variants else {})}
-    same = tuple(variants) in ((), SGD_X)
-    rows = []
-    for key, label in TABLE_1.items():
-        if not variants and key not in statistics["original"]:
-            continue
-        cells = [measured(key, column.get(key)) for column in columns.values()]
-        published = PUBLISHED[key][: len(cells)] if same else ()
-        for i, value in enumerate(published):
-            cells[i] += f"\nSGD-X {measured(key, value)}" if value is not None else ""
-        rows.append([label.format(split=statistics["split"]), *cells])
-    note = (
-        "Small figures are those that SGD-X published for the whole of SGD: 45 services, names seen over the 15 of "
-        "test that train lacks. Other services give other numbers; order and size should agree."
-    )
-    note += f" The published self-BLEU is {PUBLISHED_SELF_BLEU}." if variants else ""
-    return Table(
-        title="Measures by variant, as in Table 1 of SGD-X",
-        columns=["metric", *columns],
-        rows=rows,
-        note=note if same else "",
-    )
+def distance_charts(variants: Mapping[str, Measured]) -> list[Bars]:
+    """Name distance and BLEU by variant, of those that were measured."""
+    return [
+        Bars(
+            title=title,
+            note=note,
+            categories=[*variants],
+            series=[Series("here", tuple(row.get(key) for row in variants.values()))],
+            digits=digits,
+        )
+        for key, title, note, digits in (
+            ("name_distance", "Name distance", "Higher is farther from the original.", 2),
+            ("description_bleu", "BLEU of descriptions", "Lower is farther from the original.", 1),
+        )
+        if any(row.get(key) is not None for row in variants.values())
+    ]

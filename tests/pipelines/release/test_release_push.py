@@ -116,7 +116,7 @@ def test_a_download_is_a_release_that_can_be_verified(
     assert main(["release", "verify", str(root)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "40 files, 46 rows, 0 findings"
     assert main(["release", "show", str(root)]) == 0
-    assert capsys.readouterr().out.startswith("little 1.0.0: A little set\n")
+    assert capsys.readouterr().out.startswith("# little 1.0.0\n")
     assert push(root) == 0
     assert capsys.readouterr().out.endswith("with the same content: nothing to upload\n")
     (root / ".cache" / "more").write_text("x")
@@ -202,9 +202,9 @@ def test_a_release_that_is_not_right_is_not_uploaded(
 
 # With what the requests of a step are answered; the token; the status and what is said.
 REFUSALS = {
-    "a token that is none": ({}, "hf_nobody", "the token was refused: make one at http://127.0.0.1:"),
+    "a token that is none": ({}, "hf_nobody", "the token was refused: set HF_TOKEN to one that can write"),
     "a token that can only read": ({}, "hf_ada_reads", "the token of ada can only read: make one that can write at"),
-    "somebody else's token": ({}, "hf_eve_writes", "the token may not write to it: change that at http"),
+    "somebody else's token": ({}, "hf_eve_writes", "the token may not write to it: change that"),
     "no right to tag": ({"tag": [403]}, TOKEN, "the token may not write to it"),
     "the name is taken": (
         {"create": [409]},

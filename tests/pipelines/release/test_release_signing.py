@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from parapet.pipelines.main import main
 from parapet.schemas.release import Signing
-from parapet.transforms.release.verify import Trust, fingerprint, problems, sign
+from parapet.transforms.release.signing import Trust, fingerprint, problems, sign
 
 SIGNATURE = "MANIFEST.json.sigstore.json"
 PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8

@@ -34,12 +34,12 @@ def test_sets_and_their_kinds() -> None:
     ("text", "said"),
     [
         ("", "names no set: none, backtrans, oracle, corrupted, or a+b"),
-        ("orcale", "'orcale' of 'orcale' is not a set: none, backtrans, oracle, corrupted, or a+b"),
-        ("oracle+", "'' of 'oracle+' is not a set"),
-        ("oracle+oracle", "'oracle' of 'oracle+oracle' occurs twice"),
+        ("orcale", "'orcale' is not a set: none, backtrans, oracle, corrupted, or a+b"),
+        ("oracle+", "'oracle+' is not a set"),
+        ("oracle+oracle", "'oracle+oracle' is not a set"),
         ("backtrans+oracle,oracle+backtrans", "'oracle+backtrans' occurs twice"),
         ("none,none", "'none' occurs twice"),
-        ("none+oracle", "'none+oracle': every set has the original dialogues, and 'none' has no others"),
+        ("none+oracle", "'none+oracle' is not a set"),
     ],
 )
 def test_lists_that_name_no_sets(text: str, said: str) -> None:
@@ -57,11 +57,8 @@ def test_folders_and_sets_belong_together() -> None:
 
 def test_operations() -> None:
     assert parse_operations("both,replace") == ["replace", "both"]
-    for text, said in (
-        ("swap", "there is no corruption 'swap'"),
-        (" ,", "names no corruption: there are replace"),
-    ):
-        with pytest.raises(InputError, match=f"--corruptions: {said}"):
+    for text in ("swap", " ,"):
+        with pytest.raises(InputError, match=r"--corruptions: .*the corruptions are replace, order, both"):
             parse_operations(text)
 
 

@@ -41,10 +41,5 @@ def test_newest_first() -> None:
     )
 
 
-def test_a_parent_that_was_not_compared() -> None:
-    text = changelog(manifest(**{**follows(), "changes": None}, release_notes=""), "")
-    assert text.endswith("## 1.1.0 (2026-02-03)\n\nFollows 1.0.0.\n")
-
-
 def test_a_changelog_of_another_form_is_kept() -> None:
     assert changelog(manifest(), "What was before.\n").endswith("The first version.\n\nWhat was before.\n")

@@ -55,7 +55,7 @@ def test_what_may_not(ours: str, theirs: str, reason: str) -> None:
 def test_unknown_licences_need_a_text() -> None:
     assert problems("CC BY SA 4.0") == [
         "the licence 'CC BY SA 4.0' is not one that Parapet knows by name (is CC-BY-SA-4.0 meant?); "
-        "or give licence_file"
+        "or give licence_file, with what it asks"
     ]
     assert "(is" not in problems("Our-Own")[0]
     assert problems("Our-Own", has_file=True) == []

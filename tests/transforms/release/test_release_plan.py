@@ -88,7 +88,7 @@ def test_corpora_audits_and_tables(place: Path) -> None:
 
 def test_nothing_of_workers_or_times_is_published(place: Path) -> None:
     plan = make_plan(config(audits=[{"path": "compose/responses.parquet"}]), place)
-    assert set(RESPONSES.names) - set(plan.configs["paraphrases"].columns.names) == {
+    assert set(RESPONSES.names) - set(plan.columns["paraphrases"].names) == {
         "worker_hash",
         "accept_time",
         "submit_time",

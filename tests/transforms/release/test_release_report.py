@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_manifests import change, composed, follows, manifest, measures
+from release_manifests import change, columns, composed, follows, manifest, measures
 from release_pages import Page
 
 from parapet.schemas.release import Author, Input, Manifest, Source
@@ -16,7 +16,7 @@ from parapet.transforms.reports.report import Table, page
 
 def show(of: Manifest) -> Page:
     """The page read, after what holds for every one: all closed, no id twice, nothing from the network."""
-    found = Page(page(release_report(of)))
+    found = Page(page(release_report(of, columns())))
     assert found.open == []
     assert len(found.ids) == len(set(found.ids))
     assert not {"script", "link", "img", "iframe"} & found.tags
@@ -27,7 +27,7 @@ def show(of: Manifest) -> Page:
 
 def rows(of: Manifest, title: str) -> list[list[str]]:
     """The rows of a table of the report."""
-    [table] = [one for one in release_report(of).sections if one.title == title]
+    [table] = [one for one in release_report(of, columns()).sections if one.title == title]
     assert isinstance(table, Table)
     return [list(row) for row in table.rows]
 
@@ -35,8 +35,8 @@ def rows(of: Manifest, title: str) -> list[list[str]]:
 def test_the_page() -> None:
     found = show(manifest())
     assert "Tiny X: a release for tests 1.1.0" in found.words
-    assert "By Ada Lovelace, Grace Brewster Hopper and The Parapet authors, 2026-02-03." in found.words
-    assert found.row("original") == ["original", "original", "dialogue", "3", "3", "–", "3"]
+    assert "by Ada Lovelace, Grace Brewster Hopper and The Parapet authors, 2026-02-03." in found.words
+    assert found.row("original") == ["original", "original", "dialogue", "dialogue_id", "3", "3", "–", "3"]
     assert ["v1", "test", "–", "1", "12"] in found.table
     assert found.row("v1", "12%") == ["v1", "12%", "0%", "0.28", "17.8"]
     assert found.row("Rejected") == ["Rejected", "certainly bad", "2", "33.3%"]
@@ -50,7 +50,7 @@ def test_the_page() -> None:
 
 def test_tiles() -> None:
     total = sum(file.bytes for file in manifest().files)
-    assert [(tile.label, tile.value) for tile in release_report(manifest()).tiles] == [
+    assert [(tile.label, tile.value) for tile in release_report(manifest(), columns()).tiles] == [
         ("dialogues, in all corpora", "7"),
         ("corpora besides the original", "1"),
         ("rows, in all configurations", "16"),
@@ -88,7 +88,7 @@ def test_the_difference_to_the_parent() -> None:
         "The difference is major: rows of an existing split were added, removed or changed"
         in show(manifest(**changes)).words
     )
-    assert "The difference is patch: the rows are the same." in show(manifest(**follows(level="patch"))).words
+    assert "The same rows as 1.0.0." in show(manifest(**follows(level="patch"))).words
 
 
 TEXTS = st.one_of(st.sampled_from(["<script>alert(1)</script>", '"><b>', "]]>", "{{ 7*7 }}"]), st.text(max_size=15))

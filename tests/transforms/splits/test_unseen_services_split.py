@@ -77,11 +77,11 @@ def test_groups() -> None:
     groups = groups_of(NAMES, "domain")
     assert groups == {"A": ("A_1", "A_2"), "B": ("B_1",), "C": ("C",)}
     assert groups_of(NAMES, "service") == {name: (name,) for name in NAMES}
-    assert chosen(groups, ["B", "A"], "domain") == {"A": ("A_1", "A_2"), "B": ("B_1",)}
-    with pytest.raises(InputError, match=r"no domain 'A_1' \(--by service holds out one service\); there are: A, B, C"):
-        chosen(groups, ["A_1"], "domain")
+    assert chosen(groups, "B,A", "domain", "--hold_out") == ["A", "B"]
+    with pytest.raises(InputError, match=r"there is no domain 'A_1'; there are: A, B, C"):
+        chosen(groups, "A_1", "domain", "--hold_out")
     with pytest.raises(InputError, match="give one or more of: A, B, C"):
-        chosen(groups, [], "domain")
+        chosen(groups, "", "domain", "--hold_out")
     with pytest.raises(InputError, match=r"'RUN\.json' has the name of a file"):
         groups_of(["RUN.json"], "service")
 

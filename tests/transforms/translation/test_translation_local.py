@@ -174,7 +174,7 @@ def test_weights_as_older_checkpoints_have_them(copy: Any) -> None:
     texts = phrases(CHINESE, 50, seed=5)
     engine = opened({"zh-en": str(folder)})
     assert engine.translate(texts, "zh", "en") == right(texts, CHINESE, BACK)
-    assert engine._models[str(folder)].generator.model.dtype == torch.float32
+    assert engine._models[str(folder)].model.dtype == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_memory_that_does_not_suffice(models: Models, monkeypatch: pytest.Monkey
 
     engine = opened({"zh-en": models["zh-en"]})
     assert engine.translate(["价格"], "zh", "en") == ["fee"]
-    monkeypatch.setattr(engine._models[models["zh-en"]].generator.model, "generate", fail)
+    monkeypatch.setattr(engine._models[models["zh-en"]].model, "generate", fail)
     with pytest.raises(Refused, match="memory: ") as refused:
         engine.translate(["价格"], "zh", "en")
     assert refused.value.splits

@@ -111,8 +111,6 @@ def test_a_name_of_the_hub_is_no_folder() -> None:
         ({"max_tokens": 0}, "max_tokens"),
         ({"temperature": 0.0}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
-        ({"top_k": -1}, "top_k"),
-        ({"threads": -1}, "threads"),
     ],
 )
 def test_arguments_that_cannot_be(models: Models, given: dict[str, Any], named: str) -> None:

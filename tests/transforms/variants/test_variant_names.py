@@ -54,16 +54,16 @@ def test_by_mapping_whatever_the_order() -> None:
 @pytest.mark.parametrize(
     ("kind", "change", "reason"),
     [
-        ("slots", {"to": None}, "the mapping lacks slots: 'to'"),
-        ("slots", {"fare": "cost"}, "the mapping has slots that the original lacks: 'fare'"),
-        ("slots", {"to": "goal"}, "the mapping has slots that the variant lacks: 'goal'"),
-        ("slots", {"to": "to"}, "the mapping gives two slots the same name: 'to'"),
+        ("slots", {"to": None}, "of the mapping are not those of the two schemas, each once: 'to'"),
+        ("slots", {"fare": "cost"}, "of the mapping are not those of the two schemas, each once: 'cost', 'fare'"),
+        ("slots", {"to": "goal"}, "of the mapping are not those of the two schemas, each once: 'goal'"),
+        ("slots", {"to": "to"}, "of the mapping are not those of the two schemas"),
         (
             "slots",
             {"to": "pooled", "shared": "from"},
             "slot 'to' is not categorical, but 'pooled' in the variant is",
         ),
-        ("intents", {"GetTaxi": None}, "the mapping lacks intents: 'GetTaxi'"),
+        ("intents", {"GetTaxi": None}, "of the mapping are not those of the two schemas, each once: 'GetTaxi'"),
     ],
 )
 def test_a_mapping_that_does_not_hold(kind: str, change: dict[str, Any], reason: str) -> None:

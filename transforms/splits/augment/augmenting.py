@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -105,21 +105,13 @@ def tallies_of(counts: Counts, plan: Plan) -> list[Tally]:
 
 def invariants_of(augmentation: Augmentation) -> list[Invariant]:
     """Every dialogue has every version or is left out; every set has its versions, in JSON and in Parquet."""
-    return [
-        Balance("dialogues", ("versions", "left_out"), augmentation.labels),
-        *(_Complete(of.name, of.versions) for of in augmentation.sets),
-    ]
+    complete = [partial(_incomplete, of=of) for of in augmentation.sets]
+    return [Balance("dialogues", ("versions", "left_out"), augmentation.labels), *complete]
 
 
-class _Complete(msgspec.Struct, frozen=True):
-    set: str
-    versions: Sequence[str]
-
-    def __call__(self, counts: Counts) -> Iterator[str]:
-        numbers = {label: counts.sum("versions", set=label) for label in self.versions}
-        for name in ("dialogues", "rows"):
-            if counts.sum(name, set=self.set) != sum(numbers.values()):
-                yield f"{name} of {self.set}"
+def _incomplete(counts: Counts, of: TrainingSet) -> Iterator[str]:
+    versions = sum(counts.sum("versions", set=label) for label in of.versions)
+    yield from (f"{name} of {of.name}" for name in ("dialogues", "rows") if counts.sum(name, set=of.name) != versions)
 
 
 def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) -> FileResult:
@@ -214,30 +206,27 @@ def _version(variant: Variant, places: Places, plain: bool, source: str, file: s
 
 
 def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) -> dict[str, Any]:
-    """A version of a dialogue as a row; its position is that of its set, and written later.
-
-    Raises:
-      InputError: it holds what the columns cannot.
-    """
-    try:
+    """A version of a dialogue as a row; its position is that of its set, and written later."""
+    with _parquet():
         row = dialogue_row(dialogue, file, 0)
         if row["source_json"] is not None:
             orjson.loads(row["source_json"])
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _not_parquet(error) from None
     return {**row, "variant": variant, "source_dialogue_id": source}
 
 
 def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    """Rows as Arrow has them. Raises InputError where it cannot."""
-    try:
+    """Rows as Arrow has them."""
+    with _parquet():
         return pa.RecordBatch.from_pylist(rows, AUGMENTED)
-    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-        raise _not_parquet(error) from None
 
 
-def _not_parquet(error: Exception) -> InputError:
-    return InputError(f"not_parquet: holds what Parquet cannot: {error}")
+@contextmanager
+def _parquet() -> Iterator[None]:
+    """Raises InputError where a dialogue holds what the columns cannot."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:
+        raise InputError(f"not_parquet: holds what Parquet cannot: {error}") from None
 
 
 def write_parts(
@@ -279,7 +268,11 @@ def _by_shard(table: pa.Table, sets: Iterable[TrainingSet]) -> Iterator[tuple[Sh
 def write_shard(shard: tuple[ShardKey, Iterable[Part | None]], output: str, split: str) -> Iterator[Any]:
     """Writes one shard: its rows by their source and id. Yields what was written, and the tagged number of rows."""
     (name, n, shards), parts = shard
-    batches = [_read_part(output, part) for part in parts if part is not None]
+    batches = []
+    for staged_part in parts:
+        if staged_part is not None:
+            with open_plain(join(output, f"{STAGING}/{staged_part[0]}")) as handle:
+                batches.append(pa.ipc.open_file(handle).get_batch(staged_part[1]))
     order = [("source_dialogue_id", "ascending"), ("dialogue_id", "ascending")]
     table = pa.Table.from_batches(batches, AUGMENTED).sort_by(order).combine_chunks()
     path = f"{name}/parquet/{split}-{n:05}-of-{shards:05}.parquet"
@@ -288,12 +281,6 @@ def write_shard(shard: tuple[ShardKey, Iterable[Part | None]], output: str, spli
         pq.write_table(table, writer, compression="zstd", row_group_size=_ROWS_OF_A_GROUP)
     yield writer.written(path)
     yield TaggedOutput(_COUNTS, (tuple(CountKey("rows", name)), table.num_rows))
-
-
-def _read_part(output: str, part: Part) -> pa.RecordBatch:
-    path, batch = part
-    with open_plain(join(output, f"{STAGING}/{path}")) as handle:
-        return pa.ipc.open_file(handle).get_batch(batch)
 
 
 def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -> None:
@@ -357,42 +344,48 @@ def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
 
 def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
     """The page and the card."""
-    sets = [[name, number(of["dialogues"]), ", ".join(of["versions"])] for name, of in statistics["sets"].items()]
-    versions = [[name, number(of["dialogues"]), number(of["left_out"])] for name, of in statistics["versions"].items()]
-    changes = [
-        [operation, field, number(of["total"]), percent(of["changed"] / of["total"], 0)]
-        for operation, fields in statistics["corruptions"].items()
-        for field, of in fields.items()
+    rates = plan.corrupting.rates
+    tables = [
+        Table(
+            title="Sets",
+            columns=["set", "dialogues", "versions"],
+            rows=[
+                [name, number(of["dialogues"]), ", ".join(of["versions"])] for name, of in statistics["sets"].items()
+            ],
+        ),
+        Table(
+            title="Versions",
+            columns=["version", "dialogues", "left out"],
+            rows=[
+                [name, number(of["dialogues"]), number(of["left_out"])] for name, of in statistics["versions"].items()
+            ],
+        ),
+        Table(
+            title="Corrupted names and descriptions",
+            columns=["corruption", "of", "number", "changed"],
+            rows=[
+                [operation, field, number(of["total"]), percent(of["changed"] / of["total"], 0)]
+                for operation, fields in statistics["corruptions"].items()
+                for field, of in fields.items()
+            ],
+            text_columns=2,
+            note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of the words "
+            f"changes places. Why each of the others is unchanged is in `{CORRUPTIONS}/{CHANGES}`.",
+        ),
     ]
     intents = statistics["unknown_intents"]
-    rates = plan.corrupting.rates
     return Report(
         command="augment",
         title="Training sets",
-        headline=counted(len(sets), "training set"),
+        headline=counted(len(statistics["sets"]), "training set"),
         lead="The same dialogues under the original schemas and under alternate ones: schema augmentation (SGD-X, Lee "
         f"et al. 2022). The dialogues are those of the split `{plan.augmentation.split}`.",
-        tiles=[Tile("original dialogues", number(statistics["dialogues"])), Tile("versions", number(len(versions)))],
-        notes=[f"{counted(intents, 'intent')} that no schema has: unchanged."] if intents else [],
-        sections=[
-            Table(title="Sets", columns=["set", "dialogues", "versions"], rows=sets, text_columns=1),
-            Table(title="Versions", columns=["version", "dialogues", "left out"], rows=versions),
-            *(
-                [
-                    Table(
-                        title="Corrupted names and descriptions",
-                        columns=["corruption", "of", "number", "changed"],
-                        rows=changes,
-                        text_columns=2,
-                        note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of "
-                        "the words changes places. Why each of the others is unchanged is in "
-                        f"`{CORRUPTIONS}/{CHANGES}`.",
-                    )
-                ]
-                if changes
-                else []
-            ),
+        tiles=[
+            Tile("original dialogues", number(statistics["dialogues"])),
+            Tile("versions", number(len(statistics["versions"]))),
         ],
+        notes=[f"{counted(intents, 'intent')} that no schema has: unchanged."] if intents else [],
+        sections=[table for table in tables if table.rows],
         links={
             MAPPING: "the names of each variant",
             "statistics.json": "all numbers",

@@ -17,34 +17,13 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from parapet.schemas import layout
 from parapet.schemas.dialogue import MARKERS, DialogueFile, dialogue_folders, list_files
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import (
-    SINGLE,
-    SplitSchemas,
-    as_path,
-    raw_by_name,
-    read_root,
-    schema_bytes,
-    services_by_name,
-    split_of_folder,
-)
 from parapet.schemas.service import Element, Service, elements_of, parse_service
 from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.reports.text import Convention, Conventions, conventions_of, join_words, name_words
-from parapet.transforms.variants.matching import (
-    Known,
-    Mapped,
-    Names,
-    Variant,
-    by_position,
-    compose_variant,
-    find_mapping,
-    find_variants,
-    known_names,
-    match_variant,
-    names_of,
-)
+from parapet.transforms.variants import matching
 
 _ATTEMPTS = 20
 
@@ -189,12 +168,8 @@ def description_of(words: Sequence[str], original: str) -> str:
     if list(words) == own:
         return original
     first = _WORD.findall(original)[0]
-    new = iter([_capitalised(words[0]) if first[0].isupper() else words[0], *words[1:]])
+    new = iter([words[0][:1].upper() + words[0][1:] if first[0].isupper() else words[0], *words[1:]])
     return _WORD.sub(lambda _: next(new), original)
-
-
-def _capitalised(word: str) -> str:
-    return word[:1].upper() + word[1:]
 
 
 REASONS = {
@@ -265,16 +240,15 @@ def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str,
     service = parse_service(dict(raw))
     named, described = elements_of(service, "names"), elements_of(service, "descriptions")
     changes: list[Change] = []
-    for kind in ("intent", "slot"):
-        # No original name may be used, even if it is corrupted itself: in a dialogue it would mean another element.
-        taken = {element.name for element in named if element.kind == kind}
-        for element in (element for element in named if element.kind == kind):
-            changes.append(_corrupt_name(element, corruption, taken))
-            taken.add(changes[-1].emitted)
+    # No original name may be used, even if it is corrupted itself: in a dialogue it would mean another element.
+    taken = {kind: {element.name for element in named if element.kind == kind} for kind in ("intent", "slot")}
+    for element in named:
+        changes.append(_corrupt_name(element, corruption, taken[element.kind]))
+        taken[element.kind].add(changes[-1].emitted)
     names = {e.field: change.emitted for e, change in zip(named, changes, strict=True)}
     texts = [_corrupt_description(element, corruption) for element in described]
     descriptions = {e.field: change.emitted for e, change in zip(described, texts, strict=True)}
-    return compose_variant(raw, corruption.operation, names, descriptions), changes + texts
+    return matching.compose_variant(raw, corruption.operation, names, descriptions), changes + texts
 
 
 def _corrupt_name(element: Element, corruption: Corruption, taken: Iterable[str]) -> Change:
@@ -355,8 +329,8 @@ class Augmentation(msgspec.Struct, frozen=True):
     """
 
     split: str
-    known: Known
-    versions: list[Variant]
+    known: matching.Known
+    versions: list[matching.Variant]
     sets: list[TrainingSet]
 
     @property
@@ -383,8 +357,8 @@ class Plan(msgspec.Struct, frozen=True):
     augmentation: Augmentation
     files: list[DialogueFile]
     schemas: list[tuple[str, bytes]]
-    mapped: Mapped
-    corruptions: Mapped
+    mapped: matching.Mapped
+    corruptions: matching.Mapped
     changes: list[Change]
     corrupting: CorruptionConfig
     problems: list[str]
@@ -401,7 +375,9 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class _Version(msgspec.Struct):
-    variant: Variant
+    """A version of the split's services: their names, and the services as the variant's file has them."""
+
+    variant: matching.Variant
     raw: Raw
     problems: list[str] = []
     remarks: list[str] = []
@@ -428,20 +404,17 @@ def make_plan(
     Raises:
       InputError: files that cannot be read, no dialogues, no such variant, or two of one name in a run.
     """
-    originals = read_root(root, leave_out_bad=True)
-    folder, original = _folder_of(as_path(root), originals, split)
+    originals = layout.read_root(root, leave_out_bad=True)
+    folder, original = _folder_of(layout.as_path(root), originals, split)
     if not folder:
-        split = split_of_folder(root) or split
-    files = list_files(as_path(root), [folder])
-    kinds: dict[str, list[_Version]] = {
-        kind: [_match(name, path, mapped, original, originals) for name, path, mapped in variants]
-        for kind, variants in _find(folders, requested).items()
-    }
+        split = layout.split_of_folder(root) or split
+    files = list_files(layout.as_path(root), [folder])
+    kinds = _matched(folders, requested, original, originals)
     if not any("corrupted" in of for of in sets.values()):
         corrupting = msgspec.structs.replace(corrupting, operations=[])
     by_operation, changes = _corrupt(originals, original, corrupting)
     kinds["corrupted"] = [_version(name, raw, original.services) for name, raw in by_operation.items()]
-    kinds[ORIGINAL] = [_version(ORIGINAL, raw_by_name([original]), original.services)]
+    kinds[ORIGINAL] = [_version(ORIGINAL, layout.raw_by_name([original]), original.services)]
     every = [*kinds[ORIGINAL], *(version for kind, of in kinds.items() if kind != ORIGINAL for version in of)]
     labels = [version.variant.name for version in every]
     if repeated := [name for name in labels if labels.count(name) > 1]:
@@ -451,7 +424,7 @@ def make_plan(
     return Plan(
         augmentation=Augmentation(
             split,
-            known_names(original.services),
+            matching.known_names(original.services),
             [version.variant for version in every],
             [
                 TrainingSet(name, [v.variant.name for v in of], max(1, -(-size * len(of) // SHARD_BYTES)))
@@ -461,14 +434,17 @@ def make_plan(
         files=files,
         schemas=[(f"{name}/{split}/schema.json", _schema(name, of)) for name, of in chosen.items()]
         + [
-            (f"corruptions/{name}/{one.relative_path}", schema_bytes([raw[s.service_name] for s in one.services]))
+            (
+                f"corruptions/{name}/{one.relative_path}",
+                layout.schema_bytes([raw[s.service_name] for s in one.services]),
+            )
             for name, raw in by_operation.items()
             for one in originals
             if one.services
         ],
         mapped={version.variant.name: version.variant.names for version in every[1:]},
         corruptions={
-            name: _version(name, raw, services_by_name(originals).values()).variant.names
+            name: _version(name, raw, layout.services_by_name(originals).values()).variant.names
             for name, raw in by_operation.items()
         },
         changes=changes,
@@ -479,67 +455,55 @@ def make_plan(
     )
 
 
-def _folder_of(root: Path, originals: Sequence[SplitSchemas], split: str) -> tuple[str, SplitSchemas]:
+def _folder_of(root: Path, originals: Sequence[layout.SplitSchemas], split: str) -> tuple[str, layout.SplitSchemas]:
     """The folder of the dialogues and its schema; the root may be the folder of a split."""
     folders = dialogue_folders(root, originals)
-    folder = split if split in folders or originals[0].split != SINGLE else ""
+    folder = split if split in folders or originals[0].split != layout.SINGLE else ""
     if folder not in folders:
         others = ", ".join(name for name in folders if name) or "none"
         raise InputError(f"no dialogues of {split!r} here, such as {split}/dialogues_001.json (found: {others})", root)
     return folder, folders[folder]
 
 
-def _find(
-    folders: Mapping[str, str], requested: Sequence[str]
-) -> dict[str, list[tuple[str, Path, Mapping[str, Names] | None]]]:
-    """The variants of each kind: name, folder, and the recorded names."""
-    variants_of = {kind: find_variants(folder, (), f"--{kind}") for kind, folder in folders.items()}
+def _matched(
+    folders: Mapping[str, str],
+    requested: Sequence[str],
+    original: layout.SplitSchemas,
+    originals: Sequence[layout.SplitSchemas],
+) -> dict[str, list[_Version]]:
+    """The versions of each kind that variants in folders make."""
+    variants_of = {kind: matching.find_variants(folder, (), f"--{kind}") for kind, folder in folders.items()}
     every = [name for variants in variants_of.values() for name in variants]
-    missing = [name for name in requested if name not in every]
-    if missing:
+    if missing := [name for name in requested if name not in every]:
         raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(every) or 'none'})", "--variant")
-    chosen: dict[str, list[tuple[str, Path, Mapping[str, Names] | None]]] = {}
+    versions: dict[str, list[_Version]] = {}
     for kind, variants in variants_of.items():
-        mapped = find_mapping(folders[kind], "auto")
-        chosen[kind] = [
-            (name, path, names_of(name, mapped))
-            for name, path in variants.items()
-            if not requested or name in requested
-        ]
-        if not chosen[kind]:
+        taken = {name: path for name, path in variants.items() if not requested or name in requested}
+        mapped, versions[kind] = matching.find_mapping(folders[kind], "auto"), []
+        for matched in matching.match_folders(taken, originals, mapped, [original]).values():
+            variant, raw = matched.splits[original.split], layout.raw_by_name(list(matched.targets.values()))
+            of_services = {service: raw[names.service] for service, names in variant.names.items()}
+            versions[kind].append(_Version(variant, of_services, matched.problems, matched.remarks))
+        if not versions[kind]:
             raise InputError(f"takes none of {', '.join(variants)}", folders[kind], "--variant")
-    return chosen
-
-
-def _match(
-    name: str,
-    path: Path,
-    mapped: Mapping[str, Names] | None,
-    original: SplitSchemas,
-    originals: Sequence[SplitSchemas],
-) -> _Version:
-    matched = match_variant(name, read_root(path, leave_out_bad=True), path, originals, mapped, [original])
-    variant = matched.splits[original.split]
-    raw = raw_by_name(list(matched.targets.values()))
-    of_services = {service: raw[names.service] for service, names in variant.names.items()}
-    return _Version(variant, of_services, matched.problems, matched.remarks)
+    return versions
 
 
 def _corrupt(
-    originals: Sequence[SplitSchemas], original: SplitSchemas, corrupting: CorruptionConfig
+    originals: Sequence[layout.SplitSchemas], original: layout.SplitSchemas, corrupting: CorruptionConfig
 ) -> tuple[dict[str, Raw], list[Change]]:
     """Every service of the corpus under each corruption, with the words of the split that is augmented.
 
     With words of other splits, training would contain words of the test schemas.
     """
-    every = services_by_name(list(originals))
+    every = layout.services_by_name(list(originals))
     conventions = conventions_of(every.values())
     vocabulary = vocabulary_of(original.services, conventions)
     by_operation: dict[str, Raw] = {}
     changes: list[Change] = []
     for operation in corrupting.operations:
         corruption = Corruption(operation, corrupting.rates, corrupting.seed, vocabulary, conventions)
-        for service, raw in raw_by_name(list(originals)).items():
+        for service, raw in layout.raw_by_name(list(originals)).items():
             by_operation.setdefault(operation, {})[service], rows = corrupted(raw, corruption)
             changes += rows
     return by_operation, changes
@@ -549,10 +513,10 @@ def _version(name: str, raw: Raw, services: Iterable[Service]) -> _Version:
     """A version of some services whose elements are in the original order."""
     of_services = {service.service_name: raw[service.service_name] for service in services}
     names = {
-        service.service_name: by_position(service, parse_service(dict(of_services[service.service_name])))
+        service.service_name: matching.by_position(service, parse_service(dict(of_services[service.service_name])))
         for service in services
     }
-    return _Version(Variant(name, names, {}), of_services)
+    return _Version(matching.Variant(name, names, {}), of_services)
 
 
 def _schema(name: str, versions: Sequence[_Version]) -> bytes:
@@ -566,7 +530,7 @@ def _schema(name: str, versions: Sequence[_Version]) -> bytes:
             if other != version.variant.name:
                 reason = f"service {service!r} is in {other} and in {version.variant.name}: they cannot be in one set"
                 raise InputError(reason, f"set {name!r}", "--sets")
-    return schema_bytes([raw for version in versions for raw in version.raw.values()])
+    return layout.schema_bytes([raw for version in versions for raw in version.raw.values()])
 
 
 def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
@@ -579,14 +543,8 @@ def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
     choices = f"{NONE}, {', '.join(KINDS)}, or a+b"
     for name in listed(text):
         words = [] if name == NONE else name.split("+")
-        for word in words:
-            if word == NONE:
-                raise InputError(
-                    f"{name!r}: every set has the original dialogues, and {NONE!r} has no others", "--sets"
-                )
-            if word not in KINDS or words.count(word) > 1:
-                what = "occurs twice" if word in KINDS else "is not a set"
-                raise InputError(f"{word!r} of {name!r} {what}: {choices}", "--sets")
+        if not set(words) <= set(KINDS) or len(set(words)) < len(words):
+            raise InputError(f"{name!r} is not a set: {choices}", "--sets")
         kinds = tuple(kind for kind in KINDS if kind in words)
         if kinds in sets.values():
             raise InputError(f"{name!r} occurs twice", "--sets")
@@ -615,10 +573,6 @@ def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]
 def parse_operations(text: str) -> list[Operation]:
     """The corruptions of a comma-separated list, in a fixed order. Raises InputError for an unknown one, or none."""
     requested = listed(text)
-    operations = ", ".join(OPERATIONS)
-    for name in requested:
-        if name not in OPERATIONS:
-            raise InputError(f"there is no corruption {name!r} (there are {operations})", "--corruptions")
-    if not requested:
-        raise InputError(f"names no corruption: there are {operations}", "--corruptions")
+    if not requested or not set(requested) <= set(OPERATIONS):
+        raise InputError(f"{text!r}: the corruptions are {', '.join(OPERATIONS)}", "--corruptions")
     return [operation for operation in OPERATIONS if operation in requested]
