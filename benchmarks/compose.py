@@ -52,7 +52,7 @@ def table(title: str, sizes: Sequence[int], services: int, folder: Path) -> str:
         out, ref = root / "out", root / "reference"
         for made in (out, ref):
             shutil.rmtree(made, ignore_errors=True)
-        parapet = [sys.executable, "-m", "parapet.pipelines.compose", "--quiet"]
+        parapet = [sys.executable, "-m", "parapet", "compose", "--quiet"]
         cpu, memory = run([*parapet, *inputs, "--output", str(out)])
         plain = [sys.executable, "-m", "benchmarks.compose", "--reference", str(schemas), ",".join(map(str, responses))]
         ref_cpu, ref_memory = run([*plain, str(ref)])

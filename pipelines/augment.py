@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -130,7 +129,3 @@ def report(config: Config, _: dict[str, int]) -> None:
     warn_dead_letters(config.info.output, partial(tallies_of, plan=config.plan))
     if statistics["unknown_intents"]:
         logging.warning("unchanged: %s that no schema has", counted(statistics["unknown_intents"], "intent"))
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -391,7 +390,3 @@ def _print_plan(config: Config) -> None:
         print(f"{pivot}: {counted(len(there) * 2 + len(back), 'text')} to send, about {characters:,} characters")
     dollars = total * (config.translator.dollars_per_million if config.translator else 0) / 1e6
     print(f"about {total:,} characters, ${dollars:,.2f}; nothing was sent or written")
-
-
-if __name__ == "__main__":
-    sys.exit(run())

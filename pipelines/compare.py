@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -124,7 +123,3 @@ def _baselines(values: Sequence[str], systems: Mapping[str, object]) -> dict[str
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
     return run_task(parser(), argv, task)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

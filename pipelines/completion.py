@@ -99,7 +99,3 @@ def _of_evaluate(tasks: Mapping[str, str], words: Sequence[str]) -> argparse.Arg
     made = argparse.ArgumentParser(parents=known[:1], add_help=not known)
     made.add_argument("--task", choices=tuple(tasks), help="what is evaluated")
     return made
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from collections.abc import Sequence
 
 from parapet.pipelines.command import counted, report_faults, run_command
@@ -112,7 +111,3 @@ def report(config: Composition, counters: dict[str, int]) -> int:
         logging.warning("services were left out because their schemas are bad: see the dead letters of stage schemas")
     nothing = "" if complete or partial else "no service could be composed"
     return published.status(nothing, short + bad + report_faults(config.task.output), config.require_complete)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

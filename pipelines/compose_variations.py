@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from collections.abc import Sequence
 
 from parapet.pipelines.command import check_apart, counted, report_faults, run_command, say
@@ -88,7 +87,3 @@ def report(config: Composition, counters: dict[str, int]) -> int:
         )
     nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
     return published.status(nothing, short + report_faults(config.task.output), config.require_complete)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

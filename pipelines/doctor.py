@@ -546,7 +546,3 @@ def lines(found: Report, works: bool, plain: bool = False) -> Iterator[tuple[str
     states = [one.state for name, findings in found.items() if name != "core" for one in findings]
     rest = f"{counted(states.count('missing'), 'optional part')} missing, {states.count('wrong'):,} wrong"
     yield (f"The core works; {rest}." if works else "The core does not work: see above."), "bold"
-
-
-if __name__ == "__main__":
-    sys.exit(run())

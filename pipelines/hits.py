@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Literal
@@ -399,7 +398,3 @@ def _published_plan(config: Config) -> Plan:
     records = [msgspec.json.decode(line, type=PageRecord) for line in lines]
     settings = config.settings
     return make_plan(records, msgspec.convert(not_asked, list[NotAsked]), settings.terms, settings.tasks)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -256,7 +256,3 @@ def _clear(output: Path, kept: set[str]) -> None:
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if f"{SCORES}/{path.name}" not in kept:
             shutil.rmtree(path, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

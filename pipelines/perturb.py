@@ -434,7 +434,3 @@ def end_translation(perturbation: Any, output: str, counters: Mapping[str, int])
     how = perturbation.translating
     if how and how.engine:
         yield translating.bill(how.engine.provider, how.engine.dollars_per_million, counters)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

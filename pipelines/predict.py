@@ -82,7 +82,3 @@ def report(prediction: Prediction, _: dict[str, int]) -> None:
                 logging.warning("%s: %s", name or written.path, text.replace("{n}", counted(n, unit)))
     for note in prediction.notes:
         say(note)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

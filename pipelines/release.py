@@ -164,7 +164,3 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet release``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
     return hand_over("parapet release", "action", ACTIONS, "", USAGE, argv, run_action)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -110,7 +109,3 @@ def report(config: Config, counters: dict[str, int]) -> None:
 
     say(text_table(json.loads(read_written(config.output, "statistics.json"))))
     say(f"report: {join(config.output, 'report.html')}")
-
-
-if __name__ == "__main__":
-    sys.exit(run())

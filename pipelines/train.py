@@ -105,7 +105,3 @@ def header_of(training: Training) -> dict[str, object]:
     if training.checkpoint:
         header["checkpoint"] = checkpoints.digest(training.checkpoint)
     return header
-
-
-if __name__ == "__main__":
-    sys.exit(run())

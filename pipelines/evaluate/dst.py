@@ -6,7 +6,6 @@ import argparse
 import json
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -158,7 +157,3 @@ def report(config: Config, counters: dict[str, int]) -> None:
     for name, what in (("missing_dialogues", "dialogue"), ("missing_turns", "turn"), ("unknown_slots", "slot")):
         if n := counts.sum(name):
             logging.warning("--official passed over %s %s", counted(n, what), name.partition("_")[0])
-
-
-if __name__ == "__main__":
-    sys.exit(run())

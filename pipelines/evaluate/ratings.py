@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,3 @@ def task(args: argparse.Namespace) -> Ratings:
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the task. Returns the exit status."""
     return run_task(parser(), argv, task)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -372,7 +372,3 @@ def _results_are_current(place: Path, header: Mapping[str, Any], state: State) -
     files = manifest.pop("files", {})
     whole = all(state.hash_of(state.output / path) == digest for path, digest in files.items())
     return whole and manifest == json.loads(json.dumps(header))
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -186,12 +186,6 @@ def test_every_action_shows_its_flags_and_an_example_of_its_own(action):
     assert all(each.help for each in actions)
 
 
-def test_the_module_runs_by_itself():
-    told = subprocess.run([sys.executable, "-m", "parapet.pipelines.mturk", "nothing"], capture_output=True, text=True)
-    assert told.returncode == 2
-    assert "there is no action 'nothing'" in told.stderr
-
-
 # A whole batch.
 
 

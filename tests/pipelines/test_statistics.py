@@ -325,7 +325,7 @@ def test_another_tokenizer(corpus: Path) -> None:
 def test_help_is_quick() -> None:
     started = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "parapet.pipelines.statistics", "--help"], capture_output=True
+        [sys.executable, "-X", "importtime", "-m", "parapet", "statistics", "--help"], capture_output=True
     )
     assert done.returncode == 0
     assert b"--variants DIR" in done.stdout
