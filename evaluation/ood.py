@@ -56,14 +56,14 @@ class Point(msgspec.Struct, frozen=True):
 
 def points_of(items: Iterable[ScoredItem]) -> list[Point]:
     """A point for each different score, the highest first."""
-    found: list[Point] = []
+    points: list[Point] = []
     tp = fp = 0
     for score, positive in sorted(items, key=lambda item: -item[0]):
         tp, fp = tp + positive, fp + (not positive)
-        if found and found[-1].threshold == score:
-            found.pop()
-        found.append(Point(score, tp, fp))
-    return found
+        if points and points[-1].threshold == score:
+            points.pop()
+        points.append(Point(score, tp, fp))
+    return points
 
 
 def auroc(points: Sequence[Point]) -> float | None:
@@ -110,7 +110,7 @@ def best_threshold(points: Sequence[Point]) -> float | None:
     if not points or not points[-1].tp:
         return None
     positives = points[-1].tp
-    best = max(points, key=lambda one: (Fraction(2 * one.tp, positives + one.tp + one.fp), one.threshold))
+    best = max(points, key=lambda point: (Fraction(2 * point.tp, positives + point.tp + point.fp), point.threshold))
     return best.threshold
 
 

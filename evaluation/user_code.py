@@ -168,14 +168,22 @@ def _check_arguments(
         parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):  # written in C: nothing is known of it
         return
-    by_position = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    by_position = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
     if batch:
-        if not by_position and not any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        if not by_position and not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
             raise InputError(f"{name} takes no batch: a function is called with a list of examples", flag[:-5])
-        parameters = [one for one in parameters if one not in by_position[:1]]
-    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+        parameters = [parameter for parameter in parameters if parameter not in by_position[:1]]
+    named = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
     takes = f"it takes {', '.join(one.name for one in named) or 'no arguments'}"
-    any_name = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     if unknown := [key for key in arguments if not any_name and key not in [one.name for one in named]]:
         raise InputError(f"{name} has no parameter {', '.join(unknown)}: {takes}", flag)
     if missing := [one.name for one in named if one.default is one.empty and one.name not in arguments]:

@@ -383,11 +383,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _check_key(self) -> None:
         mturk = self.server.mturk
-        found = _CREDENTIAL.match(self.headers.get("Authorization", ""))
-        if found is None:
+        match = _CREDENTIAL.match(self.headers.get("Authorization", ""))
+        if match is None:
             raise MTurkError("Request is missing Authentication Token", code="MissingAuthenticationTokenException")
-        known = mturk.accepted_keys is None or found[1] in mturk.accepted_keys
-        if not known or found[1] in mturk.refused_keys:
+        known = mturk.accepted_keys is None or match[1] in mturk.accepted_keys
+        if not known or match[1] in mturk.refused_keys:
             message = "The security token included in the request is invalid."
             raise MTurkError(message, code="UnrecognizedClientException")
 

@@ -65,8 +65,8 @@ def properties_of(store: Store, type_id: str) -> Answer:
     row = store.one("SELECT properties FROM hit_types WHERE id = ?", type_id)
     if row is None:
         raise errors.no_hit_type(type_id)
-    found: Answer = orjson.loads(row["properties"])
-    return found
+    answer: Answer = orjson.loads(row["properties"])
+    return answer
 
 
 def create_hit(store: Store, params: Params) -> Answer:

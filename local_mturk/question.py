@@ -97,10 +97,10 @@ def _fault(question: str) -> str:
     size = len(question.encode())
     if size > MAX_BYTES:
         return f"It has {size:,} bytes; at most {MAX_BYTES:,} are allowed."
-    if found := _FOUR_BYTES.search(question):
-        return f"It has a character of four UTF-8 bytes (U+{ord(found.group()):X})."
-    if found := _CONTROL.search(question):
-        return f"It has a control character (U+{ord(found.group()):04X})."
+    if match := _FOUR_BYTES.search(question):
+        return f"It has a character of four UTF-8 bytes (U+{ord(match.group()):X})."
+    if match := _CONTROL.search(question):
+        return f"It has a control character (U+{ord(match.group()):04X})."
     try:
         root: Element = ElementTree.fromstring(question, forbid_dtd=True)
     except (ElementTree.ParseError, DefusedXmlException, ValueError) as error:

@@ -79,7 +79,7 @@ class Composition:
 
     def __repr__(self) -> str:
         outcomes = self._composed.outcomes
-        services = f"{sum(bool(one.variants) for one in outcomes)} of {len(outcomes)} services composed"
+        services = f"{sum(bool(outcome.variants) for outcome in outcomes)} of {len(outcomes)} services composed"
         return f"<Composition: {services}, {self.audit.num_rows:,} answers, {len(self.dead_letters):,} dead letters>"
 
     @cached_property

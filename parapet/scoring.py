@@ -188,16 +188,16 @@ def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, na
 
     corpus = load_corpus(given) if isinstance(given, str | Path) else given
     if isinstance(corpus, Corpus):
-        found = of_corpus(corpus, split, name or str(getattr(corpus, "variant", ORIGINAL)))
+        references = of_corpus(corpus, split, name or str(getattr(corpus, "variant", ORIGINAL)))
     elif isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise InputError(f"expected a corpus, its place or dialogues, found {type(given).__name__}", "references")
     elif schemas is None:
         raise InputError("dialogues in memory need the services that they speak of", "schemas")
     else:
-        found = of_dialogues(given, schemas, name or ORIGINAL)
-    if not found.dialogues:
+        references = of_dialogues(given, schemas, name or ORIGINAL)
+    if not references.dialogues:
         raise InputError("there are no dialogues", "references")
-    return found
+    return references
 
 
 def schema_sensitivity(
@@ -377,8 +377,8 @@ def to_pandas(x: Any) -> pandas.DataFrame:
         import pandas  # noqa: F401
     except ImportError:
         raise MissingExtra("pandas", "pandas", "to_pandas") from None
-    found: pandas.DataFrame = table_of(x, "x").to_pandas()
-    return found
+    data_frame: pandas.DataFrame = table_of(x, "x").to_pandas()
+    return data_frame
 
 
 def table_of(x: Any, place: str) -> pa.Table:

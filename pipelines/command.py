@@ -392,7 +392,7 @@ def _no_chatter(record: logging.LogRecord) -> bool:
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = _RAW.sub(lambda found: ascii(found[0])[1:-1], super().format(record))
+        text = _RAW.sub(lambda match: ascii(match[0])[1:-1], super().format(record))
         return text if record.levelno == logging.INFO else f"{record.levelname.lower()}: {text}"
 
 

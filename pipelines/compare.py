@@ -105,10 +105,10 @@ def _parse(values: Sequence[str]) -> dict[str, list[str]]:
 
 def _baselines(values: Sequence[str], systems: Mapping[str, object]) -> dict[str, str]:
     """System to the one that it is compared with: of NAME all others, of SYSTEM=BASELINE that one."""
-    found: dict[str, str] = {}
+    baselines: dict[str, str] = {}
     for value in values:
         if value in systems:
-            found |= {name: value for name in systems if name != value and name not in found}
+            baselines |= {name: value for name in systems if name != value and name not in baselines}
             continue
         name, equals, baseline = value.partition("=")
         for one in (name, *([baseline] if equals else [])):
@@ -116,8 +116,8 @@ def _baselines(values: Sequence[str], systems: Mapping[str, object]) -> dict[str
                 raise InputError(f"there is no system {one!r}, only {', '.join(systems)}", "--baseline")
         if name == baseline:
             raise InputError(f"{value!r}: a system is not its own baseline", "--baseline")
-        found[name] = baseline
-    return found
+        baselines[name] = baseline
+    return baselines
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -94,7 +94,7 @@ def _of_pipeline(name: str, words: Sequence[str]) -> argparse.ArgumentParser:
 def _of_evaluate(tasks: Mapping[str, str], words: Sequence[str]) -> argparse.ArgumentParser:
     """Its flags are those of the task, which is itself the value of a flag."""
     named = [other for one, other in pairwise(words) if one == "--task"]
-    named += [one.removeprefix("--task=") for one in words if one.startswith("--task=")]
+    named += [word.removeprefix("--task=") for word in words if word.startswith("--task=")]
     known = [parser_of("evaluate", task) for task in named if task in tasks]
     made = argparse.ArgumentParser(parents=known[:1], add_help=not known)
     made.add_argument("--task", choices=tuple(tasks), help="what is evaluated")

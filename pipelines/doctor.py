@@ -530,19 +530,19 @@ def lines(found: Report, works: bool, plain: bool = False) -> Iterator[tuple[str
     """
     for section, findings in found.items():
         yield section.capitalize(), "bold"
-        width = max((len(one.name) for one in findings if len(one.name) < 20), default=0)
-        for one in findings:
-            mark, ascii_mark, colour = MARKS[one.state]
-            head = f"  {ascii_mark if plain else mark} {one.name:{width}}  {one.enables or one.detail}"
+        width = max((len(finding.name) for finding in findings if len(finding.name) < 20), default=0)
+        for finding in findings:
+            mark, ascii_mark, colour = MARKS[finding.state]
+            head = f"  {ascii_mark if plain else mark} {finding.name:{width}}  {finding.enables or finding.detail}"
             yield head.rstrip(), colour
             margin = " " * (width + 6 + plain)
-            if one.enables and one.detail:
-                yield f"{margin}{one.detail}", "dim"
-            if one.next:
-                yield f"{margin}{'->' if plain else '→'} {one.next}", ""
+            if finding.enables and finding.detail:
+                yield f"{margin}{finding.detail}", "dim"
+            if finding.next:
+                yield f"{margin}{'->' if plain else '→'} {finding.next}", ""
         if not findings:
             yield "  none", "dim"
         yield "", ""
-    states = [one.state for name, findings in found.items() if name != "core" for one in findings]
+    states = [finding.state for name, findings in found.items() if name != "core" for finding in findings]
     rest = f"{counted(states.count('missing'), 'optional part')} missing, {states.count('wrong'):,} wrong"
     yield (f"The core works; {rest}." if works else "The core does not work: see above."), "bold"

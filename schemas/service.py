@@ -146,11 +146,11 @@ class Element(msgspec.Struct, frozen=True):
 def elements_of(service: Service, task: Task) -> list[Element]:
     """The elements that ``task`` asks about: intents, slots and, for descriptions, the service."""
     name = service.service_name
-    found = [
+    elements = [
         Element(f"{name}/intent/{intent.name}", f"intent_{i}", "intent", intent.name, intent.description)
         for i, intent in enumerate(service.intents)
     ]
-    found += [
+    elements += [
         Element(
             f"{name}/slot/{slot.name}",
             f"slot_{i}",
@@ -162,8 +162,8 @@ def elements_of(service: Service, task: Task) -> list[Element]:
         for i, slot in enumerate(service.slots)
     ]
     if task == "descriptions":
-        found.append(Element(f"{name}/service", "service", "service", name, service.description))
-    return found
+        elements.append(Element(f"{name}/service", "service", "service", name, service.description))
+    return elements
 
 
 def task_id(service_name: str, task: Task) -> str:

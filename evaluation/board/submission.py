@@ -360,14 +360,14 @@ def open_released(place: str, private: str | None, split: str) -> Released:
 def _roots(release: Release, split: str) -> list[SetRoot]:
     folder = release.root / "sgd"
     names = sorted((path.name for path in folder.iterdir()), key=set_order) if folder.is_dir() else []
-    found = [
+    roots = [
         SetRoot(name, folder / name, "original" if name == ORIGINAL else "variant" if _is_variant(name) else "other")
         for name in names
         if dialogue_files(folder / name, split)
     ]
-    if ORIGINAL not in [root.name for root in found]:
+    if ORIGINAL not in [root.name for root in roots]:
         raise InputError(f"the release has no dialogues in sgd/{ORIGINAL}/{split}", release.root, "--release")
-    return found
+    return roots
 
 
 def _is_variant(name: str) -> bool:
@@ -399,15 +399,15 @@ def tasks_of(values: Sequence[str], released: Released, ood: str | None) -> dict
       InputError: a task or set that there is not; no folder with the labels of task ``ood``.
     """
     names = [root.name for root in released.roots]
-    found: dict[str, list[str]] = {}
+    tasks: dict[str, list[str]] = {}
     for value in values:
         task, equals, listed = value.partition("=")
-        if task not in TASKS or task in found:
+        if task not in TASKS or task in tasks:
             raise InputError(f"{task!r}: expected each of {', '.join(TASKS)} once", "--tasks")
         if task == "ood":
             if ood is None or equals:
                 raise InputError("task ood needs --ood, the folder with its labels, and has the sets of it", "--tasks")
-            found[task] = []
+            tasks[task] = []
             continue
         sets = [name.strip() for name in listed.split(",")] if equals else names
         for name in sets:
@@ -415,10 +415,10 @@ def tasks_of(values: Sequence[str], released: Released, ood: str | None) -> dict
                 raise InputError(f"the release has no set {name!r}, only {', '.join(names)}", "--tasks")
         if ORIGINAL not in sets:
             raise InputError(f"{task}: the set {ORIGINAL!r} is always one of them", "--tasks")
-        found[task] = [name for name in names if name in sets]
-    if ood is not None and "ood" not in found:
+        tasks[task] = [name for name in names if name in sets]
+    if ood is not None and "ood" not in tasks:
         raise InputError("goes with --tasks ood", "--ood")
-    return found
+    return tasks
 
 
 def columns_of_average(requested: Sequence[str], tasks: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

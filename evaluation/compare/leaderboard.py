@@ -175,7 +175,7 @@ class Systems(msgspec.Struct, frozen=True):
 
     def value(self, system: str, column: Column) -> float | None:
         """A number of a system."""
-        return next((one.values[column] for one in self.outcomes[system] if column in one.values), None)
+        return next((outcome.values[column] for outcome in self.outcomes[system] if column in outcome.values), None)
 
 
 def read_systems(
@@ -290,7 +290,7 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
         settings,
         {one.task: list(one.variants) for of in systems.outcomes.values() for one in of if len(one.variants) > 1},
         systems.left_out,
-        {name: list(one.examples) for name in ranked for one in systems.outcomes[name] if one.examples},
+        {name: list(outcome.examples) for name in ranked for outcome in systems.outcomes[name] if outcome.examples},
         {name: of for name in ranked if (of := _relative_changes(systems, name, settings.baselines.get(name)))},
         systems.selection,
     )
@@ -298,14 +298,14 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
 
 def _relative_changes(systems: Systems, name: str, baseline: str | None) -> dict[str, dict[str, float]]:
     """The changes of joint goal accuracy and schema sensitivity over the variants, by group of services."""
-    found: dict[str, dict[str, float]] = {}
+    relative_changes: dict[str, dict[str, float]] = {}
     for group in (WHOLE, SEEN, UNSEEN) if baseline is not None else ():
         for metric in (JGA, SENSITIVITY):
             column = Column("dst", VARIANTS, metric, group)
             value, other = systems.value(name, column), systems.value(baseline or "", column)
             if value is not None and other:
-                found.setdefault(group, {})[metric] = (value - other) / other
-    return found
+                relative_changes.setdefault(group, {})[metric] = (value - other) / other
+    return relative_changes
 
 
 def _average(systems: Systems, name: str, seed: str) -> Number:

@@ -110,15 +110,15 @@ def seen_and_unseen(board: Board) -> list[Table]:
     grids = [(what, of) for what, of in grids if of.blocks]
     if not grids or any(of.headings != grids[0][1].headings for _, of in grids):
         return []
-    note = "Generated utterances: by domain." if any(one.task == "generation" for one in board.columns) else ""
+    note = "Generated utterances: by domain." if any(column.task == "generation" for column in board.columns) else ""
     title = _title(grids[0][1], "of seen and unseen services", "Seen and unseen services")
     return grid_tables(grids, title, note)
 
 
 def _note(whole: Grid) -> str:
     values = [one for block in whole.blocks for row in block.numbers for one in row if one is not None]
-    parts = ["its 95% interval"] if any(one.low is not None for one in values) else []
-    if any(one.set == ORIGINAL for one in values) and len(whole.headings) > 1:
+    parts = ["its 95% interval"] if any(value.low is not None for value in values) else []
+    if any(value.set == ORIGINAL for value in values) and len(whole.headings) > 1:
         parts.append("its relative change from the original")
     several = len(whole.systems) > 1
     lines = [f"Below each number: {' and '.join(parts)}."] if parts else []
@@ -127,12 +127,12 @@ def _note(whole: Grid) -> str:
 
 def _relative_changes(board: Board) -> list[Table]:
     """SGD-X's Table 3: over the variants each system with its relative change, below its baseline."""
-    values = {(one.system, one.group, one.metric): one.value for one in board.values if one.set == VARIANTS}
+    values = {(value.system, value.group, value.metric): value.value for value in board.values if value.set == VARIANTS}
     tests = {(test.first, test.second, test.column): test for test in board.tests}
     label = set_label(board, "dst", VARIANTS)
     columns = [(WHOLE, JGA, f"JGA {label}"), (WHOLE, SENSITIVITY, "schema sensitivity"),
                (SEEN, JGA, f"JGA {label}, seen"), (UNSEEN, JGA, f"JGA {label}, unseen")]  # fmt: skip
-    columns = [one for one in columns if any((one[0], one[1]) == key[1:] for key in values)]
+    columns = [column for column in columns if any((column[0], column[1]) == key[1:] for key in values)]
     if not board.relative_changes or not columns:
         return []
     rows: list[list[str]] = []
@@ -161,8 +161,10 @@ def _by_baseline(board: Board) -> list[str]:
     """The systems that have a baseline, each baseline before those that are compared with it."""
     compared = [name for name in board.systems if name in board.relative_changes]
     baselines = dict.fromkeys(board.settings.baselines[name] for name in compared)
-    after = {one: [name for name in compared if board.settings.baselines[name] == one] for one in baselines}
-    return list(dict.fromkeys(name for one in baselines for name in (one, *after[one])))
+    after = {
+        baseline: [name for name in compared if board.settings.baselines[name] == baseline] for baseline in baselines
+    }
+    return list(dict.fromkeys(name for baseline in baselines for name in (baseline, *after[baseline])))
 
 
 def _chart(board: Board) -> list[Dots]:
@@ -305,7 +307,7 @@ def closing_lines(board: Board) -> list[str]:
 
 def terms(board: Board) -> dict[str, str]:
     """The terms that the sections of a board use, and what they mean."""
-    metrics, groups = {one.metric for one in board.values}, {one.group for one in board.values}
+    metrics, groups = {value.metric for value in board.values}, {value.group for value in board.values}
     absent = {
         *(["Average"] if headings(board)[AVERAGE] != "average" else []),
         *(["JGA"] if not board.selection.average and not any(board.examples.values()) else []),
@@ -322,7 +324,7 @@ def headline(board: Board) -> str:
         return f"{board.systems[0]} by set"
     first, second = board.systems[:2]
     best_value, next_value = board.average[first].value, board.average[second].value
-    averaged = [one.column.name for one in board.columns if one.in_average]
+    averaged = [column.column.name for column in board.columns if column.in_average]
     decides = AVERAGE if len(averaged) > 1 else averaged[0] if averaged else ""
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
     if best_value is None or best_value == next_value:

@@ -556,7 +556,9 @@ def _of_domain(
 ) -> dict[tuple[str, str], tuple[int, Column]]:
     """By set and metric where the number of a domain is: in its own result, or in that of all domains."""
     if domain in parts:
-        return {(one.set, one.metric): (at[domain], one) for one in parts[domain].values if one.group == WHOLE}
+        return {
+            (value.set, value.metric): (at[domain], value) for value in parts[domain].values if value.group == WHOLE
+        }
     of_whole = parts[""].by_domain if "" in parts else {}
     found = {(one.set, one.metric): (at[""], one) for one in of_whole if one.group == domain}
     if not found:
@@ -568,11 +570,11 @@ def _of_domain(
 def _means(task: str, by_domain: Mapping[str, Mapping[tuple[str, str], tuple[int, Column]]]) -> dict[Column, Origin]:
     """The numbers that all domains have: of each domain, and as the mean over them."""
     first, *others = by_domain.values()
-    found: dict[Column, Origin] = {}
+    means: dict[Column, Origin] = {}
     for at in [key for key in first if all(key in other for other in others)]:
-        found[Column(task, *at)] = tuple(of[at] for of in by_domain.values())
-        found |= {Column(task, *at, domain): (of[at],) for domain, of in by_domain.items()}
-    return found
+        means[Column(task, *at)] = tuple(of[at] for of in by_domain.values())
+        means |= {Column(task, *at, domain): (of[at],) for domain, of in by_domain.items()}
+    return means
 
 
 def _own_set(name: str, part: str, outcome: Outcome) -> str:
@@ -588,12 +590,12 @@ def _own_set(name: str, part: str, outcome: Outcome) -> str:
 
 def _options(parts: Mapping[str, Outcome]) -> dict[str, Any]:
     """How the parts were scored; what differs by part."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for key in {key: None for outcome in parts.values() for key in outcome.options}:
         values = {part: outcome.options.get(key) for part, outcome in parts.items()}
         first = next(iter(values.values()))
-        found[key] = first if all(value == first for value in values.values()) else values
-    return found
+        options[key] = first if all(value == first for value in values.values()) else values
+    return options
 
 
 def _selected(outcome: Outcome, sets: Sequence[str]) -> Outcome:

@@ -146,7 +146,7 @@ def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
 
 def _sums(table: pa.Table, task: str, metrics: Sequence[str], wanted: Set[str]) -> dict[Column, Sums]:
     """The sums of metrics by dialogue, for each set, all sets together, each group of services and wanted domain."""
-    found: dict[Column, Sums] = {}
+    sums: dict[Column, Sums] = {}
     groups = [name for name in ("seen", "original_service") if name in table.column_names]
     services = table["original_service"].to_pylist() if "original_service" in table.column_names else []
     if services and (others := wanted - {WHOLE, SEEN, UNSEEN} - set(services)):  # domains that are no services
@@ -162,11 +162,11 @@ def _sums(table: pa.Table, task: str, metrics: Sequence[str], wanted: Set[str]) 
                 if group == "domain" and of[0] is None:
                     continue
                 of_group = _group(of[0]) if of else WHOLE
-                found.setdefault(Column(task, name, metric, of_group), {})[dialogue] = (total, n)
-                together = found.setdefault(Column(task, ALL, metric, of_group), {})
+                sums.setdefault(Column(task, name, metric, of_group), {})[dialogue] = (total, n)
+                together = sums.setdefault(Column(task, ALL, metric, of_group), {})
                 before = together.get(dialogue, (0.0, 0))
                 together[dialogue] = (before[0] + total, before[1] + n)
-    return found
+    return sums
 
 
 def _grouped(table: pa.Table, keys: list[str], aggregations: list[tuple[str, str]]) -> pa.Table:
@@ -198,7 +198,7 @@ def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
     common = set.intersection(*(set(pc.unique(of["dialogue_id"]).to_pylist()) for of in of_sets))
     of_sets = [of.filter(pc.is_in(of["dialogue_id"], pa.array(sorted(common)))) for of in of_sets]
     keys = [of.select(["dialogue_id", "turn", "frame"]).combine_chunks() for of in of_sets]
-    if not common or any(not one.equals(keys[0]) for one in keys[1:]):
+    if not common or any(not key.equals(keys[0]) for key in keys[1:]):
         return {}
     original = table.filter(pc.equal(table["set"], ORIGINAL))
     is_seen = dict(zip(original["original_service"].to_pylist(), original["seen"].to_pylist(), strict=True))

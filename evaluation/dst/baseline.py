@@ -114,7 +114,7 @@ def _last_said(slot: Slot, said: str) -> str:
         value: max((m.start() for m in re.finditer(rf"\b{re.escape(value.lower())}\b", said)), default=-1)
         for value in slot.possible_values
     }
-    value = max(places, key=lambda one: places[one], default="")
+    value = max(places, key=lambda place: places[place], default="")
     return value if value and places[value] >= 0 else ""
 
 

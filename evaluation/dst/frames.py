@@ -173,7 +173,7 @@ def best_match(references: Sequence[str], predicted: str, fuzzy: bool = True) ->
     if predicted in references:
         return 1.0
     score = fuzzy_score if len(predicted) <= LONGEST else fuzzy_score.__wrapped__
-    return max((score(one, predicted) for one in references), default=0.0) if fuzzy else 0.0
+    return max((score(reference, predicted) for reference in references), default=0.0) if fuzzy else 0.0
 
 
 @lru_cache(maxsize=1 << 17)

@@ -200,11 +200,11 @@ def _seen(
 
 def _originals(sets: Mapping[str, Set]) -> dict[str, str]:
     original = sets[ORIGINAL].services
-    found = {name: name for name in original}
+    originals = {name: name for name in original}
     for one in sets.values():
         if one.kind == "variant":
-            found |= originals_of(one.name, one.services, original)
-    return found
+            originals |= originals_of(one.name, one.services, original)
+    return originals
 
 
 def originals_of(variant: str, services: Iterable[str], originals: Container[str]) -> dict[str, str]:
@@ -395,7 +395,7 @@ def predicted(
       InputError: it gives another number of states than asked, or something that is no state; or a dialogue has a
         frame of a service that is not in the schemas.
     """
-    asked = [one for reference in references for one in examples(reference, services)]
+    asked = [example for reference in references for example in examples(reference, services)]
     last = {one.dialogue_id: i for i, one in enumerate(asked)}  # the position of each dialogue's last example
     states: list[State] = []
     for at in range(0, len(asked), batch_size):

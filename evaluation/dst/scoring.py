@@ -98,7 +98,9 @@ class ScoreFile:
             table = failures.table(name, scored[name], plan.originals, of.seen)
             path = f"rows/{name}/{job.name.removesuffix('.json')}.parquet"
             result.written.append(write_staged(config.output, path, parquet_bytes(table)))
-            file = failures.ScoredFile({one.dialogue_id: one for one in references}, predictions, scored[name])
+            file = failures.ScoredFile(
+                {reference.dialogue_id: reference for reference in references}, predictions, scored[name]
+            )
             pairs = failures.slot_pairs(plan, name) if of.kind == "variant" else {}
             shown, wrong, right_on_original = failures.failures(file, original, plan.originals, pairs, config.seed)
             sums.failures[name] = shown

@@ -127,8 +127,8 @@ def add_up_slots(dialogues: Iterable[Sequence[Scored]]) -> Totals:
 def merged(totals: Iterable[Mapping[str, Sequence[Sum]]]) -> Totals:
     """The sums of several, of any order."""
     found: Totals = {}
-    for one in totals:
-        for key, sums in one.items():
+    for total in totals:
+        for key, sums in total.items():
             before = found.get(key)
             found[key] = (
                 list(sums) if before is None else [(a + b, m + n) for (a, m), (b, n) in zip(before, sums, strict=True)]
@@ -169,8 +169,8 @@ def coefficient(values: Any) -> Real:
     """
     values = np.asarray(values, dtype=float)
     with bootstrap.quiet():
-        found: Real = values.std(axis=0, ddof=1) / values.mean(axis=0)
-    return np.where(np.ptp(values, axis=0) == 0, 0.0, found)
+        real: Real = values.std(axis=0, ddof=1) / values.mean(axis=0)
+    return np.where(np.ptp(values, axis=0) == 0, 0.0, real)
 
 
 class Coefficients(msgspec.Struct, frozen=True):
@@ -235,13 +235,13 @@ def _units(
         turn = turns.setdefault((frame.dialogue_id, frame.turn), {})
         for key in keys_of(frame.service):
             turn[key] = (*turn.get(key, ()), i)
-    found = []
+    units = []
     for turn in turns.values():
         alike: dict[tuple[int, ...], list[str]] = {}
         for key, positions in turn.items():
             alike.setdefault(positions, []).append(key)
-        found += [(frames[positions[0]], tuple(keys), positions) for positions, keys in alike.items()]
-    return found
+        units += [(frames[positions[0]], tuple(keys), positions) for positions, keys in alike.items()]
+    return units
 
 
 def _joined(values: Real, members: Sequence[tuple[int, ...]]) -> Real:

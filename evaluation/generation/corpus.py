@@ -71,7 +71,7 @@ def kind_of(slot: Slot) -> Kind:
     """Boolean slots are categorical ones whose values are True and False."""
     if not slot.is_categorical:
         return "free"
-    return "boolean" if sorted(one.lower() for one in slot.possible_values) == sorted(BOOLEANS) else "categorical"
+    return "boolean" if sorted(value.lower() for value in slot.possible_values) == sorted(BOOLEANS) else "categorical"
 
 
 def words_of(service: Service) -> ServiceWords:
@@ -152,7 +152,7 @@ class Act(msgspec.Struct, frozen=True):
     @property
     def is_boolean(self) -> bool:
         """Whether it says yes or no; a boolean slot may be said not to matter as well."""
-        return self.kind == "boolean" and [one.lower() in BOOLEANS for one in self.values] == [True]
+        return self.kind == "boolean" and [value.lower() in BOOLEANS for value in self.values] == [True]
 
     @property
     def is_true(self) -> bool:
@@ -300,12 +300,12 @@ def _boolean(act: Act, words: ServiceWords) -> Iterator[str]:
     """Sentences that are right whatever the slot is called: where a name's part of speech is not known, it has none."""
     slot = words.slot(act.slot)
     yield from _answers(act, slot)
-    if found := _HAS_OR_IS.fullmatch(slot.name):
-        if about := found["has"]:
+    if match := _HAS_OR_IS.fullmatch(slot.name):
+        if about := match["has"]:
             yield f"It has {about}." if act.is_true else f"It does not have {about}."
             yield f"They have {about}." if act.is_true else f"They do not have {about}."
         else:
-            yield f"It is {found['is']}." if act.is_true else f"It is not {found['is']}."
+            yield f"It is {match['is']}." if act.is_true else f"It is not {match['is']}."
     clause = _CLAUSE.fullmatch(slot.description)
     if clause and not _NO_STATEMENT.search(clause[1]):
         yield f"It is true that {clause[1]}." if act.is_true else f"It is not true that {clause[1]}."
@@ -406,12 +406,12 @@ Pools = dict[tuple[str, str], tuple[tuple[str, str], ...]]
 
 def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kinds: Kinds) -> Pools:
     """The values that users and system say, and those of the schema for categorical slots and intents."""
-    found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    pools: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for service in services.values():
         for slot in service.slots:
             if kinds[service.service_name][slot.name] == "categorical":
-                found[service.service_name, slot.name] = {(value, value) for value in slot.possible_values}
-        found[pool_key(service.service_name, "intent", "marker")] = {
+                pools[service.service_name, slot.name] = {(value, value) for value in slot.possible_values}
+        pools[pool_key(service.service_name, "intent", "marker")] = {
             (intent.name, intent.name) for intent in service.intents
         }
     for dialogue in dialogues:
@@ -424,8 +424,8 @@ def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kin
                         pairs = (
                             (value, form) for value, form in zip(action.values, given, strict=False) if form != _ANY
                         )
-                        found.setdefault(pool_key(frame.service, action.slot, kind), set()).update(pairs)
-    return {key: tuple(sorted(pairs)) for key, pairs in found.items()}
+                        pools.setdefault(pool_key(frame.service, action.slot, kind), set()).update(pairs)
+    return {key: tuple(sorted(pairs)) for key, pairs in pools.items()}
 
 
 _NO_WORD = re.compile(r"[\W_]+")

@@ -374,22 +374,22 @@ def parse_claim(hypothesis: str) -> Claim:
     if hypothesis.startswith("Request "):
         topic = _stems(hypothesis[8:])
         return Claim("request", topic, asked=frozenset(word for word, kinds in WH.items() if topic & kinds))
-    if found := _ANSWER.fullmatch(hypothesis):
-        return Claim("boolean", _stems(found[1]), found[2] == "Yes")
-    if found := _COUNT.fullmatch(hypothesis):
-        return Claim("count", values=_readings(found[1] or found[2] or found[3]))
-    if found := _HAS_NOT.fullmatch(hypothesis):
-        return Claim("boolean", _stems(found[1]), False)
-    if found := _HAS.fullmatch(hypothesis) or _BARE.fullmatch(hypothesis):
-        return Claim("boolean", _stems(found[2]), not found[1])
-    if found := _INTENT.fullmatch(hypothesis):
-        verbs = " ".join(name.partition(" ")[0] for name in _PARTS.split(found[1]))
-        return Claim("offer", _stems(found[1]), asked=stems_of(verbs))
-    if found := _OFFER.fullmatch(hypothesis):
-        offered = found[1] or found[2]
+    if match := _ANSWER.fullmatch(hypothesis):
+        return Claim("boolean", _stems(match[1]), match[2] == "Yes")
+    if match := _COUNT.fullmatch(hypothesis):
+        return Claim("count", values=_readings(match[1] or match[2] or match[3]))
+    if match := _HAS_NOT.fullmatch(hypothesis):
+        return Claim("boolean", _stems(match[1]), False)
+    if match := _HAS.fullmatch(hypothesis) or _BARE.fullmatch(hypothesis):
+        return Claim("boolean", _stems(match[2]), not match[1])
+    if match := _INTENT.fullmatch(hypothesis):
+        verbs = " ".join(name.partition(" ")[0] for name in _PARTS.split(match[1]))
+        return Claim("offer", _stems(match[1]), asked=stems_of(verbs))
+    if match := _OFFER.fullmatch(hypothesis):
+        offered = match[1] or match[2]
         return Claim("offer", _stems(offered), asked=stems_of(offered.partition(" ")[0].lower()))
-    if found := _OUTCOME.fullmatch(hypothesis):
-        return Claim("outcome", _stems(found[1]), found[2] != "failed")
+    if match := _OUTCOME.fullmatch(hypothesis):
+        return Claim("outcome", _stems(match[1]), match[2] != "failed")
     # Descriptions and values may have an "is" of their own: any place may be where the value begins.
     readings: list[tuple[str, ...]] = []
     places = list(_VALUE.finditer(hypothesis))

@@ -43,12 +43,12 @@ class ScoredTurn(msgspec.Struct, frozen=True):
     @property
     def valid(self) -> bool:
         """Whether all its acts are, so that it enters SGSAcc."""
-        return bool(self.acts) and all(one.valid for one in self.acts)
+        return bool(self.acts) and all(act.valid for act in self.acts)
 
     @property
     def faithful(self) -> bool:
         """Whether all its acts are realised faithfully (section 2)."""
-        return all(one.premise is not None for one in self.acts)
+        return all(act.premise is not None for act in self.acts)
 
     @property
     def outcome(self) -> str | None:
@@ -58,11 +58,11 @@ class ScoredTurn(msgspec.Struct, frozen=True):
     @property
     def has_values(self) -> bool:
         """Whether it has a value of a free slot, which is what the slot error rate judges."""
-        return any(one.act.kind == "free" and one.act.values for one in self.acts)
+        return any(act.act.kind == "free" and act.act.values for act in self.acts)
 
     def values(self) -> Numbers:
         """The metrics of turns, 1 or 0; None where the turn does not count."""
-        alone = all(one.premise == "utterance" for one in self.acts)
+        alone = all(act.premise == "utterance" for act in self.acts)
         return {
             "sgsacc": float(self.faithful) if self.valid else None,
             "sgsacc_all": float(self.faithful) if self.acts else None,
@@ -80,9 +80,9 @@ def act_values(one: ScoredAct) -> Numbers:
 def scored_turns(corpus: Corpus, acts: Iterable[ScoredAct], utterances: Mapping[Place, str]) -> list[ScoredTurn]:
     """The turns of a corpus with their acts, in order."""
     by_turn: dict[Place, list[ScoredAct]] = {}
-    for one in acts:
-        by_turn.setdefault(one.turn.place, []).append(one)
-    return [ScoredTurn(one, utterances[one.place], tuple(by_turn.get(one.place, ()))) for one in corpus.turns]
+    for act in acts:
+        by_turn.setdefault(act.turn.place, []).append(act)
+    return [ScoredTurn(turn, utterances[turn.place], tuple(by_turn.get(turn.place, ()))) for turn in corpus.turns]
 
 
 def accuracies(turns: Sequence[ScoredTurn]) -> Numbers:
@@ -92,8 +92,8 @@ def accuracies(turns: Sequence[ScoredTurn]) -> Numbers:
     ``sgsacc_utterance_alone`` is as ``sgsacc`` without the augmented premise. ``sgsacc_acts`` and ``sgsacc_acts_all``
     are the shares of acts.
     """
-    of_turns = [one.values() for one in turns]
-    of_acts = [act_values(act) for one in turns for act in one.acts]
+    of_turns = [turn.values() for turn in turns]
+    of_acts = [act_values(act) for turn in turns for act in turn.acts]
     return {
         **{name: mean(values[name] for values in of_turns) for name in TURN_METRICS},
         **{name: mean(values[name] for values in of_acts) for name in ACT_METRICS},
@@ -194,14 +194,14 @@ def coverage(turns: Iterable[ScoredTurn]) -> Details:
     of a free slot; ``free_slot`` have an act on a free slot, be it a REQUEST without a value; ``categorical`` the value
     of a categorical slot, booleans included. Of acts: ``entailed`` have a reference that the ground truth entails.
     """
-    turns = [one for one in turns if one.acts]
-    acts = [act for one in turns for act in one.acts]
+    turns = [turn for turn in turns if turn.acts]
+    acts = [act for turn in turns for act in turn.acts]
     of_turns = {
-        "valid": sum(one.valid for one in turns),
-        "slot_error_rate": sum(one.has_values for one in turns),
-        "free_slot": sum(any(act.act.kind == "free" for act in one.acts) for one in turns),
+        "valid": sum(turn.valid for turn in turns),
+        "slot_error_rate": sum(turn.has_values for turn in turns),
+        "free_slot": sum(any(act.act.kind == "free" for act in turn.acts) for turn in turns),
         "categorical": sum(
-            any(act.act.kind in ("categorical", "boolean") and act.act.states for act in one.acts) for one in turns
+            any(act.act.kind in ("categorical", "boolean") and act.act.states for act in turn.acts) for turn in turns
         ),
     }
     n_entailed = sum(one.validated.premise is not None for one in acts)
@@ -230,7 +230,7 @@ def agreement(turns: Iterable[ScoredTurn]) -> Details:
     ``same``: where SGSAcc of the acts on free slots that have values is that of the slot error rate; ``same_all_acts``:
     where that of all acts is, the categorical ones included.
     """
-    judged = [one for one in turns if one.valid and one.has_values]
+    judged = [turn for turn in turns if turn.valid and turn.has_values]
     same = same_all = 0
     for one in judged:
         no_error = not missing_values(one.turn.acts, one.utterance)
@@ -303,8 +303,8 @@ def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
     the tampered values, of which none may be.
     """
     pairs = [validated for _, validated in checks if validated.tampered is not None]
-    right = sum(one.premise is not None for one in pairs)
-    wrong = sum(bool(one.tampered) for one in pairs)
+    right = sum(pair.premise is not None for pair in pairs)
+    wrong = sum(bool(pair.tampered) for pair in pairs)
     return {
         "acts": len(pairs),
         "true_entailed": right,
@@ -312,7 +312,7 @@ def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
         "precision": ratio(right, right + wrong),
         "recall": ratio(right, len(pairs)),
         "f1": ratio(2 * right, right + wrong + len(pairs)),
-        "share_valid": ratio(sum(one.valid for one in pairs), len(pairs)),
+        "share_valid": ratio(sum(pair.valid for pair in pairs), len(pairs)),
     }
 
 

@@ -219,7 +219,7 @@ class Nli:
 
         tokenizer, model = self._loaded
         rows = self._tokens(tokenizer, model, pairs)
-        found: list[Judgement] = [(0.0, 0.0, 0.0)] * len(pairs)
+        judgements: list[Judgement] = [(0.0, 0.0, 0.0)] * len(pairs)
         # The short with the short: little padding. The texts decide among equals, not the order of asking.
         order = sorted(range(len(pairs)), key=lambda i: (len(rows[i]["input_ids"]), pairs[i]))
         for start in range(0, len(order), self.batch):
@@ -228,8 +228,8 @@ class Nli:
             with torch.inference_mode():
                 shares = torch.softmax(model(**inputs).logits.double(), dim=-1).cpu().tolist()
             for i, row in zip(chunk, shares, strict=True):
-                found[i] = row[self.order[0]], row[self.order[1]], row[self.order[2]]
-        return found
+                judgements[i] = row[self.order[0]], row[self.order[1]], row[self.order[2]]
+        return judgements
 
     def _tokens(self, tokenizer: Any, model: Any, pairs: Sequence[Pair]) -> list[dict[str, list[int]]]:
         """The tokens of each pair; where there are too many, the beginning of the premise is cut off."""
@@ -268,7 +268,7 @@ def inspect(folder: str) -> tuple[int, int, int]:
       InputError: no folder (a hub's name is none), no classifier, no weights, or other labels.
     """
     found = checkpoints.opened(folder, _FLAG)
-    if not any(one.endswith(_HEAD) for one in found.heads):
+    if not any(head.endswith(_HEAD) for head in found.heads):
         what = found.heads[0] if found.heads else f"model of type {found.config.get('model_type')!r}"
         raise found.refused(f"holds a {what}: a classifier of text pairs (...{_HEAD}) is needed")
     checkpoints.check_weights(found)
@@ -433,11 +433,11 @@ def check_references(
 ) -> list[Validated]:
     """What the ground truth says of each act's references, built from some schema's words by some rules."""
     questions = []
-    for one in acts:
-        of = words[one.act.service]
-        negatives = references(one.tampered, of, rules) if one.tampered is not None else ()
-        premises = premises_of(one.act, one.turn.previous, of, scorer.joint, one.turn.utterance)
-        questions.append((premises, references(one.act, of, rules), negatives))
+    for act in acts:
+        of = words[act.act.service]
+        negatives = references(act.tampered, of, rules) if act.tampered is not None else ()
+        premises = premises_of(act.act, act.turn.previous, of, scorer.joint, act.turn.utterance)
+        questions.append((premises, references(act.act, of, rules), negatives))
     return validate(questions, scorer)
 
 
@@ -480,10 +480,10 @@ def rank(
         for place, prediction in predictions.items()
     }
     asked = [
-        (one, i, candidate)
-        for one in acts
-        for i, candidate in enumerate(candidates[one.turn.place])
-        if len(candidates[one.turn.place]) > 1
+        (act, i, candidate)
+        for act in acts
+        for i, candidate in enumerate(candidates[act.turn.place])
+        if len(candidates[act.turn.place]) > 1
     ]
     questions = (
         (line_of(candidate.utterance), references(one.act, words[one.act.service], rules))

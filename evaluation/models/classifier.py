@@ -653,7 +653,7 @@ def find(given: Sources, task: str) -> Reference:
             raise InputError(f"there are no user turns of {given.split!r} in it", path, "--reference")
         return reference
     plan = make_plan(given)
-    sources = [tuple((one.set, one.reference) for one in job.members) for job in plan.jobs]
+    sources = [tuple((member.set, member.reference) for member in job.members) for job in plan.jobs]
     services = plan.sets[ORIGINAL].services
     renamed = {
         name: renamed_intents(name, one.services, services) for name, one in plan.sets.items() if one.kind == "variant"

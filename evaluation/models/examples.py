@@ -80,7 +80,7 @@ def perturbations_of(names: str, seed: str) -> list[Perturbation]:
     """
     if not listed(names):
         raise InputError("give names of perturbations, such as typos,verbose", "--perturb")
-    found = []
+    perturbations = []
     for name in listed(names):
         try:
             one = perturbation_of(name, {"seed": seed}, as_flags=True)
@@ -92,8 +92,8 @@ def perturbations_of(names: str, seed: str) -> list[Perturbation]:
         if needs:
             advice = f"make a set with 'parapet perturb {name}', and add it to --train"
             raise InputError(f"{name} needs {needs} and cannot run in the training loop: {advice}", "--perturb")
-        found.append(one)
-    return found
+        perturbations.append(one)
+    return perturbations
 
 
 class Readable(msgspec.Struct, Generic[Row], frozen=True):

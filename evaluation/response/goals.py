@@ -186,7 +186,7 @@ class Goal(msgspec.Struct, frozen=True):
     @property
     def domains(self) -> tuple[str, ...]:
         """Those of its searches and requests, sorted."""
-        services = [one.service for one in self.searches] + [one.service for one in self.requests]
+        services = [search.service for search in self.searches] + [request.service for request in self.requests]
         return tuple(sorted(set(map(domain_of, services))))
 
 
@@ -590,7 +590,7 @@ def read_entities(path: str) -> dict[str, list[dict[str, str]]]:
     files = sorted(place.glob("*_db.json"))
     if not files:
         raise InputError("no knowledge base here: expected files such as restaurant_db.json", path)
-    return {one.name.removesuffix("_db.json"): _rows(_read(str(one), list[dict[str, Any]])) for one in files}
+    return {file.name.removesuffix("_db.json"): _rows(_read(str(file), list[dict[str, Any]])) for file in files}
 
 
 def _rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:

@@ -376,7 +376,7 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
         """Inform, Success, BLEU and Combined."""
         evaluation = evaluate(inputs, self.tokenizer)
         sizes = sizes_of(inputs)
-        n_responses = sum(len(of) for one in inputs.values() for of in one.responses.values())
+        n_responses = sum(len(of) for input_ in inputs.values() for of in input_.responses.values())
         files = files_of(
             evaluation.metrics,
             details_of(inputs, sizes, evaluation.signature),
@@ -531,8 +531,8 @@ def sizes_of(inputs: Inputs) -> dict[str, dict[str, Any]]:
 def details_of(inputs: Inputs, sizes: Mapping[str, Mapping[str, Any]], signature: str) -> dict[str, Any]:
     """``details.json``: how much there was to score, in all and by set where there are several."""
     entities: dict[str, set[tuple[tuple[str, str], ...]]] = {}
-    for one in inputs.values():
-        for service, rows in one.reference.knowledge.entities.items():
+    for input_ in inputs.values():
+        for service, rows in input_.reference.knowledge.entities.items():
             entities.setdefault(service, set()).update(tuple(row.items()) for row in rows)
     return {
         **sizes[ALL],
@@ -579,7 +579,7 @@ def _failed(inputs: Inputs, evaluation: Evaluation) -> list[Section]:
         goal, verdict = inputs[name].reference.goals[dialogue], evaluation.verdicts[name][dialogue]
         responses = list(inputs[name].responses.get(dialogue, ()))[:_RESPONSES]
         lines = [Line("missed", [Part(what)]) for what in missed(goal, verdict)]
-        lines += [Line(f"turn {one.turn}", [Part(one.response[:500])]) for one in responses]
+        lines += [Line(f"turn {response.turn}", [Part(response.response[:500])]) for response in responses]
         examples.append(Example(f"dialogue {dialogue}" + (f" of {name}" if name else ""), lines))
     note = f"The first {len(examples):,} of {len(failed):,}: what was missed, and the responses."
     return [Examples(title="Dialogues without success", note=note, examples=examples)] if examples else []

@@ -182,7 +182,7 @@ def _pairs(
         turn = dialogue.turns[position]
         states = _states(turn)
         services = [*dict.fromkeys((*original.states, *states))]
-        other = tuple(one for one in services if states.get(one) != original.states.get(one))
+        other = tuple(service for service in services if states.get(service) != original.states.get(service))
         wanted: tuple[Wanted, ...] = ()
         if turn.utterance != original.utterance:
             wanted = tuple(_wanted(value, original.states, states) for value in original.values)
@@ -363,8 +363,8 @@ def compared_form() -> tuple[Form, bool]:
 def lost_by_slot(checks: Sequence[Check]) -> dict[str, int]:
     """How many values of each slot are not in the text letter for letter, the most first."""
     counts: dict[str, int] = {}
-    for one in checks:
-        for wanted in one.lost:
+    for check in checks:
+        for wanted in check.lost:
             counts[wanted.slot] = counts.get(wanted.slot, 0) + 1
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 

@@ -511,7 +511,9 @@ def stage(task: CrowdTask[OutcomeT], composed: Composed[OutcomeT]) -> dict[str, 
     from parapet.schemas.errors import run_header
     from parapet.transforms.storage import files
 
-    reviews: list[ReviewItem] = sorted((item for one in composed.outcomes for item in one.reviews), key=review_order)
+    reviews: list[ReviewItem] = sorted(
+        (item for outcome in composed.outcomes for item in outcome.reviews), key=review_order
+    )
     results = task.results(composed)
     whole: dict[str, bytes | Iterable[bytes]] = {
         "statistics.json": (json.dumps(results.statistics, indent=2) + "\n").encode(),

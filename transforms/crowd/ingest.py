@@ -309,11 +309,11 @@ def _task_answers(text: str) -> dict[str, str]:
     pages = [pages] if isinstance(pages, dict) else pages
     if not (isinstance(pages, list) and all(isinstance(page, dict) for page in pages)):
         raise Unusable("task_answers: expected a JSON list of one object")
-    found: dict[str, str] = {}
+    task_answers: dict[str, str] = {}
     for page in pages:
         for name, value in page.items():
-            found[name] = value if isinstance(value, str) else compact_json(value)
-    return found
+            task_answers[name] = value if isinstance(value, str) else compact_json(value)
+    return task_answers
 
 
 def take(

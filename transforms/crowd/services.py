@@ -379,7 +379,7 @@ def _take(
     missing = {place for place, found in candidates.items() if len(found.texts) < NEEDED}
     collided = {place for place, found in names.items() if found.key not in assigned} - missing
     # An element without answers cannot be completed by repeating any.
-    partial = options.allow_partial and all(found.texts for found in candidates.values())
+    partial = options.allow_partial and all(candidate.texts for candidate in candidates.values())
     if missing | collided and partial:
         for place in missing | collided:
             element = next(e for e in elements[place[0]] if e.field == place[1])

@@ -141,8 +141,12 @@ def _name_of(which: type[Perturbation]) -> str:
 def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> None:
     """Raises InputError where the class does not take one of the options, or needs another."""
     parameters = inspect.signature(which).parameters.values()
-    named = {one.name: one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
-    if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+    named = {
+        parameter.name: parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         for option in options:
             if option not in named:
                 near = difflib.get_close_matches(option, named, n=1)

@@ -268,16 +268,16 @@ def user_turns(dialogue: Dialogue) -> Iterator[UserTurn]:
 
 
 def _values(dialogue: Dialogue) -> set[str]:
-    found: set[str] = set()
+    values: set[str] = set()
     for turn in dialogue.turns:
         if turn.speaker == "USER":
             for frame in turn.frames:
                 if frame.state:
-                    found.update(*frame.state.slot_values.values())
+                    values.update(*frame.state.slot_values.values())
                 for action in frame.actions or ():
                     if not is_marker(action.act, action.slot):
-                        found.update(action.values)
-    return found
+                        values.update(action.values)
+    return values
 
 
 def _user_turn(

@@ -161,12 +161,12 @@ def embedded(question: str, verbs: Collection[str]) -> str | None:
     """
     if _WHO.fullmatch(question):
         return question
-    found = _WH.fullmatch(question)
-    if found is None:
+    match = _WH.fullmatch(question)
+    if match is None:
         return None
-    if _PRONOUN.fullmatch(found["wh"].rpartition(" ")[2]):
+    if _PRONOUN.fullmatch(match["wh"].rpartition(" ")[2]):
         return None  # "how much it costs" is one already
-    wh, aux, rest = found["wh"], found["aux"].strip().lower(), found["rest"]
+    wh, aux, rest = match["wh"], match["aux"].strip().lower(), match["rest"]
     aux = "is" if aux[0] in "'’" else aux
     statement = _statement(aux, rest, verbs)
     if statement is None and aux in ("is", "are") and wh.lower().startswith(("where", "when", "who", "how ")):
@@ -184,8 +184,8 @@ def embedded_choice(question: str, verbs: Collection[str]) -> str | None:
       question: in English, without its mark.
       verbs: see :func:`embedded`.
     """
-    found = _WHETHER.fullmatch(question)
-    return found and _statement(found["aux"].lower(), found["rest"], verbs)
+    match = _WHETHER.fullmatch(question)
+    return match and _statement(match["aux"].lower(), match["rest"], verbs)
 
 
 def _statement(aux: str, rest: str, verbs: Collection[str]) -> str | None:

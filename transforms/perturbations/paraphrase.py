@@ -101,7 +101,7 @@ def hidden(user_turn: UserTurn) -> Hidden:
     anchors = anchors_of(user_turn)
     letter = next((one for one in _STAND_INS if not re.search(rf"{one}\d", user_turn.utterance)), _STAND_INS[0])
     names = [f"{letter}{i}" for i in range(1, len(anchors) + 1)]
-    values = [user_turn.utterance[one.start : one.end] for one in anchors]
+    values = [user_turn.utterance[anchor.start : anchor.end] for anchor in anchors]
     return Hidden(_with(user_turn.utterance, anchors, names), dict(zip(names, values, strict=True)))
 
 
@@ -373,8 +373,8 @@ def _forms(clause: str, asked: bool, draw: Draw) -> Iterator[Form]:
     rules = load_rules()
     for frame in rules.frames:
         for pattern in frame.patterns:
-            if found := pattern.fullmatch(clause):
-                yield from _filled(frame.forms, found, draw)
+            if match := pattern.fullmatch(clause):
+                yield from _filled(frame.forms, match, draw)
                 return
     if (question := language.embedded(clause, rules.events)) is not None:
         yield from _filled(rules.wh, _lower(question), draw)

@@ -80,9 +80,9 @@ def _value_after(utterance: str, span: Span, made: Made, perturb_values: bool) -
     if not perturb_values or made.source != RULES or made.places is not None:
         return value
     inside = [
-        Edit(one.start - span.start, one.end - span.start, one.text)
-        for one in made.operations
-        if span.start <= one.start and one.end <= span.end and one.start < one.end
+        Edit(operation.start - span.start, operation.end - span.start, operation.text)
+        for operation in made.operations
+        if span.start <= operation.start and operation.end <= span.end and operation.start < operation.end
     ]
     return edited(value, inside)
 
@@ -121,8 +121,14 @@ def row_of(user_turn: UserTurn, variation: Variation, level: int) -> dict[str, A
         "utterance": variation.utterance,
         "source": variation.source,
         "operations": [
-            {"kind": one.kind, "start": one.start, "end": one.end, "before": one.before, "after": one.text}
-            for one in variation.operations
+            {
+                "kind": operation.kind,
+                "start": operation.start,
+                "end": operation.end,
+                "before": operation.before,
+                "after": operation.text,
+            }
+            for operation in variation.operations
         ],
         "env": level,
         "slots": [

@@ -62,12 +62,12 @@ def reworded(user_turn: UserTurn, text: str, kind: str, source: str, in_words: b
 
 
 def _of_spans(user_turn: UserTurn, anchors: Sequence[Anchor], places: Sequence[Range]) -> list[Range]:
-    found = []
+    of_spans = []
     for span in user_turn.spans:
         i = next(i for i, one in enumerate(anchors) if one.start <= span.start and span.end <= one.end)
         shift = places[i][0] - anchors[i].start
-        found.append((span.start + shift, span.end + shift))
-    return found
+        of_spans.append((span.start + shift, span.end + shift))
+    return of_spans
 
 
 def edits_between(
@@ -168,11 +168,13 @@ def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[R
     Returns:
       The places, and nothing; or some of them, and the reason why not all.
     """
-    values = sorted({utterance[one.start : one.end] for one in anchors}, key=lambda value: (-len(value), value))
+    values = sorted(
+        {utterance[anchor.start : anchor.end] for anchor in anchors}, key=lambda value: (-len(value), value)
+    )
     before, after = occurrences(utterance, values), occurrences(text, values)
     settled: dict[Anchor, Range] = {}
     for value in values:
-        of_value = [one for one in anchors if utterance[one.start : one.end] == value]
+        of_value = [anchor for anchor in anchors if utterance[anchor.start : anchor.end] == value]
         slots = ", ".join(dict.fromkeys(slot for one in of_value for slot in one.slots))
         there = after[value]
         if len(there) < len(of_value):
@@ -193,10 +195,10 @@ def _chosen(
     taken = set(settled.values())
     places: list[Range] = []
     at = 0
-    for one in anchors:
-        place = settled.get(one)
+    for anchor in anchors:
+        place = settled.get(anchor)
         if place is None:
-            free = [found for found in after[utterance[one.start : one.end]] if found not in taken]
+            free = [found for found in after[utterance[anchor.start : anchor.end]] if found not in taken]
             place = next((found for found in free if found[0] >= at), free[0])
             taken.add(place)
         places.append(place)

@@ -72,9 +72,9 @@ def _cut(text: str, first: re.Match[str] | None, more: str) -> list[Operation]:
 
 
 def _pleasant(text: str, more: str) -> list[Operation]:
-    found = PLEASANT.match(text)
-    word = found[1].capitalize() if found else ""
-    return _whole(text, f"{word}{more}.") if found else []
+    match = PLEASANT.match(text)
+    word = match[1].capitalize() if match else ""
+    return _whole(text, f"{word}{more}.") if match else []
 
 
 def _sentences(text: str, kept: Ranges) -> list[Range]:
@@ -92,7 +92,7 @@ def _after_blanks(text: str, at: int) -> int:
 def _by_sentences(user_turn: UserTurn) -> list[Operation]:
     text, kept = user_turn.utterance, Ranges(user_turn.protected())
     sentences = _sentences(text, kept)
-    droppable = [one for one in sentences if _may_drop(user_turn, *one, kept)]
+    droppable = [sentence for sentence in sentences if _may_drop(user_turn, *sentence, kept)]
     dropped = set(droppable[1:] if len(droppable) == len(sentences) else droppable)
     operations: list[Operation] = []
     for i, (start, end) in enumerate(sentences):
@@ -110,9 +110,9 @@ def _by_sentences(user_turn: UserTurn) -> list[Operation]:
 def _apart(operations: Sequence[Operation]) -> list[Operation]:
     """In order, without those that reach into the one before: two dropped sentences may share their blanks."""
     found: list[Operation] = []
-    for one in sorted(operations):
-        if not found or found[-1].end <= one.start:
-            found.append(one)
+    for operation in sorted(operations):
+        if not found or found[-1].end <= operation.start:
+            found.append(operation)
     return found
 
 
@@ -149,17 +149,17 @@ def _led(text: str, start: int, end: int, kept: Ranges) -> tuple[int, bool, str]
     """Where a sentence can begin; whether a question is none then; the kind of the last rule that was applied."""
     at, asked, last = start, False, ""
     for kind, pattern in LEADING:
-        found = pattern.match(text, at, end)
-        if found is None or kept.overlap(*found.span()):
+        match = pattern.match(text, at, end)
+        if match is None or kept.overlap(*match.span()):
             continue
-        rest = text[found.end() : end]
+        rest = text[match.end() : end]
         if kind == "name" and not (PHRASE.match(f" {rest}") and not LOOSE_END.search(rest)):
             continue
         if kind == "ask":
             if rest.count("?") + rest.count(" and ") > 1:
                 continue
             asked = True
-        at, last = found.end(), kind
+        at, last = match.end(), kind
         if kind in ("name", "ask", "wish"):
             break
     return at, asked, last

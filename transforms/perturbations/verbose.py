@@ -158,7 +158,7 @@ def _inside(user_turn: UserTurn, kept: Ranges, opener: Operation | None) -> list
     taken = kept
     if opener and opener.end:
         taken.add(opener.start, opener.end)
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for pattern, text in _FULL_FORMS:
         for match in pattern.finditer(user_turn.utterance):
             start, end = match.span()
@@ -166,9 +166,9 @@ def _inside(user_turn: UserTurn, kept: Ranges, opener: Operation | None) -> list
                 continue
             before = match[0]
             after = text or f"{before[: match.start(1) - start]} are"
-            found.append(Operation(start, end, _cased(before, after), "full_form", before))
+            operations.append(Operation(start, end, _cased(before, after), "full_form", before))
             taken.add(start, end)
-    return found
+    return operations
 
 
 def _cased(before: str, after: str) -> str:

@@ -173,7 +173,7 @@ def check_faults(summary: Summary, allowed: list[str]) -> None:
     if not totals:
         return
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in totals.items())
-    shown = [str(found) for found in summary.faults if found.kind in totals][:_SHOWN]
+    shown = [str(fault) for fault in summary.faults if fault.kind in totals][:_SHOWN]
     more = sum(totals.values()) - len(shown)
     hint = "mend them, or name the kind in 'allow_problems' to publish them as they are, counted"
     lines = [f"the dialogues have faults ({kinds}), so nothing was published: {hint}", *shown]

@@ -190,8 +190,8 @@ def citation_cff(manifest: Manifest) -> str:
 
 def release_date(manifest: Manifest) -> str:
     """The day of publication, ``2026-01-31``; nothing where the manifest has none."""
-    found = _DATE.match(manifest.created)
-    return found[0] if found else ""
+    match = _DATE.match(manifest.created)
+    return match[0] if match else ""
 
 
 def _cff_author(name: Name, affiliation: str = "", orcid: str = "") -> dict[str, str]:
@@ -344,8 +344,8 @@ def author_name(author: Author) -> Name:
 
 def orcid_url(author: Author) -> str:
     """The address of an author's ORCID; nothing where there is none, or what is given is none."""
-    found = _ORCID.fullmatch(author.orcid.strip())
-    return f"https://orcid.org/{found[1]}" if found else ""
+    match = _ORCID.fullmatch(author.orcid.strip())
+    return f"https://orcid.org/{match[1]}" if match else ""
 
 
 def names_of(line: str) -> list[Name]:

@@ -317,10 +317,10 @@ def _check_counts(manifest: Manifest, contents: Iterable[tuple[_Task, _Content]]
     known = manifest.known_problems
     excess = {kind: n for kind in plan.KINDS if (n := counts["fault", kind, ""]) > known.get(kind, 0)}
     for task, content in contents:
-        for found in content.faults:
-            if found.kind in excess:
-                where = f"dialogue {found.dialogue_id}: {found.where}"
-                findings.add("faults", task.file.path, where, found.reason)
+        for fault in content.faults:
+            if fault.kind in excess:
+                where = f"dialogue {fault.dialogue_id}: {fault.where}"
+                findings.add("faults", task.file.path, where, fault.reason)
     for kind, n in excess.items():
         reason = f"{n:,} faults of this kind ({plan.KINDS[kind]}), {known.get(kind, 0):,} of them known"
         findings.add("faults", MANIFEST, f"known_problems.{kind}", reason)

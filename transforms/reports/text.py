@@ -85,8 +85,8 @@ def counted(n: int, noun: str, plural: str = "") -> str:
 def check_plain_text(beginning: bytes, path: object, flag: str = "") -> None:
     """Raises InputError where a file that is to have a text a line is of another kind: HTML, XML or JSON."""
     first = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if found := _OTHER_KIND.match(first):
-        kind = "HTML or XML" if found[0][:1] == b"<" else "JSON"
+    if match := _OTHER_KIND.match(first):
+        kind = "HTML or XML" if match[0][:1] == b"<" else "JSON"
         raise InputError(f"is {kind}, and not plain text, one a line", path, flag)
 
 

@@ -454,7 +454,7 @@ def check_bad(
     if nothing := _nothing_left(tallies, done):
         why = f": {why}{f'; {blame}' if blame else ''}" if places else ""
         raise refusal(f"{nothing}, so there is nothing to publish{why}{end}")
-    over = [one for one in tallies if one.share > max_bad]
+    over = [tally for tally in tallies if tally.share > max_bad]
     if over:
         limit = f"over --max_bad {percent(max_bad)}" if max_bad else "and --max_bad allows none"
         advice = blame or "mend these"
@@ -543,10 +543,10 @@ def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str
       place: where they are.
       what: what became of them.
     """
-    tallies = [one for one in tallies if one.bad]
+    tallies = [tally for tally in tallies if tally.bad]
     if not reasons and not tallies:
         return []
     listed = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons.items()))
-    empty = [one for one in tallies if one.is_record and one.bad == one.total]
+    empty = [tally for tally in tallies if tally.is_record and tally.bad == tally.total]
     lines = [f"{one.part or 'the output'} has no {one.what} at all: none of {one.total:,} can be used" for one in empty]
     return [*lines, f"{what}: {_joined(tallies) if tallies else sum(reasons.values())} ({listed}); see {place}"]

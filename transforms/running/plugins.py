@@ -129,11 +129,11 @@ def _installed(group: str, path: tuple[tuple[str, int, int], ...]) -> list[Plugi
     # A distribution reads its metadata anew whenever it is asked.
     sources: dict[Distribution | None, tuple[str, str]] = {None: ("", "")}
     plugins = []
-    for one in entry_points(group=group):
-        if one.dist is not None and one.dist not in sources:
-            sources[one.dist] = one.dist.name, one.dist.version
-        plugins.append(Plugin(one.group, one.name, one.value, *sources[one.dist]))
-    return sorted(plugins, key=lambda one: (not one.built_in, one))
+    for point in entry_points(group=group):
+        if point.dist is not None and point.dist not in sources:
+            sources[point.dist] = point.dist.name, point.dist.version
+        plugins.append(Plugin(point.group, point.name, point.value, *sources[point.dist]))
+    return sorted(plugins, key=lambda plugin: (not plugin.built_in, plugin))
 
 
 def names(group: str) -> list[str]:

@@ -36,7 +36,7 @@ def toml_of(table: Mapping[str, Any], place: str = "") -> str:
 
 
 def _all_tables(values: list[Any]) -> bool:
-    return all(isinstance(one, dict) for one in values)
+    return all(isinstance(value, dict) for value in values)
 
 
 def _key(key: str) -> str:

@@ -165,7 +165,7 @@ class Local:
         plugins.parallel_calls(options)
         if "model" not in options:
             raise InputError("name the folder of a model, or of one for each direction", "--model")
-        pairs = {pair or ANY: folder for pair, _, folder in (one.rpartition("=") for one in options["model"])}
+        pairs = {pair or ANY: folder for pair, _, folder in (option.rpartition("=") for option in options["model"])}
         legs = [leg for pivot in options["pivots"] for leg in (f"en-{pivot}", f"{pivot}-en")]
         if ANY not in pairs and (lacking := [leg for leg in legs if leg not in pairs]):
             reason = f"there is no model for {', '.join(lacking)}: name its folder, as {lacking[0]}=DIR"

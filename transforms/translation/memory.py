@@ -172,11 +172,11 @@ def merge(*memories: Iterable[Translation]) -> list[Translation]:
 
 def by_languages(memory: Iterable[Translation], provider: str = "", model: str = "") -> Texts:
     """What the memory has for an engine; of any, the first in order, where none is named."""
-    found: Texts = {}
+    texts: Texts = {}
     for row in sorted(memory):
         if provider in ("", row.provider) and model in ("", row.model):
-            found.setdefault((row.source, row.target), {}).setdefault(row.text, row.translation)
-    return found
+            texts.setdefault((row.source, row.target), {}).setdefault(row.text, row.translation)
+    return texts
 
 
 def memory_bytes(rows: Iterable[Translation]) -> bytes:

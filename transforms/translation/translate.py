@@ -210,7 +210,7 @@ class Known(msgspec.Struct, frozen=True):
 
 def replay(texts: Sequence[str], pivots: Sequence[str], known: Known) -> tuple[list[Translation], list[Untranslated]]:
     """Both legs from the memory alone: the translations that it has, and the texts that it lacks."""
-    found: list[Translation] = []
+    translations: list[Translation] = []
     lacking: list[Untranslated] = []
     for pivot in pivots:
         leg = list(texts)
@@ -220,9 +220,9 @@ def replay(texts: Sequence[str], pivots: Sequence[str], known: Known) -> tuple[l
                 Untranslated(source, target, text, "not_in_memory: the memory has no such text")
                 for text in missing(leg, known.of(source, target))
             ]
-            found += rows
+            translations += rows
             leg = [row.translation for row in rows]
-    return found, lacking
+    return translations, lacking
 
 
 class BackTranslate(beam.PTransform):

@@ -79,7 +79,7 @@ class Nearest(Answerer):
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
         """The best responses at each turn of each dialogue, which depend on the user's last utterance alone."""
-        return [[self.ranking(one.user, top) for one in dialogue.exchanges] for dialogue in dialogues]
+        return [[self.ranking(exchange.user, top) for exchange in dialogue.exchanges] for dialogue in dialogues]
 
     def _ranking(self, utterance: str, top: int) -> list[str]:
         responses = (text for similar in self.similar(utterance) for text in self.pairs[similar])
@@ -118,7 +118,7 @@ class Frequencies(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, dialogues: Iterable[BabiDialogue]) -> Frequencies:
         """Those of the user's utterances, which are what candidates are compared with."""
-        said = [one.user for dialogue in dialogues for one in dialogue.exchanges]
+        said = [exchange.user for dialogue in dialogues for exchange in dialogue.exchanges]
         having = Counter(word for text in said for word in set(words_of(text)))
         return cls(len(said), dict(sorted(having.items())))
 
@@ -193,7 +193,7 @@ class TfIdf(Answerer):
 
 def share_right(model: Answerer, dialogues: Sequence[BabiDialogue]) -> float:
     """The share of responses that a model finds."""
-    wanted = [one.bot.strip() for dialogue in dialogues for one in dialogue.exchanges]
+    wanted = [exchange.bot.strip() for dialogue in dialogues for exchange in dialogue.exchanges]
     answers = [answer for answers in model.answers(dialogues) for answer in answers]
     return sum(map(str.__eq__, answers, wanted)) / len(wanted)
 
@@ -318,7 +318,7 @@ def scripted_card(
       InputError: a file that cannot be read or used, or no pattern has a text in ``train``.
     """
     script = read_script(data, path)
-    dialogues = [one for name in train for one in read_dialogues(name)]
+    dialogues = [dialogue for name in train for dialogue in read_dialogues(name)]
     texts = read_candidates(candidates) if candidates is not None else []
     values = values_of(script, dialogues, read_facts(knowledge))
     finder = Texts(script, values)
@@ -328,7 +328,7 @@ def scripted_card(
         raise InputError("no pattern selects any response of --train: are they of this domain?", path)
     if without:
         logging.warning("%s: no response of --train for the patterns %s", path, ", ".join(without))
-    if held_out := [one for name in dev for one in read_dialogues(name)]:
+    if held_out := [dialogue for name in dev for dialogue in read_dialogues(name)]:
         script, before, after = optimised(script, finder, frozenset(texts), held_out)
         message = "%.1f %% of the responses of --dev are right, %.1f %% in the order of the file"
         logging.info(message, 100 * after, 100 * before)

@@ -76,10 +76,10 @@ def read_dialogues(path: str) -> list[BabiDialogue]:
 
 def dialogues_in(data: bytes, path: str) -> list[BabiDialogue]:
     """The dialogues of a file that was read. Raises InputError as :func:`read_dialogues`."""
-    found = list(parse_dialogues(data, path))
-    if not any(dialogue.exchanges for dialogue in found):
+    dialogues = list(parse_dialogues(data, path))
+    if not any(dialogue.exchanges for dialogue in dialogues):
         raise InputError("the bot says nothing in it", path)
-    return found
+    return dialogues
 
 
 def read_candidates(path: str) -> list[str]:
@@ -112,10 +112,10 @@ def read_facts(path: str) -> list[Fact]:
 
 def types_of(facts: Iterable[Fact]) -> dict[str, list[str]]:
     """The words of each type: the values of a relation, sorted. In the published files these are the paper's seven."""
-    found: dict[str, set[str]] = {}
+    types: dict[str, set[str]] = {}
     for fact in facts:
-        found.setdefault(fact.relation, set()).add(fact.value)
-    return {relation: sorted(values) for relation, values in sorted(found.items())}
+        types.setdefault(fact.relation, set()).add(fact.value)
+    return {relation: sorted(values) for relation, values in sorted(types.items())}
 
 
 def task_of(paths: Iterable[str]) -> str:
@@ -133,10 +133,10 @@ def task_of(paths: Iterable[str]) -> str:
 def lost_answers(dialogues: Iterable[BabiDialogue], allowed: frozenset[str]) -> list[tuple[int, str]]:
     """(line where the dialogue begins, answer) of each answer that is none of the candidates."""
     return [
-        (dialogue.line, one.bot)
+        (dialogue.line, exchange.bot)
         for dialogue in dialogues
-        for one in dialogue.exchanges
-        if one.bot.strip() not in allowed
+        for exchange in dialogue.exchanges
+        if exchange.bot.strip() not in allowed
     ]
 
 

@@ -651,7 +651,7 @@ class BabiLearner(Learner):
         chosen = self._chosen(turns)
         with torch.no_grad():
             scores = [self._scores(net, turns, chosen) for net in self.nets]
-        within = [one > one[:, :1] - self.config.margin for one in scores]  # the right one always is
+        within = [score > score[:, :1] - self.config.margin for score in scores]  # the right one always is
         wrong = torch.stack([one.sum(1) > 1 for one in within])
         right = (~wrong.any(0)).tolist()
         self._ahead = min(MOST_AHEAD, 2 * ([*right, False].index(False)) + 1)

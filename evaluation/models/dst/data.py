@@ -144,14 +144,14 @@ def some(frames: Sequence[Labelled], most: int, seed: str) -> list[Labelled]:
     """
     if not most or len(frames) <= most:
         return list(frames)
-    sizes = Counter(_dialogue(one) for one in frames)
+    sizes = Counter(_dialogue(frame) for frame in frames)
     chosen: set[tuple[str, str]] = set()
     room = most
     for key in sorted(sizes, key=lambda key: stable_hash(seed, "dev", *key)):
         if sizes[key] <= room or not chosen:
             chosen.add(key)
             room -= sizes[key]
-    return [one for one in frames if _dialogue(one) in chosen]
+    return [frame for frame in frames if _dialogue(frame) in chosen]
 
 
 def _dialogue(one: Labelled) -> tuple[str, str]:

@@ -122,10 +122,10 @@ class Examples:
 
     def __init__(self, questions: tracking.Questions, labels: Sequence[rules.Label], negatives: float) -> None:
         self.questions = questions
-        self.options = torch.tensor([one.option for one in labels], dtype=torch.long)
-        self.yes = torch.tensor([one.requested for one in labels], dtype=torch.float)
+        self.options = torch.tensor([label.option for label in labels], dtype=torch.long)
+        self.yes = torch.tensor([label.requested for label in labels], dtype=torch.float)
         # The tokens of a value; -1 where there is none, or where it was cut off.
-        self.spans = torch.tensor([one.place or (-1, -1) for one in labels], dtype=torch.long).view(-1, 2)
+        self.spans = torch.tensor([label.place or (-1, -1) for label in labels], dtype=torch.long).view(-1, 2)
         if len(labels):
             first = questions.first(torch.arange(len(labels)))
             self.spans[first + self.spans[:, 0] < questions.pairs.lead] = -1
@@ -203,8 +203,8 @@ class SgpLearner(Learner):
             if len(examples := Examples(of, labels[kind], shares[kind])):
                 self.examples[kind] = examples
         firsts = [0]
-        for one in self.examples.values():
-            firsts.append(firsts[-1] + len(one.questions))
+        for example in self.examples.values():
+            firsts.append(firsts[-1] + len(example.questions))
         self._firsts = dict(zip(self.examples, firsts, strict=False))
 
     def prepare(self, epoch: int) -> None:
@@ -218,7 +218,7 @@ class SgpLearner(Learner):
             sizes = len(one.questions), len(one.full), self.steps[kind]
             logging.info(message, kind, *(f"{size:,}" for size in sizes))
         logging.info("%s of %s dev frames choose the best epoch", f"{len(self._dev):,}", f"{dev:,}")
-        cut = sum(one.questions.pairs.cut for one in self.examples.values())
+        cut = sum(example.questions.pairs.cut for example in self.examples.values())
         if cut:
             message = "%s inputs are longer than %d tokens: the oldest part of the dialogue is cut off"
             logging.warning(message, f"{cut:,}", self.config.max_length)
@@ -347,8 +347,8 @@ def dialogues_in(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
     """Frames by dialogue. Two that follow one another may have the same id, and even begin alike."""
     found: list[Labelled] = []
     seen: set[tuple[int, str]] = set()
-    for one in frames:
-        asked = one.asked
+    for frame in frames:
+        asked = frame.asked
         key = (asked.turn, asked.service.service_name)
         if found:
             last = found[-1].asked
@@ -356,7 +356,7 @@ def dialogues_in(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
             if not goes_on or key in seen:
                 yield found
                 found, seen = [], set()
-        found.append(one)
+        found.append(frame)
         seen.add(key)
     if found:
         yield found

@@ -228,15 +228,15 @@ class Memory:
             self._services[name] = frame.service
             self._requested[name] = set()
             given, values = self._given.setdefault(name, {}), self._values.setdefault(name, {})
-            for one in frame.actions:
-                if one.act in ("OFFER", "INFORM", "CONFIRM") and one.values:
-                    given[one.slot] = Given(one.values[0], one.act)
-                    values[one.slot] = list(one.values)
-                elif one.act == "REQUEST" and len(one.values) == 1:
-                    given[one.slot] = Given(one.values[0], one.act)
-                elif one.act == "REQUEST":
-                    self._requested[name].add(one.slot)
-                elif one.act == "NOTIFY_SUCCESS":
+            for action in frame.actions:
+                if action.act in ("OFFER", "INFORM", "CONFIRM") and action.values:
+                    given[action.slot] = Given(action.values[0], action.act)
+                    values[action.slot] = list(action.values)
+                elif action.act == "REQUEST" and len(action.values) == 1:
+                    given[action.slot] = Given(action.values[0], action.act)
+                elif action.act == "REQUEST":
+                    self._requested[name].add(action.slot)
+                elif action.act == "NOTIFY_SUCCESS":
                     self._succeeded.add(name)
 
     def conclude(self, states: Mapping[str, State], services: Sequence[Service]) -> None:

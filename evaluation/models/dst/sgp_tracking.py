@@ -180,7 +180,7 @@ class Questions:
 
         The columns are relative to the schema, and so are the ends of the first segments.
         """
-        distinct = {id(one): one for one in self._options}
+        distinct = {id(option): option for option in self._options}
         places = {number: i for i, number in enumerate(distinct)}
         most = max((len(one) for one in distinct.values()), default=0)
         longest = max((end - begin for one in distinct.values() for begin, end in one), default=1)
@@ -188,7 +188,7 @@ class Questions:
         for i, one in enumerate(distinct.values()):
             for j, (begin, end) in enumerate(one):
                 options[i, j, : end - begin] = torch.arange(begin, end)
-        which = torch.tensor([places[id(one)] for one in self._options], dtype=torch.long)
+        which = torch.tensor([places[id(option)] for option in self._options], dtype=torch.long)
         rest = (torch.tensor(one, dtype=torch.long) for one in (self._features, self._spoken, self._segments))
         return (options, which, *rest)
 
@@ -381,11 +381,15 @@ class _Prediction:
     def __init__(self, tracker: SgpTracker, examples: Sequence[Example]) -> None:
         self.tracker, self.examples = tracker, examples
         self.dialogues, self.numbers = rules.longest_of(examples)
-        self.texts = Texts(tracker.tokenizer, ["", *(text for one in self.dialogues for _, text in one.history)])
+        self.texts = Texts(
+            tracker.tokenizer, ["", *(text for dialogue in self.dialogues for _, text in dialogue.history)]
+        )
         self.device = next(tracker.modules.parameters()).device
         self.cut = 0
         self._combine = self._questions("combine")
-        self._said: list[dict[tuple[int, str], list[int]]] = [self._ask_combine(one) for one in self.dialogues]
+        self._said: list[dict[tuple[int, str], list[int]]] = [
+            self._ask_combine(dialogue) for dialogue in self.dialogues
+        ]
         self._decisions = self._decide(self._combine)
 
     def states(self) -> tuple[list[State], int]:

@@ -201,7 +201,7 @@ def nearest(answer: str, choices: Sequence[str]) -> str:
     if answer in choices:
         return answer
     small = answer.casefold()
-    scores = [Indel.normalized_similarity(small, one.casefold()) for one in choices]
+    scores = [Indel.normalized_similarity(small, choice.casefold()) for choice in choices]
     best = max(scores, default=0.0)
     return choices[scores.index(best)] if best >= CLOSE else ""
 

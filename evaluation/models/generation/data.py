@@ -205,7 +205,7 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
 
 def texts_of(rows: Sequence[Example]) -> tuple[list[str], list[str]]:
     """(inputs, utterances)."""
-    return [one.text for one in rows], [one.said for one in rows]
+    return [row.text for row in rows], [row.said for row in rows]
 
 
 class Source(msgspec.Struct, frozen=True):

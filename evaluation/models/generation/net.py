@@ -136,8 +136,8 @@ def _mask(**given: Any) -> Tensor | None:
     """Which keys a query may see, as a mask of booleans; None for all. A causal mask is made in any case."""
     from transformers.masking_utils import sdpa_mask
 
-    found: Tensor | None = sdpa_mask(**{**given, "allow_is_causal_skip": False})
-    return found
+    tensor: Tensor | None = sdpa_mask(**{**given, "allow_is_causal_skip": False})
+    return tensor
 
 
 def _attend(
@@ -187,8 +187,8 @@ def targets_of(tokenizer: Any, texts: Sequence[str], most: int) -> tuple[list[Ro
 
 
 def _ids(tokenizer: Any, texts: Sequence[str]) -> list[Row]:
-    found: list[Row] = tokenizer(list(texts), add_special_tokens=True, truncation=False)["input_ids"] if texts else []
-    return found
+    rows: list[Row] = tokenizer(list(texts), add_special_tokens=True, truncation=False)["input_ids"] if texts else []
+    return rows
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -485,7 +485,7 @@ class Generator:
         """The mean log-probability of the tokens of each candidate, the end with them."""
         from transformers.modeling_outputs import BaseModelOutput
 
-        found: list[float] = []
+        scores: list[float] = []
         of = torch.arange(len(tokens), device=tokens.device) // each
         for rows in torch.arange(len(tokens), device=tokens.device).split(self.search.batch_size):
             given, wanted = tokens[rows, :-1], tokens[rows, 1:]
@@ -499,8 +499,8 @@ class Generator:
             ends = (wanted == self.end).long()
             counts = ends.cumsum(1) - ends == 0  # the tokens up to the first end
             means = (chosen * counts).sum(1) / counts.sum(1)
-            found += [round(one, DIGITS) for one in means.tolist()]
-        return found
+            scores += [round(one, DIGITS) for one in means.tolist()]
+        return scores
 
 
 def _ordered(outputs: Sequence[tuple[str, float, bool]]) -> tuple[tuple[Candidate, ...], bool]:
@@ -653,9 +653,9 @@ class Job(inference.Job[SourceFile, Turns, Generator], frozen=True, kw_only=True
         with_acts = [one for turn in turns if (one := generated[turn.place]) is not None]
         counts = {
             "without_acts": len(turns) - len(with_acts),
-            "cut_templates": sum(one.cut for one in with_acts),
+            "cut_templates": sum(act.cut for act in with_acts),
             "without_template": sum(not one.whole for one in chunk.turns) if source.templates else 0,
-            "without_end": sum(one.unfinished for one in with_acts),
+            "without_end": sum(act.unfinished for act in with_acts),
             "reranked": sum(best[place] != first[place] for place in first),
         }
         named = {f"{kind}/{source.name}": n for kind, n in counts.items() if n}

@@ -368,9 +368,9 @@ class Learned:
 
     def __init__(self, steps: Sequence[encoding.Texts], vocabulary: encoding.Vocabulary, device: torch.device) -> None:
         numbers = [vocabulary.numbered(step) for step in steps]
-        self.rows = {name: Rows([getattr(one, name) for one in numbers], device) for name in TRAINED}
+        self.rows = {name: Rows([getattr(number, name) for number in numbers], device) for name in TRAINED}
         self.lengths = sum(rows.lengths for rows in self.rows.values())
-        self.own = torch.tensor([len(one.own) for one in numbers])
+        self.own = torch.tensor([len(number.own) for number in numbers])
         pointers = torch.zeros(len(steps), len(encoding.MATCHES))
         for row, step in zip(pointers, steps, strict=True):
             if step.matches is not None:
@@ -498,7 +498,7 @@ class DamdLearner(Learner):
         if places:
             ids, acts = torch.tensor(places, device=self.device), decoded["acts"]
             numbers, mask = Rows(spans, self.device).padded(torch.arange(len(spans)), encoding.PAD)
-            sources, pointer = [one.of(ids) for one in acts.sources], self._pointers(self.train, batch)[ids]
+            sources, pointer = [source.of(ids) for source in acts.sources], self._pointers(self.train, batch)[ids]
             right = Padded(numbers, mask.bool())
             total = total + _mean_loss(self._taught(acts.decoder, right, acts.first[ids], sources, pointer))
         return total
@@ -554,7 +554,7 @@ class DamdLearner(Learner):
 
 def _mean_loss(decoded: Decoded) -> Tensor:
     scores = decoded.decoder.scores(decoded.states.states, decoded.sources)
-    generated, copied = (one.float() for one in scores[:2])
+    generated, copied = (score.float() for score in scores[:2])
     found = losses(generated, copied, scores[2], decoded.right.numbers)[decoded.right.mask]
     return found.sum() / max(1, len(found))
 
@@ -602,33 +602,33 @@ class Damd:
         """The reply to each turn with its belief state, of dialogues that are each in one turn."""
         net, card = self.net, self.card
         texts = [encoding.asked_of(step) for step in steps]
-        numbers = [self.vocabulary.numbered(one) for one in texts]
-        user, first = self._encoded("user", [one.user for one in numbers])
-        previous, _ = self._encoded("utterance", [one.previous for one in numbers])
-        before, _ = self._encoded("span", [one.before for one in numbers])
-        own = max(len(one.own) for one in numbers)
+        numbers = [self.vocabulary.numbered(text) for text in texts]
+        user, first = self._encoded("user", [number.user for number in numbers])
+        previous, _ = self._encoded("utterance", [number.previous for number in numbers])
+        before, _ = self._encoded("span", [number.before for number in numbers])
+        own = max(len(number.own) for number in numbers)
         belief = net.written(net.belief, card.longest.belief, own, first, [user, previous, before])
         spans = [
             self.surfaces.written(encoding.parts_of(words), step.before, encoding.said_last(step))
-            for words, step in zip(self._words(belief, [one.own for one in numbers]), steps, strict=True)
+            for words, step in zip(self._words(belief, [number.own for number in numbers]), steps, strict=True)
         ]
         states = [data.belief_of(parts) for parts in spans]
         matches = [
             encoding.matches_of(step.before, parts, data.database_parts(state, self.database))
             for step, parts, state in zip(steps, spans, states, strict=True)
         ]
-        pointers = [[float(one == n) for n in range(len(encoding.MATCHES))] for one in matches]
+        pointers = [[float(match == n) for n in range(len(encoding.MATCHES))] for match in matches]
         pointer = torch.tensor(pointers, dtype=torch.float64, device=self.device)
         texts = [
             msgspec.structs.replace(one, delexicalised=encoding.delexicalised(one.user, parts))
             for one, parts in zip(texts, spans, strict=True)
         ]
-        numbers = [self.vocabulary.numbered(one) for one in texts]
-        own = max(len(one.own) for one in numbers)
-        said, first = self._encoded("utterance", [one.delexicalised for one in numbers])
+        numbers = [self.vocabulary.numbered(text) for text in texts]
+        own = max(len(number.own) for number in numbers)
+        said, first = self._encoded("utterance", [number.delexicalised for number in numbers])
         acts = net.written(net.acts, card.longest.acts, own, first, [said, belief], pointer)
         response = net.written(net.response, card.longest.response, own, first, [said, belief, acts], pointer)
-        names = [one.own for one in numbers]
+        names = [number.own for number in numbers]
         answers = zip(states, self._words(acts, names), self._words(response, names), strict=True)
         replies = [
             data.Reply(state, " ".join(words), encoding.is_long(step), data.acts_of(encoding.parts_of(span)))

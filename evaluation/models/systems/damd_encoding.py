@@ -49,16 +49,16 @@ def span_of(parts: Iterable[Part]) -> list[str]:
 
 def parts_of(span: Sequence[str]) -> list[Part]:
     """The parts of a span; the words of a value are joined by spaces."""
-    found: list[Part] = []
+    parts: list[Part] = []
     for word in span:
         mark = next((mark for mark in _NAMES if word.startswith(mark)), None)
         if mark:
-            found.append((mark, word.removeprefix(mark)))
-        elif found and found[-1][0] == VALUE:
-            found[-1] = VALUE, f"{found[-1][1]} {word}"
+            parts.append((mark, word.removeprefix(mark)))
+        elif parts and parts[-1][0] == VALUE:
+            parts[-1] = VALUE, f"{parts[-1][1]} {word}"
         else:
-            found.append((VALUE, word))
-    return found
+            parts.append((VALUE, word))
+    return parts
 
 
 def delexicalised(utterance: Sequence[str], belief: Iterable[Part]) -> list[str]:
@@ -137,12 +137,12 @@ def surfaces_of(steps: Iterable[Step]) -> dict[str, dict[str, str]]:
             slot = text if mark == SLOT else slot
             if mark == VALUE:
                 counts.setdefault((slot, " ".join(words_of(text))), Counter())[text] += 1
-    found: dict[str, dict[str, str]] = {}
+    surfaces: dict[str, dict[str, str]] = {}
     for (slot, words), ways in sorted(counts.items()):
         best = min(ways, key=lambda way: (-ways[way], way))
         if best != words:
-            found.setdefault(slot, {})[words] = best
-    return found
+            surfaces.setdefault(slot, {})[words] = best
+    return surfaces
 
 
 class Texts(msgspec.Struct, frozen=True):
@@ -279,7 +279,7 @@ class Vocabulary:
 
     def text(self, numbers: Iterable[int], own: Sequence[str]) -> list[str]:
         """The words of numbers."""
-        return [self.words[one] if one < len(self) else own[one - len(self)] for one in numbers]
+        return [self.words[number] if number < len(self) else own[number - len(self)] for number in numbers]
 
 
 def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:

@@ -81,7 +81,7 @@ def delexicalised(turn: Turn) -> str:
     """
     text = turn.utterance
     taken: list[tuple[int, int, str]] = []
-    for start, end, name in sorted(_places(turn), key=lambda one: (one[0] - one[1], one)):
+    for start, end, name in sorted(_places(turn), key=lambda place: (place[0] - place[1], place)):
         if all(end <= first or last <= start for first, last, _ in taken):
             taken.append((start, end, name))
     for start, end, name in sorted(taken, reverse=True):
@@ -133,23 +133,23 @@ def belief_parts(belief: Mapping[str, State], said: str) -> tuple[Part, ...]:
       belief: the states.
       said: all that was said, in small letters.
     """
-    found: list[Part] = []
+    parts: list[Part] = []
     for service, state in belief.items():
-        found += [(SERVICE, service), (INTENT, state.active_intent or NONE)]
+        parts += [(SERVICE, service), (INTENT, state.active_intent or NONE)]
         for slot, values in sorted(state.slot_values.items()):
             if values:
-                found += [(SLOT, slot), (VALUE, max(values, key=lambda value: said.rfind(value.casefold())))]
-        found += [(ASKED, slot) for slot in sorted(state.requested_slots)]
-    return tuple(found)
+                parts += [(SLOT, slot), (VALUE, max(values, key=lambda value: said.rfind(value.casefold())))]
+        parts += [(ASKED, slot) for slot in sorted(state.requested_slots)]
+    return tuple(parts)
 
 
 def belief_of(parts: Sequence[Part]) -> Belief:
     """The states that parts tell, of which a model may have written any: what makes no sense is passed over."""
-    found: Belief = {}
+    belief: Belief = {}
     state = slot = None
     for mark, text in parts:
         if mark == SERVICE:
-            state, slot = found.setdefault(text, State(NONE, [], {})) if text else None, None
+            state, slot = belief.setdefault(text, State(NONE, [], {})) if text else None, None
         elif state is None or not text:
             continue
         elif mark == INTENT:
@@ -160,12 +160,12 @@ def belief_of(parts: Sequence[Part]) -> Belief:
             state.slot_values[slot], slot = [text], None
         elif mark == ASKED and text not in state.requested_slots:
             state.requested_slots.append(text)
-    return found
+    return belief
 
 
 def act_parts(turn: Turn) -> tuple[Part, ...]:
     """The acts of a system turn without values, but for the intents that it offers; each act once, with its slots."""
-    found: list[Part] = []
+    parts: list[Part] = []
     for frame in turn.frames:
         slots: dict[str, dict[Part, None]] = {}
         for action in frame.actions or ():
@@ -175,19 +175,19 @@ def act_parts(turn: Turn) -> tuple[Part, ...]:
             elif action.slot:
                 of[SLOT, action.slot] = None
         if slots:
-            found.append((SERVICE, frame.service))
+            parts.append((SERVICE, frame.service))
         for act, of in slots.items():
-            found += [(ACT, act), *of]
-    return tuple(found)
+            parts += [(ACT, act), *of]
+    return tuple(parts)
 
 
 def acts_of(parts: Sequence[Part]) -> dict[str, list[Action]]:
     """The acts by service that parts tell, of which a model may have written any; other values are left empty."""
-    found: dict[str, list[Action]] = {}
+    acts: dict[str, list[Action]] = {}
     actions: list[Action] | None = None
     for mark, text in parts:
         if mark == SERVICE:
-            actions = found.setdefault(text, [])
+            actions = acts.setdefault(text, [])
         elif actions is None:
             continue
         elif mark == ACT:
@@ -197,7 +197,7 @@ def acts_of(parts: Sequence[Part]) -> dict[str, list[Action]]:
             if not actions[-1].slot:
                 actions.pop()
             actions.append(Action(act, slot, values))
-    return found
+    return acts
 
 
 def user_acts(turn: Turn) -> tuple[str, ...]:
@@ -208,11 +208,11 @@ def user_acts(turn: Turn) -> tuple[str, ...]:
 
 def database_parts(belief: Mapping[str, State], database: Database) -> tuple[Part, ...]:
     """How many entities satisfy the belief state, for each of its services that has entities."""
-    found: list[Part] = []
+    parts: list[Part] = []
     for service, state in belief.items():
         if database.has(service):
-            found += [(SERVICE, service), (VALUE, how_many(database.matches(service, state.slot_values)))]
-    return tuple(found)
+            parts += [(SERVICE, service), (VALUE, how_many(database.matches(service, state.slot_values)))]
+    return tuple(parts)
 
 
 def how_many(matches: int) -> str:

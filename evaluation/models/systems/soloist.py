@@ -246,15 +246,15 @@ class SoloistLearner(Learner):
         rate, decay = config.learning_rate, config.weight_decay
         self.optimiser = torch.optim.AdamW(self.net.parameters(), lr=rate, weight_decay=decay, fused=True)
         self.steps = self.tokens.sequences(train)
-        beliefs, responses = [one.belief for one in self.steps], [one.response for one in self.steps]
+        beliefs, responses = [step.belief for step in self.steps], [step.response for step in self.steps]
         self.longest = int(SPARE * max(map(len, beliefs))) + 1, int(SPARE * max(map(len, responses))) + 1
-        check_room(config.max_length, int(SPARE * max(one.after for one in self.steps)) + 2, model)
+        check_room(config.max_length, int(SPARE * max(step.after for step in self.steps)) + 2, model)
         self.train, self._versions = self._learned(self.steps, "train"), versions
         self._dev = self._learned(self.tokens.sequences(dev), "dev")
 
     def _learned(self, steps: Sequence[Sequenced], name: str) -> Learned:
         length = self.config.max_length
-        if long := sum(len(one.history) > length for one in steps):
+        if long := sum(len(step.history) > length for step in steps):
             message = "%s: %s turns have more than %d tokens of history: the oldest are cut off"
             logging.warning(message, name, f"{long:,}", length)
         return Learned.of(steps, length, self.device)

@@ -42,7 +42,7 @@ def carriable(html: str) -> str:
     basic plane become numeric references (MTurk refuses the four-byte ones). Not for scripts with such characters.
     """
     html = _FORBIDDEN.sub("", _LINE_ENDS.sub("\n", html))
-    return _ASTRAL.sub(lambda found: f"&#{ord(found.group())};", html)
+    return _ASTRAL.sub(lambda match: f"&#{ord(match.group())};", html)
 
 
 def without_variables(html: str) -> str:

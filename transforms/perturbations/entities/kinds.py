@@ -358,21 +358,21 @@ def ordinal(n: int) -> str:
 
 def minutes_of(canonical: str) -> int | None:
     """Minutes since midnight of ``17:15``, or None where it is no time of the day."""
-    found = _TIME_OF_DAY.fullmatch(canonical)
-    if not found or int(found[1]) > 23 or int(found[2]) > 59:
+    match = _TIME_OF_DAY.fullmatch(canonical)
+    if not match or int(match[1]) > 23 or int(match[2]) > 59:
         return None
-    return 60 * int(found[1]) + int(found[2])
+    return 60 * int(match[1]) + int(match[2])
 
 
 def minutes_said(text: str) -> int | None:
     """Minutes since midnight of ``17:15``, ``5:15 pm`` or ``5 p.m.``; None for a time in words."""
-    found = _HALF_DAY.fullmatch(text.strip())
-    if not found:
+    match = _HALF_DAY.fullmatch(text.strip())
+    if not match:
         return minutes_of(text)
-    hour, minute = int(found["hour"]), int(found["minute"] or 0)
+    hour, minute = int(match["hour"]), int(match["minute"] or 0)
     if not 1 <= hour <= 12 or minute > 59:
         return None
-    return 60 * (hour % 12 + 12 * (found["half"].lower() == "p")) + minute
+    return 60 * (hour % 12 + 12 * (match["half"].lower() == "p")) + minute
 
 
 def said_time(minutes: int, like: str) -> str:
@@ -381,11 +381,11 @@ def said_time(minutes: int, like: str) -> str:
     A time in words becomes ``5:30 pm``: words such as "half past 11" have all been seen.
     """
     hour, minute = divmod(minutes, 60)
-    found = _TIME_OF_DAY.fullmatch(like)
-    if found and (len(found[1]) == 2 or hour == int(found[1])):
-        return f"{hour:02}:{minute:02}" if len(found[1]) == 2 else f"{hour}:{minute:02}"
+    match = _TIME_OF_DAY.fullmatch(like)
+    if match and (len(match[1]) == 2 or hour == int(match[1])):
+        return f"{hour:02}:{minute:02}" if len(match[1]) == 2 else f"{hour}:{minute:02}"
     short = f"{(hour + 11) % 12 + 1}:{minute:02}"
-    if found:
+    if match:
         return short
     half = "am" if hour < 12 else "pm"
     styled = _HALF_DAY.fullmatch(like)
@@ -424,9 +424,9 @@ def amount_of(text: str) -> str | None:
 @lru_cache(10_000)
 def _around_amount(like: str) -> tuple[str, str, bool]:
     """What is before the one number of a price, and behind it; and whether thousands have commas."""
-    found = _AMOUNT.search(like)
-    assert found is not None
-    return like[: found.start()], like[found.end() :], "," in found[0]
+    match = _AMOUNT.search(like)
+    assert match is not None
+    return like[: match.start()], like[match.end() :], "," in match[0]
 
 
 def said_price(amount: str, like: str) -> str:

@@ -306,7 +306,7 @@ class Table:
         for _, _, text in found.closed:
             self._add(text, None)
         for surfaces in self.heads.values():
-            surfaces.sort(key=lambda one: (-len(one.words), -len(one.text), one.text))
+            surfaces.sort(key=lambda surface: (-len(surface.words), -len(surface.text), surface.text))
 
     def _add(self, text: str, group: Group | None) -> None:
         found, before, behind, piece = _parts(text)
@@ -403,9 +403,9 @@ def marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[M
     if len(mentions) < 2:
         return mentions
     places: dict[tuple[int, int], Mention] = {}
-    for one in sorted(mentions, key=lambda one: (one.start, one.end, one.slots)):
-        same = places.get((one.start, one.end))
-        places[one.start, one.end] = one if same is None else _joined(same, one)
+    for mention in sorted(mentions, key=lambda mention: (mention.start, mention.end, mention.slots)):
+        same = places.get((mention.start, mention.end))
+        places[mention.start, mention.end] = mention if same is None else _joined(same, mention)
     return list(places.values())
 
 

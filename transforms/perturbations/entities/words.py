@@ -98,7 +98,7 @@ class Training:
             self._known_forms.clear()
         chunks = [found for chunk in text.split() if (found := words(chunk))]
         pairs = [one + other for one, other in pairwise(chunks)] or chunks
-        known = any(all(self._has(gram) for gram in grams_of(found)) for found in pairs)
+        known = any(all(self._has(gram) for gram in grams_of(pair)) for pair in pairs)
         self._known_forms[text] = known
         return known
 

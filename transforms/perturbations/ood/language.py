@@ -236,7 +236,7 @@ class Schemas(msgspec.Struct, frozen=True):
 
 def schemas_of(services: Iterable[Service]) -> Schemas:
     """The domains of services, those of all splits."""
-    found: dict[str, frozenset[str]] = defaultdict(frozenset)
+    schemas: dict[str, frozenset[str]] = defaultdict(frozenset)
     about: dict[str, frozenset[str]] = defaultdict(frozenset)
     slots: dict[str, frozenset[str]] = defaultdict(frozenset)
     for service in services:
@@ -246,9 +246,9 @@ def schemas_of(services: Iterable[Service]) -> Schemas:
         for slot in service.slots:
             rest += [slot.name, slot.description, *slot.possible_values]
         about[domain] |= _content_of_names(names)
-        found[domain] |= about[domain] | _content_of_names(rest)
+        schemas[domain] |= about[domain] | _content_of_names(rest)
         slots[domain] |= {slot.name for slot in service.slots}
-    return Schemas(dict(found), dict(about), dict(slots))
+    return Schemas(dict(schemas), dict(about), dict(slots))
 
 
 def _content_of_names(texts: Iterable[str]) -> frozenset[str]:

@@ -189,11 +189,11 @@ class OutOfDomain(Perturbation):
         new, rows = injected(dialogue, injections, self.place, self.seed)
         turns = new["turns"]
         ood = [row for row in rows if row["label"] == "ood"]
-        counts: Counter[Counted] = Counter(("sources", _origin(one)) for one in injections)
+        counts: Counter[Counted] = Counter(("sources", _origin(injection)) for injection in injections)
         counts["user_turns"] = sum(turn["speaker"] == "USER" for turn in dialogue["turns"])
         counts["in_domain_turns"], counts["ood_turns"] = len(rows) - len(ood), len(ood)
         counts["dialogues_with_ood"] = int(bool(injections))
-        counts["twice_in_dialogue"] = len(injections) - len({one.utterance.key for one in injections})
+        counts["twice_in_dialogue"] = len(injections) - len({injection.utterance.key for injection in injections})
         used = [key_of(row["utterance"]) for row in ood]
         shown = [_with_context(turns, row) for row in ood]
         return Detailed(new, rows, counts=counts, shown=shown, others={_USED: used})

@@ -292,7 +292,7 @@ def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], tur
     served_of = Counter(place.split for place, _ in served)
     if missing := {split: n - served_of[split] for split, n in sorted(needed.items()) if served_of[split] < n}:
         highest = min(served_of[split] / turns[split] for split in missing)
-        raise _too_few(config, missing, sum(needed.values()), len({one.key for one in utterances}), highest)
+        raise _too_few(config, missing, sum(needed.values()), len({utterance.key for utterance in utterances}), highest)
     ranks: Counter[str] = Counter()
     planned = []
     for place, one in served:
@@ -310,7 +310,7 @@ def _served(
     while True:
         matching = Matching(
             [(place.split, place.domains) for place in places],
-            [(one.splits, one.domains + one.about) for one in utterances],
+            [(utterance.splits, utterance.domains + utterance.about) for utterance in utterances],
             _fits,
         )
         left = dict(wanted_of)

@@ -196,11 +196,11 @@ def _between(utterance: str, words: Sequence[Word], done: int | None, following:
         return _gap(utterance, words, done)
     tail = head = ""
     if done:
-        found = _TAIL.match(_gap(utterance, words, done) + (" " if done == len(words) else ""))
-        tail = found.group() if found else ""
+        match = _TAIL.match(_gap(utterance, words, done) + (" " if done == len(words) else ""))
+        tail = match.group() if match else ""
     if following is not None and following < len(words):
-        found = _HEAD.search((" " if following == 0 else "") + _gap(utterance, words, following))
-        head = found.group() if found else ""
+        match = _HEAD.search((" " if following == 0 else "") + _gap(utterance, words, following))
+        head = match.group() if match else ""
     inside = done != 0 and (following is None or following < len(words))
     return f"{tail} {head}" if inside else tail + head
 
@@ -371,7 +371,7 @@ def with_levels(before: Calibration, sums: Iterable[tuple[int, tuple[int, int]]]
       InputError: a target that cannot be reached.
     """
     table = sorted(sums)
-    settings = [one if one.level is not None else _with_level(one, table) for one in before.settings]
+    settings = [setting if setting.level is not None else _with_level(setting, table) for setting in before.settings]
     return msgspec.structs.replace(before, settings=tuple(settings))
 
 

@@ -88,13 +88,13 @@ class Espeak:
 
 def parse_voice(voice: str) -> tuple[str, int]:
     """``adam:150`` as (variant, words a minute). Raises InputError where it cannot be."""
-    found = _VOICE.fullmatch(voice)
-    speed = int(found[2] or SPEED) if found else 0
-    if not found or speed not in _SPEEDS:
+    match = _VOICE.fullmatch(voice)
+    speed = int(match[2] or SPEED) if match else 0
+    if not match or speed not in _SPEEDS:
         raise InputError(
             f"{voice!r} is no voice: give a name such as klatt4, or klatt4:150 for 150 words a minute", "--voices"
         )
-    return found[1], speed
+    return match[1], speed
 
 
 @cache

@@ -260,7 +260,7 @@ def words_of(text: str) -> list[str]:
     lines = [line.strip() for line in text.splitlines()]
     if "\\data\\" not in lines or "\\1-grams:" not in lines:
         raise ValueError("there are no 1-grams: it is no language model in the ARPA format")
-    declared = {found[1]: found[2] for line in lines if (found := _COUNT.fullmatch(line))}
+    declared = {match[1]: match[2] for line in lines if (match := _COUNT.fullmatch(line))}
     grams: dict[str, list[list[str]]] = {}
     order = ""
     for line in lines[lines.index("\\data\\") + 1 :]:

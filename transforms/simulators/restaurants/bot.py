@@ -207,9 +207,9 @@ class Rules:
             yield {}
             return
         for name, phrase in self._phrases:
-            if found := phrase.match(text, at + 1):
-                for values in self._phrase_values(text, found.end()):
-                    yield {name: found[1], **values}
+            if match := phrase.match(text, at + 1):
+                for values in self._phrase_values(text, match.end()):
+                    yield {name: match[1], **values}
 
     def _likely(self, act: str, parses: Sequence[dict[str, str]], text: str) -> Reading:
         """The first parse whose values the knowledge base has as such; without a knowledge base the first."""
@@ -254,8 +254,8 @@ class Rules:
     def act_of(self, text: str) -> tuple[str, str]:
         """The act of a text of the bot, the text itself where there is none; and the entity that it offers, if any."""
         for option in self._options:
-            if found := option.fullmatch(text):
-                return "option", found[1]
+            if match := option.fullmatch(text):
+                return "option", match[1]
         return self._bot.get(text, "call" if text.startswith("api_call ") else text), ""
 
 

@@ -145,7 +145,7 @@ class Words:
 
     def joined(self, text: str) -> str:
         """The text with each of these values as one word."""
-        return self._pattern.sub(lambda found: token(found[0]), text) if self._pattern else text
+        return self._pattern.sub(lambda match: token(match[0]), text) if self._pattern else text
 
 
 def _any_of(values: Sequence[str]) -> re.Pattern[str] | None:
