@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 VERSION = "0.2.0"
 URL = "https://github.com/parapet-dialogue/parapet"
 CORE = [
-    "apache-beam>=2.75,<3",
+    "apache-beam>=2.76,<3",
     "argcomplete>=3.5,<4",
     "better-profanity>=0.7,<0.8",
     "defusedxml>=0.7,<0.8",
@@ -30,7 +30,7 @@ CORE = [
     "universal-pathlib>=0.3,<0.4",
     "wordfreq>=3.1,<4",
 ]
-GCP = ["apache-beam[gcp]>=2.75,<3", "gcsfs>=2026.1"]
+GCP = ["apache-beam[gcp]>=2.76,<3", "gcsfs>=2026.1"]
 GOOGLE = ["google-cloud-translate>=3.28,<4"]
 # Below 2.14: the newest torch of which a CPU build is at hand where the tests run.
 MODELS = ["safetensors>=0.5,<1", "torch>=2.6,<2.14"]
