@@ -14,7 +14,7 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 import orjson
-from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
@@ -35,9 +35,11 @@ from parapet.transforms.storage import disk
 from parapet.transforms.storage import files as storage
 
 SUMMARY = ".summary.json"
+PARTS = ".parts"  # where rows wait for their shard: through Beam they would take twice its memory
 _STAGE = "writing Parquet"
 
 ShardKey = tuple[str, str, int, int]  # configuration, split, number of the shard, and how many there are
+Part = tuple[str, int, int]  # a file, and start and size of the packed rows in it
 
 
 class SourceFacts(msgspec.Struct, frozen=True):
@@ -104,7 +106,7 @@ class BuildData(beam.PTransform):
 
 
 def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
-    """Yields the packed rows of each shard, and SourceFacts beside them."""
+    """Yields where the packed rows of each shard are, and SourceFacts beside them."""
     data = storage.read_bytes(source.path)
     file = model.InputFile(source.relative, len(data), _sha256(data))
     if source.hidden:
@@ -120,8 +122,12 @@ def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
     except Exception as error:  # whatever a reader does not name: the file must be
         raise InputError(f"cannot be read: {str(error) or type(error).__name__}", source.path) from error
     yield TaggedOutput("facts", SourceFacts(source.input, file, copy, counts, faults))
-    for shard, packed in reading.parts(table, plan.configs[source.config].key, source.shards):
-        yield (source.config, source.split, shard, source.shards), packed
+    path, start = storage.join(folder, f"{PARTS}/{source.input}/{source.relative}"), 0
+    with storage.whole(path) as handle:
+        for shard, packed in reading.parts(table, plan.configs[source.config].key, source.shards):
+            handle.write(packed)
+            yield (source.config, source.split, shard, source.shards), (path, start, len(packed))
+            start += len(packed)
     advance(1, "files")
     Metrics.counter("parapet", "files").inc()
     Metrics.counter("parapet", "rows").inc(table.num_rows)
@@ -131,11 +137,18 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> model.File:
-    key, packed = shard
-    file = reading.write_shard(packed, folder, reading.shard_path(*key))
+def _write_shard(shard: tuple[ShardKey, Iterable[Part]], folder: str) -> model.File:
+    key, of_shard = shard
+    file = reading.write_shard(map(_read_part, of_shard), folder, reading.shard_path(*key))
     advance(1, "files", _STAGE)
     return file
+
+
+def _read_part(part: Part) -> bytes:
+    path, start, size = part
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
+        handle.seek(start)
+        return bytes(handle.read(size))
 
 
 def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Iterable[SourceFacts]) -> str:
@@ -346,6 +359,7 @@ def publish(staging: str, folder: str) -> None:
     """Gives the release its name: in one step, once all is on the disk; in a bucket file by file, checksums last."""
     with storage.reporting(staging):
         FileSystems.delete([storage.join(staging, SUMMARY)])
+        storage.clear(storage.join(staging, PARTS))
     sums = storage.read_written(staging, model.SUMS).decode()
     paths = [line.partition("  ")[2] for line in sums.splitlines()]
     if not storage.is_object_store(folder):
