@@ -19,7 +19,15 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import Used, dialogues_of, domain_of
 from parapet.transforms.reports.report import Report, Table, Tile
 from parapet.transforms.reports.text import number
-from parapet.transforms.running.counts import Balance, Counts, Invariant, check_letters, in_order, of_dialogues
+from parapet.transforms.running.counts import (
+    Balance,
+    CountKey,
+    Counts,
+    Invariant,
+    check_letters,
+    in_order,
+    of_dialogues,
+)
 from parapet.transforms.running.fence import needed
 from parapet.transforms.running.runs import FileResult, Letters, Outputs, RunInfo, WriteEach
 from parapet.transforms.running.seeding import key_of, short_digest, stable_hash
@@ -139,18 +147,20 @@ class FewShot(msgspec.Struct, frozen=True, kw_only=True):
             )
         )
         by_path = files | "By path" >> beam.Map(lambda file: (file.relative, file))
-        texts = (
-            {"file": by_path, "uses": chosen | "Uses" >> beam.FlatMap(uses_of, self.rule)}
-            | "Join" >> beam.CoGroupByKey()
-            | "Texts" >> beam.FlatMap(texts_of)
-            | "By set" >> beam.GroupByKey()
-        )
-        written = texts | "Set files" >> beam.MapTuple(file_of) | "Write sets" >> WriteFiles(run.output)
-        return outputs.with_more("Sets", written=written), beam.pvalue.AsSingleton(chosen)
+        uses = chosen | "Uses" >> beam.FlatMap(uses_of, self.rule)
+        texts = {"file": by_path, "uses": uses} | "Join" >> beam.CoGroupByKey() | "Texts" >> beam.FlatMap(texts_of)
+        files_of_sets = texts | "By set" >> beam.GroupByKey() | "Set files" >> beam.MapTuple(file_of)
+        written = files_of_sets | "Write sets" >> WriteFiles(run.output)
+        counts = [
+            dialogues | f"Count {name}" >> beam.Map(_counted, tuple(CountKey(name)))
+            for name, dialogues in (("chosen", uses), ("written", texts))
+        ] | "Counts of sets" >> beam.Flatten()
+        return outputs.with_more("Sets", written=written, counts=counts), beam.pvalue.AsSingleton(chosen)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Every dialogue has one domain, several, others, or is left out."""
-        return [Balance("dialogues", ("of_domains", "of_several_domains", "of_others", "left_out"))]
+        """Every dialogue has one domain, several, others, or is left out; every set has all that were chosen."""
+        of_domains = Balance("dialogues", ("of_domains", "of_several_domains", "of_others", "left_out"))
+        return [of_domains, Balance("chosen", ("written",))]
 
     def sets(self, result: Result) -> Iterator[SetOfDialogues]:
         """The sets that have dialogues. Their schemas have all services of the domain."""
@@ -409,10 +419,12 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
         if position in uses:
             with needed(file.path, f"[{position}]"):
                 text = sgd.dialogue_text(raw, plain)
-            for path, rank in uses.pop(position):
+            for path, rank in uses[position]:
                 yield path, (rank, text)
-    if uses:
-        raise InputError("was changed while the command ran: run it again", file.path)
+
+
+def _counted(_: object, key: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
+    return key, 1
 
 
 def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
