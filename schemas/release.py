@@ -208,7 +208,8 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} is not OWNER/NAME"
     if signing := config.signing:
         one_way = bool(signing.key) != bool(signing.identity and signing.issuer)
-        yield "signing", one_way and not (signing.key and signing.issuer), "name a 'key', or an 'identity' and 'issuer'"
+        mixed = signing.key and (signing.identity or signing.issuer)
+        yield "signing", one_way and not mixed, "name a 'key', or an 'identity' and 'issuer'"
         is_key = not signing.key or KEY.fullmatch(signing.key)
         yield (
             "signing.key",

@@ -85,6 +85,23 @@ def test_a_table_that_cannot_be(table: str, said: str, tmp_path: Path) -> None:
     assert said in str(error.value)
 
 
+_KEY = f'key = "sha256:{"0" * 64}"'
+_IDENTITY, _ISSUER = 'identity = "ada@example.org"', 'issuer = "https://example.org"'
+
+
+@pytest.mark.parametrize(
+    "lines", [(), (_IDENTITY,), (_ISSUER,), (_KEY, _IDENTITY), (_KEY, _ISSUER), (_KEY, _IDENTITY, _ISSUER)]
+)
+def test_a_release_is_signed_in_one_way(lines: tuple[str, ...], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="signing: name a 'key', or an 'identity' and 'issuer'"):
+        read(tmp_path, "\n".join([GOOD, "[signing]", *lines]))
+
+
+@pytest.mark.parametrize("lines", [(_KEY,), (_IDENTITY, _ISSUER)])
+def test_who_signs_a_release(lines: tuple[str, ...], tmp_path: Path) -> None:
+    read(tmp_path, "\n".join([GOOD, "[signing]", *lines]))
+
+
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file; docs/release"):
         read_config(tmp_path / "release.toml")
