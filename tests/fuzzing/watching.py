@@ -112,8 +112,7 @@ def message_problem(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         return "half a surrogate pair"
-    # Beam's thread that asks Dataflow for messages outlives the test that has started it, and prints its own.
-    return "Traceback" if "Traceback (most" in text and "google/cloud/dataflow" not in text else ""
+    return "Traceback" if "Traceback (most" in text else ""
 
 
 class Ran(NamedTuple):

@@ -102,6 +102,12 @@ class Dataflow:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Beam's thread goes on asking after Ctrl-C, and would print a traceback into another test: it is let end.
+        self.state = "JOB_STATE_DONE"
+        for thread in threading.enumerate():
+            if "poll_for_job_completion" in thread.name:
+                thread.join(30)
+                assert not thread.is_alive()
         self.server.shutdown()
         self.server.server_close()
 

@@ -287,7 +287,8 @@ def test_counts_are_shown_and_ctrl_c_leaves_the_job_and_says_how_to_stop_it(
         finally:
             signal.signal(signal.SIGINT, previous)
             service.stopped.set()
-    assert capsys.readouterr().err.splitlines()[-1] == (
+        told = capsys.readouterr().err  # before Beam's thread says how the job ends
+    assert told.splitlines()[-1] == (
         f"error: stopped; job {JOB} goes on without this command; to stop it: "
         f"gcloud dataflow jobs cancel {JOB} --region=us-central1 --project=p-x"
     )
