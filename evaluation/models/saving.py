@@ -10,16 +10,15 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.errors import InputError
 from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.storage import files
-from parapet.transforms.storage.checkpoints import Checkpoint, inspect
+from parapet.transforms.storage.checkpoints import Checkpoint, check_packages, inspect
 
 if TYPE_CHECKING:
     import torch
@@ -196,12 +195,7 @@ _OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")  # packages of the e
 def check_installed(*names: str) -> None:
     """Raises InputError where a package is missing, with how to install it."""
     for name in names:
-        try:
-            import_module(name)
-        except ImportError as error:
-            reason = "is not installed" if error.name == name else f"cannot be imported ({error})"
-            extra = "local" if name in _OF_LOCAL else "models"
-            raise MissingExtra(name, extra, reason=reason) from None
+        check_packages([name], "local" if name in _OF_LOCAL else "models")
 
 
 def check_device(name: str) -> None:

@@ -22,6 +22,7 @@ import pyarrow as pa
 from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
 from parapet.schemas.errors import InputError, UserCodeError, storable_row
 from parapet.schemas.json_text import compact_json
+from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Service, parse_service
 from parapet.transforms.perturbation.base import (
     CHANGED_TURNS,
@@ -358,10 +359,7 @@ class PerturbedCorpus(Corpus):
 
     def row_files(self, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> list[tuple[str, bytes]]:
         """The rows of a dialogue file, as Parquet."""
-        from parapet.schemas.rows import parquet_bytes
-
-        path = f"{self.perturbation.rows_folder}/{file.relative.removesuffix('.json')}.parquet"
-        return [(path, parquet_bytes(table_of_rows(self.perturbation, rows)))]
+        return [rows_file(self.perturbation, file, rows)]
 
     def provenance(self) -> dict[str, Any]:
         """The perturbation, its set and its seed, after the provenance of the original."""
@@ -380,6 +378,12 @@ def table_of_rows(perturbation: Perturbation, rows: Sequence[dict[str, Any]]) ->
         if not field.nullable and table.column(field.name).null_count:
             raise InputError(f"{wrong}: a row has no {field.name!r}")
     return table
+
+
+def rows_file(perturbation: Perturbation, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> tuple[str, bytes]:
+    """The rows of one dialogue file of a set, as (path below the set, Parquet). Raises as :func:`table_of_rows`."""
+    parts = (perturbation.rows_folder, file.relative.removesuffix(".json"))
+    return "/".join(filter(None, parts)) + ".parquet", parquet_bytes(table_of_rows(perturbation, rows))
 
 
 def perturbed_sets(

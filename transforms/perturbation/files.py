@@ -17,13 +17,13 @@ import apache_beam as beam
 
 from parapet.schemas.dialogue import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
-from parapet.schemas.rows import parquet_bytes
 from parapet.transforms.perturbation.base import REFUSED, Analysis, Detailed, Perturbation, analysis_of
 from parapet.transforms.perturbation.corpora import Corpus, Item
 from parapet.transforms.perturbation.corpus import (
     Services,
     checked,
     guard_for,
+    rows_file,
     services_by_folder,
     table_of_rows,
 )
@@ -306,10 +306,9 @@ class _FileOfSets:
 
     def _write_rows(self) -> None:
         for name, rows in self.rows.items():
-            parts = (self.folders[name], self.perturbation.rows_folder, self.file.relative.removesuffix(".json"))
-            path = "/".join(part for part in parts if part) + ".parquet"
-            table = table_of_rows(self.perturbation, rows)
-            self.result.written.append(write_staged(self.output, path, parquet_bytes(table)))
+            path, data = rows_file(self.perturbation, self.file, rows)
+            path = f"{self.folders[name]}/{path}" if self.folders[name] else path
+            self.result.written.append(write_staged(self.output, path, data))
 
 
 def _storable(value: Value) -> Value:

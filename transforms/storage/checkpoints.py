@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.layout import check_published, parse_json
 from parapet.schemas.limits import read_whole
 
@@ -160,3 +162,21 @@ def _digest_of(file: Path, size: int, changed: int) -> str:
     """Of one file as it was then: a process reads it once."""
     with file.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def check_packages(names: Iterable[str], extra: str, flag: str = "") -> None:
+    """Imports what a model is computed with. Raises MissingExtra where a package cannot be imported.
+
+    Args:
+      names: of the packages.
+      extra: that installs them.
+      flag: that asks for them, for the message.
+    """
+    # huggingface_hub reads it when it is imported. No call of Parapet's uses the network either.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError as error:
+            reason = "is not installed" if error.name == name else f"cannot be imported ({error})"
+            raise MissingExtra(name, extra, flag, reason=reason) from None

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from parapet.schemas.errors import InputError, MissingExtra, is_unicode
+from parapet.schemas.errors import InputError, is_unicode
 from parapet.transforms.reports.text import words
 from parapet.transforms.running import plugins
 from parapet.transforms.running.fence import Refused
@@ -139,9 +137,10 @@ class Local:
         seed: str = "0",
         threads: int = 0,
     ) -> None:
-        for name, value in {"batch": batch, "beams": beams, "max_tokens": max_tokens}.items():
-            if value < 1:
-                raise InputError("must be 1 or more", name, str(value))
+        least = {"batch": (batch, 1), "beams": (beams, 1), "max_tokens": (max_tokens, 1), "threads": (threads, 0)}
+        for name, (value, lowest) in least.items():
+            if value < lowest:
+                raise InputError(f"must be {lowest} or more", name, str(value))
         if not 0 < temperature < float("inf"):
             raise InputError("must be more than 0", "temperature", str(temperature))
         self.folders = {pair: inspect(str(folder)) for pair, folder in sorted(models.items())}
@@ -177,7 +176,7 @@ class Local:
         """Checks that the packages are installed. A model is loaded with its first text. Raises MissingExtra."""
         converted = {folder.converted for folder in self.folders.values()}
         frameworks = {"ctranslate2" if one else "torch" for one in converted}
-        _check_packages(sorted({"transformers", "sentencepiece", *frameworks}), "local")
+        checkpoints.check_packages(sorted({"transformers", "sentencepiece", *frameworks}), "local")
 
     def close(self) -> None:
         """Unloads the models. A second call does nothing."""
@@ -200,18 +199,6 @@ class Local:
             if folder.path not in self._models:
                 self._models[folder.path] = load(folder, self.threads)
             return self._models[folder.path].translate(texts, source, target, self)
-
-
-def _check_packages(names: Iterable[str], extra: str, flag: str = "") -> None:
-    """Raises MissingExtra where one cannot be imported."""
-    # huggingface_hub reads it when it is imported. The calls here use no network either.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    for name in names:
-        try:
-            import_module(name)
-        except ImportError as error:
-            reason = "is not installed" if error.name == name else f"cannot be imported ({error})"
-            raise MissingExtra(name, extra, flag, reason=reason) from None
 
 
 def _check(folders: Mapping[str, Folder], sample: bool) -> None:
@@ -553,7 +540,7 @@ class Paraphraser:
 
     def open(self) -> None:
         """Checks that the packages are installed. The model is loaded with its first text. Raises MissingExtra."""
-        _check_packages(("torch", "transformers"), "models", "--engine")
+        checkpoints.check_packages(("torch", "transformers"), "models", "--engine")
 
     def close(self) -> None:
         """Unloads the model."""

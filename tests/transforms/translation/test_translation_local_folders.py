@@ -108,6 +108,7 @@ def test_a_name_of_the_hub_is_no_folder() -> None:
         ({"models": {"zh-": "zh-en"}}, "models"),
         ({"batch": 0}, "batch"),
         ({"beams": 0}, "beams"),
+        ({"threads": -1}, "threads"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"temperature": 0.0}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
