@@ -182,8 +182,8 @@ def create_qualification_type(store: Store, params: Params) -> Answer:
     if kept["AutoGranted"]:
         kept["AutoGrantedValue"] = params.get("AutoGrantedValue", 1)
     type_id = store.new_id()
-    sql = "INSERT INTO qualification_types (id, name, created, properties) VALUES (?, ?, ?, ?)"
-    store.do(sql, type_id, params["Name"], store.now(), orjson.dumps(kept).decode())
+    properties = orjson.dumps(kept).decode()
+    store.insert("qualification_types", id=type_id, name=params["Name"], created=store.now(), properties=properties)
     return {"QualificationType": _type_answer(_own_type(store, type_id))}
 
 
@@ -351,6 +351,6 @@ def notify_workers(store: Store, params: Params) -> Answer:
                 }
             )
             continue
-        sql = "INSERT INTO notices (worker_id, subject, text, sent) VALUES (?, ?, ?, ?)"
-        store.do(sql, worker_id, params["Subject"], params["MessageText"], store.now())
+        subject, text = params["Subject"], params["MessageText"]
+        store.insert("notices", worker_id=worker_id, subject=subject, text=text, sent=store.now())
     return {"NotifyWorkersFailureStatuses": failures}

@@ -49,7 +49,7 @@ _HELP = {
         "  parapet release build --config release.toml --output releases",
     ),
     "verify": (
-        "Checks a release: its signature, every file against its checksum, the manifest, the keys and numbers of "
+        "Checks a release: its signature, every file against its checksum, the manifest, columns and numbers of "
         "rows, and dialogues against their schemas. Prints a line for each mismatch.",
         "  parapet release verify releases/my_dataset          # the version that latest.json names\n"
         "  parapet release verify releases/my_dataset/1.0.0 --key release.pub",

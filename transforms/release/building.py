@@ -237,9 +237,11 @@ def _configuration(config: model.ReleaseConfig) -> dict[str, Any]:
 
 
 def _created(config: model.ReleaseConfig) -> str:
+    if config.date is not None:
+        return config.date.isoformat()
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if config.date is not None or not epoch:
-        return config.date.isoformat() if config.date else ""
+    if not epoch:
+        return ""
     try:
         return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):

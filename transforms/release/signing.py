@@ -133,7 +133,10 @@ def _p256(load: Callable[[], Any], what: str, path: object) -> Any:
 def read_signature(root: Path) -> bytes | None:
     """Reads the file of the signature; returns None if there is none."""
     path = root / SIGNATURE
-    return path.open("rb").read(_MOST) if path.is_file() else None
+    if not path.is_file():
+        return None
+    with path.open("rb") as handle:
+        return handle.read(_MOST)
 
 
 def problems(data: bytes, bundle: bytes | None, manifest: Manifest, trust: Trust) -> Iterator[str]:

@@ -231,14 +231,20 @@ def read_candidates(file: sgd.DialogueFile, split: FewShot) -> FileResult:
 
     def take(item: SplitDialogue) -> None:
         candidates = candidates_of(item.dialogue, item.used, rule, relative, item.position)
-        alone = rule.multi_domain or any(candidate.alone for candidate in candidates.values())
-        result.counts.add("of_domains" if candidates and alone else "of_several_domains" if candidates else "of_others")
+        result.counts.add(_kind_of(candidates, rule))
         for domain, candidate in candidates.items():
             of_file.setdefault((domain, file.split), []).append(candidate)
 
     take_each(file, split.corpus.schemas[file.split].services, result, take)
     result.others["candidates"] = [of_file]
     return result
+
+
+def _kind_of(candidates: Mapping[str, Candidate], rule: Rule) -> str:
+    if not candidates:
+        return "of_others"
+    alone = next(iter(candidates.values())).alone
+    return "of_domains" if rule.multi_domain or alone else "of_several_domains"
 
 
 def candidates_of(dialogue: sgd.Dialogue, used: Used, rule: Rule, file: str, position: int) -> dict[str, Candidate]:
