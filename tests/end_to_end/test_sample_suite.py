@@ -6,6 +6,8 @@ import csv
 import json
 import re
 import shutil
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -65,6 +67,12 @@ def test_the_demo_warns_of_nothing(demo: tuple[Path, str]) -> None:
     logs = {path: path.read_text(encoding="utf-8") for path in (demo[0] / ".suite/logs").rglob("*.log")}
     assert len(logs) > 15
     assert [line for text in logs.values() for line in text.splitlines() if line.startswith("warning")] == []
+
+
+def test_the_process_that_steps_are_forked_from_warns_of_nothing() -> None:
+    words = [sys.executable, "-c", "import parapet.pipelines.suite.preloaded"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
