@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from kit import THOROUGH
 from plugin_packages import install_example
-from two_workers import THOROUGH
 
 from parapet.schemas import layout
 

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from two_workers import THOROUGH
+from kit import THOROUGH
 
 
 def start(call: Callable[..., Any], *given: Any) -> BaseProcess:

@@ -26,7 +26,9 @@ SETTINGS = (
     {"PARAPET_TEST_ORDER": "reversed"},
 )
 PAGES = ("predict", "train_babi", "train_classifier")  # whose examples train
-_NETS = re.compile(r"""^(?:import|from) (?:torch|seeding|tiny_\w+)\b|importorskip\("torch""", re.M)
+_NETS = re.compile(
+    r"""^(?:import|from) (?:torch|tiny_\w+)\b|^from kit import .*\b(?:SEED|train)\b|importorskip\("torch""", re.M
+)
 
 
 def tests() -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import files_of
+from kit import files_of
 
 from parapet.schemas.layout import OWNER, STAGING
 

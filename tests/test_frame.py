@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
 from killed import at_rename
+from kit import TWO_WORKERS, files_of
 from plugin_packages import bring
-from two_workers import TWO_WORKERS
 
 import parapet
 from parapet.pipelines.main import main

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from seeding import SEED
+from kit import SEED
 
 END = "<|endoftext|>"
 

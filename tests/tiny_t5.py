@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from seeding import SEED
+from kit import SEED
 
 SPECIAL = ("<pad>", "</s>", "<unk>")
 

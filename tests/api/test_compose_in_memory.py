@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import files_of
 
 import parapet
 from parapet.crowd import Composition, compose, rank

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import files_of
 
 import parapet
 from parapet.pipelines.main import main

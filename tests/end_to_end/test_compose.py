@@ -13,8 +13,7 @@ from pathlib import Path
 import killed
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS, files_of
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout

@@ -12,8 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from folders import files_of
-from two_workers import THOROUGH
+from kit import THOROUGH, files_of
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from two_workers import TWO_PROCESSES
+from kit import TWO_PROCESSES
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUNDLED, SAMPLE
-from two_workers import THOROUGH
+from kit import THOROUGH
 
 from parapet.pipelines.main import main
 

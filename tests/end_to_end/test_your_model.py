@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from folders import files_of
-from two_workers import TWO_PROCESSES, TWO_WORKERS
+from kit import TWO_PROCESSES, TWO_WORKERS, files_of
 
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from two_workers import THOROUGH
+from kit import THOROUGH
 
 from faults.operations import COUNT, FAIL, Machine
 from faults.points import ERRORS, Point, Trial, failures, kills, table

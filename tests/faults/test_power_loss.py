@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from two_workers import THOROUGH
+from kit import THOROUGH
 
 from faults import forked
 from faults.operations import Machine, Operation

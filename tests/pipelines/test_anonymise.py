@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import files_of
 from hypothesis import given as of
 from hypothesis import reject
 from hypothesis import strategies as st
-from seeding import train
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS, files_of, train
 
 from parapet.pipelines.anonymise import run as command
 from parapet.pipelines.evaluate import run as evaluate

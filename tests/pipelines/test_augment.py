@@ -12,8 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS, files_of
 
 from benchmarks.rewrite_reference import names_of, rename
 from parapet.pipelines import augment

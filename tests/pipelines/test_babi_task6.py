@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dstc2_calls import WELCOME, asian_oriental, cheap_chinese, write_lists
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS
 
 from parapet.pipelines.babi_task6 import run as command
 from parapet.schemas.dialogue import Dialogue, parse_dialogues, problems_of

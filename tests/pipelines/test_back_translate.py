@@ -13,11 +13,10 @@ from typing import Any
 import killed
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
 from google_server import GoogleServer, Request
+from kit import TWO_WORKERS, files_of
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
-from two_workers import TWO_WORKERS
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout

@@ -12,8 +12,7 @@ from xml.sax.saxutils import escape
 
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS, files_of
 
 from parapet.pipelines.compose_variations import run as command
 from parapet.pipelines.hits import run as hits

@@ -16,9 +16,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
+from kit import TWO_PROCESSES, TWO_THREADS, files_of
 from plugin_packages import bring
-from two_workers import TWO_PROCESSES, TWO_THREADS
 
 from parapet.pipelines.main import main
 from parapet.schemas.errors import ISSUES

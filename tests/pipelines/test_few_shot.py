@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import files_of
+from kit import TWO_WORKERS, files_of
 from multiwoz_corpus import write_corpus
-from two_workers import TWO_WORKERS
 
 from parapet.pipelines.splits import run_named
 from parapet.schemas.dialogue import dialogue_text

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS
 
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import read_dialogues

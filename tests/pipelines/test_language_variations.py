@@ -12,8 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
-from two_workers import TWO_PROCESSES
+from kit import TWO_PROCESSES, files_of
 
 from parapet.pipelines import progress
 from parapet.pipelines.main import main

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from kit import TWO_WORKERS
 from libretranslate_server import LibreTranslateServer, Request
 from pseudo_translator import translate
-from two_workers import TWO_WORKERS
 
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, read_dialogues

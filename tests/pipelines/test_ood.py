@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from kit import TWO_WORKERS
 from multiwoz_corpus import write_corpus
-from two_workers import TWO_WORKERS
 
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import Dialogue, problems_of

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from babi_toy import CANDIDATES, dialogues, write_toy
+from kit import train
 from safetensors.torch import load_file
-from seeding import train
 
 from parapet.evaluation.models.babi import nets
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of

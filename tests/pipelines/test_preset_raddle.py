@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from inn_toy import texts, write_corpus
-from seeding import train
+from kit import train
 from tiny_gpt2 import save_gpt2
 
 from parapet.evaluation.models.configs import SoloistConfig

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from generation_toy import texts, write_toy
-from seeding import train
+from kit import train
 from tiny_t5 import save_t5
 from torch import nn
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS
 
 from parapet.pipelines.hits import run as run_hits
 from parapet.pipelines.main import main

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import files_of
+from kit import files_of
 
 from benchmarks.rewrite_reference import rewrite as reference
 from parapet.pipelines.main import main

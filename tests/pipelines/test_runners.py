@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from folders import files_of
+from kit import files_of
 
 from parapet.pipelines import runners
 from parapet.pipelines.flags import Parser

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS
 
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")

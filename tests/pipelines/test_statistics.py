@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from two_workers import TWO_PROCESSES
+from kit import TWO_PROCESSES
 
 from parapet.pipelines.main import main
 

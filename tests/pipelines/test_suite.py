@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from two_workers import THOROUGH
+from kit import THOROUGH
 
 from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.main import main

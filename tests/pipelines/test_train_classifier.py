@@ -10,11 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import stopped
-from folders import files_of
 from intent_toy import foreign, toy
-from seeding import train
+from kit import TWO_WORKERS, files_of, train
 from tiny_bert import save_bert
-from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.classifier import ClassifierLearner, Turn
 from parapet.pipelines.evaluate import run as evaluate

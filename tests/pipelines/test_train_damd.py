@@ -9,10 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 import stopped
-from folders import files_of
 from inn_toy import CITIES, dialogues, write_corpus
-from seeding import train
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS, files_of, train
 
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.systems.damd import DamdLearner

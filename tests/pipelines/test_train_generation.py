@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 import stopped
-from folders import files_of
 from generation_toy import VARIED, texts, write_split, write_toy
-from seeding import train
+from kit import TWO_WORKERS, files_of, train
 from tiny_t5 import save_t5
-from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.saving import MODEL, WEIGHTS

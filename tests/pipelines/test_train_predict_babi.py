@@ -12,10 +12,8 @@ import killed
 import pytest
 import stopped
 from babi_toy import CANDIDATES, FACTS, dialogues, unseen, write_toy
-from folders import files_of
+from kit import TWO_WORKERS, files_of, train
 from safetensors.torch import load_file
-from seeding import train
-from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.pipelines.evaluate import run as evaluate

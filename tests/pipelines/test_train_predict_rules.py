@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from seeding import train
+from kit import train
 
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict

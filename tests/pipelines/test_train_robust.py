@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import stopped
-from folders import files_of
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
-from seeding import train
+from kit import files_of, train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 from tiny_gpt2 import save_gpt2

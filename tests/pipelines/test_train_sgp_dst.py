@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import stopped
-from folders import files_of
-from seeding import train
+from kit import files_of, train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 

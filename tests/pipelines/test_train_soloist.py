@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 import stopped
-from folders import files_of
 from inn_toy import texts, write_corpus
-from seeding import train
+from kit import TWO_WORKERS, files_of, train
 from tiny_gpt2 import save_gpt2
-from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.systems.soloist import SoloistLearner
 from parapet.pipelines.evaluate import run as evaluate

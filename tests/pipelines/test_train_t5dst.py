@@ -10,11 +10,9 @@ import pytest
 import stopped
 import torch
 import transformers
-from folders import files_of
-from seeding import train
+from kit import TWO_WORKERS, files_of, train
 from tiny_dialogues import FOOD, texts, write_corpus
 from tiny_t5 import save_t5
-from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.dst import t5
 from parapet.evaluation.models.dst.data import read_labels

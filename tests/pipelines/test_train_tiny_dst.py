@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import stopped
-from folders import files_of
-from seeding import train
+from kit import files_of, train
 from tiny_dialogues import FOOD, write_corpus
 
 from parapet.evaluation.models.dst import tiny

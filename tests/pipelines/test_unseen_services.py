@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import files_of
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS, files_of
 
 from parapet.pipelines.splits import run_named
 from parapet.schemas.layout import read_root

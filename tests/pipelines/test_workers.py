@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from folders import files_of
+from kit import files_of
 
 from parapet.pipelines import perturb, progress, workers
 from parapet.pipelines.flags import Parser

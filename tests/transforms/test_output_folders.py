@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from folders import files_of
+from kit import files_of
 
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError

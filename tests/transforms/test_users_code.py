@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from folders import files_of
+from kit import THOROUGH, files_of
 from plugin_packages import bring
-from two_workers import THOROUGH
 
 CODE = '''
 import os

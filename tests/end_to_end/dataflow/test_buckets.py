@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 from apache_beam.io.filesystems import FileSystems
-from folders import files_of
+from kit import files_of
 
 from dataflow.bucket import Bucket
 from dataflow.commands import chain, command, others

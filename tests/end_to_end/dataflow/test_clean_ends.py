@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from folders import files_of
+from kit import files_of
 
 from dataflow.bucket import Bucket
 from dataflow.processes import start, wait_until

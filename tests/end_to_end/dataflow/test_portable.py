@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
-from folders import files_of
+from kit import files_of
 
 from dataflow.commands import every, write_inputs
 from dataflow.processes import wait_until

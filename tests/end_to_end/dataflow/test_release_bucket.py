@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from folders import files_of
+from kit import files_of
 
 import parapet
 from dataflow.bucket import Bucket

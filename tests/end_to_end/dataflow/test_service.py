@@ -16,8 +16,8 @@ import msgspec
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
-from folders import files_of
 from google.cloud.dataflow import JobType
+from kit import files_of
 
 from dataflow.bucket import Bucket
 from dataflow.commands import RELEASE

@@ -11,7 +11,7 @@ import pytest
 from faults.operations import KILL_BEFORE, Machine, library
 from faults.points import spread
 from faults.power_loss import Disk, put, read_tree
-from two_workers import THOROUGH
+from kit import THOROUGH
 
 from .test_kills import Runner, Stage, World, _undisturbed, facts
 

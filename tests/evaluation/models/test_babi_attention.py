@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import torch
 from babi_toy import CANDIDATES, dialogue, dialogues
-from seeding import SEED
+from kit import SEED
 
 from parapet.evaluation.models.babi.data import words_of
 from parapet.evaluation.models.babi.inference import FOLDED, Memory, Response, lines_of, page_of, responses

@@ -12,7 +12,7 @@ import torch
 from babi_toy import CANDIDATES, CUISINES, FACTS, dialogue, dialogues, unseen
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from seeding import SEED
+from kit import SEED
 
 from parapet.evaluation.models.babi import nets
 from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Frequencies, Nearest, TfIdf

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from intent_toy import toy
+from kit import SEED
 from multiwoz_corpus import write_corpus
-from seeding import SEED
 from tiny_bert import save_bert
 from tiny_nli import save_roberta
 

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, STARS, dialogues, inns
-from seeding import SEED
+from kit import SEED
 from torch import Tensor
 
 from parapet.evaluation.dst.frames import State

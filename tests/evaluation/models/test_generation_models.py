@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import torch
 from generation_toy import texts, write_toy
-from seeding import SEED
+from kit import SEED
 from tiny_t5 import save_t5
 
 from parapet.evaluation.generation.corpus import Act, Candidate, ServiceWords, SystemTurn, Words

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import texts as inn_texts
 from inn_toy import write_corpus as write_inns
-from seeding import SEED
+from kit import SEED
 from tiny_dialogues import dialogues, texts, write_corpus
 from tiny_gpt2 import save_gpt2
 from tiny_t5 import save_t5

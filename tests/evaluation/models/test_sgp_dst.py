@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import torch
-from seeding import SEED
+from kit import SEED
 from tiny_bert import save_bert
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
-from seeding import SEED
+from kit import SEED
 from tiny_gpt2 import save_gpt2
 from tiny_nli import save_roberta
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from seeding import SEED
+from kit import SEED
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 from tiny_t5 import save_t5
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from seeding import SEED
+from kit import SEED
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
-from two_workers import TWO_WORKERS
+from kit import TWO_WORKERS, files_of
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation import bootstrap

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
+from kit import files_of
 
 from parapet.evaluation.models.classifier import ACTS, load, read_turns
 from parapet.local_mturk.server import LocalMTurk

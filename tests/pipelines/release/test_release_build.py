@@ -12,9 +12,8 @@ from typing import Any
 import killed
 import pyarrow.parquet as pq
 import pytest
-from folders import files_of
+from kit import TWO_WORKERS, files_of
 from release_corpora import AUDIT, MEMORY, Built, build, edit
-from two_workers import TWO_WORKERS
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout

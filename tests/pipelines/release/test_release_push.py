@@ -16,9 +16,9 @@ import killed
 import pyarrow as pa
 import pytest
 import release_folder as folder
-from folders import files_of
 from hub_server import ATTRIBUTES, HubServer, Repo
 from huggingface_hub import constants, snapshot_download
+from kit import files_of
 from release_corpora import Built
 
 from parapet.pipelines.main import main

@@ -15,7 +15,7 @@ import pytest
 from entity_corpora import KINDS, SERVICE, action, dialogue, replace, state, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from two_workers import THOROUGH
+from kit import THOROUGH
 
 from parapet.schemas.dialogue import typed
 from parapet.schemas.errors import InputError

@@ -10,8 +10,8 @@ import pytest
 import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit import THOROUGH
 from release_folder import told
-from two_workers import THOROUGH
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.release.reading import find_release

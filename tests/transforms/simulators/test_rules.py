@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from seeding import train
+from kit import train
 
 from parapet.evaluation.models.babi.baselines import built_in_rules
 from parapet.pipelines.evaluate import run as evaluate
