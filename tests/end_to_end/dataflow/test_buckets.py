@@ -15,19 +15,28 @@ from typing import Any
 import pytest
 import requests
 from apache_beam.io.filesystems import FileSystems
+from commands import ended, lines
 from kit import files_of
 
 from dataflow.bucket import Bucket
-from dataflow.commands import chain, command, others
 from dataflow.processes import start
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published, sample_root
 from parapet.transforms.storage import files
 
+# A pipeline of each kind; later ones read what earlier ones wrote.
+CHAIN = ("compose", "rewrite", "back_translate", "language_variations", "speech_errors")
+# Those that read and write as one of the above does.
+OTHERS = (
+    *("statistics", "hits", "augment", "compose_variations", "unseen_entities", "anonymise", "ood", "few_shot"),
+    *("unseen_services", "reminders", "evaluate"),
+)
 
-def run(name: str, flags: list[str], out: str) -> int:
-    return main(command(name, flags, out))
+
+def commands(names: tuple[str, ...], place: str, out: str) -> list[list[str]]:
+    """Whole command lines."""
+    return [ended(lines(place, out)[name], f"{out}/{name}") for name in names]
 
 
 IN_A_FRESH_PROCESS = """
@@ -48,36 +57,33 @@ def run_in_a_fresh_process(commands: list[list[str]]) -> None:
 @pytest.fixture(scope="package")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the chain writes locally."""
-    out = tmp_path_factory.mktemp("local")
-    run_in_a_fresh_process(
-        [command(name, flags, str(out)) for name, flags in chain(str(sample_root()), str(out)).items()]
-    )
-    return out
+    place = tmp_path_factory.mktemp("local")
+    (place / "sgd").symlink_to(sample_root())
+    run_in_a_fresh_process(commands(CHAIN, str(place), str(place / "out")))
+    return place
 
 
 def test_the_bytes_are_those_of_a_local_run(bucket: Bucket, local: Path, capsys) -> None:
-    for name, flags in chain(f"{bucket.url}/sgd", f"{bucket.url}/out").items():
-        assert run(name, flags, f"{bucket.url}/out") == 0
-        assert bucket.tree(f"out/{name}") == files_of(local / name), name
+    for name, argv in zip(CHAIN, commands(CHAIN, bucket.url, f"{bucket.url}/out"), strict=True):
+        assert main(argv) == 0
+        assert bucket.tree(f"out/{name}") == files_of(local / "out" / name), name
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.thorough
-def test_the_bytes_of_the_others(bucket: Bucket, local: Path, tmp_path: Path) -> None:
-    here = others(str(sample_root()), str(local))
-    run_in_a_fresh_process([command(name, flags, str(tmp_path)) for name, flags in here.items()])
-    for name in ("compose", "back_translate"):
-        bucket.put(f"made/{name}", local / name)
-    for name, flags in others(f"{bucket.url}/sgd", f"{bucket.url}/made").items():
-        assert run(name, flags, f"{bucket.url}/more") == 0
-        assert bucket.tree(f"more/{name}") == files_of(tmp_path / name), name
+def test_the_bytes_of_the_others(bucket: Bucket, local: Path) -> None:
+    run_in_a_fresh_process(commands(OTHERS, str(local), str(local / "out")))
+    bucket.put("more", local / "out")
+    for name, argv in zip(OTHERS, commands(OTHERS, bucket.url, f"{bucket.url}/more"), strict=True):
+        assert main(argv) == 0
+        assert bucket.tree(f"more/{name}") == files_of(local / "out" / name), name
 
 
 @pytest.mark.thorough
 def test_killed_while_publishing_and_run_again(bucket: Bucket, local: Path) -> None:
     """SIGKILL when some of the files are in place, over a run of another shape; the rerun has another one again."""
     out, corpus = f"{bucket.url}/killed", f"{bucket.url}/sgd"
-    bucket.put("variants", local / "compose")
+    bucket.put("variants", local / "out/compose")
     flags = ["rewrite", "--sgd", corpus, "--variants", f"{bucket.url}/variants", "--output", out, "--quiet"]
     assert main([*flags, "--variant", "v1,v2"]) == 0
     bucket.write("killed/notes.txt", b"the user's own")

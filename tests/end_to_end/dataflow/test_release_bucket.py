@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import requests
+from commands import RELEASE_OF_TEST
 from kit import files_of
 
 import parapet
 from dataflow.bucket import Bucket
-from dataflow.commands import RELEASE_OF_TEST
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root

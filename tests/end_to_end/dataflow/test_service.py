@@ -16,11 +16,11 @@ import msgspec
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
+from commands import RELEASE
 from google.cloud.dataflow import JobType
 from kit import files_of
 
 from dataflow.bucket import Bucket
-from dataflow.commands import RELEASE
 from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
 from parapet.pipelines import progress, runners
 from parapet.pipelines.main import main

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dataflow.commands import RELEASE
+from commands import RELEASE
 
 from matrix.inputs import VALUE, Key
 from matrix.producers import workers_of

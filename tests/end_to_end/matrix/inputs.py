@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
-from parapet.pipelines.flags import is_input
-
 VALUE = "{value}"  # what is tried
 
 Key = tuple[str, str, str]  # command, action (or model, or task), flag
@@ -29,17 +26,6 @@ MORE: tuple[Key, ...] = (
 )
 # Of these nothing can be tried without MTurk, or a server that takes its place: tests/pipelines/test_mturk.py has them.
 SERVICES = {("mturk", action) for action in ("collect", "topup", "sandbox-workers")}
-
-
-def registered() -> set[Key]:
-    """The flags that the commands' parsers say they read."""
-    return {
-        (command, action, next((flag for flag in option.option_strings if flag.startswith("--")), option.dest))
-        for command in PIPELINES
-        for action in (actions_of(command) or {"": ""})
-        for option in parser_of(command, action)._actions
-        if is_input(option)
-    }
 
 
 def command_lines(place: str) -> dict[Key, list[str]]:
@@ -237,7 +223,7 @@ def _evaluating(place: str, out: str, sgd: str, typos: str) -> Iterator[tuple[st
     yield of("intent", "--predictions", "--reference", sgd, "--predictions", v)
     yield of("intent", "--reference", *intents, "--reference", v)
     # A model's predictions of every set are in its output: those of the original stand for the set that is tried.
-    both = ["--predictions", f"{place}/intents"]
+    both = ["--predictions", f"{place}/intents_of_sets"]
     yield of("intent", "--variants", *both, "--reference", sgd, "--variants", v)
     yield of("intent", "--sets", *both, "--reference", sgd, "--sets", f"tried={v}")
     yield of("intent", "--intents", *intents, "--reference", sgd, "--intents", v)
@@ -247,7 +233,7 @@ def _evaluating(place: str, out: str, sgd: str, typos: str) -> Iterator[tuple[st
     yield of("ood", "--variants", *verdicts, "--reference", sgd, "--variants", v)
     yield of("ood", "--sets", *verdicts, "--reference", sgd, "--sets", f"tried={v}")
     yield of("ood", "--dev", *verdicts, "--reference", sgd, "--dev", v, "--dev_split", "test")
-    test, answers = f"{place}/tasks/dialog-babi-task1-API-calls-tst.txt", f"{out}/predict/predictions"
+    test, answers = f"{out}/restaurants/dialog-babi-task1-API-calls-tst.txt", f"{out}/predict/predictions"
     yield of("ranking", "--reference", "--reference", v, "--predictions", answers)
     yield of("ranking", "--sets", "--reference", test, "--sets", f"tried={v}", "--predictions", answers)
     yield of("ranking", "--predictions", "--reference", test, "--predictions", v)

@@ -6,26 +6,20 @@ import json
 from pathlib import Path
 
 import pytest
+from commands import registered
 
 from matrix.cells import Part, run_cell
-from matrix.inputs import MORE, SERVICES, command_lines, registered
+from matrix.inputs import MORE, SERVICES, command_lines
 from matrix.picture import is_shown, label_of, table_of
-from matrix.producers import others
-from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.main import main
 
 ROOT = Path(__file__).parents[3]
-NO_OUTPUT = {"doctor", "completion", "mturk"}  # the folder of a batch is made for the whole matrix
 
 
 def test_every_input_of_every_command_is_in_the_matrix() -> None:
-    """A new command, or flag that reads, needs a line in ``inputs.py``; and one in ``producers.py`` if it writes."""
+    """A new flag that reads needs a line in ``inputs.py``."""
     lines = command_lines("place")
     assert set(lines) == {key for key in registered() if key[:2] not in SERVICES} | set(MORE)
-    from dataflow.commands import every
-
-    producers = {argv[0] for made in (every("place", "out"), others("place", "out")) for argv in made.values()}
-    assert producers == set(PIPELINES) - NO_OUTPUT
 
 
 def test_the_documentation_has_every_input() -> None:

@@ -1,0 +1,265 @@
+"""Every command on small inputs, in lines that name each of its inputs: what the tests of all commands run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
+
+from dstc2_calls import ONTOLOGY, asian_oriental, cheap_chinese, write_lists
+from kit import dialogues_of, run, write
+from tiny_bert import save_bert
+from tiny_gpt2 import save_gpt2
+from tiny_t5 import save_t5
+
+from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.flags import is_input
+from parapet.schemas import layout
+from parapet.transforms.perturbations.speech import spoken
+from parapet.transforms.simulators.restaurants import ontology
+
+ONE_PROCESS = ("evaluate", "train", "compare", "leaderboard", "suite")  # have no workers of their own
+KEYWORDS = ["--model", "parapet.evaluation.dst.baseline:Keywords"]
+# All but a few short turns count as too long: this is about files.
+SPEECH = ["--language_model", "own", "--longest", "14", "--wer", "0.4", "--snr", "25,-15"]
+
+RELEASE = """
+name = "sample"
+version = "1.0.0"
+licence = "CC0-1.0"
+description = "The sample."
+
+[[authors]]
+name = "Ada"
+
+[[corpora]]
+path = "sgd"
+name = "original"
+kind = "original"
+"""
+RELEASE_OF_TEST = f'{RELEASE}splits = ["test"]\n'
+SUITE = """
+[corpus]
+sgd = "sgd"
+[[sets]]
+perturbation = "typos"
+env = [0.5]
+[[systems]]
+name = "keywords"
+model = "parapet.evaluation.dst.baseline:Keywords"
+"""
+GOALS = {"MUL1": {"hotel": {"informable": {"area": "centre"}, "requestable": ["phone"]}}}
+RESPONSES = [{"dialogue_id": "MUL1", "turn": 1, "response": "it is in the centre"}]
+
+
+def write_inputs(place: Path) -> None:
+    """What :func:`lines` reads and no line makes: the sample, calls of DSTC2, settings, lists of values."""
+    copytree(layout.sample_root(), place / "sgd")
+    cheap_chinese(place / "dstc2", "Mar13_S0A0/voip-1")
+    asian_oriental(place / "dstc2", "Mar13_S0A0/voip-2")
+    write_lists(place / "dstc2", train=["Mar13_S0A0/voip-1"], test=["Mar13_S0A0/voip-2"])
+    write(place / "kb.txt", "1 a R_phone b\n2 a R_area c\n")
+    write(place / "ontology.json", ONTOLOGY)
+    write(place / "release.toml", RELEASE_OF_TEST)
+    write(place / "suite.toml", SUITE)
+    write(place / "ontology.toml", (Path(ontology.__file__).parent / "ontology.toml").read_bytes())
+    write(place / "normalisation.toml", (Path(spoken.__file__).parent / "normalisation.toml").read_bytes())
+    talk = [f"please explain {thing} of century {n}" for thing in ("volcanoes", "penguins", "haiku") for n in range(40)]
+    write(place / "talk.jsonl", [{"text": text} for text in talk])
+    kinds = ("city", "person", "business")
+    write(place / "values.csv", [{"slot_or_kind": kind, "value": f"Value {i}"} for i in range(40) for kind in kinds])
+    write(place / "goals.json", GOALS)
+    write(place / "responses.jsonl", RESPONSES)
+    write(place / "hotels.json", {"hotel": [{"name": "acorn", "area": "centre"}]})
+    services = layout.services_by_name(layout.read_root(place / "sgd")).values()
+    intents = sorted({intent.name for service in services for intent in service.intents})
+    write(place / "intents.txt", "".join(f"{name}\n" for name in [*intents, "NONE"]))
+    turns = [
+        {"dialogue_id": name, "turn": i, "predicted": "in_domain"}
+        for name, dialogue in dialogues_of(place / "sgd/test").items()
+        for i, turn in enumerate(dialogue["turns"])
+        if turn["speaker"] == "USER"
+    ]
+    write(place / "verdicts/original/all.jsonl", turns)
+
+
+def write_checkpoints(place: Path) -> None:
+    """Tiny random nets to start training from."""
+    texts = [path.read_text() for path in sorted((place / "sgd").glob("*/dialogues_*.json"))]
+    save_t5(place / "t5", texts, vocabulary=200)
+    save_gpt2(place / "gpt2", texts, positions=640)
+    save_bert(place / "bert", texts, positions=256)
+
+
+def lines(place: str, out: str) -> dict[str, list[str]]:
+    """Command lines without ``--output``, by name; each after those whose outputs it reads.
+
+    Args:
+      place: where :func:`write_inputs` wrote; a folder or ``gs://`` prefix.
+      out: where each line writes below its name.
+    """
+    sgd, crowd = f"{place}/sgd", f"{place}/sgd/crowd"
+    answers = [f"{crowd}/{name}.csv" for name in ("names", "descriptions")]
+    typos, babi = f"typos={out}/language_variations/typos", f"{out}/restaurants/dialog-babi"
+    task = f"{babi}-task1-API-calls"
+    test, kb, candidates = f"{task}-tst.txt", f"{babi}-kb-all.txt", f"{babi}-candidates.txt"
+    board = ["--release", f"{out}/release/sample/1.0.0"]
+    every = {
+        "hits": ["--task", "rewrites", "--dialogues", sgd, "--split", "test", "--turns", "3"],
+        "hits names": ["--schemas", sgd],
+        "compose": [
+            *("--schemas", sgd, "--responses", *answers),
+            *("--decisions", f"{crowd}/decisions.csv", "--allow_partial"),
+        ],
+        "hits shortfall": ["--schemas", sgd, "--shortfall", f"{out}/compose/shortfall.csv"],
+        "rewrite": ["--sgd", sgd, "--variants", f"{out}/compose", "--mapping", "position"],
+        "statistics": ["--sgd", sgd, "--variants", f"{out}/compose"],
+        "back_translate": ["--schemas", sgd, "--memory", f"{sgd}/translations.csv"],
+        "augment": [
+            *("--sgd", sgd, "--backtrans", f"{out}/back_translate", "--oracle", f"{out}/compose"),
+            *("--sets", "backtrans,oracle,corrupted", "--max_bad", "30%"),
+        ],
+        "compose_variations": [
+            *("--sgd", sgd, "--responses", f"{crowd}/rewrites.csv"),
+            *("--decisions", f"{crowd}/rewrites_decisions.csv", "--hits", f"{out}/hits"),
+        ],
+        "language_variations": ["--sgd", sgd, "--kinds", "typos", "--env", "0.5"],
+        "language_variations rewritten": [
+            *("--sgd", sgd, "--kinds", "verbose", "--rewritten", f"{out}/compose_variations/rewritten.jsonl"),
+        ],
+        "perturb": ["simple", "--sgd", sgd],
+        "speech_errors": ["--sgd", sgd, *SPEECH],
+        "speech_errors again": [
+            *("--sgd", sgd, *SPEECH[:6], "--calibration", f"{out}/speech_errors/calibration.json"),
+            *("--normalisation", f"{place}/normalisation.toml"),
+        ],
+        "unseen_entities": ["--sgd", sgd, "--training", sgd],
+        "unseen_entities values": ["--sgd", sgd, "--values", f"{place}/values.csv", "--least_changed", "0"],
+        "ood": ["--sgd", sgd, "--rates", "0.1"],
+        "ood source": ["--sgd", sgd, "--source", f"{place}/talk.jsonl", "--rates", "0.1"],
+        "anonymise": ["--chats", f"{sgd}/chats.jsonl", "--entities", f"{sgd}/entities.txt"],
+        "few_shot": ["--sgd", sgd, "--sizes", "2", "--test", "2"],
+        "unseen_services": ["--sgd", sgd],
+        "reminders": ["--dialogues", "4,0,4"],
+        "restaurants": [
+            *("--tasks", "1", "--sizes", "train=20,dev=1,test=4", "--formats", "babi"),
+            *("--ontology", f"{place}/ontology.toml"),
+        ],
+        "babi_task6": ["--logs", f"{place}/dstc2"],
+        "babi_task6 knowledge": [
+            *("--logs", f"{place}/dstc2", "--kb", f"{place}/kb.txt", "--ontology", f"{place}/ontology.json"),
+        ],
+        "train rules": ["--train", f"{task}-trn.txt", "--match", kb],
+        "predict": ["rules", "--model", f"{out}/train rules", "--reference", test],
+        "train classifier": ["--train", sgd, "--dev", sgd, "--steps", "2", "--buckets", "64"],
+        "predict classifier": ["--model", f"{out}/train classifier", "--reference", sgd],
+        "evaluate": ["--task", "dst", "--reference", sgd, "--sets", typos, *KEYWORDS],
+        "evaluate variants": ["--task", "dst", "--reference", sgd, "--variants", f"{out}/rewrite", *KEYWORDS],
+        "evaluate states": ["--task", "dst", "--reference", sgd, "--predictions", sgd],
+        "evaluate intent": [
+            *("--task", "intent", "--reference", sgd),
+            *("--predictions", f"{out}/predict classifier/predictions", "--intents", f"{place}/intents.txt"),
+        ],
+        "evaluate ood": ["--task", "ood", "--reference", sgd, "--predictions", f"{place}/verdicts"],
+        "evaluate goals": [
+            *("--task", "response", "--predictions", f"{place}/responses.jsonl", "--goals", f"{place}/goals.json"),
+            *("--responses", f"{place}/responses.jsonl", "--knowledge_base", f"{place}/hotels.json"),
+        ],
+        "evaluate ranking": [
+            *("--task", "ranking", "--reference", test, "--candidates", candidates),
+            *("--predictions", f"{out}/predict/predictions"),
+        ],
+        "evaluate generation": ["--task", "generation", "--predictions", "reference", "--reference", sgd],
+        "evaluate response": ["--task", "response", "--predictions", "reference", "--reference", sgd],
+        "evaluate validity": [
+            *("--task", "validity", "--reference", sgd, "--sets", typos, "--classifier", f"{out}/train classifier"),
+        ],
+        "hits validity": ["--task", "validity", "--dialogues", sgd, "--sets", typos, "--pairs", "2"],
+        "hits ratings": ["--task", "ratings", "--scores", f"{out}/evaluate generation", "--faithful", "2"],
+        "compare": ["--systems", f"a={out}/evaluate", f"b={out}/evaluate", "--replicates", "10"],
+        "release": ["build", "--config", f"{place}/release.toml"],
+        "leaderboard": [*board, "--template"],
+        "suite": [f"{place}/suite.toml"],
+    }
+    return {name: [name.split()[0], *_action(name), *flags] for name, flags in every.items()}
+
+
+def _action(name: str) -> list[str]:
+    """The model of ``train NAME`` and ``predict NAME``."""
+    command, *rest = name.split()
+    return rest if command in ("train", "predict") else []
+
+
+def nets(place: str, out: str) -> dict[str, list[str]]:
+    """Lines that train each other model for a step, and predict by it."""
+    sgd, babi = f"{place}/sgd", f"{out}/restaurants/dialog-babi"
+    task, facts = f"{babi}-task1-API-calls", ["--match", f"{babi}-kb-all.txt"]
+    texts = ["--train", f"{task}-trn.txt", "--dev", f"{task}-dev.txt", "--candidates", f"{babi}-candidates.txt"]
+    few, short = ["--steps", "1", "--dev_frames", "4"], ["--max_length", "64"]
+    t5, bert, gpt2 = (["--checkpoint", f"{place}/{name}"] for name in ("t5", "bert", "gpt2"))
+    corpora = {
+        "tiny_dst": ["--steps", "1"],
+        "t5dst": [*t5, *few, *short],
+        "sgp_dst": [*bert, *few, *short],
+        "ft_t5": [*t5, "--steps", "1", "--max_input", "32"],
+        "pt_t5": [*t5, "--steps", "1", "--max_input", "32"],
+        "soloist": [*gpt2, "--steps", "1", "--max_length", "320"],
+        "damd": ["--steps", "1"],
+    }
+    chats = {"tfidf": [], "nearest": [], "embeddings": ["--steps", "1"], "memn2n": ["--steps", "1"]}
+    found = {f"train {model}": ["train", model, "--train", sgd, *flags] for model, flags in corpora.items()}
+    for model, flags in chats.items():
+        given = texts[:2] if model == "nearest" else texts
+        found[f"train {model}"] = ["train", model, *given, *(facts if model != "nearest" else []), *flags]
+    for model in (*corpora, *chats):
+        reference = sgd if model in corpora else f"{task}-tst.txt"
+        more = t5 if model == "pt_t5" else []  # of which prompts alone are trained
+        found[f"predict {model}"] = [
+            *("predict", model, "--model", f"{out}/train {model}", "--reference", reference, *more),
+        ]
+    return found
+
+
+def ended(argv: list[str], output: str) -> list[str]:
+    """A whole command line."""
+    return [*argv, "--output", output, "--quiet"]
+
+
+def registered() -> set[tuple[str, str, str]]:
+    """(command, action, flag) of all flags that name an input, as the commands' parsers say."""
+    return {
+        (command, action, next((flag for flag in option.option_strings if flag.startswith("--")), option.dest))
+        for command in PIPELINES
+        for action in (actions_of(command) or {"": ""})
+        for option in parser_of(command, action)._actions
+        if is_input(option)
+    }
+
+
+def inputs_of(argv: list[str], *roots: str) -> Iterator[tuple[int, str, str]]:
+    """(position, flag or word before it, path) of each argument that names what is below one of the roots.
+
+    Of ``NAME=PATH`` the path; of several values of one flag each.
+    """
+    flag = ""
+    for i, part in enumerate(argv):
+        path = re.sub(r"^\w+=(?=/|gs:)", "", part)
+        if part.startswith("--"):
+            flag = part
+        elif path.startswith(roots):
+            yield i, flag, path
+
+
+def made(place: Path, name: str) -> Path:
+    """The output of a line, which is run where it has not been, after those that it reads."""
+    out = place / "out"
+    if not (place / "sgd").exists():
+        write_inputs(place)
+    if not (out / name).exists():
+        argv = lines(str(place), str(out))[name]
+        for _, _, path in inputs_of(argv, f"{out}/"):
+            made(place, next(known for known in sorted(lines("", ""), key=len, reverse=True)
+                             if f"{Path(path).relative_to(out)}/".startswith(f"{known}/")))  # fmt: skip
+        run(*ended(argv, str(out / name)))
+    return out / name

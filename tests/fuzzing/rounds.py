@@ -1,0 +1,219 @@
+"""Rounds: an input of a command's line is damaged, the command is run, and what is wrong is traced to few records."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from commands import ended, inputs_of, lines, made
+from kit import files_of, rows_of
+
+from fuzzing.mutations import json_text, mutated, mutated_bytes
+from fuzzing.watching import Finding, output_findings, run
+from parapet.schemas.errors import InputError
+from parapet.transforms.running.counts import id_of
+
+LINES = lines("/place", "/place/out")
+TARGETS = [(name, i) for name in LINES for i, _, _ in inputs_of(LINES[name], "/place")]
+# Of these every set has every dialogue, or a dead letter says why not.
+KEEP_ALL = ("perturb", "language_variations", "rewrite", "ood", "unseen_entities")
+LEAVE_OUT = (
+    *(*KEEP_ALL, "augment", "few_shot", "unseen_services", "speech_errors", "back_translate", "anonymise"),
+    "babi_task6",
+)
+SEEDS = Path(__file__).parent / "seeds"
+
+
+class Found(NamedTuple):
+    """Damage, and what came of it.
+
+    Attributes:
+      line: of ``commands.lines``.
+      position: of the argument that names the input.
+      file: the damaged file, below the input, or the name of the input.
+      data: its bytes.
+      finding: what is wrong.
+    """
+
+    line: str
+    position: int
+    file: str
+    data: bytes
+    finding: Finding
+
+
+def input_of(place: Path, line: str, position: int) -> Path:
+    """The good input."""
+    made(place, line)
+    argv = lines(str(place), str(place / "out"))[line]
+    (path,) = (path for i, _, path in inputs_of(argv, str(place)) if i == position)
+    return Path(path)
+
+
+def findings(place: Path, line: str, position: int, file: str, data: bytes) -> list[Finding]:
+    """Runs a line with other bytes in one file of an input: all that is wrong."""
+    path, folder = input_of(place, line, position), place / "fuzzed"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    if path.is_dir():  # without its manifest, by which all damage would be refused at once
+        shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("run.json"))
+        (folder / path.name / file).write_bytes(data)
+    else:
+        (folder / file).write_bytes(data)
+    argv = lines(str(place), str(place / "out"))[line]
+    argv[position] = argv[position].replace(str(path), str(folder / (path.name if path.is_dir() else file)))
+    argv += ["--max_bad", "100%"] if argv[0] in LEAVE_OUT else []
+    ran = run(ended(argv, str(folder / "out")))
+    wrong = [ran.finding] if ran.finding else []
+    wrong += output_findings(folder / "out")
+    if argv[0] in KEEP_ALL and argv[position - 1] == "--sgd" and ran.status == 0:
+        wrong += lost_dialogues(folder / "out", file, data)
+    return wrong
+
+
+def lost_dialogues(output: Path, file: str, data: bytes) -> Iterator[Finding]:
+    """Dialogues of a damaged file that are in no set and in no dead letter, or that came from nowhere."""
+    split, _, name = file.partition("/")
+    try:
+        records = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    if not name.startswith("dialogues_") or not isinstance(records, list):
+        return
+    expected = Counter(id_of(record, i) for i, record in enumerate(records))
+    letters = [row for row in rows_of(output / "dead_letters.jsonl") if (row["split"], row["file"]) == (split, name)]
+    if any(not letter["dialogue_id"] for letter in letters):  # the file as a whole
+        return
+    dead = {letter["dialogue_id"] for letter in letters}
+    dead |= {id_of(records[int(of[1:-1])], int(of[1:-1])) for of in dead if of[1:-1].isdigit()}
+    for place in {path.parent for path in output.rglob(f"{split}/dialogues_*.json")}:
+        path = place / name
+        found = Counter(id_of(one, i) for i, one in enumerate(json.loads(path.read_bytes()) if path.is_file() else []))
+        if gone := [one for one in expected if expected[one] > found[one] and one not in dead]:
+            yield Finding("dialogues are lost", f"{place}: {gone[:5]}")
+        if new := [one for one in found if found[one] > expected[one]]:
+            yield Finding("dialogues from nowhere", f"{place}: {new[:5]}")
+
+
+def damaged(name: str, whole: bytes, rng: Random) -> bytes:
+    """A file with mutated values or mutated bytes."""
+    if rng.random() < 0.3:
+        return mutated_bytes(whole, rng, [whole])
+    try:
+        units, joined = parted(name, whole)
+    except ValueError:  # it is of no format whose values we know
+        return mutated_bytes(whole, rng)
+    some = rng.choice([1, 1, 3, len(units) // 2])
+    for i in rng.sample(range(len(units)), min(max(some, 1), len(units))):
+        units[i] = mutated(units[i], rng, units[:3])
+    return joined(units, rng)
+
+
+def parted(name: str, data: bytes) -> tuple[list[Any], Callable[..., bytes]]:
+    """The records of a file, and what makes a file of records; ValueError for another format."""
+    if name.endswith(".json"):
+        value = json.loads(data)
+        if isinstance(value, list):
+            return value, lambda units, rng=None: _bytes(f"[{', '.join(json_text(one, rng) for one in units)}]")
+        return [value], lambda units, rng=None: _bytes(json_text(units[0], rng) if units else "{}")
+    if name.endswith(".jsonl"):
+        rows = [json.loads(line) for line in data.splitlines()]
+        return rows, lambda units, rng=None: _bytes("".join(json_text(one).replace("\n", " ") + "\n" for one in units))
+    if name.endswith(".csv"):
+        rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))
+        return rows, lambda units, rng=None: _table(units)
+    if name.endswith((".txt", ".toml")):
+        return data.decode().split("\n"), lambda units, rng=None: _bytes("\n".join(map(_text, units)))
+    raise ValueError(name)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _table(rows: list[Any]) -> bytes:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
+    for row in rows:
+        writer.writerow(
+            [cell if isinstance(cell, str) else json.dumps(cell) for cell in (row if isinstance(row, list) else [row])]
+        )
+    return _bytes(out.getvalue())
+
+
+def round_of(
+    place: Path, line: str, position: int, rng: Random, known: set[str], patience: float = 60.0
+) -> list[Found]:
+    """Damages one file of an input; what is new of what was found, with as few records as can be.
+
+    Args:
+      place: where lines are made.
+      line, position: the target.
+      rng: draws the damage.
+      known: kinds of findings by command; new ones are added.
+      patience: seconds in which records are taken out of a finding.
+    """
+    path = input_of(place, line, position)
+    files = [name for name in files_of(path) if name != "run.json"] if path.is_dir() else [path.name]
+    file = rng.choice([name for name in files if not name.startswith(".")] or files)
+    data = damaged(file, (path / file if path.is_dir() else path).read_bytes(), rng)
+    found = []
+    for finding in findings(place, line, position, file, data):
+        key = f"{LINES[line][0]}: {finding.kind}"
+        if key not in known:
+            known.add(key)
+            less = smaller(file, data, lambda some, kind=finding.kind: any(
+                one.kind == kind for one in findings(place, line, position, file, some)), patience)  # fmt: skip
+            found.append(Found(line, position, file, less, finding))
+    return found
+
+
+def smaller(file: str, data: bytes, wrong: Callable[[bytes], bool], patience: float) -> bytes:
+    """A file without the records without which it is still wrong, or without such parts of its bytes."""
+    try:
+        units, joined = parted(file, data)
+    except ValueError:
+        units, joined = list(data), bytes
+    end, step = time.monotonic() + patience, len(units) // 2
+    while step and time.monotonic() < end:
+        i = 0
+        while i < len(units) and time.monotonic() < end:
+            less = joined(units[:i] + units[i + step :])
+            if wrong(less):
+                units = units[:i] + units[i + step :]
+                data = less
+            else:
+                i += step
+        step //= 2
+    return data
+
+
+def keep(found: Found) -> Path:
+    """Writes a finding as a seed, which the tests try again."""
+    name = "_".join("".join(c if c.isalnum() else " " for c in f"{found.line} {found.finding.kind}").split())[:80]
+    content = {"line": found.line, "position": found.position, "file": found.file, "kind": found.finding.kind}
+    path = SEEDS / f"{name}.json"
+    path.write_text(json.dumps({**content, "data": base64.b64encode(found.data).decode()}, indent=1) + "\n")
+    return path
+
+
+def again(place: Path, seed: Path) -> list[Finding]:
+    """What is still wrong with a seed."""
+    kept = json.loads(seed.read_bytes())
+    try:
+        return findings(place, kept["line"], kept["position"], kept["file"], base64.b64decode(kept["data"]))
+    except InputError as error:
+        return [Finding("an InputError that no command caught", str(error))]

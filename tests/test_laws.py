@@ -1,0 +1,226 @@
+"""What holds for every command: the same bytes, whole or refused, nothing lost, nothing of the input raw in a page.
+
+Each law is tested here once, on a small line of each command (``commands.lines``), and not again command by command.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import killed
+import pytest
+from commands import ONE_PROCESS, ended, inputs_of, lines, made, nets, registered, write_inputs
+from fuzzing.watching import CANARY, output_findings
+from kit import THOROUGH, TWO_WORKERS, edit, files_of, rows_of, run, write
+
+from parapet.pipelines.dispatch import PIPELINES
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import check_published
+from parapet.transforms.running.seeding import stable_hash
+
+NAMES = list(lines("", ""))
+LINES = lines("/place", "/place/out")
+SLOW = ("speech_errors", "speech_errors again", "suite", "train classifier")
+QUICK = [name for name in NAMES if THOROUGH or name not in SLOW]
+BEAM = [name for name in NAMES if name.split()[0] not in ONE_PROCESS]
+LEFT_OUT = [
+    name
+    for name in BEAM
+    if name in QUICK and "--sgd" in LINES[name] and name.split()[0] not in ("compose_variations", "statistics")
+]
+INPUTS = [(name, i, flag) for name in QUICK for i, flag, _ in inputs_of(LINES[name], "/place")]
+# Commands that have tests with a server of their own, or make nothing from inputs.
+ELSEWHERE = {"mturk", "doctor", "completion"}
+RARE = {
+    *(("predict", flag) for flag in ("--knowledge_base", "--templates", "--variants", "--sets")),
+    *(("train", flag) for flag in ("--foreign", "--templates", "--knowledge_base", "--ontology")),
+    *(("evaluate", "--dev"), ("evaluate", "--hits"), ("language_variations", "--memory"), ("predict", "--also")),
+    *(("leaderboard", flag) for flag in ("--ood", "--private", "--submissions")),
+}
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all processes of this run of the tests share the outputs of lines; each is made when it is needed."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "laws"
+
+
+def output_of(place: Path, name: str) -> Path:
+    place.mkdir(exist_ok=True)
+    with (place / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return made(place, name)
+
+
+def argv_of(place: Path, name: str) -> list[str]:
+    """A line on the shared inputs, which are there."""
+    output_of(place, name)
+    return lines(str(place), str(place / "out"))[name]
+
+
+def test_every_command_and_every_input_has_a_line():
+    assert {line[0] for line in LINES.values()} == set(PIPELINES) - ELSEWHERE
+    known = {
+        (argv[0], flag)
+        for argv in [*LINES.values(), *nets("/place", "/place/out").values()]
+        for _, flag, _ in inputs_of(argv, "/place")
+    }
+    assert {(command, flag) for command, _, flag in registered() if command not in ELSEWHERE} - known == RARE
+
+
+@pytest.mark.parametrize("name", [name for name in QUICK if name != "leaderboard"])
+def test_run_again_on_two_workers_over_its_own_output_it_writes_the_same_bytes(name, place, tmp_path):
+    first, out = output_of(place, name), tmp_path / "out"
+    if name != "release":  # which never changes
+        shutil.copytree(first, out)
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    run(*ended(argv_of(place, name), str(out)), *(TWO_WORKERS if name in BEAM else []))
+    assert files_of(out) == files_of(first)
+    assert any(path.stat().st_mtime_ns != before.get(path) for path in out.rglob("*"))
+
+
+@pytest.mark.parametrize("name", [name for name in QUICK if name != "leaderboard"])
+def test_the_manifest_lists_the_files_and_their_bytes(name, place):
+    files = files_of(output_of(place, name))
+    if name == "release":
+        sums = dict(line.split("  ")[::-1] for line in files.pop("sample/1.0.0/SHA256SUMS").decode().splitlines())
+        files = {path.removeprefix("sample/1.0.0/"): data for path, data in files.items() if "latest" not in path}
+        assert {path: hashlib.sha256(data).hexdigest() for path, data in files.items()} == sums
+        return
+    listed = json.loads(files.pop("run.json"))["files"]
+    assert {path: hashlib.sha256(data).hexdigest() for path, data in files.items()} == {
+        path: facts if isinstance(facts, str) else facts["sha256"] for path, facts in listed.items()
+    }
+
+
+KILLED = NAMES if THOROUGH else ["rewrite", "evaluate", "hits validity", "restaurants"]
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_killed_at_a_file_and_run_again_it_writes_the_same_bytes(name, place, tmp_path):
+    """``make test-faults`` kills at every operation of some commands; what a reader sees then is refused."""
+    argv, out = ended(argv_of(place, name), str(tmp_path / "out")), tmp_path / "out"
+    count = len(files_of(output_of(place, name)))
+    assert killed.at_rename(stable_hash("kill", name) % count, argv) == -9
+    if not (out / "run.json").exists() and out.exists() and any(out.iterdir()):
+        with pytest.raises(InputError):
+            check_published(str(out))
+    run(*argv)
+    assert files_of(out) == files_of(output_of(place, name))
+
+
+def spoiled(path: Path, way: str, target: Path) -> Path:
+    """A bad input in the place of a good one."""
+    if way == "missing":
+        return target
+    if way == "empty" and path.is_dir():
+        target.mkdir()
+    else:
+        target.write_bytes(b"" if way == "empty" else b"\x00\xff{[" * 99)
+    return target
+
+
+@pytest.mark.parametrize("way", ["missing", "empty", "garbage"])
+@pytest.mark.parametrize(("name", "position", "flag"), INPUTS)
+def test_a_bad_input_is_refused_by_name_before_anything_is_written(name, position, flag, way, place, tmp_path):
+    argv = argv_of(place, name)
+    (path,) = (path for i, _, path in inputs_of(argv, str(place)) if i == position)
+    bad = spoiled(Path(path), way, tmp_path / Path(path).name)
+    argv[position] = argv[position].replace(path, str(bad))
+    out = tmp_path / "made"
+    said = run(*ended(argv, str(out)), status=None)
+    assert said.status in (1, 2), said.errors
+    assert "Traceback" not in said.errors
+    assert "PARAPET_DEBUG" not in said.errors
+    (error,) = [line for line in said.errors.splitlines() if line.startswith("error: ")]
+    assert bad.name in error or flag in error
+    # Of answers what nobody can read is a dead letter: a run that composes nothing still says what is missing.
+    assert flag == "--responses" or not any(out.rglob("run.json"))
+
+
+@pytest.fixture(scope="session")
+def bad_corpus(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
+    """The sample; the second dialogue of each file has no turns."""
+    root = tmp_path_factory.mktemp("bad") / "sgd"
+    shutil.copytree(sample, root)
+    for path in root.glob("*/dialogues_*.json"):
+        edit(path, lambda dialogues: dialogues[1].update(turns=7))
+    return root
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_a_bad_record_is_a_dead_letter_up_to_max_bad(name, place, bad_corpus, tmp_path):
+    out = str(tmp_path / "out")
+    argv = [part.replace(f"{place}/sgd", str(bad_corpus)) for part in argv_of(place, name)]
+    argv = [part for i, part in enumerate(argv) if "--max_bad" not in argv[max(0, i - 1) : i + 1]]
+    said = run(*ended([*argv, "--max_bad", "0%"], out), status=1)
+    assert "not_sgd" in said.errors
+    assert "--max_bad" in said.errors
+    assert not Path(out, "run.json").exists()
+    made = run(*ended([*argv, "--max_bad", "100%"], out))
+    letters = [letter for letter in made.dead_letters if letter["split"]]  # others are of rows for such a dialogue
+    files = {f"{letter['split']}/{letter['file']}" for letter in letters}
+    bad = {
+        (path.parent.name, path.name): json.loads(path.read_bytes())[1]["dialogue_id"]
+        for path in bad_corpus.glob("*/dialogues_*")
+    }
+    assert files
+    assert {letter["dialogue_id"] for letter in letters} == {bad[tuple(file.split("/"))] for file in files}
+    assert all(letter["reason"].startswith("not_sgd") for letter in letters)
+    texts = [data for path, data in made.files.items() if "dialogues_" in path]
+    assert not any(f'"{name}"'.encode() in data for data in texts for name in bad.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_stands_where_the_output_goes_is_not_lost(name, place, tmp_path):
+    """The input itself, a file, and what another command has made."""
+    argv = argv_of(place, name)
+    others = output_of(place, "hits names" if name.split()[0] != "hits" else "reminders")
+    shutil.copytree(others, tmp_path / "others")
+    (tmp_path / "file").write_text("mine")
+    corpora = {path for _, _, path in inputs_of(argv, f"{place}/sgd") if Path(path).is_dir()}
+    takes_any = name in ("release", "leaderboard")  # which write beside what is there
+    for folder in (tmp_path / "others", tmp_path / "file", *map(Path, corpora)):
+        before = files_of(folder)
+        said = run(*ended(argv, str(folder)), status=None)
+        assert takes_any or said.status in (1, 2), folder
+        assert takes_any or "error: " in said.errors
+        assert files_of(folder).items() >= before.items()
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The inputs with markup and control characters in what people write: turns, answers, chats."""
+    place = tmp_path_factory.mktemp("hostile")
+    write_inputs(place)
+    text = f" {CANARY}\x1b[31m\u202e"
+
+    def dialogues(found: list) -> None:
+        for dialogue in found:
+            for turn in dialogue["turns"]:
+                turn["utterance"] += text
+
+    for path in (place / "sgd").glob("*/dialogues_*.json"):
+        edit(path, dialogues)
+    for path in (place / "sgd/crowd").glob("[ndr]*.csv"):
+        rows = [
+            {key: value + text if key.startswith("Answer.") and value else value for key, value in row.items()}
+            for row in rows_of(path)
+        ]
+
+        write(path, rows)
+    chats = place / "sgd/chats.jsonl"
+    chats.write_text(chats.read_text().replace('"text": "', f'"text": {json.dumps(text)[:-1]}'))
+    return place
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_no_page_has_the_input_raw(name, hostile):
+    assert not list(output_findings(made(hostile, name)))
