@@ -343,10 +343,3 @@ def edit_rows(path, change):
     """Rewrites a Parquet file: ``change`` gets its rows, and gives others."""
     schema = pq.read_schema(path)
     pq.write_table(pa.Table.from_pylist(change(rows_in(path)), schema), path)
-
-
-def edit_json(path, change):
-    """Rewrites a JSON file of a corpus, laid out as before."""
-    items = json.loads(path.read_bytes())
-    change(items)
-    path.write_bytes(schema_bytes(items) if path.name == "schema.json" else dialogue_bytes(items))

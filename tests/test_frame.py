@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from killed import at_rename
-from kit import TWO_WORKERS, files_of
+from kit import files_of
 from plugin_packages import bring
 
 import parapet
@@ -167,12 +166,6 @@ def test_rows_numbers_page_and_card(name: str, outputs: dict[str, Path]) -> None
     assert manifest["files"].keys() | {"run.json"} == written
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_two_workers_write_the_same(name: str, corpus: Path, outputs: dict[str, Path], tmp_path: Path) -> None:
-    assert run(name, corpus, tmp_path / "out", *TWO_WORKERS) == 0
-    assert files_of(tmp_path / "out") == files_of(outputs[name])
-
-
 def test_a_rerun_writes_the_same_and_clears_away_what_it_no_longer_makes(
     corpus: Path, outputs: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -183,17 +176,6 @@ def test_a_rerun_writes_the_same_and_clears_away_what_it_no_longer_makes(
     flags = ["perturb", "typos", "--sgd", str(corpus), "--max_bad", "60%", "--quiet"]
     assert main([*flags, "--output", str(tmp_path / "out")]) == 0
     assert set(sets_of("typos", tmp_path / "out")) == {"typos"}
-
-
-@pytest.mark.parametrize("renames", [0, 3, 9, 14])
-def test_a_killed_run_is_made_good_by_the_next(
-    renames: int, corpus: Path, outputs: dict[str, Path], tmp_path: Path
-) -> None:
-    flags = ["--sgd", str(corpus), "--max_bad", "60%", "--output", str(tmp_path / "out"), "--quiet"]
-    assert at_rename(renames, ["perturb", "typos", *OPTIONS["typos"], *flags]) == -9
-    assert not (tmp_path / "out" / "run.json").exists()
-    assert run("typos", corpus, tmp_path / "out") == 0
-    assert files_of(tmp_path / "out") == files_of(outputs["typos"])
 
 
 def test_too_many_bad_records_publish_nothing(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

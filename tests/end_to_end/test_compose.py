@@ -6,14 +6,12 @@ import csv
 import json
 import os
 import re
-import signal
 from collections import Counter, defaultdict
 from pathlib import Path
 
-import killed
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_WORKERS, files_of
+from kit import files_of
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -149,37 +147,6 @@ def test_any_mix_of_exports_gives_the_same_bytes(
         out = tmp_path / str(i)
         assert compose(out, "--schemas", sample, "--responses", *responses, "--decisions", crowd / "decisions.csv") == 0
         assert files_of(out) == files_of(composed)
-
-
-def test_two_workers_give_the_same_bytes(
-    composed: Path, tmp_path: Path, sample: Path, csvs: list[Path], crowd: Path
-) -> None:
-    flags = ["--schemas", sample, "--responses", *csvs, "--decisions", crowd / "decisions.csv"]
-    assert compose(tmp_path / "out", *flags, *TWO_WORKERS) == 0
-    assert files_of(tmp_path / "out") == files_of(composed)
-
-
-def thorough(renames: int) -> object:
-    """A point that stands for others, and is tried where there is time."""
-    return pytest.param(renames, marks=pytest.mark.thorough)
-
-
-@pytest.mark.parametrize("renames", [thorough(0), thorough(4), thorough(19), thorough(30), 44])
-def test_killed_and_run_again_ends_where_an_undisturbed_run_does(
-    renames: int, composed: Path, tmp_path: Path, sample: Path, csvs: list[Path], crowd: Path
-) -> None:
-    """Killed before the first file stands, while staging, and while publishing (22 files are staged, then moved)."""
-    out = tmp_path / "out"
-    flags = ["--schemas", sample, "--responses", *csvs, "--decisions", crowd / "decisions.csv", "--quiet"]
-    command = ["compose", "--output", str(out), *map(str, flags)]
-    assert killed.at_rename(renames, command) == -signal.SIGKILL
-    assert not (out / "run.json").exists()
-    whole = files_of(composed)
-    for name, data in files_of(out).items():
-        if not name.startswith(".incomplete"):
-            assert data == whole[name], "a half-written file stands in place"
-    assert main(command) == 0
-    assert files_of(out) == whole
 
 
 def test_a_rerun_removes_what_it_no_longer_writes_and_leaves_the_users_files(
@@ -347,20 +314,6 @@ def test_a_file_of_somebody_elses_is_never_replaced(tmp_path: Path, capsys: pyte
     assert "report.html: is not of an earlier run" in capsys.readouterr().err
     assert (tmp_path / "report.html").read_text() == "my thesis"
     assert not (tmp_path / "run.json").exists()
-
-
-@pytest.mark.parametrize("renames", [thorough(10), 26, thorough(35)])
-def test_a_killed_rerun_of_another_shape_leaves_nothing_behind(renames: int, tmp_path: Path, sample: Path) -> None:
-    """Over an earlier output: killed while staging or publishing, then run again as before."""
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    assert compose(whole, "--quiet") == 0
-    assert compose(out, "--quiet") == 0
-    other = ["compose", "--output", str(out), "--quiet", "--schemas", str(sample), "--allow_partial", "--responses"]
-    other.append(str(sample / "crowd/assignments.jsonl"))
-    assert killed.at_rename(renames, other) == -signal.SIGKILL
-    assert compose(out, "--quiet") == 0
-    found = {name: data for name, data in files_of(out).items() if name != ".run.previous.json"}
-    assert found == files_of(whole)
 
 
 def test_a_bad_service_is_not_complete(tmp_path: Path, sample: Path, csvs: list[Path]) -> None:

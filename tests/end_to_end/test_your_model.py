@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from kit import TWO_PROCESSES, TWO_WORKERS, files_of
+from kit import TWO_WORKERS
 
 from parapet.pipelines.main import main
 from parapet.schemas.layout import sample_root
@@ -99,19 +98,6 @@ def evaluate(project: Path, name: str, out: str, *flags: str) -> subprocess.Comp
         str(sample_root()),
     ]
     return subprocess.run([*command, *model, *flags], cwd=project / "elsewhere", capture_output=True, text=True)
-
-
-def test_one_worker_and_two_processes_write_the_same(project: Path) -> None:
-    arguments = ["--model_args", "intent=0", "words=city"]
-    for out, flags in (("one", []), ("two", TWO_PROCESSES)):
-        result = evaluate(project, "Tracker", out, *arguments, *flags)
-        assert result.returncode == 0, result.stderr
-    one, two = (files_of(project / "elsewhere" / out) for out in ("one", "two"))
-    assert one == two
-    options = json.loads(one["run.json"])["options"]
-    assert options["model_args"] == {"intent": 0, "words": "city"}
-    frames = json.loads(one["robustness.json"])["sets"]["original"]["metrics"]["#ALL_SERVICES"]
-    assert 0 < frames["active_intent_accuracy"] < 1
 
 
 @pytest.mark.parametrize("flags", [[], TWO_WORKERS], ids=["one worker", "two"])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given as of
 from hypothesis import reject
 from hypothesis import strategies as st
-from kit import TWO_WORKERS, files_of, train
+from kit import files_of, train
 
 from parapet.pipelines.anonymise import run as command
 from parapet.pipelines.evaluate import run as evaluate
@@ -242,12 +242,6 @@ def test_no_file_reveals_what_was_replaced(output: Path) -> None:
         assert leaked == {"chats/00001.jsonl": ["okonkwo", "Chicago"], "babi/00001.txt": ["okonkwo", "Chicago"]}.get(
             path, []
         )
-
-
-def test_the_same_on_two_workers(given: Path, output: Path, tmp_path: Path) -> None:
-    names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
-    assert run(tmp_path / "out", "--chats", *names, "--bots", "zyx", "--max_bad", "100%", *TWO_WORKERS) == 0
-    assert files_of(tmp_path / "out") == files_of(output)
 
 
 def test_a_model_a_list_and_strictness(tmp_path: Path) -> None:

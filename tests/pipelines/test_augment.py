@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from kit import TWO_WORKERS, files_of
+from kit import files_of
 
 from benchmarks.rewrite_reference import names_of, rename
 from parapet.pipelines import augment
@@ -168,24 +167,6 @@ def test_references_hold_ids_are_unique_and_rows_are_the_json(name: str, made: P
         assert (row["layout"], row["source_json"]) == ("published", None)
 
 
-def test_two_workers_and_many_shards_give_the_same_bytes(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parapet.transforms.splits.augment.plan.SHARD_BYTES", 700_000)
-    edit(corpus / "sgd/train/dialogues_002.json", lambda dialogues: dialogues[3].update(services=["None_1"]))
-    flags = ["--max_bad", "100%", "--quiet"]
-    assert run(corpus, *flags, sets="corrupted") == 0
-    assert run(corpus, *flags, *TWO_WORKERS, sets="corrupted", out="two") == 0
-    found = files_of(corpus / "out")
-    assert files_of(corpus / "two") == found
-    shards = [name for name in found if name.startswith("corrupted/parquet/")]
-    assert len(shards) > 1
-    rows = [row for name in shards for row in pq.read_table(corpus / "out" / name).to_pylist()]
-    assert len(rows) == len({row["dialogue_id"] for row in rows}) == 23 * 4
-    for name in shards:  # all versions of a dialogue stand together
-        variants = pq.read_table(corpus / "out" / name)["variant"].to_pylist()
-        assert variants == ["original", "both", "order", "replace"] * (len(variants) // 4)
-    assert [letter["variant"] for letter in letters_of(corpus / "two")] == [*("original", "replace", "order", "both")]
-
-
 def test_corruptions_are_variants_for_the_other_pipelines(made: Path, tmp_path: Path) -> None:
     places = ["--sgd", str(made / "sgd"), "--variants", str(made / "out/corruptions")]
     assert main(["rewrite", *places, "--output", str(tmp_path / "rewritten"), "--quiet"]) == 0
@@ -308,30 +289,6 @@ def test_an_id_that_stands_twice_fails_the_run(corpus: Path, capsys: pytest.Capt
     told = capsys.readouterr().err
     assert "dialogues_001.json and train/dialogues_002.json: dialogue id '1_00000' occurs twice" in told
     assert not (corpus / "out/run.json").exists()
-
-
-def test_stopped_while_publishing_and_run_again(made: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk fails when some files are in place, and some are not."""
-    whole = {f"oracle/{name}": data for name, data in files_of(made / "out/oracle").items()}
-    rename_file = os.rename
-
-    def fail(source: str, target: str) -> None:
-        if target.endswith("parquet"):
-            assert source.count(".tmp-") or (corpus / "stopped/mapping.json").exists()
-            if ".incomplete" not in target:
-                raise OSError("the disk is gone")
-        rename_file(source, target)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "rename", fail)
-        assert run(corpus, "--quiet", sets="oracle", out="stopped") == 1
-    assert not (corpus / "stopped/run.json").exists()
-    standing = {name: data for name, data in files_of(corpus / "stopped").items() if ".incomplete" not in name}
-    assert {"mapping.json", "dead_letters.jsonl"} < set(standing)
-    assert run(corpus, "--quiet", sets="oracle", out="stopped") == 0
-    found = files_of(corpus / "stopped")
-    assert {name: data for name, data in found.items() if "/" in name} == whole
-    assert standing.items() < found.items()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import killed
 import pyarrow.parquet as pq
 import pytest
 from google_server import GoogleServer, Request
-from kit import TWO_WORKERS, files_of
+from kit import files_of
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
@@ -126,13 +126,6 @@ def test_what_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["name", "zh", "ja", "ko", "self-BLEU", "report:"]
     assert lines[3].split()[-1] == "1"
-
-
-def test_two_workers_and_a_rerun_give_the_same(replayed: Path, tmp_path: Path) -> None:
-    assert run(tmp_path / "out", "--quiet", *TWO_WORKERS) == 0
-    assert files_of(tmp_path / "out") == files_of(replayed)
-    assert run(tmp_path / "out", "--quiet") == 0
-    assert files_of(tmp_path / "out") == files_of(replayed)
 
 
 def test_google_cold_and_warm(tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import TWO_WORKERS
 
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import read_dialogues
@@ -80,14 +79,6 @@ def test_everything_of_the_contract_is_there(made):
     index = (made / "index.html").read_text()
     for line in (made / "manifest.jsonl").read_text().splitlines():
         assert f'href="{json.loads(line)["page"]}"' in index
-
-
-def test_two_workers_and_a_rerun_give_the_same_bytes(made, tmp_path):
-    flags = TWO_WORKERS
-    for _ in range(2):
-        assert main(["hits", "--output", str(tmp_path), "--quiet", *flags]) == 0
-        assert tree(tmp_path) == tree(made)
-        flags = []
 
 
 def test_dry_run_prints_the_plan_and_writes_nothing(made, tmp_path, capsys):
@@ -189,11 +180,6 @@ def test_rewrites_of_the_sample(rewritten):
     assert len({record["page"] for record in records}) == len(records)
 
 
-def test_two_workers_give_the_same_rewrites(rewritten, tmp_path):
-    assert rewrites(tmp_path / "out", "--split", "test", *TWO_WORKERS) == 0
-    assert tree(tmp_path / "out") == tree(rewritten)
-
-
 def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(rewritten, tmp_path, capsys):
     flags = ["--split", "test", "--turns", "7", "--seed", "3"]
     assert rewrites(tmp_path / "out", *flags) == 0
@@ -218,15 +204,6 @@ def test_splits_that_share_ids_are_told(tmp_path, caplog):
     ]
     assert len(duplicates) == 98
     assert "--split" in duplicates[0]["reason"]
-
-
-def test_a_broken_dialogue_file_ends_the_run_and_is_named(tmp_path, capfd):
-    (tmp_path / "dialogues_001.json").write_text('[{"dialogue_id": "1", "services": [], "turns": [{"speaker": "ME"}]}]')
-    assert main(["hits", "--task", "rewrites", "--dialogues", str(tmp_path), "--output", str(tmp_path / "out")]) == 1
-    said = capfd.readouterr().err
-    assert "dialogues_001.json" in said
-    assert "[0].turns[0].speaker" in said
-    assert not (tmp_path / "out/run.json").exists()
 
 
 def test_schema_pages_know_nothing_of_rewrites(made):

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import TWO_WORKERS
 
 from parapet.pipelines.hits import run as run_hits
 from parapet.pipelines.main import main
@@ -57,15 +56,6 @@ def test_the_corpus(output: Path) -> None:
     counts = json.loads((output / "run.json").read_bytes())["counts"]
     assert (counts["dialogues//train"], counts["dialogues//test"]) == (40, 12)
     assert counts["turns//train"] == len(utterances)
-
-
-def test_on_two_workers_and_in_other_files(output: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--output", str(tmp_path / "out"), *SIZES, "--per_file", "7", *TWO_WORKERS]) == 0
-    assert "train: 40 dialogues, " in capsys.readouterr().out
-    for split in ("train", "test"):
-        assert dialogues_of(tmp_path / "out" / split) == dialogues_of(output / split)
-    for name in ("README.md", "statistics.json"):
-        assert (tmp_path / "out" / name).read_bytes() == (output / name).read_bytes()
 
 
 def test_then_unseen_values_then_people(output: Path, tmp_path: Path) -> None:

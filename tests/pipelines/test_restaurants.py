@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from kit import TWO_WORKERS, files_of
 
 from parapet.pipelines.main import main
 from parapet.pipelines.restaurants import run as run_restaurants
@@ -175,26 +174,6 @@ def test_numbers_are_those_of_the_files(output: Path) -> None:
     counts = json.loads((output / "run.json").read_bytes())["counts"]
     written = {name: n for name, n in counts.items() if name.startswith(("babi/", "sgd/"))}
     assert sum(written.values()) == 4 * 5 * sum(SIZES.values())
-
-
-def test_any_sharding_on_two_workers(output: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert run(out, *FLAGS, "--tasks", "3", "--quiet", "--dialogues_per_file", "10", *TWO_WORKERS) == 0
-    before, after = files_of(output), files_of(out)
-    for plus in ("", "babi_plus/"):
-        for split, n in SIZES.items():
-            parts = -(-n // 10)
-            names = [plus + dialogues_name(3, split, i + 1, parts) for i in range(parts)]
-            assert b"".join(after[name] for name in names) == before[plus + dialogues_name(3, split)]
-    for path in (output / "sgd").glob("task3*/*/dialogues_001.json"):
-        folder = out / path.parent.relative_to(output)
-        both = [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
-        assert both == json.loads(path.read_bytes())
-    assert after["sgd/task3/train/dialogues_002.json"].startswith(b"[\n  {\n")
-    assert after["dialog-babi-candidates.txt"] == before["dialog-babi-candidates.txt"]
-    one, other = (json.loads(files["statistics.json"]) for files in (before, after))
-    assert other["tasks"] == {"3": one["tasks"]["3"]}
-    assert other["bot"]["plain"] == {"3": one["bot"]["plain"]["3"]}
 
 
 def test_more_dialogues_another_seed_another_domain(output: Path, tmp_path: Path) -> None:

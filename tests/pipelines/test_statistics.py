@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import TWO_PROCESSES
 
 from parapet.pipelines.main import main
 
@@ -160,17 +159,6 @@ def test_report_page_shows_the_numbers(corpus: Path) -> None:
     assert "3 services in 3 variants." in page
 
 
-@pytest.mark.thorough
-def test_same_bytes_again_in_another_folder_and_with_two_processes(corpus: Path) -> None:
-    assert run(corpus) == 0
-    assert run(corpus, out="again") == 0
-    assert run(corpus, *TWO_PROCESSES, out="two") == 0
-    for name in FILES:
-        expected = (corpus / "out" / name).read_bytes()
-        assert (corpus / "again" / name).read_bytes() == expected
-        assert (corpus / "two" / name).read_bytes() == expected
-
-
 def test_dev_is_taken_where_there_is_no_test(corpus: Path) -> None:
     (corpus / "sgd" / "test").rename(corpus / "sgd" / "dev")
     assert run(corpus) == 0
@@ -216,12 +204,6 @@ def test_another_number_of_slots(corpus: Path, capfd: pytest.CaptureFixture[str]
     assert "'Hotels_12' of variant v2 and its original 'Hotels_1' differ in the number of slots: 1 and 2" in error_of(
         capfd
     )
-
-
-def test_a_broken_variant_is_named_with_its_file(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (corpus / "variants" / "v2" / "test" / "schema.json").write_text('[{"service_name": ')
-    assert run(corpus) == 2
-    assert "variants/v2/test/schema.json: line 1 column" in error_of(capfd)
 
 
 @pytest.mark.parametrize(

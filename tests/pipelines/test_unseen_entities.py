@@ -176,54 +176,6 @@ def test_a_gazetteer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "no_unseen_value" in {row["reason"] for row in rows_of(tmp_path / "few")}
 
 
-def broken(sample: Path, tmp_path: Path) -> Path:
-    dialogues = read(sample / "test" / "dialogues_001.json")
-    bad = read(sample / "test" / "dialogues_001.json")[0]
-    bad["dialogue_id"] = "../../<b>bad"
-    span = next(span for turn in bad["turns"] for frame in turn["frames"] for span in frame["slots"])
-    span["start"] += 1
-    root = tmp_path / "sgd"
-    (root / "test").mkdir(parents=True)
-    (root / "test" / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
-    (root / "test" / "dialogues_001.json").write_text(json.dumps([bad, {"dialogue_id": "x", "turns": 7}, *dialogues]))
-    (root / "test" / "dialogues_002.json").write_text('[{"dialogue_id"')
-    (root / "test" / "dialogues_003.json").write_text("[]")
-    return root
-
-
-def test_broken_dialogues_and_files(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = broken(sample, tmp_path)
-    flags = ["--sgd", str(root), "--training", str(sample)]
-    assert run(tmp_path / "out", *flags) == 1
-    assert "bad_span" in capsys.readouterr().err
-    assert not (tmp_path / "out" / "run.json").exists()
-    assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
-    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
-    assert [(one["file"], one["dialogue_id"], one["reason"].split(":")[0]) for one in letters] == [
-        ("dialogues_001.json", "../../<b>bad", "bad_span"),
-        ("dialogues_001.json", "x", "not_sgd"),
-        ("dialogues_002.json", "", "broken_file"),
-    ]
-    assert len(read(tmp_path / "out" / "test" / "dialogues_001.json")) == 8
-    assert read(tmp_path / "out" / "test" / "dialogues_003.json") == []
-    assert {path.parts[0] for path in (one.relative_to(tmp_path) for one in tmp_path.rglob("*"))} == {"sgd", "out"}
-
-
-def test_hostile_text_is_escaped(sample: Path, tmp_path: Path) -> None:
-    dialogues = read(sample / "test" / "dialogues_001.json")
-    for one in dialogues:
-        one["dialogue_id"] += "<script>\ud800"
-    root = tmp_path / "sgd"
-    (root / "test").mkdir(parents=True)
-    (root / "test" / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
-    (root / "test" / "dialogues_001.json").write_text(json.dumps(dialogues))
-    assert run(tmp_path / "out", "--sgd", str(root), "--training", str(sample)) == 0
-    assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
-    assert [one["dialogue_id"] for one in read(tmp_path / "out" / "test" / "dialogues_001.json")] == [
-        one["dialogue_id"] for one in dialogues
-    ]
-
-
 def test_an_unchanged_set_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "values.csv"
     path.write_text("slot_or_kind,value\nairport,Quorndon Airfield\n")

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-from kit import files_of
 
 from parapet.pipelines import perturb, progress, workers
 from parapet.pipelines.flags import Parser
@@ -79,15 +78,6 @@ def test_both_kinds_of_flags_are_a_mistake(tmp_path: Path, capsys: pytest.Captur
     assert perturb.run(["typos", *wrong]) == 2
     assert "give one of the two" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.usefixtures("bundled_sample")  # which the program reads, too
-def test_two_workers_write_the_same_bytes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "parapet", "perturb", "typos", "--workers", "2", "--output", str(tmp_path / "two")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
-    assert perturb.run(["typos", "--output", str(tmp_path / "one")]) == 0
-    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
 
 
 DIES = """

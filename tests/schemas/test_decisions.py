@@ -19,10 +19,6 @@ def parse(text, path="d.csv"):
     return parse_decisions(text.encode() if isinstance(text, str) else text, path)
 
 
-def reasons(text):
-    return [(row, reason) for row, reason, _ in parse(text)[1]]
-
-
 @given(st.text() | TRICKY)
 def test_neutralise_is_undone_by_restore(text):
     assert restore(neutralise(text)) == text

@@ -28,7 +28,6 @@ from parapet.schemas.layout import dialogue_bytes, schema_bytes
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 TEXTS = st.lists(TEXT, max_size=3)
-MAYBE = st.none() | TEXTS
 
 
 def through_arrow(rows: list[dict[str, Any]], columns: pa.Schema) -> list[dict[str, Any]]:

@@ -306,22 +306,6 @@ def test_hostile_and_foreign_answers_are_left_out_with_reasons(world: Path, tmp_
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-@pytest.mark.usefixtures("credentials")
-def test_same_input_same_bytes(world: Path, tmp_path: Path) -> None:
-    records = manifest(world / "hits")
-    path = batch_csv(tmp_path / "batch.csv", scripts(records, noise=0.1), records)
-    header, *lines = path.read_text().splitlines()
-    shuffled = tmp_path / "shuffled.csv"
-    shuffled.write_text("\n".join([header, *reversed(lines)]) + "\n")
-    for name, responses in (("one", path), ("other", shuffled)):
-        flags = ("--hits", world / "hits", "--responses", responses, "--output", tmp_path / name)
-        assert parapet("evaluate", "--task", "ratings", *flags) == 0
-        (tmp_path / name / "run.json").unlink()  # has the hash of the responses
-    assert tree(tmp_path / "one") == tree(tmp_path / "other")
-    assert hits(world, tmp_path / "again") == 0
-    assert tree(tmp_path / "again") == tree(world / "hits")
-
-
 def test_invented_workers_choose_among_the_answers(world: Path, tmp_path: Path, credentials: None) -> None:
     with LocalMTurk(tmp_path / "mturk.sqlite") as server:
         publish = ("--batch", tmp_path / "batch", "--hits", world / "hits", "--endpoint_url", server.url)

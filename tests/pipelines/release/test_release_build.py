@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
-import killed
 import pyarrow.parquet as pq
 import pytest
 from kit import TWO_WORKERS, files_of
@@ -335,12 +333,4 @@ def test_cut_off_anywhere_the_rerun_ends_the_same(
     root = tmp_path / "small" / "1.0.0"
     assert (root / "SHA256SUMS").exists() == (at == "update_latest")
     assert build(built.toml, tmp_path, "--quiet") == (2 if at == "update_latest" else 0)
-    assert files_of(tmp_path / "small") == files_of(built.root.parent)
-
-
-def test_killed_while_it_works(built: Built, tmp_path: Path) -> None:
-    command = ["release", "build", "--config", str(built.toml), "--output", str(tmp_path), "--quiet"]
-    assert killed.at_rename(18, command) == -signal.SIGKILL
-    assert not (tmp_path / "small" / "1.0.0").exists()
-    assert build(built.toml, tmp_path, "--quiet") == 0
     assert files_of(tmp_path / "small") == files_of(built.root.parent)

@@ -8,7 +8,7 @@ from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, files_with, mode, 
 from parapet.local_mturk import marketplace
 from parapet.local_mturk.faults import Drop
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.ingest import parse_answer_xml, read_assignments
+from parapet.transforms.crowd.ingest import read_assignments
 
 LIST = "ListAssignmentsForHIT"
 GRANT = "AssociateQualificationWithWorker"
@@ -23,10 +23,6 @@ def out(bench):
 
 def listed(bench):
     return bench.server.count(LIST)
-
-
-def answers_of(lines):
-    return {line["AssignmentId"]: parse_answer_xml(line["Answer"]) for line in lines}
 
 
 def test_nothing_is_collected_before_anything_came_in(out):

@@ -8,7 +8,7 @@ import orjson
 import yaml
 from release_manifests import columns, follows, manifest
 
-from parapet.schemas.release import DOCUMENTS, File, Manifest, manifest_bytes, parse_manifest
+from parapet.schemas.release import DOCUMENTS, File, Manifest
 from parapet.transforms.release.building import write_documents
 from parapet.transforms.release.reading import Release
 
@@ -28,12 +28,6 @@ def test_all_documents(tmp_path: Path) -> None:
     assert yaml.safe_load(found["CITATION.cff"])["type"] == "dataset"
     assert found["report/index.html"].startswith(b"<!DOCTYPE html>")
     assert all(data.endswith(b"\n") for data in found.values())
-
-
-def test_the_same_manifest_gives_the_same_bytes(tmp_path: Path) -> None:
-    first = documents(tmp_path / "first", manifest())
-    again = documents(tmp_path / "again", parse_manifest(manifest_bytes(manifest()), "MANIFEST.json"))
-    assert first == again
 
 
 def test_files_that_are_no_data_change_neither_card_nor_croissant(tmp_path: Path) -> None:

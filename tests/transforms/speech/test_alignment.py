@@ -20,7 +20,6 @@ from parapet.transforms.perturbations.speech.spoken import load_normalisation, s
 RULES = load_normalisation()
 
 SAID = st.lists(st.sampled_from(["a", "b", "c", "o'clock"]), max_size=9)
-ANY_WORDS = st.lists(st.text("abc'>é\0%", min_size=1, max_size=3).filter(lambda word: ">" not in word), max_size=6)
 UTTERANCES = st.one_of(
     st.text(max_size=30),
     st.lists(
