@@ -6,8 +6,6 @@ What it speaks is no speech: the text's bytes are spread over the samples, so th
 too. Without a fault it hears all of it down to about 0 dB SNR.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

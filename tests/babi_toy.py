@@ -1,7 +1,5 @@
 """A toy task in the bAbI format: a greeting, a request, and an API call that only the memory tells."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from parapet.transforms.simulators.babi_format import (

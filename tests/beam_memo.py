@@ -6,8 +6,6 @@ depend on nothing but the question, the first is Beam's own, and so are all of t
 ``make test-all``.
 """
 
-from __future__ import annotations
-
 import bz2
 import copy
 import functools

@@ -1,7 +1,5 @@
 """Every command on small inputs, in lines that name each of its inputs: what the tests of all commands run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,7 +124,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         ],
         "language_variations": ["--sgd", sgd, "--kinds", "typos", "--env", "0.5"],
         "language_variations rewritten": [
-            *("--sgd", sgd, "--kinds", "verbose", "--rewritten", f"{out}/compose_variations/rewritten.jsonl"),
+            *("--sgd", sgd, "--kinds", "verbose", "--rewritten", f"{out}/compose_variations/rewritten.jsonl")
         ],
         "perturb": ["simple", "--sgd", sgd],
         "speech_errors": ["--sgd", sgd, *SPEECH],
@@ -148,7 +146,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         ],
         "babi_task6": ["--logs", f"{place}/dstc2"],
         "babi_task6 knowledge": [
-            *("--logs", f"{place}/dstc2", "--kb", f"{place}/kb.txt", "--ontology", f"{place}/ontology.json"),
+            *("--logs", f"{place}/dstc2", "--kb", f"{place}/kb.txt", "--ontology", f"{place}/ontology.json")
         ],
         "train rules": ["--train", f"{task}-trn.txt", "--match", kb],
         "predict": ["rules", "--model", f"{out}/train rules", "--reference", test],
@@ -173,7 +171,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "evaluate generation": ["--task", "generation", "--predictions", "reference", "--reference", sgd],
         "evaluate response": ["--task", "response", "--predictions", "reference", "--reference", sgd],
         "evaluate validity": [
-            *("--task", "validity", "--reference", sgd, "--sets", typos, "--classifier", f"{out}/train classifier"),
+            *("--task", "validity", "--reference", sgd, "--sets", typos, "--classifier", f"{out}/train classifier")
         ],
         "hits validity": ["--task", "validity", "--dialogues", sgd, "--sets", typos, "--pairs", "2"],
         "hits ratings": ["--task", "ratings", "--scores", f"{out}/evaluate generation", "--faithful", "2"],
@@ -216,7 +214,7 @@ def nets(place: str, out: str) -> dict[str, list[str]]:
         reference = sgd if model in corpora else f"{task}-tst.txt"
         more = t5 if model == "pt_t5" else []  # of which prompts alone are trained
         found[f"predict {model}"] = [
-            *("predict", model, "--model", f"{out}/train {model}", "--reference", reference, *more),
+            *("predict", model, "--model", f"{out}/train {model}", "--reference", reference, *more)
         ]
     return found
 

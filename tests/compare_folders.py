@@ -1,7 +1,5 @@
 """Folders as ``parapet evaluate`` writes them, small enough to check by hand."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Shared by all tests: a fixed worker key, the place of the real data, and where the sample lies."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import json
@@ -10,7 +8,6 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,19 +57,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def worker_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def worker_key(monkeypatch):
     """Tests must not make, or depend on, the key of whoever runs them."""
     monkeypatch.setenv("PARAPET_WORKER_KEY", KEY)
 
 
 @pytest.fixture(autouse=True)
-def log_level() -> None:
+def log_level():
     """Commands set the level of the root logger (``--quiet``): a test must not depend on those that ran before it."""
     logging.getLogger().setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="session")
-def real_data() -> Path:
+def real_data():
     """The real corpora; tests that need them skip where PARAPET_DATA does not say where they are."""
     place = os.environ.get("PARAPET_DATA")
     if not place:
@@ -81,7 +78,7 @@ def real_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def real_dialogues(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def real_dialogues(real_data, tmp_path_factory):
     """The real dialogues with their schemas: every fourth of each file, and all of them in ``make test-all``."""
     if THOROUGH:
         return real_data / "sgd"
@@ -96,25 +93,25 @@ def real_dialogues(real_data: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
-def sample() -> Path:
+def sample():
     return layout.sample_root()
 
 
 @pytest.fixture
-def bundled_sample(monkeypatch: pytest.MonkeyPatch) -> Path:
+def bundled_sample(monkeypatch):
     """Commands without a corpus read the whole sample, as users' commands do."""
     monkeypatch.setitem(SAMPLE, "root", BUNDLED)
     return BUNDLED
 
 
 @pytest.fixture(scope="session")
-def installed_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed_example(tmp_path_factory):
     """The folder in which the plug-ins of docs/plugin_example are installed."""
     return install_example(tmp_path_factory.mktemp("example"))
 
 
 @pytest.fixture
-def example(installed_example: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def example(installed_example, monkeypatch):
     """The plug-ins of docs/plugin_example, for this process and those that it starts."""
     monkeypatch.syspath_prepend(str(installed_example))
     monkeypatch.setenv("PYTHONPATH", str(installed_example))
@@ -123,7 +120,7 @@ def example(installed_example: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def site(tmp_path, monkeypatch):
     """A folder of made-up packages, whose modules begin with ``broken``."""
     folder = tmp_path / "site"
     folder.mkdir()

@@ -1,7 +1,5 @@
 """Calls in the format of DSTC2 (Henderson et al. 2014), written for tests: logs, labels, lists and the ontology."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A small corpus of made-up cafes whose system turns a tiny model can learn by heart and put together anew."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

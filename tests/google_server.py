@@ -3,8 +3,6 @@
 ``with GoogleServer(faults=["unavailable", "", "cut"]) as server: Google("project", endpoint=server.url)``.
 """
 
-from __future__ import annotations
-
 import html
 import socket
 import threading

@@ -1,7 +1,5 @@
 """What tests of ``speech_errors`` share: small corpora, the command, and what it wrote."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ As the real one does, it stores Parquet files by their SHA-256 (LFS) and others 
 repository to its owner only, refuses a commit whose parent is not the last one, and gives long lists in pages.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -56,7 +54,7 @@ def entry(path: str, data: bytes) -> dict[str, Any]:
     return found
 
 
-def address_of(hub: HubServer) -> str:
+def address_of(hub: "HubServer") -> str:
     """Of some repository: the client wants one where a repository is there already."""
     return f"{hub.address}/datasets/some/repo"
 

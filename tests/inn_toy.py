@@ -1,7 +1,5 @@
 """A toy corpus in the SGD format whose responses depend on how many entities the database has."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from pathlib import Path

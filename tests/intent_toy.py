@@ -1,7 +1,5 @@
 """A toy set of utterances: four intents, and turns that are none of them."""
 
-from __future__ import annotations
-
 from parapet.evaluation.models.classifier import Turn
 
 WAYS = ["please {}", "{}", "I want to {} now", "could you {} for me?", "{}, thanks", "we need to {} today"]

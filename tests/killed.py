@@ -4,8 +4,6 @@ A new process takes four seconds to load Beam; these are forked from one that ha
 the test run, and has run nothing. ``make test-all``, which sets PARAPET_THOROUGH, starts each from nothing.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

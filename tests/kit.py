@@ -1,7 +1,5 @@
 """What tests share: commands as a person runs them, small corpora, files as they are, and how thorough a run is."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

@@ -1,7 +1,5 @@
 """LibreTranslate on this machine, over HTTP, with faults by order."""
 
-from __future__ import annotations
-
 import html
 import json
 import threading

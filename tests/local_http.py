@@ -1,7 +1,5 @@
 """What the HTTP servers of tests have in common: on this machine, on a free port, a thread a connection, no log."""
 
-from __future__ import annotations
-
 import socketserver
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any

@@ -5,8 +5,6 @@ otherwise, and training makes much of that. These settings change all three on o
 and the reversed order what ran before.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -35,10 +33,7 @@ def tests() -> list[str]:
     """The test files that use a net, and the pages whose examples train one."""
     files = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if _NETS.search(path.read_text())]
     example = "tests/end_to_end/test_docs.py::test_examples_run_and_say_what_is_shown"
-    return [
-        *(str(path.relative_to(ROOT)) for path in files),
-        *(f"{example}[docs/{page}.md]" for page in PAGES),
-    ]
+    return [*(str(path.relative_to(ROOT)) for path in files), *(f"{example}[docs/{page}.md]" for page in PAGES)]
 
 
 def main(chosen: list[str]) -> int:

@@ -7,8 +7,6 @@ calls of services; a state lists several ways of writing a value; references, ph
 the system alone and stand in no state.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Executes the notebooks of docs/notebooks and writes them back with their outputs: make notebooks."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory

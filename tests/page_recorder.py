@@ -1,7 +1,5 @@
 """A local server in place of MTurk's: shows HIT pages, and keeps what their forms send."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

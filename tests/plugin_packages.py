@@ -1,7 +1,5 @@
 """Packages of plug-ins for the tests: the example of docs/plugin_example, and those that are made up in a folder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

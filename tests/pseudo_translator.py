@@ -1,7 +1,5 @@
 """A translator for tests: the same answers each time; back in English, some words are others."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import string

@@ -1,7 +1,5 @@
 """Writes releases for tests, plainly: no pipeline, no sharing of code with ``build``; and tampers with them."""
 
-from __future__ import annotations
-
 import copy
 import datetime
 import hashlib

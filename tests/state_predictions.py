@@ -1,7 +1,5 @@
 """Predicted dialogue states of the sample, right and wrong, and what ``parapet evaluate --task dst`` says of them."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

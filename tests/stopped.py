@@ -1,7 +1,5 @@
 """Trainings that are stopped on the way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """JSON from elsewhere that is nested deeply ends no run: a reader takes it, or says what is wrong (InputError)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -78,13 +76,13 @@ READERS: dict[str, tuple[bytes, Callable[[Path, bytes], Any]]] = {
 
 @pytest.mark.parametrize("depth", [300, 1_100, 100_000])
 @pytest.mark.parametrize("name", READERS)
-def test_every_reader_bears_depth(name: str, depth: int, tmp_path: Path) -> None:
+def test_every_reader_bears_depth(name, depth, tmp_path):
     form, read = READERS[name]
     with suppress(InputError):
         read(tmp_path, form % (b"[" * depth + b"]" * depth))
 
 
-def test_a_line_that_is_too_deep_is_a_value_error() -> None:
+def test_a_line_that_is_too_deep_is_a_value_error():
     with pytest.raises(ValueError, match="nested more than 64 levels deep"):
         parse_json_line("[" * 300 + "]" * 300)
     assert msgspec.json.encode(parse_json_line("[" * 64 + "]" * 64)) == b"[" * 64 + b"]" * 64

@@ -4,11 +4,9 @@ Every dialogue ends in every set or in the dead letters; a run on two workers, a
 same bytes; what a perturbation needs to be listed, run, shown and released is a class.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -64,7 +62,7 @@ OPTIONS: dict[str, list[str]] = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def plugin(tmp_path_factory):
     """Installs the plug-in."""
     site = tmp_path_factory.mktemp("site")
     bring(site, "shouting", "parapet.perturbations", "shout", "shouting:Shout", SHOUT)
@@ -75,7 +73,7 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory):
     """The sample's test dialogues in two files, of which one is broken and the other has a dialogue that is none."""
     root = tmp_path_factory.mktemp("corpus")
     for split in ("train", "test"):
@@ -91,7 +89,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outputs(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def outputs(corpus, tmp_path_factory):
     """The outputs of every perturbation, made when they are asked for."""
     folder = tmp_path_factory.mktemp("outputs")
 
@@ -115,12 +113,12 @@ def sets_of(name: str, output: Path) -> dict[str, Path]:
     return {folder.name if folder != output else name: folder for folder in sorted(folders)}
 
 
-def test_every_installed_perturbation_is_tested_here() -> None:
+def test_every_installed_perturbation_is_tested_here():
     assert set(parapet.perturbations()) == set(OPTIONS)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_every_dialogue_is_in_every_set_or_left_out(name: str, corpus: Path, outputs: dict[str, Path]) -> None:
+def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     output = outputs[name]
     letters = [json.loads(line) for line in (output / "dead_letters.jsonl").read_text().splitlines()]
     left_out = [
@@ -146,7 +144,7 @@ def test_every_dialogue_is_in_every_set_or_left_out(name: str, corpus: Path, out
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_rows_numbers_page_and_card(name: str, outputs: dict[str, Path]) -> None:
+def test_rows_numbers_page_and_card(name, outputs):
     output = outputs[name]
     perturbation = parapet.perturbations()[name]
     tables = sorted(output.rglob(f"{perturbation.rows_folder}/test/*.parquet"))
@@ -166,9 +164,7 @@ def test_rows_numbers_page_and_card(name: str, outputs: dict[str, Path]) -> None
     assert manifest["files"].keys() | {"run.json"} == written
 
 
-def test_a_rerun_writes_the_same_and_clears_away_what_it_no_longer_makes(
-    corpus: Path, outputs: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_rerun_writes_the_same_and_clears_away_what_it_no_longer_makes(corpus, outputs, tmp_path):
     shutil.copytree(outputs["typos"], tmp_path / "out")
     before = files_of(outputs["typos"])
     assert run("typos", corpus, tmp_path / "out") == 0
@@ -178,7 +174,7 @@ def test_a_rerun_writes_the_same_and_clears_away_what_it_no_longer_makes(
     assert set(sets_of("typos", tmp_path / "out")) == {"typos"}
 
 
-def test_too_many_bad_records_publish_nothing(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_many_bad_records_publish_nothing(corpus, tmp_path, capsys):
     assert run("shout", corpus, tmp_path / "out", max_bad="1%") == 1
     message = capsys.readouterr().err
     assert "1 of 3 files and 1 of 9 dialogues could not be perturbed, over --max_bad 1%" in message
@@ -197,14 +193,7 @@ MISTAKES: list[tuple[Sequence[str], int, str]] = [
 
 
 @pytest.mark.parametrize(("argv", "status", "message"), MISTAKES)
-def test_mistakes(
-    argv: Sequence[str],
-    status: int,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_mistakes(argv, status, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["perturb", *argv]) == status
     printed = capsys.readouterr()
@@ -213,13 +202,13 @@ def test_mistakes(
     assert not [*tmp_path.iterdir()]
 
 
-def test_the_help_of_one_has_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_one_has_its_options(capsys):
     assert main(["perturb", "shout", "--help"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "--share X how many of the user turns (default: 1.0)" in printed
 
 
-def test_the_same_as_from_python(outputs: dict[str, Path]) -> None:
+def test_the_same_as_from_python(outputs):
     """The two drivers, of dialogues and of files."""
     (folder,) = sets_of("shout", outputs["shout"]).values()
     whole = parapet.load_corpus()
@@ -265,7 +254,7 @@ key = ["dialogue_id", "turn"]
 """
 
 
-def test_a_plugin_has_its_place_in_a_release(outputs: dict[str, Path], tmp_path: Path) -> None:
+def test_a_plugin_has_its_place_in_a_release(outputs, tmp_path):
     (folder,) = sets_of("shout", outputs["shout"]).values()
     shutil.copytree(folder, tmp_path / "shout")
     config = tmp_path / "release.toml"

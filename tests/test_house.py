@@ -1,7 +1,5 @@
 """The house stands as CONTRIBUTING.md describes it: imports run downhill, and help needs no Beam."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
@@ -46,14 +44,14 @@ def folder_of(module: str) -> str:
 
 
 @pytest.mark.parametrize("folder", sorted(DOWNHILL))
-def test_imports_run_downhill(folder: str) -> None:
+def test_imports_run_downhill(folder):
     modules = sorted((ROOT / folder).rglob("*.py"))
     assert modules
     uphill = {str(path.relative_to(ROOT)): imported(path) & OURS - DOWNHILL[folder] for path in modules}
     assert not {path: names for path, names in uphill.items() if names}
 
 
-def test_records_need_no_beam() -> None:
+def test_records_need_no_beam():
     for path in (ROOT / "schemas").rglob("*.py"):
         assert "apache_beam" not in imported(path), path
 
@@ -79,20 +77,20 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_is_complete_and_loads_nothing_heavy(command: str) -> None:
+def test_help_is_complete_and_loads_nothing_heavy(command):
     arguments = [*command.split(), "--help"]
     told = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True).stdout
     assert told.endswith("loaded: []\n")
     assert f"parapet {command} " in told.partition("example:")[2] if command else "parapet suite sample" in told
 
 
-def test_metrics_need_no_torch() -> None:
+def test_metrics_need_no_torch():
     for path in (ROOT / "evaluation").rglob("*.py"):
         body = ast.parse(path.read_text(encoding="utf-8")).body
         loaded = {name for node in body if isinstance(node, ast.Import | ast.ImportFrom) for name in named(node)}
         assert "models" in path.parts or not loaded & {"torch", "transformers"}, path
 
 
-def test_what_spends_money_does_not_know_the_local_mturk() -> None:
+def test_what_spends_money_does_not_know_the_local_mturk():
     for path in (ROOT / "transforms" / "mturk").rglob("*.py"):
         assert "local_mturk" not in path.read_text(encoding="utf-8"), path

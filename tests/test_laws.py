@@ -3,8 +3,6 @@
 Each law is tested here once, on a small line of each command (``commands.lines``), and not again command by command.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json
@@ -45,7 +43,7 @@ RARE = {
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     """Where all processes of this run of the tests share the outputs of lines; each is made when it is needed."""
     base = tmp_path_factory.getbasetemp()
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "laws"
@@ -145,7 +143,7 @@ def test_a_bad_input_is_refused_by_name_before_anything_is_written(name, positio
 
 
 @pytest.fixture(scope="session")
-def bad_corpus(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
+def bad_corpus(tmp_path_factory, sample):
     """The sample; the second dialogue of each file has no turns."""
     root = tmp_path_factory.mktemp("bad") / "sgd"
     shutil.copytree(sample, root)
@@ -196,7 +194,7 @@ def test_what_stands_where_the_output_goes_is_not_lost(name, place, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile(tmp_path_factory):
     """The inputs with markup and control characters in what people write: turns, answers, chats."""
     place = tmp_path_factory.mktemp("hostile")
     write_inputs(place)

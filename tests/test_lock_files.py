@@ -1,7 +1,5 @@
 """requirements/: what is locked fits setup.py, is exact, has hashes, and is what ``make``, images and CI install."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path
@@ -35,7 +33,7 @@ def locked(path: Path) -> dict[str, list[Requirement]]:
 
 
 @pytest.fixture(scope="module")
-def setup() -> dict[str, Any]:
+def setup():
     """What setup.py tells setuptools."""
     given: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
@@ -46,14 +44,14 @@ def setup() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_versions_are_exact_with_hashes_and_the_same_in_all_files(path: Path) -> None:
+def test_versions_are_exact_with_hashes_and_the_same_in_all_files(path):
     everything = locked(ROOT / "requirements" / "all.txt")
     for name, requirements in locked(path).items():
         for requirement in requirements if name in everything else ():
             assert str(requirement.specifier) in {str(one.specifier) for one in everything[name]}, name
 
 
-def test_everything_that_setup_asks_for_is_locked_within_its_range(setup: dict[str, Any]) -> None:
+def test_everything_that_setup_asks_for_is_locked_within_its_range(setup):
     wanted = {"all": sorted(setup["extras_require"]), **EXTRAS}
     assert {path.stem for path in FILES} == {*wanted, "audit", "dist", "tools", "torch", "torch-cpu"}
     for name, extras in wanted.items():
@@ -71,7 +69,7 @@ def test_everything_that_setup_asks_for_is_locked_within_its_range(setup: dict[s
                 assert requirement.specifier.contains(text, prereleases=True), f"{name}: {requirement}: make lock"
 
 
-def test_torch_is_locked_in_both_builds(setup: dict[str, Any]) -> None:
+def test_torch_is_locked_in_both_builds(setup):
     (wanted,) = [Requirement(text) for text in setup["extras_require"]["models"] if text.startswith("torch")]
     for name in ("torch", "torch-cpu"):
         (requirement,) = locked(ROOT / "requirements" / f"{name}.txt")["torch"]
@@ -80,7 +78,7 @@ def test_torch_is_locked_in_both_builds(setup: dict[str, Any]) -> None:
     assert not any(re.match("nvidia-|cuda-|triton", name) for name in locked(ROOT / "requirements" / "test.txt"))
 
 
-def test_images_and_workflows_install_nothing_else() -> None:
+def test_images_and_workflows_install_nothing_else():
     """Whatever pip or uv installs by name is locked with hashes, or is the project itself."""
     places = [ROOT / "Dockerfile", ROOT / "docker" / "user.Dockerfile", ROOT / "Makefile"]
     places += sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -91,7 +89,7 @@ def test_images_and_workflows_install_nothing_else() -> None:
             assert "--require-hashes -r " in line or project, f"{path.name}: {line}"
 
 
-def test_actions_are_pinned_by_commit_and_jobs_may_read_alone() -> None:
+def test_actions_are_pinned_by_commit_and_jobs_may_read_alone():
     for path in (ROOT / ".github" / "workflows").glob("*.yml"):
         text = path.read_text()
         for action in re.findall(r"uses: (\S+)", text):

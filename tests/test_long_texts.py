@@ -4,8 +4,6 @@ Here are the functions that search text with patterns, look for words or compare
 ranges of characters: twice the text, twice the time. An answer may have 20,000 characters, a turn has no limit.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import random
@@ -122,7 +120,7 @@ def grows(run: Callable[[], float], twice: Callable[[], float]) -> bool:
 
 @pytest.mark.parametrize("parts", [SOME, pytest.param(ALL, marks=pytest.mark.thorough)], ids=["some", "all"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_take_time_in_proportion_to_the_text(name: str, parts: list[str]) -> None:
+def test_functions_take_time_in_proportion_to_the_text(name, parts):
     run = FUNCTIONS[name]
     run("warm up, please")
 
@@ -187,9 +185,7 @@ def corpus(folder: Path, sample: Path, parts: list[str], length: int) -> Any:
         pytest.param("paraphrase", 5_000, marks=pytest.mark.thorough),
     ],
 )
-def test_perturbations_take_time_in_proportion_to_the_turn(
-    name: str, length: int, sample: Path, tmp_path: Path
-) -> None:
+def test_perturbations_take_time_in_proportion_to_the_turn(name, length, sample, tmp_path):
     once, twice = (corpus(tmp_path / str(n), sample, TURNS, n * length) for n in (1, 2))
 
     def of(given_corpus: Any) -> Callable[[], float]:
@@ -210,9 +206,7 @@ RANGES = st.lists(
 
 
 @given(RANGES, RANGES, st.integers(0, 30), st.integers(0, 30))
-def test_ranges_know_what_overlaps_and_touches_as_looking_at_each_does(
-    first: list[tuple[int, int]], added: list[tuple[int, int]], a: int, b: int
-) -> None:
+def test_ranges_know_what_overlaps_and_touches_as_looking_at_each_does(first, added, a, b):
     start, end = min(a, b), max(a, b)
     ranges = Ranges(first)
     for one in added:
@@ -223,7 +217,7 @@ def test_ranges_know_what_overlaps_and_touches_as_looking_at_each_does(
     assert ranges.touch(start, end) == any(s <= end and start <= e for s, e in every)
 
 
-def test_what_is_not_linear_is_found() -> None:
+def test_what_is_not_linear_is_found():
     chosen = random.Random(1)
 
     def quadratic(written: str) -> object:

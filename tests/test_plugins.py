@@ -1,7 +1,5 @@
 """Plug-ins: the example of docs/plugin_example, installed and used by the commands; and those that are broken."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -49,7 +47,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_plugin_is_told_with_where_it_is_from(kind: str, site: Path) -> None:
+def test_a_broken_plugin_is_told_with_where_it_is_from(kind, site):
     code, called, argument, said = BROKEN[kind]
     bring(site, f"broken_{kind}", plugins.MODELS, "it", f"broken_{kind}:{called}", code)
     assert plugins.names(plugins.MODELS) == ["keywords", "it"]  # nothing of it is imported for that
@@ -60,7 +58,7 @@ def test_a_broken_plugin_is_told_with_where_it_is_from(kind: str, site: Path) ->
     assert not (site / "out").exists()
 
 
-def test_a_plugin_without_the_part_that_a_flag_asks_for(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plugin_without_the_part_that_a_flag_asks_for(site, capsys):
     code = "class Synthesiser:\n    name = 'mute'\n"
     bring(site, "broken_speech", plugins.SPEECH_ENGINES, "mute", "broken_speech", code)
     assert "has no Recogniser" in refusal(plugins.SPEECH_ENGINES, "mute", part="Recogniser")
@@ -70,7 +68,7 @@ def test_a_plugin_without_the_part_that_a_flag_asks_for(site: Path, capsys: pyte
     assert "default_voice, check" in told
 
 
-def test_two_plugins_of_one_name_are_told(site: Path) -> None:
+def test_two_plugins_of_one_name_are_told(site):
     for name in ("broken_a", "broken_b"):
         bring(site, name, plugins.METRICS, "same", f"{name}:made")
     assert plugins.names(plugins.METRICS) == ["same"]
@@ -78,7 +76,7 @@ def test_two_plugins_of_one_name_are_told(site: Path) -> None:
         plugins.find(plugins.METRICS, "same", "--metrics")
 
 
-def test_what_is_not_there_is_told_with_what_is(site: Path) -> None:
+def test_what_is_not_there_is_told_with_what_is(site):
     with pytest.raises(InputError, match="no metric 'x': installed plug-ins: none"):
         plugins.choose(plugins.METRICS, "x", "--metrics")
     bring(site, "broken_a", plugins.METRICS, "same", "broken_a:made")
@@ -86,7 +84,7 @@ def test_what_is_not_there_is_told_with_what_is(site: Path) -> None:
         plugins.choose(plugins.METRICS, "x=1", "--metrics")
 
 
-def test_names_are_those_built_in_and_those_installed(site: Path) -> None:
+def test_names_are_those_built_in_and_those_installed(site):
     flags = plugins.Names(plugins.TRANSLATION_ENGINES, "memory")
     assert list(flags) == ["memory", "google", "libretranslate", "local"]
     bring(site, "broken_engine", plugins.TRANSLATION_ENGINES, "pig", "broken_engine:made", "raise RuntimeError")
@@ -103,7 +101,7 @@ def test_names_are_those_built_in_and_those_installed(site: Path) -> None:
     assert chosen.argument == "a=b"
 
 
-def test_what_is_built_in_comes_first_and_is_no_plugin_of_a_run(site: Path) -> None:
+def test_what_is_built_in_comes_first_and_is_no_plugin_of_a_run(site):
     bring(site, "broken_impostor", plugins.DISTANCES, "jaccard", "broken_impostor:made", "raise RuntimeError")
     chosen = plugins.choose(plugins.DISTANCES, "jaccard", "--name_distance")
     assert (chosen.plugin.distribution, chosen.plugin.built_in) == ("parapet-dialogue", True)
@@ -111,27 +109,27 @@ def test_what_is_built_in_comes_first_and_is_no_plugin_of_a_run(site: Path) -> N
     assert plugins.choose(plugins.SPEECH_ENGINES, "azure", "--engine").plugin.extras == ["azure"]
 
 
-def test_what_is_installed_meanwhile_is_found(site: Path) -> None:
+def test_what_is_installed_meanwhile_is_found(site):
     for name in ("broken_one", "broken_two"):
         assert name not in plugins.names(plugins.DISTANCES)
         bring(site, name, plugins.DISTANCES, name, f"{name}:made")
         assert name in plugins.names(plugins.DISTANCES)
 
 
-def test_an_installation_older_than_the_checkout_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_older_than_the_checkout_is_said_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(InputError, match="not even what is built in is registered: install Parapet again, pip install"):
         plugins.choose(plugins.DISTANCES, "levenshtein", "--name_distance")
 
 
-def test_help_names_plugins_and_imports_none(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_plugins_and_imports_none(site, capsys):
     bring(site, "broken_engine", plugins.TRANSLATION_ENGINES, "pig", "broken_engine:made", "raise RuntimeError")
     assert main(["back_translate", "--help"]) == 0
     assert "libretranslate,local,pig}" in " ".join(capsys.readouterr().out.split())
     assert "broken_engine" not in sys.modules
 
 
-def test_members_are_what_a_protocol_names() -> None:
+def test_members_are_what_a_protocol_names():
     asked = ["provider", "model", "limits", "dollars_per_million", "parallel", "open", "close", "translate"]
     assert plugins.members(Engine) == asked
     assert plugins.members(Recogniser) == ["name", "parallel", "dollars_per_hour", "open", "close", "hear"]
@@ -141,14 +139,14 @@ def test_members_are_what_a_protocol_names() -> None:
     }
 
 
-def test_records_name_the_distribution_and_not_the_argument(example: Path) -> None:
+def test_records_name_the_distribution_and_not_the_argument(example):
     chosen = plugins.find(plugins.TRANSLATION_ENGINES, "pig_latin=secret", "--engine")
     one = {"group": plugins.TRANSLATION_ENGINES, "name": "pig_latin", **FROM}
     assert plugins.recorded(chosen, None, chosen) == {"plugins": [one]}
     assert plugins.recorded(None) == {}
 
 
-def test_a_translation_engine_with_an_argument(example: Path, tmp_path: Path) -> None:
+def test_a_translation_engine_with_an_argument(example, tmp_path):
     out = tmp_path / "out"
     assert main(["back_translate", "--engine", "pig_latin=ay", "--pivots", "de", "--quiet", "--output", str(out)]) == 0
     rows = pq.read_table(out / "memory.parquet").to_pylist()
@@ -163,7 +161,7 @@ def test_a_translation_engine_with_an_argument(example: Path, tmp_path: Path) ->
 
 
 @pytest.mark.thorough
-def test_a_source_of_utterances(example: Path, tmp_path: Path) -> None:
+def test_a_source_of_utterances(example, tmp_path):
     out = tmp_path / "out"
     flags = ["--source", "proverbs=6", "--split", "test", "--rates", "0.2", "--quiet"]
     assert main(["ood", *flags, "--output", str(out)]) == 0
@@ -178,9 +176,7 @@ def test_a_source_of_utterances(example: Path, tmp_path: Path) -> None:
     assert "proverbs (plug-in)" in (out / "README.md").read_text()
 
 
-def test_a_file_goes_before_a_source_of_its_name(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_goes_before_a_source_of_its_name(example, tmp_path, monkeypatch):
     from parapet.transforms.perturbations.ood.sources import list_sources, read_source
 
     assert [file.kind for file in list_sources("proverbs")] == ["plug-in"]
@@ -189,7 +185,7 @@ def test_a_file_goes_before_a_source_of_its_name(
     assert [one.text for file in list_sources("proverbs") for one in read_source(file)] == ["a line"]  # type: ignore[union-attr]
 
 
-def test_what_a_source_gives_that_is_no_text(site: Path) -> None:
+def test_what_a_source_gives_that_is_no_text(site):
     from parapet.transforms.perturbations.ood.sources import list_sources, read_source
 
     bring(site, "broken_source", plugins.OOD_SOURCES, "odd", "broken_source:made", "made = lambda: ['a', 7, '\\ud800']")
@@ -201,7 +197,7 @@ def test_what_a_source_gives_that_is_no_text(site: Path) -> None:
     ]
 
 
-def test_a_metric(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_metric(example, tmp_path, capsys):
     out, said = tmp_path / "out", tmp_path / "said.jsonl"
     corpus = json.loads((ROOT / "schemas" / "sample" / "dev" / "dialogues_001.json").read_text())
     turns = [
@@ -235,9 +231,7 @@ WRONG_METRICS = {
 
 
 @pytest.mark.parametrize("kind", WRONG_METRICS)
-def test_a_metric_that_gives_no_shares(
-    kind: str, site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_metric_that_gives_no_shares(kind, site, tmp_path, capsys):
     given, told = WRONG_METRICS[kind]
     code = f"class Made:\n    def score(self, said, references):\n        return {given}\n"
     bring(site, f"broken_{kind}", plugins.METRICS, "odd", f"broken_{kind}:Made", code)
@@ -246,7 +240,7 @@ def test_a_metric_that_gives_no_shares(
     assert f"the plug-in 'odd' (broken_{kind} 0.3) {told}" in capsys.readouterr().err
 
 
-def test_a_metric_cannot_have_a_name_that_is_taken(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_metric_cannot_have_a_name_that_is_taken(site, capsys):
     for name in ("bleu", "kind"):
         code = "class Made:\n    def score(self, said, references): ..."
         bring(site, f"broken_{name}", plugins.METRICS, name, f"broken_{name}:Made", code)
@@ -280,7 +274,7 @@ def plainly_mentioned(folder: Path) -> tuple[list[str], list[float]]:
     return intents, accuracies
 
 
-def test_a_model(example: Path, tmp_path: Path) -> None:
+def test_a_model(example, tmp_path):
     out = tmp_path / "out"
     flags = ["--split", "dev", "--model", "mention", "--replicates", "0", "--quiet"]
     assert main(["evaluate", "--task", "dst", *flags, "--output", str(out)]) == 0
@@ -292,7 +286,7 @@ def test_a_model(example: Path, tmp_path: Path) -> None:
     assert record(out) == [(plugins.MODELS, "mention")]
 
 
-def test_the_speech_engine_hears_what_it_says(example: Path) -> None:
+def test_the_speech_engine_hears_what_it_says(example):
     chosen = engine.choose("speaker", "modem")
     speaker = engine.make("speaker", chosen, {})
     listener = engine.make("listener", engine.choose("listener", "modem"), {})
@@ -304,7 +298,7 @@ def test_the_speech_engine_hears_what_it_says(example: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_speech_engine(example: Path, tmp_path: Path) -> None:
+def test_a_speech_engine(example, tmp_path):
     out = tmp_path / "out"
     flags = ["--engine", "modem", "--wer", "0.2", "--snr", "9,7,5", "--sample", "15", "--quiet"]
     assert main(["speech_errors", *flags, "--output", str(out)]) == 0
@@ -315,7 +309,7 @@ def test_a_speech_engine(example: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_two_processes_write_the_same(example: Path, tmp_path: Path) -> None:
+def test_two_processes_write_the_same(example, tmp_path):
     two = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
     for name, more in (("one", []), ("two", two)):
         flags = ["--source", "proverbs=6", "--rates", "0.1", "--quiet", *more]
@@ -359,7 +353,7 @@ def articles_dropped(dialogue: dict, seed: str, rate: float) -> list[str]:
 
 
 @pytest.mark.parametrize(("seed", "rate"), [("0", 1.0), ("0", 0.5), ("a", 0.5), ("7", 0.0)])
-def test_a_perturbation(seed: str, rate: float, example: Path, tmp_path: Path) -> None:
+def test_a_perturbation(seed, rate, example, tmp_path):
     assert {"dropped_articles", "typos"} <= set(parapet.perturbations())
     original = parapet.load_corpus()
     corpus = parapet.perturb(original, "dropped_articles", seed=seed, rate=rate)
@@ -379,7 +373,7 @@ def test_a_perturbation(seed: str, rate: float, example: Path, tmp_path: Path) -
     assert parapet.check_perturbation("dropped_articles", seed=seed, rate=rate) == []
 
 
-def test_a_perturbation_in_a_pipeline(example: Path) -> None:
+def test_a_perturbation_in_a_pipeline(example):
     import apache_beam as beam
     from apache_beam.testing.util import assert_that, equal_to
 
@@ -395,10 +389,7 @@ def test_a_perturbation_in_a_pipeline(example: Path) -> None:
 PERTURBATION = "import parapet\nclass Made(parapet.Perturbation):\n    name = {name!r}\n    perturb = {perturb}\n"
 WRONG_PERTURBATIONS = {
     "function": ("def Made(): pass", "is no subclass of parapet.Perturbation"),
-    "name": (
-        PERTURBATION.format(name="other", perturb="print"),
-        "has another name in its class: give Made",
-    ),
+    "name": (PERTURBATION.format(name="other", perturb="print"), "has another name in its class: give Made"),
     "nameless": ("import parapet\nclass Made(parapet.Perturbation): pass", "has another name in its class"),
     "syntax": ("class Made(:", "cannot be imported: SyntaxError"),
     "lookup": ("{}['key']", "cannot be imported: KeyError: 'key'"),
@@ -406,7 +397,7 @@ WRONG_PERTURBATIONS = {
 
 
 @pytest.mark.parametrize("kind", WRONG_PERTURBATIONS)
-def test_a_perturbation_that_cannot_be_used(kind: str, site: Path) -> None:
+def test_a_perturbation_that_cannot_be_used(kind, site):
     code, reason = WRONG_PERTURBATIONS[kind]
     bring(site, f"broken_{kind}", plugins.PERTURBATIONS, "odd", f"broken_{kind}:Made", code)
     with pytest.raises(InputError, match="odd") as caught:
@@ -416,21 +407,19 @@ def test_a_perturbation_that_cannot_be_used(kind: str, site: Path) -> None:
     assert parapet.perturb(parapet.load_corpus(), "typos").rows.num_rows  # the others are as they were
 
 
-def test_two_perturbations_of_one_name(site: Path) -> None:
+def test_two_perturbations_of_one_name(site):
     for name in ("broken_a", "broken_b"):
         bring(site, name, plugins.PERTURBATIONS, "same", f"{name}:Made")
     with pytest.raises(InputError, match=r"'same', of broken_a 0\.3 and broken_b 0\.3: uninstall one"):
         parapet.perturb(parapet.load_corpus(), "same")
 
 
-def test_a_perturbation_that_is_built_in_goes_before_a_plugin_of_its_name(site: Path) -> None:
+def test_a_perturbation_that_is_built_in_goes_before_a_plugin_of_its_name(site):
     bring(site, "broken_typos", plugins.PERTURBATIONS, "typos", "broken_typos:Made", "raise RuntimeError")
     assert parapet.perturbations()["typos"].__module__.startswith("parapet.")
 
 
-def test_the_page_on_perturbations(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_on_perturbations(example, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
     section = re.search(r"^## Perturbations\n(.*?)^## ", page, re.M | re.S)

@@ -1,7 +1,5 @@
 """Plug-ins of ``compose``: distances and vetting rules, of docs/plugin_example and broken ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -18,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 CROWD = ROOT / "schemas" / "sample" / "crowd"
 
 
-def test_a_distance_ranks(example: Path, tmp_path: Path) -> None:
+def test_a_distance_ranks(example, tmp_path):
     import parapet_example
 
     names = ["city_of_show", "event_city", "town"]
@@ -58,7 +56,7 @@ WRONG_DISTANCES = {
 
 
 @pytest.mark.parametrize("kind", WRONG_DISTANCES)
-def test_a_distance_that_cannot_be_ranked_by(kind: str, site: Path) -> None:
+def test_a_distance_that_cannot_be_ranked_by(kind, site):
     value, reason = WRONG_DISTANCES[kind]
     code = f"def made():\n    return lambda first, second: {value}\n"
     bring(site, f"broken_{kind}", plugins.DISTANCES, f"odd_{kind}", f"broken_{kind}:made", code)
@@ -67,7 +65,7 @@ def test_a_distance_that_cannot_be_ranked_by(kind: str, site: Path) -> None:
     assert f"the plug-in 'odd_{kind}' (broken_{kind} 0.3) {reason}" in str(caught.value)
 
 
-def test_a_distance_that_is_not_there(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_distance_that_is_not_there(site, capsys):
     assert main(["compose", "--name_distance", "cosine", "--output", str(site / "out")]) == 2
     assert "invalid choice: 'cosine' (choose from " in capsys.readouterr().err
     assert main(["compose", "--name_distance", "jaccard=x", "--output", str(site / "out")]) == 2
@@ -90,7 +88,7 @@ def composed(out: Path, *flags: str) -> list[dict[str, object]]:
     return [row for row in rows if flags or row["disposition"] == "used"]
 
 
-def test_a_vetting_rule_takes_part_when_it_is_named(example: Path, tmp_path: Path) -> None:
+def test_a_vetting_rule_takes_part_when_it_is_named(example, tmp_path):
     text = "The thing that our company wants"
     files = [str(CROWD / "names.csv"), str(answers_with(tmp_path, text))]
     flags = ["--schemas", str(ROOT / "schemas" / "sample"), "--responses", *files]
@@ -120,7 +118,7 @@ WRONG_RULES = {
 
 
 @pytest.mark.parametrize("name", WRONG_RULES)
-def test_a_vetting_rule_that_cannot_be_one(name: str, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_vetting_rule_that_cannot_be_one(name, site, capsys):
     target, body, reason = WRONG_RULES[name]
     code = f"class Rule:\n    {body}\n    def applies(self, answer): return False\n"
     bring(site, f"broken_{name}", plugins.VETTING_RULES, name, f"broken_{name}:{target}", code)
@@ -128,7 +126,7 @@ def test_a_vetting_rule_that_cannot_be_one(name: str, site: Path, capsys: pytest
     assert f"--vetting_rules: the plug-in '{name}' (broken_{name} 0.3) {reason}" in capsys.readouterr().err
 
 
-def test_a_vetting_rule_that_fails_ends_the_run(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_vetting_rule_that_fails_ends_the_run(site, capsys):
     code = "class Rule:\n    action = 'reject'\n    explanation = 'x'\n    def applies(self, answer): return 1 / 0\n"
     bring(site, "broken_rule", plugins.VETTING_RULES, "divides", "broken_rule:Rule", code)
     assert main(["compose", "--vetting_rules", "divides", "--output", str(site / "out")]) == 1

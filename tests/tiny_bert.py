@@ -1,7 +1,5 @@
 """A tiny random BERT with a WordPiece tokenizer of words and letters, saved as real checkpoints are."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

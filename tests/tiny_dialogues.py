@@ -4,8 +4,6 @@ There are values that the user says, values that the system offers and the user 
 to the other, and a slot that the user does not care about.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import product

@@ -1,7 +1,5 @@
 """A tiny random RoBERTa classifier with a byte-level BPE trained here, saved as real checkpoints are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A tiny random T5 with a Unigram tokenizer that is made here, saved as real checkpoints are."""
 
-from __future__ import annotations
-
 import math
 import re
 import string

@@ -1,7 +1,5 @@
 """Every public name has a docstring with an example, and every example gives what it says."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect
@@ -25,7 +23,7 @@ PUBLIC = {
 
 @pytest.mark.parametrize("name", sorted(name for name, found in PUBLIC.items() if callable(found)))
 @pytest.mark.usefixtures("bundled_sample")
-def test_the_examples_of_a_public_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_a_public_name(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = PUBLIC[name]
     assert inspect.getdoc(found), name
@@ -38,7 +36,7 @@ def test_the_examples_of_a_public_name(name: str, tmp_path: Path, monkeypatch: p
     assert name.rpartition(".")[2] in WITHOUT or runner.tries
 
 
-def test_the_public_names_are_those_that_it_lists() -> None:
+def test_the_public_names_are_those_that_it_lists():
     assert set(parapet.__all__) == set(parapet._PLACES)
     assert {*parapet.__all__, "beam"} <= set(dir(parapet))
     assert parapet.__version__
@@ -58,7 +56,7 @@ assert "apache_beam" not in sys.modules
 """
 
 
-def test_the_import_loads_nothing_heavy_and_a_corpus_needs_no_beam() -> None:
+def test_the_import_loads_nothing_heavy_and_a_corpus_needs_no_beam():
     subprocess.run([sys.executable, "-c", LOADED], check=True)
 
 
@@ -71,6 +69,6 @@ import parapet.pipelines.main
 """
 
 
-def test_it_runs_in_a_checkout_that_is_not_installed() -> None:
+def test_it_runs_in_a_checkout_that_is_not_installed():
     root = Path(parapet.__file__).parents[1]
     subprocess.run([sys.executable, "-c", UNINSTALLED], check=True, cwd=root)

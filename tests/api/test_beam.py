@@ -1,7 +1,5 @@
 """``parapet.beam`` on PCollections of dialogues: the API's dialogues, and nothing is lost."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -26,12 +24,12 @@ BROKEN = [{"dialogue_id": "broken"}, {"turns": []}, {"turns": [], "services": []
 
 
 @pytest.fixture(scope="module")
-def dialogues() -> list[dict[str, Any]]:
+def dialogues():
     return list(parapet.load_corpus(TEST).dialogues())
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source(tmp_path_factory):
     path = tmp_path_factory.mktemp("source") / "foreign.txt"
     path.write_text("\n".join(FOREIGN) + "\n")
     return path
@@ -48,7 +46,7 @@ def same(expected: Iterable[Any]) -> Callable[[list[Any]], None]:
 
 
 @pytest.mark.parametrize("flags", [[], TWO_WORKERS], ids=["one", "two"])
-def test_it_gives_what_the_api_gives(dialogues: list[dict[str, Any]], source: Path, flags: list[str]) -> None:
+def test_it_gives_what_the_api_gives(dialogues, source, flags):
     ood = {"rates": (0.2, 0.5), "source": source, "seed": 3}
     entities = {"training": sample_root(), "seed": 2}
     test = parapet.load_corpus(TEST)
@@ -65,7 +63,7 @@ def test_it_gives_what_the_api_gives(dialogues: list[dict[str, Any]], source: Pa
             assert_that(perturbed, same(expected.dialogues()), f"dialogues of {name}")
 
 
-def test_own_utterances_at_an_exact_rate(dialogues: list[dict[str, Any]]) -> None:
+def test_own_utterances_at_an_exact_rate(dialogues):
     expected = parapet.perturb(TEST, "ood", rates=0.05)
     rows = Counter(row["label"] for row in expected.rows.to_pylist())
     assert rows["ood"] == int(0.05 * rows["in_domain"] + 0.5) > 0
@@ -75,7 +73,7 @@ def test_own_utterances_at_an_exact_rate(dialogues: list[dict[str, Any]]) -> Non
 
 
 @pytest.mark.parametrize("name", ["typos", "ood"])
-def test_nothing_is_lost(dialogues: list[dict[str, Any]], source: Path, name: str) -> None:
+def test_nothing_is_lost(dialogues, source, name):
     """Every dialogue is in exactly one output, and the others are what they are without the broken ones."""
     options = {"rates": 0.3, "source": source} if name == "ood" else {}
     expected = parapet.perturb(TEST, name, **options)
@@ -88,7 +86,7 @@ def test_nothing_is_lost(dialogues: list[dict[str, Any]], source: Path, name: st
         assert_that(outputs.rows, same(expected.rows.to_pylist()), "rows")
 
 
-def test_what_json_cannot_have(dialogues: list[dict[str, Any]], source: Path) -> None:
+def test_what_json_cannot_have(dialogues, source):
     odd = {**dialogues[0], "dialogue_id": "odd", "extra": {1, 2}}
     with beam.Pipeline("FnApiRunner") as pipeline:
         transform = parapet.beam.Perturb("ood", rates=0.3, source=source)
@@ -105,9 +103,7 @@ def test_what_json_cannot_have(dialogues: list[dict[str, Any]], source: Path) ->
         ("ood", "again", r"^dialogue 1_00000: 2 dialogues have this id"),
     ],
 )
-def test_the_first_bad_dialogue_fails_the_pipeline(
-    dialogues: list[dict[str, Any]], source: Path, name: str, bad: Any, message: str
-) -> None:
+def test_the_first_bad_dialogue_fails_the_pipeline(dialogues, source, name, bad, message):
     options = {"rates": 0.3, "source": source} if name == "ood" else {}
     pipeline = beam.Pipeline("FnApiRunner")
     bad = dialogues[0] if bad == "again" else bad
@@ -116,7 +112,7 @@ def test_the_first_bad_dialogue_fails_the_pipeline(
         pipeline.run().wait_until_finish()
 
 
-def test_no_dialogues(source: Path) -> None:
+def test_no_dialogues(source):
     with beam.Pipeline("FnApiRunner") as pipeline:
         none = pipeline | beam.Create([]).with_output_types(dict[str, Any])
         outputs = none | parapet.beam.Perturb("ood", rates=0.3, source=source).with_outputs()
@@ -129,7 +125,7 @@ VARIANTS = {
 }
 
 
-def test_variants_are_those_of_the_api(dialogues: list[dict[str, Any]]) -> None:
+def test_variants_are_those_of_the_api(dialogues):
     expected = parapet.apply_variants(TEST, VARIANTS)
     pairs = [[name, dialogue] for name, corpus in expected.items() for dialogue in corpus.dialogues()]
     assert len(pairs) == 2 * len(dialogues)
@@ -153,13 +149,13 @@ def test_variants_are_those_of_the_api(dialogues: list[dict[str, Any]]) -> None:
         lambda: parapet.beam.ApplyVariants(VARIANTS, corpus=TEST).with_outputs(),
     ],
 )
-def test_texts_are_refused_when_the_pipeline_is_made(transform: Callable[[], beam.PTransform]) -> None:
+def test_texts_are_refused_when_the_pipeline_is_made(transform):
     pipeline = beam.Pipeline("FnApiRunner")
     with pytest.raises(beam.typehints.TypeCheckError, match=r"expected Dict.*, got <class 'str'>"):
         _ = pipeline | beam.Create(["a text"]) | transform()
 
 
-def test_what_it_gives_has_a_type() -> None:
+def test_what_it_gives_has_a_type():
     pipeline = beam.Pipeline("FnApiRunner")
     read = pipeline | beam.Create([]).with_output_types(dict[str, Any])
     assert (read | parapet.beam.Perturb("typos")).element_type == read.element_type
@@ -178,7 +174,7 @@ class _Labels(PipelineVisitor):
         self.labels.append(transform_node.full_label)
 
 
-def test_labels_can_be_read() -> None:
+def test_labels_can_be_read():
     pipeline = beam.Pipeline("FnApiRunner")
     read = pipeline | beam.Create([]).with_output_types(dict[str, Any])
     for name, options in (("typos", {}), ("typos", {"env": 0.5, "set_name": "typos-env1"}), ("ood", {"rates": 0.1})):
@@ -203,6 +199,6 @@ def test_labels_can_be_read() -> None:
         ("unseen_entities", {"corpus": TEST, "values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read"),
     ],
 )
-def test_mistakes(name: str, options: dict[str, Any], message: str) -> None:
+def test_mistakes(name, options, message):
     with pytest.raises(parapet.InputError, match=message):
         parapet.beam.Perturb(name, **options)

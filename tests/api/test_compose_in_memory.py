@@ -1,7 +1,5 @@
 """``parapet.compose`` and ``parapet.rank``: the same as the command ``compose``, byte for byte; and what it refuses."""
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess
@@ -29,17 +27,17 @@ KEY = b"a worker key for tests only"
 
 
 @pytest.fixture(scope="module")
-def answers(sample: Path) -> list[Path]:
+def answers(sample):
     return [sample / "crowd" / "names.csv", sample / "crowd" / "descriptions.csv"]
 
 
 @pytest.fixture(scope="module")
-def decisions(sample: Path) -> Path:
+def decisions(sample):
     return sample / "crowd" / "decisions.csv"
 
 
 @pytest.fixture
-def made(sample: Path, answers: list[Path], decisions: Path) -> Composition:
+def made(sample, answers, decisions):
     return compose(sample, answers, decisions)
 
 
@@ -56,7 +54,7 @@ def saved(made: Composition, folder: Path) -> dict[str, bytes]:
 # --- the same as the command ---------------------------------------------------------------------------------------
 
 
-def test_what_is_saved_is_what_the_command_writes(tmp_path: Path, made, sample, answers, decisions) -> None:
+def test_what_is_saved_is_what_the_command_writes(tmp_path, made, sample, answers, decisions):
     flags = ["--schemas", sample, "--responses", *answers, "--decisions", decisions]
     expected = by_command(tmp_path / "command", *flags)
     assert saved(made, tmp_path / "api") == expected
@@ -84,12 +82,12 @@ def test_what_is_saved_is_what_the_command_writes(tmp_path: Path, made, sample, 
         ),
     ],
 )
-def test_options_are_the_flags(tmp_path: Path, sample, answers, flags, options) -> None:
+def test_options_are_the_flags(tmp_path, sample, answers, flags, options):
     expected = by_command(tmp_path / "command", "--schemas", sample, "--responses", *answers, *flags)
     assert saved(compose(sample, answers, **options), tmp_path / "api") == expected
 
 
-def test_two_reviewers_are_merged_as_by_the_command(tmp_path: Path, sample, answers, decisions) -> None:
+def test_two_reviewers_are_merged_as_by_the_command(tmp_path, sample, answers, decisions):
     other = tmp_path / "other.csv"
     other.write_text(decisions.read_text().replace(",accept,", ",reject,"))
     flags = ["--schemas", sample, "--responses", *answers, "--reviewers", decisions, other]
@@ -100,7 +98,7 @@ def test_two_reviewers_are_merged_as_by_the_command(tmp_path: Path, sample, answ
     assert made.statistics["agreement"]["disagreements"] > 0
 
 
-def test_the_published_answers_give_the_same_by_both(tmp_path: Path, real_data: Path) -> None:
+def test_the_published_answers_give_the_same_by_both(tmp_path, real_data):
     files = [real_data / "mturk" / name for name in ("names.csv", "descriptions.csv", "assignments.jsonl")]
     expected = by_command(tmp_path / "command", "--schemas", real_data / "sgd", "--responses", *files)
     made = compose(real_data / "sgd", files)
@@ -155,7 +153,7 @@ def written(folder: Path, tables: list[list[list[str]]]) -> list[Path]:
 
 @given(exports(), st.integers(0, 3))
 @settings(max_examples=6)
-def test_exports_of_any_kind_give_the_same_by_both(tmp_path_factory, tables, seed) -> None:
+def test_exports_of_any_kind_give_the_same_by_both(tmp_path_factory, tables, seed):
     folder = tmp_path_factory.mktemp("exports")
     files = written(folder, tables)
     flags = ["--allow_partial", "--seed", seed]
@@ -170,7 +168,7 @@ def test_exports_of_any_kind_give_the_same_by_both(tmp_path_factory, tables, see
 
 @given(st.permutations(ROWS[:24]), st.lists(st.integers(0, 23), max_size=8), st.integers(0, 24))
 @settings(max_examples=20)
-def test_order_and_copies_of_answers_do_not_matter(tmp_path_factory, rows, copied, cut) -> None:
+def test_order_and_copies_of_answers_do_not_matter(tmp_path_factory, rows, copied, cut):
     folder = tmp_path_factory.mktemp("shuffled")
     rows = rows + [rows[i] for i in copied]
     made = compose(SAMPLE, written(folder, [rows[:cut], rows[cut:]]), allow_partial=True)
@@ -184,7 +182,7 @@ def test_order_and_copies_of_answers_do_not_matter(tmp_path_factory, rows, copie
 # --- what it takes -------------------------------------------------------------------------------------------------
 
 
-def test_records_are_as_good_as_files(sample, answers, decisions, made) -> None:
+def test_records_are_as_good_as_files(sample, answers, decisions, made):
     records: list[Any] = [record for path in answers for record in read_responses(str(path), KEY, "utf-8")]
     assert all(isinstance(record, Assignment) for record in records)
     decided, _ = parse_decisions(decisions.read_bytes(), decisions)
@@ -195,7 +193,7 @@ def test_records_are_as_good_as_files(sample, answers, decisions, made) -> None:
     assert mixed.audit.equals(made.audit)
 
 
-def test_a_corpus_a_list_of_services_and_a_file_are_as_good_as_a_folder(sample, answers, decisions, made) -> None:
+def test_a_corpus_a_list_of_services_and_a_file_are_as_good_as_a_folder(sample, answers, decisions, made):
     schemas = {split: json.loads((sample / split / "schema.json").read_bytes()) for split in ("train", "dev", "test")}
     assert compose(parapet.load_corpus(sample), answers, decisions).variants == made.variants
     of_file = compose(sample / "test" / "schema.json", answers, decisions)
@@ -208,7 +206,7 @@ def test_a_corpus_a_list_of_services_and_a_file_are_as_good_as_a_folder(sample, 
     assert {letter.reason.partition(":")[0] for letter in of_list.dead_letters} >= {"unknown_service"}
 
 
-def test_a_service_that_breaks_a_rule_is_a_dead_letter(sample, answers) -> None:
+def test_a_service_that_breaks_a_rule_is_a_dead_letter(sample, answers):
     services = json.loads((sample / "test" / "schema.json").read_bytes())
     services[0]["slots"][0]["name"] = ""
     made = compose(services, answers)
@@ -228,7 +226,7 @@ made.save(out)
 """
 
 
-def test_nothing_is_printed_and_beam_is_not_loaded(tmp_path: Path, sample: Path) -> None:
+def test_nothing_is_printed_and_beam_is_not_loaded(tmp_path, sample):
     command = [sys.executable, "-c", WITHOUT_BEAM, str(sample), str(tmp_path / "out")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
@@ -243,7 +241,7 @@ def refused(*args: Any, **options: Any) -> str:
     return str(error.value)
 
 
-def test_bad_input_is_refused_with_place_and_reason(tmp_path: Path, sample, answers) -> None:
+def test_bad_input_is_refused_with_place_and_reason(tmp_path, sample, answers):
     empty = tmp_path / "empty.csv"
     empty.write_text("")
     assert refused(tmp_path / "none", answers) == f"{tmp_path}/none: there is no such file or folder"
@@ -265,7 +263,7 @@ def test_bad_input_is_refused_with_place_and_reason(tmp_path: Path, sample, answ
     assert refused([{"service_name": "A"}], answers).startswith("services: [0]: ")
 
 
-def test_records_made_by_hand_are_checked(sample) -> None:
+def test_records_made_by_hand_are_checked(sample):
     good = Assignment("3A", "Ferries_1", "names", "ab", {"slot_0": "x"})
     bad = msgspec.structs.replace(good, answers={"slot_0": 3})
     assert refused(sample, [good, bad]).startswith("responses[1]: Expected `str`, got `int`")
@@ -275,7 +273,7 @@ def test_records_made_by_hand_are_checked(sample) -> None:
     assert refused(sample, [good], [maybe]).startswith("decisions[0]: Invalid enum value 'perhaps'")
 
 
-def test_a_folder_of_ours_is_replaced_and_any_other_is_left_alone(tmp_path: Path, made, sample, answers) -> None:
+def test_a_folder_of_ours_is_replaced_and_any_other_is_left_alone(tmp_path, made, sample, answers):
     first = saved(made, tmp_path / "out")
     again = saved(compose(sample, answers, allow_partial=True), tmp_path / "out")
     assert again.keys() == first.keys()
@@ -290,7 +288,7 @@ def test_a_folder_of_ours_is_replaced_and_any_other_is_left_alone(tmp_path: Path
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_save_that_fails_publishes_nothing(tmp_path: Path, made, monkeypatch) -> None:
+def test_a_save_that_fails_publishes_nothing(tmp_path, made, monkeypatch):
     def full(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -304,7 +302,7 @@ def test_a_save_that_fails_publishes_nothing(tmp_path: Path, made, monkeypatch) 
 # --- rank ----------------------------------------------------------------------------------------------------------
 
 
-def test_variants_are_in_the_order_of_rank(made, sample) -> None:
+def test_variants_are_in_the_order_of_rank(made, sample):
     used: dict[tuple[str, str], list[tuple[int, float, str]]] = {}
     for row in made.audit.to_pylist():
         if row["variant"]:
@@ -326,7 +324,7 @@ def test_variants_are_in_the_order_of_rank(made, sample) -> None:
 
 
 @given(st.text(max_size=8), st.lists(st.text(max_size=8), max_size=6), st.sampled_from(["levenshtein", "jaccard"]))
-def test_rank_orders_by_distance_then_text(original, paraphrases, by) -> None:
+def test_rank_orders_by_distance_then_text(original, paraphrases, by):
     found = rank(original, paraphrases, by)
     assert found == sorted(found)
     assert sorted(text for _, text in found) == sorted(paraphrases)
@@ -334,7 +332,7 @@ def test_rank_orders_by_distance_then_text(original, paraphrases, by) -> None:
     assert rank(original, [original], by) == [(0.0, original)]
 
 
-def test_rank_refuses_what_it_cannot_rank() -> None:
+def test_rank_refuses_what_it_cannot_rank():
     with pytest.raises(InputError, match="there is no distance 'cosine': built in: jaccard, levenshtein"):
         rank("a", ["b"], by="cosine")
     with pytest.raises(InputError, match="put it in a list"):

@@ -1,11 +1,8 @@
 """``parapet.load_corpus`` and what it gives: lazily read, saved whole, and errors with file and place."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +10,7 @@ import parapet
 from parapet.evaluation.dst.baseline import Keywords
 
 
-def test_it_has_what_the_files_have(sample: Path) -> None:
+def test_it_has_what_the_files_have(sample):
     corpus = parapet.load_corpus(sample)
     assert corpus.splits == ("train", "dev", "test")
     for split in corpus.splits:
@@ -25,7 +22,7 @@ def test_it_has_what_the_files_have(sample: Path) -> None:
     assert len(names) == len(set(names)) == 6
 
 
-def test_a_saved_corpus_is_the_same_bytes(sample: Path, tmp_path: Path) -> None:
+def test_a_saved_corpus_is_the_same_bytes(sample, tmp_path):
     parapet.load_corpus(sample).save(tmp_path / "saved")
     for split in ("train", "dev", "test"):
         for path in (sample / split).iterdir():
@@ -36,7 +33,7 @@ def test_a_saved_corpus_is_the_same_bytes(sample: Path, tmp_path: Path) -> None:
     parapet.load_corpus(sample).save(tmp_path / "saved")  # a folder of ours is replaced
 
 
-def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_left_alone(tmp_path):
     (tmp_path / "mine" / "test").mkdir(parents=True)
     (tmp_path / "mine" / "test" / "schema.json").write_text("mine")
     with pytest.raises(parapet.InputError, match=r"mine/test/schema.json: is not of an earlier run"):
@@ -44,13 +41,13 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "test" / "schema.json").read_text() == "mine"
 
 
-def test_a_split_alone(sample: Path) -> None:
+def test_a_split_alone(sample):
     corpus = parapet.load_corpus(sample / "test")
     assert corpus.splits == ("test",)
     assert list(corpus.dialogues("test")) == list(parapet.load_corpus(sample).dialogues("test"))
 
 
-def test_schemas_alone(sample: Path, tmp_path: Path) -> None:
+def test_schemas_alone(sample, tmp_path):
     shutil.copy(sample / "dev" / "schema.json", tmp_path / "schema.json")
     for root in (tmp_path, tmp_path / "schema.json"):
         corpus = parapet.load_corpus(root)
@@ -58,7 +55,7 @@ def test_schemas_alone(sample: Path, tmp_path: Path) -> None:
         assert list(corpus.dialogues()) == []
 
 
-def test_a_release(sample: Path, tmp_path: Path) -> None:
+def test_a_release(sample, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd" / "original")
     (tmp_path / "MANIFEST.json").write_text("{}")
     assert parapet.load_corpus(tmp_path).splits == ("train", "dev", "test")
@@ -66,7 +63,7 @@ def test_a_release(sample: Path, tmp_path: Path) -> None:
         parapet.load_corpus(tmp_path, name="v1")
 
 
-def test_what_is_in_memory(tmp_path: Path) -> None:
+def test_what_is_in_memory(tmp_path):
     sample = parapet.load_corpus()
     dialogues = {split: list(sample.dialogues(split)) for split in ("dev", "test")}
     corpus = parapet.corpus_of(dialogues, {split: sample.services(split) for split in ("test", "dev")})
@@ -77,7 +74,7 @@ def test_what_is_in_memory(tmp_path: Path) -> None:
     assert list(first.dialogues("dev")) == list(second.dialogues("dev"))
 
 
-def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path: Path) -> None:
+def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path):
     sample = parapet.load_corpus()
     first = next(sample.dialogues("dev"))
     numbered = {**first, "turns": [{**first["turns"][0], "scores": [math.nan, math.inf, 10**30, -(2**64)]}]}
@@ -104,12 +101,12 @@ def test_numbers_that_python_writes_are_kept_in_memory_as_in_files(tmp_path: Pat
         ),
     ],
 )
-def test_bad_data_in_memory(dialogues: dict, services: dict, reason: str) -> None:
+def test_bad_data_in_memory(dialogues, services, reason):
     with pytest.raises(parapet.InputError, match=reason):
         parapet.corpus_of(dialogues, services)
 
 
-def test_bad_files(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_files(sample, tmp_path, capsys):
     with pytest.raises(parapet.InputError, match="there is no such file or folder"):
         parapet.load_corpus(tmp_path / "nowhere")
     shutil.copytree(sample, tmp_path / "bad")
@@ -133,7 +130,7 @@ def test_bad_files(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_corpus_is_not_saved_over_itself(sample: Path, tmp_path: Path) -> None:
+def test_a_corpus_is_not_saved_over_itself(sample, tmp_path):
     parapet.load_corpus(sample).save(tmp_path / "own")
     before = {path: path.read_bytes() for path in (tmp_path / "own").rglob("*") if path.is_file()}
     corpus = parapet.load_corpus(tmp_path / "own")
@@ -146,13 +143,13 @@ def test_a_corpus_is_not_saved_over_itself(sample: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("folder", [None, 3, b"x"])
-def test_a_folder_is_a_path(folder: object) -> None:
+def test_a_folder_is_a_path(folder):
     with pytest.raises(parapet.InputError, match=r"expected the path of a folder, not "):
         parapet.load_corpus().save(folder)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", [math.nan, 1.5, None, True, [1], b"x"])
-def test_a_seed_is_a_number_or_a_text(seed: object) -> None:
+def test_a_seed_is_a_number_or_a_text(seed):
     with pytest.raises(parapet.InputError, match="must be a whole number or a text"):
         parapet.perturb(parapet.load_corpus(), "typos", seed=seed)
     for perturbation in ("typos", "unseen_entities"):
@@ -164,7 +161,7 @@ def test_a_seed_is_a_number_or_a_text(seed: object) -> None:
         parapet.compose(parapet.load_corpus(), [], seed=seed)  # type: ignore[arg-type]
 
 
-def test_what_json_cannot_hold_is_named_with_its_place(tmp_path: Path) -> None:
+def test_what_json_cannot_hold_is_named_with_its_place(tmp_path):
     class Numbered(parapet.Perturbation):
         name = "numbered"
 

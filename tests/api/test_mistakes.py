@@ -1,7 +1,5 @@
 """Mistakes that people make with the API are InputErrors that say what to do; nothing is printed, nothing exits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,20 +39,20 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("mistake", "reason"), MISTAKES)
-def test_a_mistake(mistake: Callable[[], Any], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake(mistake, reason, capsys):
     with pytest.raises(parapet.InputError, match=reason):
         mistake()
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_perturbation_takes_options_only_where_it_is_made() -> None:
+def test_a_perturbation_takes_options_only_where_it_is_made():
     made = parapet.perturbations()["typos"](seed=1)
     with pytest.raises(parapet.InputError, match="typos is made already: give its options where it is made"):
         parapet.perturb(SAMPLE, made, seed=2)
     assert parapet.perturb(SAMPLE, made).rows == parapet.perturb(SAMPLE, "typos", seed=1).rows
 
 
-def test_rows_of_another_schema() -> None:
+def test_rows_of_another_schema():
     class Odd(parapet.Perturbation):
         name = "odd"
 

@@ -1,7 +1,5 @@
 """``parapet.perturb(corpus, "ood")`` gives what the command writes: a plan over the whole corpus, at exact rates."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections import Counter
@@ -27,7 +25,7 @@ ROOTS = {"all": sample_root(), "test": sample_root() / "test"}
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source(tmp_path_factory):
     path = tmp_path_factory.mktemp("source") / "foreign.txt"
     path.write_text("\n".join(FOREIGN) + "\n")
     return path
@@ -41,9 +39,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place=st.sampled_from(["between", "append"]),
     seed=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=4),
 )
-def test_it_is_what_the_command_writes(
-    source: Path, root: str, own: bool, rates: tuple[str, ...], place: str, seed: str
-) -> None:
+def test_it_is_what_the_command_writes(source, root, own, rates, place, seed):
     if own:
         rates = tuple(rate for rate in rates if float(rate) < 0.1) or ("0.04",)
     with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +55,7 @@ def test_it_is_what_the_command_writes(
             assert data_of(out / name) == data_of(out / "c" / name)
 
 
-def test_rates_are_exact_and_sets_nested(source: Path) -> None:
+def test_rates_are_exact_and_sets_nested(source):
     sets = parapet.perturb_sets(parapet.load_corpus(), "ood", rates=(0.25, 0.7), source=source, seed="x")
     assert list(sets) == ["ood-25", "ood-70"]
     injected = {}
@@ -78,7 +74,7 @@ def test_rates_are_exact_and_sets_nested(source: Path) -> None:
     assert injected["ood-25"] < injected["ood-70"]
 
 
-def test_a_perturbed_corpus_has_its_own_turns(source: Path) -> None:
+def test_a_perturbed_corpus_has_its_own_turns(source):
     typos = parapet.perturb(ROOTS["test"], "typos")
     both = parapet.perturb(typos, "ood", rates=0.3, source=source)
     in_memory = parapet.corpus_of({"test": typos.dialogues("test")}, {"test": typos.services("test")})
@@ -90,7 +86,7 @@ def test_a_perturbed_corpus_has_its_own_turns(source: Path) -> None:
     )
 
 
-def test_an_object_is_fitted_for_each_corpus() -> None:
+def test_an_object_is_fitted_for_each_corpus():
     made = parapet.perturbations()["ood"](rates=0.05)
     first = parapet.perturb(ROOTS["all"], made)
     before = list(first.dialogues())
@@ -99,7 +95,7 @@ def test_an_object_is_fitted_for_each_corpus() -> None:
     assert made.schemas is None
 
 
-def test_bad_rows_of_a_source(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_bad_rows_of_a_source(tmp_path, capfd):
     lines = [json.dumps({"text": text}) for text in FOREIGN]
     (tmp_path / "few.jsonl").write_text("\n".join([*lines, '{"txt": 1}']))
     assert parapet.perturb(ROOTS["test"], "ood", source=tmp_path / "few.jsonl", rates=0.1).rows.num_rows
@@ -123,7 +119,7 @@ def test_bad_rows_of_a_source(tmp_path: Path, capfd: pytest.CaptureFixture[str])
         ({"rates": 0.1, "max_bad": "1%"}, r"^max_bad: '1%' is no share: give 0 to 1$"),
     ],
 )
-def test_bad_options(options: dict, message: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_bad_options(options, message, capfd):
     with pytest.raises(parapet.InputError, match=message):
         parapet.perturb(sample_root(), "ood", **options)
     assert capfd.readouterr() == ("", "")

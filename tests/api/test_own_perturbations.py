@@ -1,10 +1,7 @@
 """Perturbations of one's own: edits of user turns, and the mistakes that people make in their classes."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -72,7 +69,7 @@ WRONG_TABLES = {
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_what_perturb_returns_is_checked(mistake: str, tmp_path: Path) -> None:
+def test_what_perturb_returns_is_checked(mistake, tmp_path):
     value, reason = WRONG[mistake]
     corpus = parapet.perturb(parapet.load_corpus(), Returns, value=value)
     with pytest.raises(InputError, match=reason):
@@ -83,7 +80,7 @@ def test_what_perturb_returns_is_checked(mistake: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mistake", ["none", "column"])
-def test_a_mistake_in_the_class_is_no_dead_letter(mistake: str) -> None:
+def test_a_mistake_in_the_class_is_no_dead_letter(mistake):
     """It fails a pipeline, rather than that every dialogue is left out of it."""
     value, reason = WRONG[mistake]
     pipeline = beam.Pipeline()
@@ -94,7 +91,7 @@ def test_a_mistake_in_the_class_is_no_dead_letter(mistake: str) -> None:
 
 
 @pytest.mark.parametrize("mistake", WRONG_TABLES)
-def test_rows_of_another_schema(mistake: str, tmp_path: Path) -> None:
+def test_rows_of_another_schema(mistake, tmp_path):
     row, reason = WRONG_TABLES[mistake]
     corpus = parapet.perturb(parapet.load_corpus(), WithRows, rows=[row])
     with pytest.raises(InputError, match=reason):
@@ -103,7 +100,7 @@ def test_rows_of_another_schema(mistake: str, tmp_path: Path) -> None:
         corpus.save(tmp_path / "out")
 
 
-def test_rows_of_a_schema_of_its_own() -> None:
+def test_rows_of_a_schema_of_its_own():
     class Own(WithRows):
         row_schema = pa.schema([("note", pa.string())])
 
@@ -116,7 +113,7 @@ class Buggy(Unchanged):
         return parapet.Perturbed({**dialogue, "turns": dialogue["turnes"]})
 
 
-def test_an_error_of_the_users_code_has_the_users_traceback() -> None:
+def test_an_error_of_the_users_code_has_the_users_traceback():
     with pytest.raises(KeyError, match="turnes") as caught:
         next(parapet.perturb(parapet.load_corpus(), Buggy).dialogues())
     assert 'dialogue["turnes"]' in "".join(traceback.format_exception(caught.value)[-2:])
@@ -155,7 +152,7 @@ class Seedless(Unchanged):
         (print, {}, "expected a name, a class or an object of a Perturbation, found builtin_function_or_method"),
     ],
 )
-def test_classes_that_lack_something(perturbation: Any, options: dict[str, Any], reason: str) -> None:
+def test_classes_that_lack_something(perturbation, options, reason):
     with pytest.raises(InputError, match=reason):
         parapet.perturb(parapet.load_corpus(), perturbation, **options)
     with pytest.raises(InputError, match=reason):
@@ -168,7 +165,7 @@ class InPlace(Unchanged):
         return parapet.Perturbed(dialogue)
 
 
-def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_elses(tmp_path: Path) -> None:
+def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_elses(tmp_path):
     original = parapet.load_corpus()
     dialogues = [*original.dialogues()]
     corpus = parapet.perturb(original, InPlace)
@@ -199,7 +196,7 @@ CIRCULAR["itself"] = CIRCULAR
         ({"note": CIRCULAR}, "plugin_error: it is not JSON: Circular reference detected"),
     ],
 )
-def test_dialogues_that_no_reader_takes_are_refused(changes: dict[str, Any], reason: str) -> None:
+def test_dialogues_that_no_reader_takes_are_refused(changes, reason):
     class Free(Unchanged):
         keeps_turns = False
 
@@ -221,7 +218,7 @@ def print_unless(found: str, expected: str) -> None:
     assert found == expected
 
 
-def test_random_numbers_depend_on_seed_name_and_key() -> None:
+def test_random_numbers_depend_on_seed_name_and_key():
     class Other(Unchanged):
         name = "other"
 
@@ -246,7 +243,7 @@ def positions(dialogue: dict[str, Any], turn: dict[str, Any]) -> Iterator[tuple[
 
 
 @given(st.data())
-def test_edits_keep_values_and_move_spans(data: st.DataObject) -> None:
+def test_edits_keep_values_and_move_spans(data):
     dialogues = [*parapet.load_corpus().dialogues()]
     dialogue = data.draw(st.sampled_from(dialogues))
     replacement = data.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3))
@@ -273,7 +270,7 @@ def test_edits_keep_values_and_move_spans(data: st.DataObject) -> None:
     assert dialogue in dialogues  # and was not modified
 
 
-def test_edits_of_values_only_where_they_are_wanted() -> None:
+def test_edits_of_values_only_where_they_are_wanted():
     dialogue = next(parapet.load_corpus().dialogues("test"))
     start = dialogue["turns"][0]["utterance"].index("Port Alder")
 
@@ -348,7 +345,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("mistake", PROBLEMS)
-def test_a_check_finds_what_is_wrong(mistake: str, sample: Path) -> None:
+def test_a_check_finds_what_is_wrong(mistake, sample):
     class Spoiled(Sound):
         def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
             perturbed = super().perturb(dialogue, set_name, state)
@@ -361,7 +358,7 @@ def test_a_check_finds_what_is_wrong(mistake: str, sample: Path) -> None:
     assert not [one for one in problems if "1_00003" in one]  # of another service
 
 
-def test_a_check_finds_results_that_change() -> None:
+def test_a_check_finds_results_that_change():
     class Counting(Sound):
         calls = 0
 
@@ -375,11 +372,11 @@ def test_a_check_finds_results_that_change() -> None:
 
 
 @pytest.mark.parametrize("name", ["typos", "verbose", "simple"])
-def test_what_is_built_in_is_sound(name: str) -> None:
+def test_what_is_built_in_is_sound(name):
     assert parapet.check_perturbation(name, env=(0.3,), seed="a") == []
 
 
-def test_other_values_change_the_meaning_and_nothing_else() -> None:
+def test_other_values_change_the_meaning_and_nothing_else():
     assert parapet.check_perturbation("unseen_entities", keeps_meaning=False) == []
     problems = parapet.check_perturbation("unseen_entities")
     assert problems

@@ -1,7 +1,5 @@
 """``docs/python.md``: its blocks run in order, and its Beam pipeline as a program of its own, elsewhere."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -21,9 +19,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 
 
 @pytest.mark.usefixtures("bundled_sample")
-def test_the_blocks_run_in_order(
-    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_blocks_run_in_order(sample, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(sample, "my_corpus")
     for path in (sample / "crowd").iterdir():
@@ -46,7 +42,7 @@ def test_the_blocks_run_in_order(
     assert (tmp_path / "my_typos" / "turns" / "test" / "dialogues_001.parquet").is_file()
 
 
-def test_somebody_elses_pipeline(sample: Path, tmp_path: Path) -> None:
+def test_somebody_elses_pipeline(sample, tmp_path):
     """Outside the checkout; one dialogue is broken and one touches an unknown service: nothing is lost."""
     assert len(PROGRAM.splitlines()) <= 40
     assert main(["compose", "--allow_partial", "--output", str(tmp_path / "variants"), "--quiet"]) == 0

@@ -1,7 +1,5 @@
 """The API gives what the commands write: the same dialogues and rows, byte for byte."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path
@@ -41,7 +39,7 @@ def command(*flags: str, env: str = "none") -> list[str]:
     seed=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=4),
     mixes=st.booleans(),
 )
-def test_language_variations(kind: str, seed: str, mixes: bool) -> None:
+def test_language_variations(kind, seed, mixes):
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         env = "0.2,0.9" if mixes else "none"
@@ -55,7 +53,7 @@ def test_language_variations(kind: str, seed: str, mixes: bool) -> None:
             assert all(path.startswith("turns/") for path in found.keys() - expected.keys())
 
 
-def test_the_options_of_typos(tmp_path: Path) -> None:
+def test_the_options_of_typos(tmp_path):
     flags = ["--rates", "word=0.4,omission=10", "--at_least", "0", "--perturb_values", "--least_changed", "0"]
     run(*command("--kinds", "typos", *flags), "--output", str(tmp_path / "c"))
     options = {"rates": {"word": 0.4, "omission": 10}, "at_least": 0, "perturb_values": True}
@@ -63,7 +61,7 @@ def test_the_options_of_typos(tmp_path: Path) -> None:
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "typos")
 
 
-def test_paraphrases_of_a_memory(tmp_path: Path) -> None:
+def test_paraphrases_of_a_memory(tmp_path):
     flags = ["--kinds", "paraphrase", "--engine", "memory", "--env", "none"]
     run("language_variations", *flags, "--output", str(tmp_path / "c"))
     corpus = parapet.load_corpus(sample_root() / "test")
@@ -74,7 +72,7 @@ def test_paraphrases_of_a_memory(tmp_path: Path) -> None:
     assert found["turns/dialogues_001.parquet"] == expected["turns/test/dialogues_001.parquet"]
 
 
-def test_rewritten_turns(tmp_path: Path) -> None:
+def test_rewritten_turns(tmp_path):
     corpus = parapet.load_corpus(sample_root() / "dev")
     rows = [row for row in parapet.perturb(corpus, "verbose").rows.to_pylist() if row["status"] == "varied"]
     columns = ("dialogue_id", "turn", "utterance")
@@ -87,13 +85,13 @@ def test_rewritten_turns(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def variants(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def variants(tmp_path_factory):
     out = tmp_path_factory.mktemp("variants")
     run("compose", "--allow_partial", "--output", str(out))
     return out
 
 
-def test_apply_variants(variants: Path, tmp_path: Path) -> None:
+def test_apply_variants(variants, tmp_path):
     run("rewrite", "--variants", str(variants), "--output", str(tmp_path / "c"))
     renamed = parapet.apply_variants(parapet.load_corpus(), variants)
     assert list(renamed) == ["v1", "v2", "v3", "v4", "v5"]
@@ -102,7 +100,7 @@ def test_apply_variants(variants: Path, tmp_path: Path) -> None:
         assert data_of(tmp_path / name) == data_of(tmp_path / "c" / name)
 
 
-def test_variants_in_memory_are_those_of_the_folder(variants: Path) -> None:
+def test_variants_in_memory_are_those_of_the_folder(variants):
     corpus = parapet.load_corpus()
     in_memory = {
         name: {split: parapet.load_corpus(variants / name).services(split) for split in corpus.splits}
@@ -114,7 +112,7 @@ def test_variants_in_memory_are_those_of_the_folder(variants: Path) -> None:
         assert renamed.services() == expected.services()
 
 
-def test_a_set_of_a_variant(variants: Path, tmp_path: Path) -> None:
+def test_a_set_of_a_variant(variants, tmp_path):
     """Typos in v2: the commands on each other's folders, the API on its own corpora."""
     run("rewrite", "--variants", str(variants), "--variant", "v2", "--output", str(tmp_path / "r"))
     kinds = ["--kinds", "typos", "--env", "0.5", "--split", SPLITS]
@@ -127,7 +125,7 @@ def test_a_set_of_a_variant(variants: Path, tmp_path: Path) -> None:
     assert data_of(tmp_path / "c" / "typos-env1").items() <= data_of(tmp_path / "e").items()
 
 
-def test_rows_are_the_files_of_rows(tmp_path: Path) -> None:
+def test_rows_are_the_files_of_rows(tmp_path):
     corpus = parapet.perturb(parapet.load_corpus(), "typos", seed="x")
     corpus.save(tmp_path)
     tables = [pq.read_table(path) for split in corpus.splits for path in sorted((tmp_path / "turns" / split).iterdir())]

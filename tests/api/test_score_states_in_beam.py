@@ -1,11 +1,8 @@
 """``parapet.beam.ScoreStates``: the metrics of the command and of the function, and nothing lost in the join."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -47,12 +44,12 @@ def by_baseline() -> list[dict[str, Any]]:
     return predicted
 
 
-def test_a_pipeline_gives_the_metrics_of_the_command(tmp_path: Path) -> None:
+def test_a_pipeline_gives_the_metrics_of_the_command(tmp_path):
     expected = metrics_of(by_command(tmp_path / "out", "--model", BASELINE))
     in_pipeline(DIALOGUES, by_baseline(), expected)
 
 
-def test_lines_and_pairs_are_taken_by_a_pipeline_too() -> None:
+def test_lines_and_pairs_are_taken_by_a_pipeline_too():
     expected = parapet.score_states(CORPUS, PREDICTIONS, across_turn=True, fuzzy=False).metrics
     in_pipeline(DIALOGUES, lines_of(PREDICTIONS), expected, across_turn=True, fuzzy=False)
     with beam.Pipeline() as pipeline:
@@ -72,18 +69,18 @@ def test_lines_and_pairs_are_taken_by_a_pipeline_too() -> None:
         (DIALOGUES[:1], [{"turns": []}], "a dialogue has no dialogue_id"),
     ],
 )
-def test_a_dialogue_that_is_not_on_both_sides_fails_the_pipeline(references, predictions, reason) -> None:
+def test_a_dialogue_that_is_not_on_both_sides_fails_the_pipeline(references, predictions, reason):
     with pytest.raises(Exception, match=reason):
         in_pipeline(references, predictions, None)
 
 
-def test_official_passes_over_what_is_missing_as_the_function_does() -> None:
+def test_official_passes_over_what_is_missing_as_the_function_does():
     some = parapet.score_states(CORPUS, PREDICTIONS[2:], official=True)
     assert some.passed_over == {"missing_dialogues": 2, "missing_turns": 0, "unknown_slots": 0}
     in_pipeline(DIALOGUES, PREDICTIONS[2:], some.metrics, official=True)
 
 
-def test_elements_that_are_no_dialogues_are_refused_while_the_pipeline_is_built() -> None:
+def test_elements_that_are_no_dialogues_are_refused_while_the_pipeline_is_built():
     pipeline = beam.Pipeline()
     dialogues = pipeline | "R" >> beam.Create(DIALOGUES)
     numbers = pipeline | "P" >> beam.Create([1, 2])
@@ -93,7 +90,7 @@ def test_elements_that_are_no_dialogues_are_refused_while_the_pipeline_is_built(
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.integers(1, len(DIALOGUES)))
 @settings(max_examples=3)
-def test_any_predictions_give_the_same_in_memory_in_files_and_in_a_pipeline(tmp_path_factory, seed, share, n) -> None:
+def test_any_predictions_give_the_same_in_memory_in_files_and_in_a_pipeline(tmp_path_factory, seed, share, n):
     references, predicted = DIALOGUES[:n], wrong(DIALOGUES[:n], seed, share)
     found = parapet.score_states(references, predicted, schemas=CORPUS.services("test"), seen=[])
     folder = tmp_path_factory.mktemp("corpus")

@@ -1,7 +1,5 @@
 """``parapet.score_states`` and its company: the numbers of ``evaluate --task dst``, in memory."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math
@@ -24,11 +22,10 @@ from parapet.evaluation.dst.baseline import Keywords
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.schemas.errors import MissingExtra
 from parapet.schemas.layout import dialogue_bytes, sample_root
-from parapet.scoring import Scores
 
 
 @pytest.fixture(scope="module")
-def predictions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def predictions(tmp_path_factory):
     """A folder laid out as the reference is."""
     folder = tmp_path_factory.mktemp("predictions") / "test"
     folder.mkdir()
@@ -49,7 +46,7 @@ def predictions(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--split", "train"], {"split": "train"}),
     ],
 )
-def test_a_tracker_scores_as_by_the_command(tmp_path: Path, flags, options) -> None:
+def test_a_tracker_scores_as_by_the_command(tmp_path, flags, options):
     scored = by_command(tmp_path / "out", "--model", BASELINE, *flags)
     found = parapet.score_states(CORPUS, Keywords(), **options)
     assert found.metrics == metrics_of(scored)
@@ -59,14 +56,14 @@ def test_a_tracker_scores_as_by_the_command(tmp_path: Path, flags, options) -> N
     assert len(files) == (2 if options.get("split") == "train" else 1)
 
 
-def test_files_score_as_by_the_command(tmp_path: Path, predictions: Path) -> None:
+def test_files_score_as_by_the_command(tmp_path, predictions):
     expected = metrics_of(by_command(tmp_path / "out", "--predictions", predictions))
     assert 0.1 < expected[ALL][JGA] < 0.9
     for place in (predictions, str(predictions / "test"), predictions / "test" / "dialogues_001.json"):
         assert parapet.score_states(sample_root(), place).metrics == expected
 
 
-def test_every_form_of_predictions_gives_the_same(tmp_path: Path, predictions: Path) -> None:
+def test_every_form_of_predictions_gives_the_same(tmp_path, predictions):
     expected = parapet.score_states(CORPUS, predictions).metrics
     lines = lines_of(PREDICTIONS)
     shuffled = random.Random(0).sample(lines, len(lines))
@@ -97,7 +94,7 @@ def ids(dialogues: Sequence[Any]) -> set[str]:
     return {dialogue["dialogue_id"] for dialogue in dialogues}
 
 
-def test_references_in_memory_score_the_same(predictions: Path) -> None:
+def test_references_in_memory_score_the_same(predictions):
     expected = parapet.score_states(CORPUS, predictions)
     train = [service["service_name"] for service in CORPUS.services("train")]
     found = parapet.score_states(iter(DIALOGUES), PREDICTIONS, schemas=CORPUS.services("test"), seen=train)
@@ -108,7 +105,7 @@ def test_references_in_memory_score_the_same(predictions: Path) -> None:
     assert set(unseen.frames["set"].to_pylist()) == {"ours"}
 
 
-def test_what_train_has_counts_as_seen_without_its_dialogues(tmp_path: Path) -> None:
+def test_what_train_has_counts_as_seen_without_its_dialogues(tmp_path):
     for split in ("train", "test"):
         (tmp_path / split).mkdir()
         (tmp_path / split / "schema.json").write_bytes((sample_root() / split / "schema.json").read_bytes())
@@ -123,19 +120,19 @@ def test_what_train_has_counts_as_seen_without_its_dialogues(tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def variants() -> dict[str, Any]:
+def variants():
     crowd = sample_root() / "crowd"
     answers = [crowd / "names.csv", crowd / "descriptions.csv"]
     return parapet.apply_variants(CORPUS, parapet.compose(CORPUS, answers, allow_partial=True).variants)
 
 
 @pytest.fixture(scope="module")
-def scores(variants) -> dict[str, Scores]:
+def scores(variants):
     corpora = {"original": CORPUS, **variants}
     return {name: parapet.score_states(corpus, Keywords()) for name, corpus in corpora.items()}
 
 
-def test_variants_and_their_sensitivity_are_the_commands(tmp_path: Path, variants, scores) -> None:
+def test_variants_and_their_sensitivity_are_the_commands(tmp_path, variants, scores):
     for name, corpus in variants.items():
         corpus.save(tmp_path / "variants" / name)
     out = by_command(tmp_path / "out", "--variants", tmp_path / "variants", "--model", BASELINE, "--replicates", "50")
@@ -157,7 +154,7 @@ def test_variants_and_their_sensitivity_are_the_commands(tmp_path: Path, variant
     assert parapet.schema_sensitivity(scores) == numbers["variants"]["table"][ALL]["schema_sensitivity"] > 0.05
 
 
-def test_a_variants_service_is_seen_if_its_original_is() -> None:
+def test_a_variants_service_is_seen_if_its_original_is():
     """The variants' train has the services of test, too, as the published variants have for a part of SGD."""
     train, test = CORPUS.services("train"), CORPUS.services("test")
     names = {service["service_name"] for service in test}
@@ -172,7 +169,7 @@ def test_a_variants_service_is_seen_if_its_original_is() -> None:
     assert metrics["#UNSEEN_SERVICES"] == metrics[ALL]
 
 
-def test_the_original_is_in_no_sensitivity(scores) -> None:
+def test_the_original_is_in_no_sensitivity(scores):
     only = {name: of for name, of in scores.items() if name != "original"}
     assert parapet.schema_sensitivity(scores) == parapet.schema_sensitivity(only)
     assert parapet.schema_sensitivity(list(only.values())) == parapet.schema_sensitivity(only)
@@ -180,7 +177,7 @@ def test_the_original_is_in_no_sensitivity(scores) -> None:
         parapet.schema_sensitivity({"original": scores["original"], "v1": scores["v1"]})
 
 
-def test_sensitivity_by_hand() -> None:
+def test_sensitivity_by_hand():
     """Of two frames one is right under three of five variants, one under none: see evaluation/dst/totals.py."""
     service = {"service_name": "A_1", "description": "", "intents": []}
     service["slots"] = [{"name": "slot", "description": "", "is_categorical": True, "possible_values": ["x", "y"]}]
@@ -202,7 +199,7 @@ def test_sensitivity_by_hand() -> None:
     assert math.isnan(high)
 
 
-def test_sets_that_do_not_match_are_refused(scores) -> None:
+def test_sets_that_do_not_match_are_refused(scores):
     short = parapet.score_states(DIALOGUES[1:], PREDICTIONS[1:], schemas=CORPUS.services("test"))
     every = parapet.score_states(DIALOGUES, PREDICTIONS, schemas=CORPUS.services("test"))
     reason = f"v2 lacks 1 of {len(DIALOGUES)} dialogues, such as {DIALOGUES[0]['dialogue_id']!r}"
@@ -225,7 +222,7 @@ def test_sets_that_do_not_match_are_refused(scores) -> None:
 # --- tables --------------------------------------------------------------------------------------------------------
 
 
-def test_pandas_has_what_arrow_has(scores) -> None:
+def test_pandas_has_what_arrow_has(scores):
     frames = scores["v2"].frames
     pd.testing.assert_frame_equal(parapet.to_pandas(scores["v2"]), frames.to_pandas())
     pd.testing.assert_frame_equal(parapet.to_pandas(frames), frames.to_pandas())
@@ -245,7 +242,7 @@ def test_pandas_has_what_arrow_has(scores) -> None:
         parapet.to_pandas({"a": []})
 
 
-def test_without_pandas_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, scores) -> None:
+def test_without_pandas_it_says_how_to_install_it(monkeypatch, scores):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtra, match=r"pandas is not installed: pip install .*\[pandas\]"):
         parapet.to_pandas(scores["v1"])
@@ -261,7 +258,7 @@ assert "apache_beam" not in sys.modules
 """
 
 
-def test_nothing_is_printed_and_beam_is_not_loaded() -> None:
+def test_nothing_is_printed_and_beam_is_not_loaded():
     run = subprocess.run([sys.executable, "-c", WITHOUT_BEAM], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
@@ -292,13 +289,13 @@ def with_one_id(folder: Path, count: int) -> parapet.Corpus:
     return parapet.load_corpus(folder)
 
 
-def test_dialogues_of_a_file_with_one_id_are_refused(tmp_path: Path) -> None:
+def test_dialogues_of_a_file_with_one_id_are_refused(tmp_path):
     corpus = tmp_path / "corpus"
     reason = f"{corpus}/train/dialogues_001.json: [1]: duplicate_id: dialogue 'same' appears twice, first at [0]"
     assert refused(with_one_id(corpus, 2), Keywords(), split="train").startswith(reason)
 
 
-def test_dialogues_of_several_files_with_one_id_are_refused_or_scored_file_by_file(tmp_path: Path, capsys) -> None:
+def test_dialogues_of_several_files_with_one_id_are_refused_or_scored_file_by_file(tmp_path, capsys):
     corpus = with_one_id(tmp_path / "corpus", 1)
     scored = by_command(tmp_path / "out", "--reference", tmp_path / "corpus", "--model", BASELINE, "--split", "train")
     assert metrics_of(scored) == parapet.score_states(CORPUS, Keywords(), split="train").metrics
@@ -312,7 +309,7 @@ def test_dialogues_of_several_files_with_one_id_are_refused_or_scored_file_by_fi
     assert "dialogue 'same' is in dialogues_001.json and in dialogues_002.json" in capsys.readouterr().err
 
 
-def test_bad_predictions_are_refused_with_place_and_reason(tmp_path: Path) -> None:
+def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     first = DIALOGUES[0]["dialogue_id"]
     frame = DIALOGUES[0]["turns"][0]["frames"][0]["service"]
     assert refused(CORPUS, PREDICTIONS[1:]) == f"predictions: there is no prediction for dialogue {first!r}"
@@ -338,7 +335,7 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path: Path) -> No
     assert refused(CORPUS, tmp_path).startswith(f"{tmp_path}/a.jsonl: line 1")
 
 
-def test_bad_references_are_refused_with_place_and_reason(tmp_path: Path) -> None:
+def test_bad_references_are_refused_with_place_and_reason(tmp_path):
     services = CORPUS.services("test")
     assert refused(tmp_path / "none", []) == f"{tmp_path}/none: there is no such file or folder"
     assert refused(CORPUS, PREDICTIONS, split="valid").startswith("there is no split 'valid'")
@@ -359,7 +356,7 @@ def test_bad_references_are_refused_with_place_and_reason(tmp_path: Path) -> Non
     assert refused(half, PREDICTIONS) == "split: of which split? there are dialogues of train, dev"
 
 
-def test_trackers_that_give_something_else_are_refused() -> None:
+def test_trackers_that_give_something_else_are_refused():
     assert refused(CORPUS, Keywords) == "predictions: Keywords is a class: give an object of it, Keywords()"
     assert refused(CORPUS, lambda batch: None) == "predictions: <lambda> gave NoneType: expected a list of states"
     assert refused(CORPUS, lambda batch: [{}]).startswith("predictions: <lambda> gave 1 states for ")
@@ -375,7 +372,7 @@ def test_trackers_that_give_something_else_are_refused() -> None:
 
 
 @pytest.mark.parametrize("across_turn", [False, True])
-def test_intervals_are_those_of_the_command(tmp_path: Path, across_turn: bool) -> None:
+def test_intervals_are_those_of_the_command(tmp_path, across_turn):
     flags = ["--across_turn"] if across_turn else []
     by_command(tmp_path, "--model", BASELINE, "--seed", "7", "--replicates", "200", *flags)
     expected = json.loads((tmp_path / "robustness.json").read_text())["sets"]["original"]["intervals"]

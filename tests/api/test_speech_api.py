@@ -1,14 +1,11 @@
 """``parapet.perturb(corpus, "speech_errors")`` gives what the command writes: calibrated over the whole corpus."""
 
-from __future__ import annotations
-
 import gc
 import json
 import shutil
 import tempfile
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -20,7 +17,7 @@ pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")
 
 from apache_beam.testing.util import assert_that
-from heard_sets import Some, run, three_dialogues, write_corpus
+from heard_sets import run, three_dialogues, write_corpus
 from test_beam import same
 from test_same_as_commands import data_of
 
@@ -32,13 +29,13 @@ FLAGS = ["--wer", "0.1,0.3", "--language_model", "own", "--snr", "14,9,6,3", "--
 
 
 @pytest.fixture(scope="module")
-def some(tmp_path_factory: pytest.TempPathFactory) -> Some:
+def some(tmp_path_factory):
     """Three dialogues of the sample in two files, the dialogues, and their schema."""
     return three_dialogues(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def heard(some: Some, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def heard(some, tmp_path_factory):
     """What the command writes of them."""
     out = tmp_path_factory.mktemp("heard") / "out"
     assert run(out, "--sgd", str(some[0]), "--split", "test", *FLAGS, "--quiet") == 0
@@ -46,14 +43,12 @@ def heard(some: Some, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def short(some: Some, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def short(some, tmp_path_factory):
     """A corpus of three user turns, for tests that transcribe anew: decoding is what takes time."""
     return write_corpus(tmp_path_factory.mktemp("short") / "sgd", some[2], some[1][:1])
 
 
-def test_it_is_what_the_command_writes(
-    heard: Path, some: Some, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_what_the_command_writes(heard, some, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # other tests have caches of their own meanwhile
     sets = parapet.perturb_sets(some[0], "speech_errors", **QUICK)
     assert list(sets) == ["SR-10", "SR-30"]
@@ -74,9 +69,7 @@ def test_it_is_what_the_command_writes(
     seed=st.sampled_from(["0", "another"]),
     longest=st.sampled_from([1000, 60]),
 )
-def test_options(
-    short: Path, tmp_path_factory: pytest.TempPathFactory, form: str, noise: str, seed: str, longest: int
-) -> None:
+def test_options(short, tmp_path_factory, form, noise, seed, longest):
     """The transcripts of the command are found in its cache: nothing is transcribed twice."""
     out = tmp_path_factory.mktemp("options")
     flags = ["--form", form, "--noise", noise, "--seed", seed, "--longest", str(longest), "--language_model", "own"]
@@ -91,7 +84,7 @@ def test_options(
     assert {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()} == kept
 
 
-def test_the_calibration_of_another_run(heard: Path, some: Some, tmp_path: Path) -> None:
+def test_the_calibration_of_another_run(heard, some, tmp_path):
     calibration = heard / "calibration.json"
     flags = ["--wer", "0.3", "--language_model", "own", "--calibration", str(calibration), "--voices", "adam"]
     assert run(tmp_path / "c", "--sgd", str(some[0]), *flags, "--quiet") == 0
@@ -100,7 +93,7 @@ def test_the_calibration_of_another_run(heard: Path, some: Some, tmp_path: Path)
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "SR-30")
 
 
-def test_the_split_train_makes_the_language_model(short: Path, tmp_path: Path) -> None:
+def test_the_split_train_makes_the_language_model(short, tmp_path):
     root = shutil.copytree(short, tmp_path / "sgd")
     shutil.copytree(sample_root() / "train", root / "train")
     path = root / "train" / "dialogues_001.json"
@@ -114,7 +107,7 @@ def test_the_split_train_makes_the_language_model(short: Path, tmp_path: Path) -
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "SR-30")
 
 
-def test_dialogues_of_a_pipeline(heard: Path, some: Some) -> None:
+def test_dialogues_of_a_pipeline(heard, some):
     expected = parapet.perturb(some[0], "speech_errors", set_name="SR-30", cache=heard / ".heard", **QUICK)
     silent = {**some[1][0], "dialogue_id": "silent", "turns": []}
     with beam.Pipeline("FnApiRunner") as pipeline:
@@ -131,7 +124,7 @@ def impatient(init: Callable[..., None]) -> Callable[..., None]:
     return lambda self, *args, **more: init(self, *args, **{**more, "patience": 0, "seconds": 5})
 
 
-def test_turns_that_a_service_refuses(some: Some, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_that_a_service_refuses(some, tmp_path, monkeypatch):
     pytest.importorskip("azure.cognitiveservices.speech")
     from azure_speech_server import KEY, AzureSpeechServer
 
@@ -172,14 +165,11 @@ def test_turns_that_a_service_refuses(some: Some, tmp_path: Path, monkeypatch: p
         ({"wer": 0.2, "language_model": "train"}, r"^the language model needs a split train"),
         ({"wer": 0.2, "language_model": "nowhere"}, r"^nowhere: language_model: cannot be read"),
         ({"wer": 0.2, "calibration": "nowhere"}, r"^nowhere: calibration: cannot be read"),
-        (
-            {"wer": 0.2, "calibration": "x", "snr": "9,5"},
-            r"^calibration: has its own ratios: leave snr and sample out",
-        ),
+        ({"wer": 0.2, "calibration": "x", "snr": "9,5"}, r"^calibration: has its own ratios: leave snr and sample out"),
         ({"wer": 0.2, "max_bad": 7}, r"^max_bad: 7 is no share"),
     ],
 )
-def test_bad_options(some: Some, options: dict[str, Any], message: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_bad_options(some, options, message, capfd):
     services = parapet.load_corpus(some[0]).services()
     corpus = parapet.corpus_of({"dev": some[1]}, {"dev": services})
     with pytest.raises(parapet.InputError, match=message):

@@ -1,7 +1,5 @@
 """``parapet.perturb(corpus, "unseen_entities")`` gives what the command writes, and refuses what it cannot use."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from parapet.schemas.layout import sample_root
     categorical=st.sampled_from(["keep", "replace"]),
     split=st.booleans(),
 )
-def test_it_is_what_the_command_writes(seed: str, values: str, categorical: str, split: bool) -> None:
+def test_it_is_what_the_command_writes(seed, values, categorical, split):
     root = sample_root() / "test" if split else sample_root()
     with tempfile.TemporaryDirectory() as folder:
         flags = ["--values", values, "--categorical", categorical, "--seed", seed, "--least_changed", "0"]
@@ -36,7 +34,7 @@ def test_it_is_what_the_command_writes(seed: str, values: str, categorical: str,
         assert any(row["status"] == "replaced" for row in corpus.rows.to_pylist()) or values == "corpus"
 
 
-def test_a_gazetteer_and_a_corpus_that_is_trained_on(tmp_path: Path) -> None:
+def test_a_gazetteer_and_a_corpus_that_is_trained_on(tmp_path):
     gazetteer = tmp_path / "names.csv"
     values = [f"{first} {last}" for first in ("Zorvik", "Quandel", "Brummel", "Ostrid") for last in ("Hesk", "Vloon")]
     gazetteer.write_text("slot_or_kind,value\n" + "".join(f"city,{value}\n" for value in values))
@@ -58,7 +56,7 @@ def _rows(folder: Path) -> list[dict]:
     return [row for path in sorted(folder.glob("replacements/*/*.parquet")) for row in pq.read_table(path).to_pylist()]
 
 
-def test_a_perturbed_corpus_has_unseen_entities_of_its_own() -> None:
+def test_a_perturbed_corpus_has_unseen_entities_of_its_own():
     """Values are found in the dialogues as they are now, not as they lie on disk."""
     sample = parapet.load_corpus()
     dialogues = {split: list(sample.dialogues(split)) for split in sample.splits}
@@ -83,13 +81,13 @@ def test_a_perturbed_corpus_has_unseen_entities_of_its_own() -> None:
         ({"splits": "test"}, r"^unseen_entities has no option 'splits': it has seed, values, categorical, training"),
     ],
 )
-def test_bad_options(options: dict, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_options(options, message, capsys):
     with pytest.raises(parapet.InputError, match=message):
         parapet.perturb(parapet.load_corpus(), "unseen_entities", **options)
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_was_seen_must_be_known() -> None:
+def test_what_was_seen_must_be_known():
     sample = parapet.load_corpus()
     corpus = parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})
     message = r"^nobody knows what was seen .there are no dialogues in 'train'; there are in: test.; give training ROOT"

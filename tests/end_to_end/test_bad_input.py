@@ -1,7 +1,5 @@
 """Broken files through the command line: each fault has its own message or dead letter, and the rest goes on."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip
@@ -19,7 +17,7 @@ from parapet.pipelines.main import main
 
 
 @pytest.fixture(scope="module")
-def table(sample: Path) -> list[list[str]]:
+def table(sample):
     with (sample / "crowd/names.csv").open(newline="", encoding="utf-8") as handle:
         return list(csv.reader(handle))
 
@@ -49,7 +47,7 @@ def ids(table: list[list[str]], rows: range) -> set[str]:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le-bom"])
-def test_other_encodings_with_a_mark_are_read(encoding: str, tmp_path: Path, table: list[list[str]]) -> None:
+def test_other_encodings_with_a_mark_are_read(encoding, tmp_path, table):
     text = as_csv(table[:6])
     data = b"\xff\xfe" + text.encode("utf-16-le") if encoding == "utf-16-le-bom" else text.encode(encoding)
     (tmp_path / "names.csv").write_bytes(data)
@@ -58,7 +56,7 @@ def test_other_encodings_with_a_mark_are_read(encoding: str, tmp_path: Path, tab
     assert dead == []
 
 
-def test_a_latin_1_row_costs_itself(tmp_path: Path, table: list[list[str]]) -> None:
+def test_a_latin_1_row_costs_itself(tmp_path, table):
     rows = [list(row) for row in table[:6]]
     rows[3][table[0].index("Answer.slot_0")] = "cafXe"
     data = as_csv(rows).encode("ascii", "replace").replace(b"cafXe", b"caf\xe9")
@@ -69,7 +67,7 @@ def test_a_latin_1_row_costs_itself(tmp_path: Path, table: list[list[str]]) -> N
     assert letter["reason"] == "encoding: the row is not UTF-8; save the file as UTF-8"
 
 
-def test_a_broken_row_costs_itself(tmp_path: Path, table: list[list[str]]) -> None:
+def test_a_broken_row_costs_itself(tmp_path, table):
     lines = as_csv(table[:6]).splitlines(keepends=True)
     lines[2] = lines[2][:50] + "\r\n"  # cut off inside a quoted cell
     lines[4] = lines[4].replace("\r\n", ',"one more"\r\n')
@@ -93,9 +91,7 @@ def test_a_broken_row_costs_itself(tmp_path: Path, table: list[list[str]]) -> No
         (b"AssignmentId,WorkerId,Answer.slot_0,Answer.slot_0\n", "a column twice: Answer.slot_0"),
     ],
 )
-def test_a_file_that_is_no_batch_is_one_dead_letter_and_the_others_are_read(
-    content: bytes, reason: str, tmp_path: Path, table: list[list[str]]
-) -> None:
+def test_a_file_that_is_no_batch_is_one_dead_letter_and_the_others_are_read(content, reason, tmp_path, table):
     (tmp_path / "bad.csv").write_bytes(content)
     (tmp_path / "good.csv").write_text(as_csv(table[:4]), newline="")
     taken, (letter,) = run(tmp_path, tmp_path / "bad.csv", tmp_path / "good.csv")
@@ -104,7 +100,7 @@ def test_a_file_that_is_no_batch_is_one_dead_letter_and_the_others_are_read(
     assert reason in letter["reason"]
 
 
-def test_one_id_with_different_answers_is_used_by_neither(tmp_path: Path, table: list[list[str]]) -> None:
+def test_one_id_with_different_answers_is_used_by_neither(tmp_path, table):
     other = list(table[2])
     other[table[0].index("Answer.slot_0")] = "something else"
     (tmp_path / "a.csv").write_text(as_csv(table[:4]), newline="")
@@ -117,7 +113,7 @@ def test_one_id_with_different_answers_is_used_by_neither(tmp_path: Path, table:
     assert found["a.csv: row 3"].endswith("b.csv: row 2")
 
 
-def test_ten_megabytes_in_a_cell_cost_that_answer(tmp_path: Path, table: list[list[str]]) -> None:
+def test_ten_megabytes_in_a_cell_cost_that_answer(tmp_path, table):
     rows = [list(row) for row in table[:4]]
     rows[1][table[0].index("Answer.slot_0")] = "x" * 10_000_000
     (tmp_path / "names.csv").write_text(as_csv(rows), newline="")
@@ -129,7 +125,7 @@ def test_ten_megabytes_in_a_cell_cost_that_answer(tmp_path: Path, table: list[li
     assert "10,000,000 characters, sha256" in letter["payload"]
 
 
-def test_unknown_services_and_positions(tmp_path: Path, table: list[list[str]]) -> None:
+def test_unknown_services_and_positions(tmp_path, table):
     header = table[0]
     stranger = [cell.replace(table[1][header.index("Input.service_name")], "Nowhere_7") for cell in table[1]]
     odd = list(table[2])
@@ -156,7 +152,7 @@ def api(identifier: str, xml: str, annotation: str = "Gyms_1:names") -> str:
     return json.dumps({**item, "AssignmentStatus": "Submitted", "Answer": xml})
 
 
-def test_hostile_and_broken_api_lines(tmp_path: Path) -> None:
+def test_hostile_and_broken_api_lines(tmp_path):
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>' + ANSWER.format("slot_0", "&b;")
     outside = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>' + ANSWER.format("slot_0", "&e;")
     page = json.dumps([{"slot_0": "workout_place", "slot_1": "gym town"}]).replace('"', "&quot;")
@@ -185,7 +181,7 @@ def test_hostile_and_broken_api_lines(tmp_path: Path) -> None:
     assert "ABCDEFG1" not in (tmp_path / "out/dead_letters.jsonl").read_text()
 
 
-def test_no_answer_stops_the_others_and_each_is_in_one_place(tmp_path: Path) -> None:
+def test_no_answer_stops_the_others_and_each_is_in_one_place(tmp_path):
     deep = "[" * 300 + "]" * 300
     page = f'[{{"slot_0": {deep}}}]'.replace('"', "&quot;")
     whole = json.loads(api("3WHOLE", ANSWER.format("slot_0", "sports club")))
@@ -219,7 +215,7 @@ COMPRESSED = {
 
 
 @pytest.mark.parametrize("kind", COMPRESSED)
-def test_a_compressed_file_is_read_whole_or_refused(kind: str, tmp_path: Path, table: list[list[str]], capsys) -> None:
+def test_a_compressed_file_is_read_whole_or_refused(kind, tmp_path, table, capsys):
     data = as_csv(table[:31]).encode()
     halves = COMPRESSED[kind](data[:9_000]), COMPRESSED[kind](data[9_000:])
     (tmp_path / f"whole.csv.{kind}").write_bytes(b"".join(halves))
@@ -247,7 +243,7 @@ def test_a_compressed_file_is_read_whole_or_refused(kind: str, tmp_path: Path, t
         assert not (tmp_path / "other/run.json").exists()
 
 
-def test_a_run_that_makes_nothing_fails_and_says_why(tmp_path: Path, table: list[list[str]], capsys) -> None:
+def test_a_run_that_makes_nothing_fails_and_says_why(tmp_path, table, capsys):
     header = table[0]
     named = header.index("Input.service_name")
     strangers = [[cell.replace(row[named], "Nowhere_7") for cell in row] for row in table[1:61]]
@@ -272,7 +268,7 @@ def service(name: str, **more: object) -> dict:
     return {"service_name": name, "description": "A thing", "slots": [], "intents": [], **more}
 
 
-def test_bad_services_are_left_out_and_told(tmp_path: Path, table: list[list[str]]) -> None:
+def test_bad_services_are_left_out_and_told(tmp_path, table):
     intent = {"name": "Do", "description": "d", "is_transactional": False, "required_slots": ["gone"]}
     services = [
         service("../../x"),
@@ -303,7 +299,7 @@ def test_bad_services_are_left_out_and_told(tmp_path: Path, table: list[list[str
     assert sorted(p.name for p in tmp_path.iterdir()) == ["names.csv", "out", "schema.json"]
 
 
-def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path: Path, sample: Path, capsys) -> None:
+def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path, sample, capsys):
     with (sample / "crowd/truth.csv").open(newline="", encoding="utf-8") as handle:
         known = [f"{r['AssignmentId']}:{r['field']}" for r in csv.DictReader(handle) if r["label"] == "genuine"][:2]
     rows = [f"{known[0]},reject,,mine,me", "3NONE:slot_0,accept,,,me", f"{known[1]},perhaps,,,me"]
@@ -321,7 +317,7 @@ def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path: Path, s
     assert "not used: 2 records" in capsys.readouterr().err
 
 
-def test_a_sheet_that_is_none_stops_the_run_before_it_begins(tmp_path: Path, sample: Path, capsys) -> None:
+def test_a_sheet_that_is_none_stops_the_run_before_it_begins(tmp_path, sample, capsys):
     flags = ["--decisions", str(sample / "crowd/names.csv")]
     assert main(["compose", "--output", str(tmp_path / "out"), *flags]) == 2
     assert "missing columns: response_id, decision" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """``parapet compose`` through its command line, on the bundled sample and, where it is at hand, on real data."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -22,17 +20,17 @@ def compose(output: Path, *flags: object) -> int:
 
 
 @pytest.fixture(scope="session")
-def crowd(sample: Path) -> Path:
+def crowd(sample):
     return sample / "crowd"
 
 
 @pytest.fixture(scope="session")
-def csvs(crowd: Path) -> list[Path]:
+def csvs(crowd):
     return [crowd / "names.csv", crowd / "descriptions.csv"]
 
 
 @pytest.fixture(scope="session")
-def composed(tmp_path_factory: pytest.TempPathFactory, sample: Path, csvs: list[Path], crowd: Path) -> Path:
+def composed(tmp_path_factory, sample, csvs, crowd):
     """The sample composed from its CSVs with its reviewer's decisions."""
     os.environ["PARAPET_WORKER_KEY"] = "a worker key for tests only"
     out = tmp_path_factory.mktemp("composed") / "out"
@@ -49,7 +47,7 @@ def truth_of(crowd: Path) -> dict[str, dict[str, str]]:
         return {f"{row['AssignmentId']}:{row['field']}": row for row in csv.DictReader(handle)}
 
 
-def test_every_answer_ends_once_and_where_it_belongs(composed: Path, crowd: Path) -> None:
+def test_every_answer_ends_once_and_where_it_belongs(composed, crowd):
     truth, rows = truth_of(crowd), rows_of(composed)
     assert Counter(row["response_id"] for row in rows) == Counter(list(truth))
     fate = defaultdict(Counter)
@@ -64,7 +62,7 @@ def test_every_answer_ends_once_and_where_it_belongs(composed: Path, crowd: Path
     assert fate["genuine"]["review"] <= 0.05 * fate["genuine"].total()
 
 
-def test_variants_are_named_ranked_and_referenced_right(composed: Path, sample: Path) -> None:
+def test_variants_are_named_ranked_and_referenced_right(composed, sample):
     from parapet.transforms.variants.distance import Method
 
     rows = {(r["element_id"], r["field"], r["variant"]): r for r in rows_of(composed) if r["variant"]}
@@ -103,7 +101,7 @@ def test_variants_are_named_ranked_and_referenced_right(composed: Path, sample: 
     assert seen > 5 * 5 * 7
 
 
-def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed: Path) -> None:
+def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed):
     with (composed / "shortfall.csv").open(newline="", encoding="utf-8") as handle:
         short = [(r["element_id"], r["task"], r["field"], r["have"], r["composed"]) for r in csv.DictReader(handle)]
     assert short == [
@@ -120,7 +118,7 @@ def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed: P
     assert waiting == {"service_incomplete"}
 
 
-def test_statistics_are_those_of_the_audit(composed: Path) -> None:
+def test_statistics_are_those_of_the_audit(composed):
     statistics, rows = json.loads((composed / "statistics.json").read_text()), rows_of(composed)
     counted = Counter(row["disposition"] for row in rows)
     assert statistics["answers"] == {"total": len(rows), **{k: counted[k] for k in list(statistics["answers"])[1:]}}
@@ -130,7 +128,7 @@ def test_statistics_are_those_of_the_audit(composed: Path) -> None:
     assert set(run["files"]) == set(files_of(composed)) - {"run.json"}
 
 
-def test_no_output_carries_a_worker_id(composed: Path, csvs: list[Path]) -> None:
+def test_no_output_carries_a_worker_id(composed, csvs):
     workers = set()
     for path in csvs:
         with path.open(newline="", encoding="utf-8") as handle:
@@ -139,9 +137,7 @@ def test_no_output_carries_a_worker_id(composed: Path, csvs: list[Path]) -> None
     assert not [worker for worker in workers if worker.encode() in everything]
 
 
-def test_any_mix_of_exports_gives_the_same_bytes(
-    composed: Path, tmp_path: Path, sample: Path, csvs: list[Path], crowd: Path
-) -> None:
+def test_any_mix_of_exports_gives_the_same_bytes(composed, tmp_path, sample, csvs, crowd):
     api = crowd / "assignments.jsonl"
     for i, responses in enumerate(([api], [api, *csvs], [csvs[1], api, csvs[0], csvs[0]])):
         out = tmp_path / str(i)
@@ -149,9 +145,7 @@ def test_any_mix_of_exports_gives_the_same_bytes(
         assert files_of(out) == files_of(composed)
 
 
-def test_a_rerun_removes_what_it_no_longer_writes_and_leaves_the_users_files(
-    tmp_path: Path, sample: Path, csvs: list[Path]
-) -> None:
+def test_a_rerun_removes_what_it_no_longer_writes_and_leaves_the_users_files(tmp_path, sample, csvs):
     out = tmp_path / "out"
     assert compose(out, "--schemas", sample, "--responses", *csvs) == 0
     (out / "decisions.csv").write_text("mine")
@@ -162,7 +156,7 @@ def test_a_rerun_removes_what_it_no_longer_writes_and_leaves_the_users_files(
     assert (out / "decisions.csv").read_text() == "mine"
 
 
-def test_partial_services_are_completed_and_marked(tmp_path: Path, sample: Path, csvs: list[Path]) -> None:
+def test_partial_services_are_completed_and_marked(tmp_path, sample, csvs):
     assert compose(tmp_path, "--schemas", sample, "--responses", *csvs, "--allow_partial") == 0
     with (tmp_path / "shortfall.csv").open(newline="", encoding="utf-8") as handle:
         short = {(r["field"], r["task"]): (r["composed"], r["filled_variants"]) for r in csv.DictReader(handle)}
@@ -176,20 +170,14 @@ def test_partial_services_are_completed_and_marked(tmp_path: Path, sample: Path,
     assert json.loads((tmp_path / "statistics.json").read_text())["services"]["Museums_1"]["partial"]
 
 
-def test_require_complete_fails_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_require_complete_fails_a_short_run(tmp_path, capsys):
     assert compose(tmp_path, "--require_complete") == 1
     assert "5 of 6 services composed" in capsys.readouterr().out
 
 
-def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(
-    tmp_path: Path, sample: Path, csvs: list[Path]
-) -> None:
+def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(tmp_path, sample, csvs):
     found = {}
-    for name, flags in {
-        "a": ["--seed", 1],
-        "b": ["--seed", 2],
-        "diverse": ["--selection", "diverse"],
-    }.items():
+    for name, flags in {"a": ["--seed", 1], "b": ["--seed", 2], "diverse": ["--selection", "diverse"]}.items():
         assert compose(tmp_path / name, "--schemas", sample, "--responses", *csvs, *flags) == 0
         found[name] = json.loads((tmp_path / name / "statistics.json").read_text())
     assert found["a"]["answers"] == found["b"]["answers"]
@@ -197,7 +185,7 @@ def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(
     assert found["diverse"]["self_bleu"] < found["a"]["self_bleu"]
 
 
-def test_two_reviewers_are_merged_and_disagreements_wait(tmp_path: Path, sample: Path, csvs: list[Path]) -> None:
+def test_two_reviewers_are_merged_and_disagreements_wait(tmp_path, sample, csvs):
     assert compose(tmp_path / "first", "--schemas", sample, "--responses", *csvs) == 0
     with (tmp_path / "first/review.csv").open(newline="", encoding="utf-8") as handle:
         held = [row["response_id"] for row in csv.DictReader(handle)][:6]
@@ -222,7 +210,7 @@ def test_two_reviewers_are_merged_and_disagreements_wait(tmp_path: Path, sample:
     assert {row["response_id"]: row["disposition"] for row in rows_of(tmp_path / "third")}[held[3]] == "rejected"
 
 
-def test_a_corpus_with_other_conventions(tmp_path: Path) -> None:
+def test_a_corpus_with_other_conventions(tmp_path):
     """MultiWOZ 2.2: ``domain-slot`` names, snake_case intents, no ``result_slots``, its own order of keys."""
     schema = [
         {
@@ -293,7 +281,7 @@ def test_a_corpus_with_other_conventions(tmp_path: Path) -> None:
     assert all(re.fullmatch(r"hotel-[a-z_]+", name) for name in names["slot"])
 
 
-def test_a_reviewers_work_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reviewers_work_is_never_replaced(tmp_path, capsys):
     out = tmp_path / "out"
     assert compose(out, "--quiet") == 0
     sheet = out / "review.csv"
@@ -308,7 +296,7 @@ def test_a_reviewers_work_is_never_replaced(tmp_path: Path, capsys: pytest.Captu
     assert json.loads((out / "statistics.json").read_text())["decisions"]["accept"] > 20
 
 
-def test_a_file_of_somebody_elses_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_somebody_elses_is_never_replaced(tmp_path, capsys):
     (tmp_path / "report.html").write_text("my thesis")
     assert compose(tmp_path, "--quiet") == 1
     assert "report.html: is not of an earlier run" in capsys.readouterr().err
@@ -316,7 +304,7 @@ def test_a_file_of_somebody_elses_is_never_replaced(tmp_path: Path, capsys: pyte
     assert not (tmp_path / "run.json").exists()
 
 
-def test_a_bad_service_is_not_complete(tmp_path: Path, sample: Path, csvs: list[Path]) -> None:
+def test_a_bad_service_is_not_complete(tmp_path, sample, csvs):
     schema = json.loads((sample / "train/schema.json").read_text())
     kept = [service for service in schema if service["service_name"] in ("Ferries_1", "Gyms_1")]
     (tmp_path / "schema.json").write_text(json.dumps(kept))

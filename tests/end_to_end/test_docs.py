@@ -7,8 +7,6 @@ a block. From a line with ``parapet mturk sandbox-server`` on, the page has a lo
 processes runs on two workers as :mod:`two_workers` has them.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import re
@@ -16,7 +14,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import get_args
@@ -148,7 +145,7 @@ def settled(text: str) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, bundled_sample: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, bundled_sample, monkeypatch):
     """Where the pages' examples run."""
     shutil.copytree(bundled_sample, tmp_path / "my_corpus")
     for path in (bundled_sample / "crowd").iterdir():
@@ -188,7 +185,7 @@ class Practice:
 
 
 @pytest.fixture
-def practice(monkeypatch: pytest.MonkeyPatch) -> Iterator[Practice]:
+def practice(monkeypatch):
     made = Practice(monkeypatch)
     yield made
     for server in made.servers:
@@ -211,7 +208,7 @@ def save_checkpoints(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PRINTED)
-def test_a_newcomer_can_run_it_as_printed(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
     """Runs every block, from the first to the last, in an empty folder of a user who has never run Parapet."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -244,9 +241,7 @@ def test_a_newcomer_can_run_it_as_printed(page: str, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if name not in PRINTED and steps(text)])
-def test_examples_run_and_say_what_is_shown(
-    page: str, folder: Path, practice: Practice, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_examples_run_and_say_what_is_shown(page, folder, practice, capsys):
     made = []
     save_files(PAGES[page], folder)
     if page == "docs/your_model.md":
@@ -282,7 +277,7 @@ def anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_lead_somewhere(page):
     for link in _LINK.findall(PAGES[page]):
         if link.startswith(("https://", "http://")):
             continue
@@ -312,7 +307,7 @@ def section(text: str, heading: str) -> str:
     return found[1]
 
 
-def test_no_page_names_a_flag_that_is_not() -> None:
+def test_no_page_names_a_flag_that_is_not():
     known = {canonical(flag) for flag in FLAGS | set(beam_flags()) | OTHER_FLAGS}
     for page, text in PAGES.items():
         gone = {"--leave_out", "--mend_published"} if page == "CHANGELOG.md" else set()
@@ -320,11 +315,11 @@ def test_no_page_names_a_flag_that_is_not() -> None:
         assert wrong <= {"--selction"}, page  # the mistake that docs/compose.md shows
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     assert len(PAGES["README.md"].splitlines()) <= 120
 
 
-def test_every_command_is_in_the_tables() -> None:
+def test_every_command_is_in_the_tables():
     table = section(PAGES["docs/getting_started.md"], "## All commands")
     assert re.findall(r"^\| \[?`(\w+)`", table, re.M) == list(PIPELINES)
     linked = re.findall(r"\[`(\w+)`\]\(docs/\1\.md\)", section(PAGES["README.md"], "## What do you have?"))
@@ -332,25 +327,25 @@ def test_every_command_is_in_the_tables() -> None:
 
 
 @pytest.mark.parametrize("name", OF_ACTIONS)
-def test_every_action_is_on_the_page_of_its_pipeline(name: str) -> None:
+def test_every_action_is_on_the_page_of_its_pipeline(name):
     table = PAGES[f"docs/{name}.md"].partition("\n## ")[0]
     rows = re.findall(r"^\| \[?(`.*?`)(?:\]\(.*?\))? \|", table, re.M)
     assert [name.strip("`") for row in rows for name in row.split(", ")] == list(OF_ACTIONS[name])
 
 
-def test_every_ground_of_a_rejection_is_on_the_page_of_mturk() -> None:
+def test_every_ground_of_a_rejection_is_on_the_page_of_mturk():
     paying = section(PAGES["docs/mturk.md"], "## Paying")
     assert not [reason for reason in decide.CARELESS if f"`{reason}`" not in paying]
 
 
-def test_every_reason_is_explained() -> None:
+def test_every_reason_is_explained():
     vetting = section(PAGES["docs/compose.md"], "### 4. Vet")
     rows = {row[1]: row[0] for row in re.findall(r"^(\| `(\w+)` \|.*)$", vetting, re.M)}
     assert rows.keys() == EXPLANATIONS.keys()
     assert not [reason for reason, sentence in EXPLANATIONS.items() if sentence not in rows[reason]]
 
 
-def test_every_dead_letter_is_explained() -> None:
+def test_every_dead_letter_is_explained():
     sources = [path for pattern in _MAKES_DEAD_LETTERS for path in ROOT.glob(f"transforms/crowd/{pattern}")]
     found = {one for path in sources for one in _REASON_ID.findall(path.read_text(encoding="utf-8"))}
     assert "broken_row" in found
@@ -358,7 +353,7 @@ def test_every_dead_letter_is_explained() -> None:
     assert found - EXPLANATIONS.keys() == ids
 
 
-def test_every_column_and_schema_is_in_formats() -> None:
+def test_every_column_and_schema_is_in_formats():
     text = PAGES["docs/formats.md"]
     of_place = {
         "## responses.parquet": (*RESPONSES.names, *DISPOSITIONS),
@@ -375,5 +370,5 @@ def test_every_column_and_schema_is_in_formats() -> None:
     assert not [name for name in RECORDS if f"(../schemas/json/{name}.schema.json)" not in text]
 
 
-def test_images_are_small() -> None:
+def test_images_are_small():
     assert [path.name for path in sorted(ROOT.glob("docs/images/*")) if path.stat().st_size > 150_000] == []

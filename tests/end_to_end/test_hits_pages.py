@@ -1,7 +1,5 @@
 """HIT pages in a real browser: preview, filling in, refusals, and what a local server receives."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -93,7 +91,7 @@ REWRITES = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hits")
     schema = folder / "schema.json"
     schema.write_text(json.dumps(SCHEMA))
@@ -102,7 +100,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
 
 
 @pytest.fixture(scope="module")
-def dialogues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+def dialogues(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rewrites")
     path = folder / "dialogues_001.json"
     path.write_text(json.dumps(DIALOGUES))
@@ -139,17 +137,17 @@ def judged_pages(folder: Path, task: HitTask, items: Sequence[RatedItem | Varied
 
 
 @pytest.fixture(scope="module")
-def ratings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+def ratings(tmp_path_factory):
     yield from judged_pages(tmp_path_factory.mktemp("ratings"), "ratings", ITEMS)
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+def pairs(tmp_path_factory):
     yield from judged_pages(tmp_path_factory.mktemp("pairs"), "validity", PAIRS)
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[playwright_api.Browser]:
+def browser():
     with playwright_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield started
@@ -157,14 +155,14 @@ def browser() -> Iterator[playwright_api.Browser]:
 
 
 @pytest.fixture(scope="module")
-def window(browser: playwright_api.Browser) -> playwright_api.Page:
+def window(browser):
     """One for all tests, for each new one is a process: the pages keep nothing, and every test opens its own."""
     return browser.new_page()
 
 
 # Every page is looked at in both widths, by fits(); that it works is shown on a telephone.
 @pytest.fixture(params=[WIDTHS[0], pytest.param(WIDTHS[1], marks=pytest.mark.thorough)])
-def page(request: pytest.FixtureRequest, window: playwright_api.Page) -> Iterator[playwright_api.Page]:
+def page(request, window):
     window.set_viewport_size({"width": request.param, "height": 800})
     troubles: list[str] = []
 
@@ -260,10 +258,7 @@ def test_an_empty_form_is_refused_at_the_first_field(page, server, task):
     assert not server.posted
 
 
-PROMPTS = {
-    "names": ("slot_0", "how HEAVY, the parcel is!"),
-    "descriptions": ("slot_1", "Signature needed"),
-}
+PROMPTS = {"names": ("slot_0", "how HEAVY, the parcel is!"), "descriptions": ("slot_1", "Signature needed")}
 
 
 WRONG = [

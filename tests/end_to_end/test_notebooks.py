@@ -3,12 +3,9 @@
 They are committed with their outputs, since GitHub and the site show them as they are. "make notebooks" renews these.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -22,7 +19,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
 @pytest.fixture(scope="module")
-def executed() -> dict[str, nbformat.NotebookNode]:
+def executed():
     """Each notebook after a run; one whose cell fails raises."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PARAPET_DATA", raising=False)
@@ -56,12 +53,12 @@ def rows_of(notebook: nbformat.NotebookNode, code: str) -> dict[str, list[str]]:
     return {first: others for first, *others in rows}
 
 
-def test_there_are_three() -> None:
+def test_there_are_three():
     assert [path.stem for path in NOTEBOOKS] == ["crowd_to_variants", "robust_tracker", "your_perturbation"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_committed_outputs_are_what_the_code_prints(path: Path, executed: dict[str, Any]) -> None:
+def test_the_committed_outputs_are_what_the_code_prints(path, executed):
     committed = nbformat.read(path, as_version=4)
     nbformat.validate(committed)
     assert outputs(executed[path.stem]) == outputs(committed), "run: make notebooks"
@@ -75,7 +72,7 @@ def test_the_committed_outputs_are_what_the_code_prints(path: Path, executed: di
 
 
 @pytest.mark.usefixtures("bundled_sample")
-def test_the_scores_are_those_of_the_command(executed: dict[str, Any], tmp_path: Path) -> None:
+def test_the_scores_are_those_of_the_command(executed, tmp_path):
     """The original and v5, scored by ``parapet evaluate`` with the tracker of the notebook in a file."""
     notebook = executed["robust_tracker"]
     (cell,) = [cell for cell in notebook.cells if "class Tracker" in cell.source]
@@ -108,7 +105,7 @@ def test_the_scores_are_those_of_the_command(executed: dict[str, Any], tmp_path:
     assert f"{sensitivity:.1%}  joint goal accuracy" in text_of(notebook, "schema_sensitivity").splitlines()
 
 
-def test_the_variants_are_those_of_the_command(executed: dict[str, Any], tmp_path: Path) -> None:
+def test_the_variants_are_those_of_the_command(executed, tmp_path):
     notebook = executed["crowd_to_variants"]
     crowd = parapet.sample_root() / "crowd"
     flags = ["--responses", str(crowd / "names.csv"), str(crowd / "descriptions.csv"), "--quiet"]
@@ -129,7 +126,7 @@ def test_the_variants_are_those_of_the_command(executed: dict[str, Any], tmp_pat
         assert list(column) == sorted(set(column))
 
 
-def test_the_perturbation_is_sound_and_becomes_a_plugin(executed: dict[str, Any]) -> None:
+def test_the_perturbation_is_sound_and_becomes_a_plugin(executed):
     notebook = executed["your_perturbation"]
     assert text_of(notebook, "check_perturbation(Hesitation") == "[]"
     assert "the dialogue is modified in place" in text_of(notebook, "check_perturbation(Careless")
@@ -140,7 +137,7 @@ def test_the_perturbation_is_sound_and_becomes_a_plugin(executed: dict[str, Any]
     assert "broken was left out: not_sgd" in printed
 
 
-def test_they_run_without_what_only_the_tests_need() -> None:
+def test_they_run_without_what_only_the_tests_need():
     """Each import of the notebooks is of the core, of the extra ``notebooks``, or of Python."""
     allowed = {"apache_beam", "matplotlib", "pandas", "parapet", *sys.stdlib_module_names}
     for path in NOTEBOOKS:

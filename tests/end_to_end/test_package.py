@@ -3,8 +3,6 @@
 Offline: the build uses the setuptools that is here, and the environment finds the dependencies, not Parapet, in ours.
 """
 
-from __future__ import annotations
-
 import email
 import email.message
 import itertools
@@ -101,7 +99,7 @@ def in_package() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+def built(tmp_path_factory):
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout: what belongs to the package is not known")
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
@@ -118,7 +116,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 @pytest.fixture(scope="module")
-def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def installed(built, tmp_path_factory):
     prefix, folder = tmp_path_factory.mktemp("environment"), tmp_path_factory.mktemp("user")
     venv.create(prefix, symlinks=True)
     python = prefix / "bin" / "python"
@@ -147,19 +145,19 @@ def metadata(wheel: Path) -> email.message.Message:
         return email.message_from_string(archive.read(name).decode("utf-8"))
 
 
-def test_the_wheel_installs_parapet_alone(built: Built) -> None:
+def test_the_wheel_installs_parapet_alone(built):
     tops = {name.partition("/")[0] for name in names_in(built.wheel)}
     assert tops == {"parapet", f"{DISTRIBUTION.replace('-', '_')}-{version()}.dist-info"}
 
 
-def test_the_wheel_has_the_files_of_the_folders(built: Built) -> None:
+def test_the_wheel_has_the_files_of_the_folders(built):
     wanted = in_package()
     assert {"parapet/py.typed", "parapet/schemas/sample/crowd/names.csv"} <= wanted
     assert {Path(name).suffix for name in wanted} >= {".css", ".csv", ".jinja", ".js", ".json", ".jsonl", ".toml"}
     assert {name for name in names_in(built.wheel) if name.startswith("parapet/")} == wanted
 
 
-def test_the_sdist_has_what_the_wheel_is_made_of_and_no_more_folders(built: Built) -> None:
+def test_the_sdist_has_what_the_wheel_is_made_of_and_no_more_folders(built):
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
     assert names >= in_package() | tracked("LICENSE", "README.md", "pyproject.toml", "setup.py")
@@ -167,13 +165,13 @@ def test_the_sdist_has_what_the_wheel_is_made_of_and_no_more_folders(built: Buil
     assert folders == {"parapet", f"{DISTRIBUTION.replace('-', '_')}.egg-info"}  # and so each file once
 
 
-def test_each_folder_of_the_package_is_a_relative_link() -> None:
+def test_each_folder_of_the_package_is_a_relative_link():
     links = {path.name: path.readlink() for path in (ROOT / "parapet").iterdir() if path.is_symlink()}
     assert links == {name: Path("..") / name for name in links}
     assert {"schemas", "transforms", "evaluation", "pipelines", "crowd_templates"} <= links.keys()
 
 
-def test_the_metadata_say_what_it_is(built: Built) -> None:
+def test_the_metadata_say_what_it_is(built):
     fields = metadata(built.wheel)
     assert (fields["Name"], fields["Version"]) == (DISTRIBUTION, version())
     assert (fields["License-Expression"], fields.get_all("License-File")) == ("Apache-2.0", ["LICENSE"])
@@ -185,7 +183,7 @@ def test_the_metadata_say_what_it_is(built: Built) -> None:
     assert all(address.startswith("https://") for address in addresses)
 
 
-def test_the_description_has_no_link_that_only_the_checkout_has(built: Built) -> None:
+def test_the_description_has_no_link_that_only_the_checkout_has(built):
     fields = metadata(built.wheel)
     assert fields["Description-Content-Type"] == "text/markdown"
     links = re.findall(r"\]\(([^)\s]+)\)", fields.get_payload())
@@ -202,18 +200,18 @@ def version() -> str:
     return found[1]
 
 
-def test_citation_and_changes_are_of_this_version() -> None:
+def test_citation_and_changes_are_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     changes = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert citation["version"] == changes[0] == version()
 
 
-def test_one_address_is_that_of_the_repository(built: Built) -> None:
+def test_one_address_is_that_of_the_repository(built):
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert f"Homepage, {citation['repository-code']}" in metadata(built.wheel).get_all("Project-URL", [])
 
 
-def test_a_script_beside_folders_with_our_names_uses_the_wheel(installed: Installed) -> None:
+def test_a_script_beside_folders_with_our_names_uses_the_wheel(installed):
     package, sample, rows = installed.run("python", "script.py").splitlines()
     assert Path(package).is_relative_to(installed.bin.parent)
     assert Path(sample).is_relative_to(installed.bin.parent)
@@ -223,7 +221,7 @@ def test_a_script_beside_folders_with_our_names_uses_the_wheel(installed: Instal
     assert [*itertools.chain(*saved)] == list(typos.dialogues("test"))
 
 
-def test_a_model_imports_modules_with_our_names(installed: Installed) -> None:
+def test_a_model_imports_modules_with_our_names(installed):
     model = ["--model", "tracker.py:Tracker", "--model_args", "owner=user"]
     installed.run("parapet", "evaluate", "--task", "dst", *model, "--replicates", "0", "--output", "my_scores")
     metrics = json.loads((installed.folder / "my_scores" / "metrics.json").read_bytes())["#ALL_SERVICES"]
@@ -234,7 +232,7 @@ def test_a_model_imports_modules_with_our_names(installed: Installed) -> None:
     assert metrics["requested_slots_precision"] == 1
 
 
-def test_the_program_and_the_module_are_the_same(installed: Installed) -> None:
+def test_the_program_and_the_module_are_the_same(installed):
     said = f"parapet {version()}\n"
     assert installed.run("parapet", "--version") == installed.run("python", "-m", "parapet", "--version") == said
     usage = installed.run("parapet", "-h")
@@ -243,21 +241,21 @@ def test_the_program_and_the_module_are_the_same(installed: Installed) -> None:
     assert installed.run("python", "-m", "parapet", status=2) == usage
 
 
-def test_a_command_runs_on_the_sample_of_the_wheel(installed: Installed) -> None:
+def test_a_command_runs_on_the_sample_of_the_wheel(installed):
     said = installed.run("python", "-m", "parapet", "hits", "--output", "my_hits")
     assert re.search(r"^total +12 +142 ", said, re.M)
     assert (installed.folder / "my_hits" / "index.html").is_file()
     assert (installed.folder / "my_hits" / "manifest.jsonl").is_file()
 
 
-def test_the_hint_names_the_package_where_the_wheel_is_installed(installed: Installed) -> None:
+def test_the_hint_names_the_package_where_the_wheel_is_installed(installed):
     assert installed.run("python", "-c", HINT).splitlines() == [
         f"pip install '{DISTRIBUTION}[speech]'",
         f"pip install '{DISTRIBUTION}'",
     ]
 
 
-def test_the_hint_names_the_checkout_where_that_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hint_names_the_checkout_where_that_is_installed(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert install_line("speech,models") == "pip install -e '.[speech,models]'"
     monkeypatch.chdir(tmp_path)

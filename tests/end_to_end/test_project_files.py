@@ -1,7 +1,5 @@
 """What the project has beside its code: the workflow, the hooks before a commit, forms for issues."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ def commands(workflow: dict[Any, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_actions_are_pinned_to_commits_and_may_only_read(path: Path) -> None:
+def test_actions_are_pinned_to_commits_and_may_only_read(path):
     used = re.findall(r"^ *-? *uses: (.+)$", path.read_text(encoding="utf-8"), re.M)
     assert used
     assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
@@ -38,20 +36,20 @@ def test_actions_are_pinned_to_commits_and_may_only_read(path: Path) -> None:
     assert "pull_request_target" not in workflow[True]  # YAML 1.1 takes "on" for true
 
 
-def test_the_workflow_tests_the_python_versions_that_setup_names() -> None:
+def test_the_workflow_tests_the_python_versions_that_setup_names():
     tested = read_yaml(ROOT / ".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]["python"]
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
     assert tested == re.findall(r'"Programming Language :: Python :: (3\.\d+)"', setup)
     assert f'python_requires=">={tested[0]}"' in setup
 
 
-def test_the_workflow_runs_targets_that_there_are() -> None:
+def test_the_workflow_runs_targets_that_there_are():
     run = {line.split()[1] for path in WORKFLOWS for line in commands(read_yaml(path)) if line.startswith("make ")}
     assert run >= {"lint", "test"}
     assert run <= TARGETS
 
 
-def test_the_hooks_before_a_commit_are_those_of_lint() -> None:
+def test_the_hooks_before_a_commit_are_those_of_lint():
     repositories = read_yaml(ROOT / ".pre-commit-config.yaml")["repos"]
     assert all("rev" in repository for repository in repositories if repository["repo"] != "local")
     (local,) = (repository["hooks"] for repository in repositories if repository["repo"] == "local")
@@ -62,7 +60,7 @@ def test_the_hooks_before_a_commit_are_those_of_lint() -> None:
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
-def test_a_form_asks_for_what_is_needed(path: Path) -> None:
+def test_a_form_asks_for_what_is_needed(path):
     form = read_yaml(path)
     assert {"name", "description", "body"} <= form.keys()
     fields = [field for field in form["body"] if field["type"] != "markdown"]
@@ -71,5 +69,5 @@ def test_a_form_asks_for_what_is_needed(path: Path) -> None:
     assert any(field.get("validations", {}).get("required") for field in fields)
 
 
-def test_there_is_a_form_for_each_kind_of_issue() -> None:
+def test_there_is_a_form_for_each_kind_of_issue():
     assert [path.stem for path in FORMS] == ["bug", "data_problem", "feature"]

@@ -1,7 +1,5 @@
 """The published data of SGD-X, composed again: the checks beside the data hold, and so do the figures of the docs."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -11,7 +9,6 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from kit import THOROUGH, files_of
 
 from parapet.pipelines.main import main
@@ -32,9 +29,7 @@ def row_of(page: str, name: str) -> list[str]:
     return [cell.strip().replace(" %", "%") for cell in line.strip("|").split("|")][1:]
 
 
-def test_the_pages_give_what_the_command_prints(
-    real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_pages_give_what_the_command_prints(real_data, tmp_path, capsys):
     flags = ["--sgd", str(real_data / "sgd"), "--variants", str(real_data / "sgd/sgd_x/data")]
     assert main(["statistics", "--output", str(tmp_path), *flags]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
@@ -49,9 +44,7 @@ def test_the_pages_give_what_the_command_prints(
     assert own in text_of("statistics.md")
 
 
-def test_corruptions_are_as_strong_as_their_page_says(
-    real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_corruptions_are_as_strong_as_their_page_says(real_data, tmp_path, capsys):
     """The rates are the schemas', whatever the dialogues: one will do."""
     for split in ("train", "dev"):
         (tmp_path / "sgd" / split).mkdir(parents=True)
@@ -71,7 +64,7 @@ def test_corruptions_are_as_strong_as_their_page_says(
     assert row_of("augment.md", "average")[2:] == [distance, f"{float(bleu):.1f}"]
 
 
-def test_so_many_elements_are_vague(real_data: Path) -> None:
+def test_so_many_elements_are_vague(real_data):
     services = layout.services_by_name(layout.read_root(real_data / "sgd")).values()
     marked = sum(len(ambiguous_elements(service, AUTO)) for service in services)
     elements = sum(len(elements_of(service, "descriptions")) for service in services)
@@ -82,7 +75,7 @@ def compose(output: Path, *flags: object) -> int:
     return main(["compose", "--output", str(output), *map(str, flags)])
 
 
-def test_the_published_variants_come_back(real_data: Path, tmp_path: Path) -> None:
+def test_the_published_variants_come_back(real_data, tmp_path):
     """With a careful reviewer's decisions the five texts are the published ones; without, vetting holds."""
     sgd, batch, checks = real_data / "sgd", real_data / "mturk", real_data / "checks"
     decisions = subprocess.run([sys.executable, checks / "make_decisions.py", batch], capture_output=True, check=True)
@@ -149,9 +142,7 @@ def cut_out(source: Path, target: Path, services: set[str]) -> None:
     (target / "dialogues_001.json").write_bytes(layout.dialogue_bytes(kept))
 
 
-def test_a_suite_on_four_services_with_all_published_variants(
-    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_path, monkeypatch):
     """The variants have 29 services more, and their train has two of the four, which the corpus has in test alone."""
     services = {"Banks_2", "Buses_1", "Media_2", "RideSharing_1"}
     monkeypatch.chdir(tmp_path)

@@ -1,7 +1,5 @@
 """A release of SGD's train and dev with dialogues under SGD-X: built, compared, tampered with."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -43,7 +41,7 @@ kind = "variants"
 
 
 @pytest.fixture(scope="module")
-def work(real_data: Path, real_dialogues: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work(real_data, real_dialogues, tmp_path_factory):
     """``release.toml`` beside the rewritten dialogues, and the release in ``out``."""
     folder = tmp_path_factory.mktemp("sgd")
     variants = ["--variants", str(real_data / "sgd" / "sgd_x" / "data"), "--variant", "v1,v5"]  # two, for the time
@@ -64,12 +62,12 @@ def root(folder: Path, out: str = "out", version: str = "1.0.0") -> Path:
 
 
 @pytest.mark.thorough
-def test_built_elsewhere_on_two_processes_it_is_the_same(work: Path) -> None:
+def test_built_elsewhere_on_two_processes_it_is_the_same(work):
     assert build(work, "elsewhere", *TWO_PROCESSES) == 0
     assert (root(work, "elsewhere") / "SHA256SUMS").read_bytes() == (root(work) / "SHA256SUMS").read_bytes()
 
 
-def test_it_verifies_and_its_rows_are_the_files(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_verifies_and_its_rows_are_the_files(work, capsys):
     assert main(["release", "verify", str(root(work)), "--quiet"]) == 0
     for path in sorted((root(work) / "sgd").rglob("*.json")):
         corpus, split = path.parts[-3:-1]
@@ -86,9 +84,7 @@ def test_it_verifies_and_its_rows_are_the_files(work: Path, capsys: pytest.Captu
 
 
 @pytest.mark.thorough
-def test_a_changed_copy_is_another_version_and_the_difference_is_named(
-    work: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_changed_copy_is_another_version_and_the_difference_is_named(work, capsys):
     changed = work / "changed"
     shutil.copytree(work / "dialogues", changed / "dialogues")
     path = changed / "dialogues" / "v5" / "dev" / "dialogues_002.json"
@@ -107,7 +103,7 @@ def test_a_changed_copy_is_another_version_and_the_difference_is_named(
     assert "major" in said
 
 
-def test_datasets_loads_it(work: Path, real_dialogues: Path, tmp_path: Path) -> None:
+def test_datasets_loads_it(work, real_dialogues, tmp_path):
     program = "import sys, datasets; d = datasets.load_dataset(sys.argv[1], 'v5'); print({k: len(d[k]) for k in d})"
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "HOME": str(tmp_path)}
     command = [sys.executable, "-W", "ignore", "-c", program, str(root(work))]

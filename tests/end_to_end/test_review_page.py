@@ -232,10 +232,7 @@ def test_storage_that_fails_or_holds_nonsense(review, script):
 def test_resume_from_a_file(review, encoding):
     page = review()
     names = ids(items())
-    given = [
-        Decision(names[0], "fix", '=x,\n"y"', "'-", "MK"),
-        Decision(names[4], "reject", "", "no; no", "MK"),
-    ]
+    given = [Decision(names[0], "fix", '=x,\n"y"', "'-", "MK"), Decision(names[4], "reject", "", "no; no", "MK")]
     other = [Decision("unknown:slot_0", "accept")]
     data = decisions_csv(given + other).decode() + f'"{names[1]}","perhaps","","",""\r\n"{names[2]}","","","",""\r\n'
     page.page.set_input_files("#load", {"name": "mk.csv", "mimeType": "text/csv", "buffer": data.encode(encoding)})

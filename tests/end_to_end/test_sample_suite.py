@@ -1,7 +1,5 @@
 """``parapet suite sample``, and the way from a shortfall to a top-up."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -39,7 +37,7 @@ def links_of(page: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def demo(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SAMPLE, "root", BUNDLED)
@@ -48,7 +46,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return out, ""
 
 
-def test_every_page_that_the_demo_links_is_there(demo: tuple[Path, str]) -> None:
+def test_every_page_that_the_demo_links_is_there(demo):
     seen, todo = set(), [demo[0] / "index.html"]
     while todo:
         page = todo.pop()
@@ -63,13 +61,13 @@ def test_every_page_that_the_demo_links_is_there(demo: tuple[Path, str]) -> None
     assert {"hits/index.html", "compose/report.html", "compose/review.html", "statistics/report.html"} <= names
 
 
-def test_the_demo_warns_of_nothing(demo: tuple[Path, str]) -> None:
+def test_the_demo_warns_of_nothing(demo):
     logs = {path: path.read_text(encoding="utf-8") for path in (demo[0] / ".suite/logs").rglob("*.log")}
     assert len(logs) > 15
     assert [line for text in logs.values() for line in text.splitlines() if line.startswith("warning")] == []
 
 
-def test_the_process_that_steps_are_forked_from_warns_of_nothing() -> None:
+def test_the_process_that_steps_are_forked_from_warns_of_nothing():
     words = [sys.executable, "-c", "import parapet.pipelines.suite.preloaded"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
@@ -77,7 +75,7 @@ def test_the_process_that_steps_are_forked_from_warns_of_nothing() -> None:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_table_scrolls_beside_its_first_column(demo: tuple[Path, str], width: int) -> None:
+def test_the_table_scrolls_beside_its_first_column(demo, width):
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
@@ -106,7 +104,7 @@ def test_the_table_scrolls_beside_its_first_column(demo: tuple[Path, str], width
         browser.close()
 
 
-def test_the_demos_numbers(demo: tuple[Path, str]) -> None:
+def test_the_demos_numbers(demo):
     out = demo[0]
     composed = json.loads((out / "compose/statistics.json").read_text())
     assert sum(service["composed"] for service in composed["services"].values()) == 6
@@ -122,7 +120,7 @@ def test_the_demos_numbers(demo: tuple[Path, str]) -> None:
 
 
 @pytest.mark.usefixtures("bundled_sample")
-def test_a_second_run_makes_only_what_is_not_there(demo: tuple[Path, str], capsys) -> None:
+def test_a_second_run_makes_only_what_is_not_there(demo, capsys):
     before = {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()}
     (demo[0] / "statistics" / "report.html").unlink()
     assert main(["suite", "sample", *CORE, "--output", str(demo[0])]) == 0
@@ -134,7 +132,7 @@ def test_a_second_run_makes_only_what_is_not_there(demo: tuple[Path, str], capsy
     assert f"1 step run, {steps - 1} unchanged: " in capsys.readouterr().out
 
 
-def test_every_file_that_the_pages_name_is_made(demo: tuple[Path, str], sample: Path, tmp_path: Path) -> None:
+def test_every_file_that_the_pages_name_is_made(demo, sample, tmp_path):
     sheet = (sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
     (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
     (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
@@ -157,7 +155,7 @@ def test_every_file_that_the_pages_name_is_made(demo: tuple[Path, str], sample: 
     assert not [name for name in files if f"`OUT/{name}`" not in pages["compose.md"]]
 
 
-def test_a_top_up_asks_only_for_what_is_missing(tmp_path: Path, capsys) -> None:
+def test_a_top_up_asks_only_for_what_is_missing(tmp_path, capsys):
     assert main(["compose", "--output", str(tmp_path / "compose"), "--quiet"]) == 0
     shortfall = tmp_path / "compose/shortfall.csv"
     assert main(["hits", "--output", str(tmp_path / "hits"), "--shortfall", str(shortfall)]) == 0
@@ -179,14 +177,14 @@ def test_a_top_up_asks_only_for_what_is_missing(tmp_path: Path, capsys) -> None:
         ("service_name,task,field,have,need\n", "nothing is missing"),
     ],
 )
-def test_a_bad_shortfall_is_told_by_row(text: str, said: str, tmp_path: Path, capsys) -> None:
+def test_a_bad_shortfall_is_told_by_row(text, said, tmp_path, capsys):
     (tmp_path / "shortfall.csv").write_text(text)
     flags = ["--output", str(tmp_path / "out"), "--shortfall", str(tmp_path / "shortfall.csv")]
     assert main(["hits", *flags]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_without_a_place_for_the_key_there_is_no_traceback(tmp_path: Path, monkeypatch, capfd) -> None:
+def test_without_a_place_for_the_key_there_is_no_traceback(tmp_path, monkeypatch, capfd):
     monkeypatch.delenv("PARAPET_WORKER_KEY")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/proc/none")
     assert main(["suite", "sample", *CORE, "--output", str(tmp_path / "out")]) == 2

@@ -1,7 +1,5 @@
 """The documentation site: builds without a warning, has every flag, and asks nobody but the disk for anything."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -27,7 +25,7 @@ LOADED = {**dict.fromkeys(("script", "img", "iframe", "source", "video"), "src")
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """Built strictly: a link or an anchor that leads nowhere, or a page that is not in the navigation, is an error."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
@@ -72,13 +70,13 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def pages(site: Path) -> dict[str, Page]:
+def pages(site):
     # 404.html is for servers: its addresses are from their root.
     return {path.relative_to(site).as_posix(): Page(path) for path in site.rglob("*.html") if path.name != "404.html"}
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_every_flag_is_in_the_reference(name: str, pages: dict[str, Page]) -> None:
+def test_every_flag_is_in_the_reference(name, pages):
     ids = pages[f"commands/{name}.html"].ids
     parsers = [parser_of(name, action) for action in actions_of(name) or ("",)]
     flags = {
@@ -92,7 +90,7 @@ def test_every_flag_is_in_the_reference(name: str, pages: dict[str, Page]) -> No
     assert flags <= ids
 
 
-def test_every_address_is_a_file_of_the_site(site: Path, pages: dict[str, Page]) -> None:
+def test_every_address_is_a_file_of_the_site(site, pages):
     assert len(pages) > 70
     for name, page in pages.items():
         for address in [*page.loaded, *page.links]:
@@ -110,7 +108,7 @@ def test_every_address_is_a_file_of_the_site(site: Path, pages: dict[str, Page])
         assert not outside, style
 
 
-def test_every_public_name_is_in_the_reference(pages: dict[str, Page]) -> None:
+def test_every_public_name_is_in_the_reference(pages):
     assert {f"parapet.{name}" for name in parapet.__all__ if name != "beam"} <= pages["api/index.html"].ids
     assert {"parapet.beam.Perturb", "parapet.beam.ApplyVariants"} <= pages["api/beam.html"].ids
     assert {"parapet.transforms.translation.memory", "parapet.transforms.perturbations.speech.engine"} <= {
@@ -118,7 +116,7 @@ def test_every_public_name_is_in_the_reference(pages: dict[str, Page]) -> None:
     }
 
 
-def test_no_markup_is_left_in_the_text(pages: dict[str, Page]) -> None:
+def test_no_markup_is_left_in_the_text(pages):
     for name, page in pages.items():
         assert not (name.startswith("api/") and "blockquote" in page.tags), f"{name}: a doctest outside 'Examples:'"
         left = re.findall(r"```|~~~|\]\(|^ *\|.*\|$|:(?:func|class|mod|meth):|\{ \.|no-test", page.text, re.MULTILINE)
@@ -126,7 +124,7 @@ def test_no_markup_is_left_in_the_text(pages: dict[str, Page]) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
-def test_it_opens_and_is_searched_from_disk(site: Path) -> None:
+def test_it_opens_and_is_searched_from_disk(site):
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
@@ -154,7 +152,7 @@ TABLE = '<div><table border="1" class="dataframe"><tr><td>0.51</td></tr></table>
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-def test_a_notebook_is_a_page_with_its_outputs(tmp_path: Path) -> None:
+def test_a_notebook_is_a_page_with_its_outputs(tmp_path):
     table = {"output_type": "execute_result", "execution_count": 1, "metadata": {}, "data": {"text/html": TABLE}}
     picture = {"output_type": "display_data", "metadata": {}, "data": {"image/png": PIXEL, "text/plain": "<Figure>"}}
     cells = [

@@ -1,7 +1,5 @@
 """``parapet evaluate --model`` as somebody runs it who has a project of his own, with packages of common names."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -68,7 +66,7 @@ def name_of(example, i):
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory):
     """The tracker's folder, beside it the folder in which the command is run."""
     root = tmp_path_factory.mktemp("project")
     for name, text in (
@@ -101,7 +99,7 @@ def evaluate(project: Path, name: str, out: str, *flags: str) -> subprocess.Comp
 
 
 @pytest.mark.parametrize("flags", [[], TWO_WORKERS], ids=["one worker", "two"])
-def test_an_error_shows_the_users_traceback(project: Path, flags: list[str]) -> None:
+def test_an_error_shows_the_users_traceback(project, flags):
     result = evaluate(project, "Tracker", "failed", "--model_args", "intent=0", "fail=true", "--quiet", *flags)
     assert result.returncode == 1
     of_beam, _, message = result.stderr.rpartition("error: --model: ")
@@ -130,7 +128,7 @@ NO_STATES = {
 
 
 @pytest.mark.parametrize("name", NO_STATES)
-def test_what_is_no_state_is_explained(name: str, project: Path, tmp_path: Path, capsys) -> None:
+def test_what_is_no_state_is_explained(name, project, tmp_path, capsys):
     model = f"{project / 'mine' / 'faulty.py'}:{name}"
     assert main(["evaluate", "--task", "dst", "--model", model, "--output", str(tmp_path / "failed"), "--quiet"]) == 1
     error = capsys.readouterr().err
@@ -138,7 +136,7 @@ def test_what_is_no_state_is_explained(name: str, project: Path, tmp_path: Path,
     assert "Traceback" not in error
 
 
-def test_wrong_arguments_are_wrong_usage(project: Path) -> None:
+def test_wrong_arguments_are_wrong_usage(project):
     result = evaluate(project, "Tracker", "failed", "--model_args", "word=x", "intent=0")
     assert result.returncode == 2
     reason = "../mine/tracker.py:Tracker has no parameter word: it takes intent, words, fail"

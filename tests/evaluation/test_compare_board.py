@@ -1,7 +1,5 @@
 """Leaderboards: what stands in them, which differences are tested, and the files and sections that are made of them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -71,7 +69,7 @@ def raddle(folder: Path, printed: str) -> list[str]:
     ]
 
 
-def test_the_average_is_raddles(tmp_path: Path) -> None:
+def test_the_average_is_raddles(tmp_path):
     board = board_of({"GPT-2": raddle(tmp_path / "gpt", GPT_2), "Soloist": raddle(tmp_path / "soloist", SOLOIST)})
     averages = {name: round(number.value or 0, 2) for name, number in board.average.items()}
     assert averages == {"Soloist": 59.09, "GPT-2": 47.46}
@@ -97,7 +95,7 @@ def numbers(seed: int, right: float, n: int = 40) -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def trackers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def trackers(tmp_path_factory):
     """Two systems: fine-tuned, and pre-trained as well."""
     folder = tmp_path_factory.mktemp("trackers")
     rates = {"ft": (0.6, 0.35, 0.2, 0.3), "pt": (0.75, 0.7, 0.6, 0.4)}
@@ -117,7 +115,7 @@ def trackers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def test_states_with_variants(trackers: dict[str, list[str]], tmp_path: Path) -> None:
+def test_states_with_variants(trackers, tmp_path):
     board = board_of(trackers, baselines={"pt": "ft"}, replicates=999)
     assert board.systems == ["pt", "ft"]
     values = {(one.system, one.set, one.group, one.metric): one for one in board.values}
@@ -157,7 +155,7 @@ def test_states_with_variants(trackers: dict[str, list[str]], tmp_path: Path) ->
     assert table_files(again) == table_files(board)
 
 
-def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
+def test_the_sections_of_trackers(trackers):
     board = board_of(trackers, baselines={"pt": "ft"})
     titles = [section.title for section in sections(board)]
     assert titles == [
@@ -196,7 +194,7 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
     assert services.columns[1:4] == ["pt original", "pt v1–v2", "pt sensitivity"]
 
 
-def test_mixes_are_folded_away(tmp_path: Path) -> None:
+def test_mixes_are_folded_away(tmp_path):
     names = ["original", "typos", "typos-env1", "typos-env2", "verbose", "prod-env1"]
     systems = {
         name: [
@@ -230,7 +228,7 @@ def test_mixes_are_folded_away(tmp_path: Path) -> None:
     assert page.index("<summary>") > page.index(">prod-env1<")
 
 
-def test_relative_changes_as_in_table_3_of_sgdx(trackers: dict[str, list[str]]) -> None:
+def test_relative_changes_as_in_table_3_of_sgdx(trackers):
     board = board_of({**trackers, "other": trackers["pt"]}, baselines={"pt": "ft"}, replicates=999)
     changes = board.relative_changes
     assert {name: list(of) for name, of in changes.items()} == {"pt": ["all", "seen", "unseen"]}
@@ -249,7 +247,7 @@ def test_relative_changes_as_in_table_3_of_sgdx(trackers: dict[str, list[str]]) 
     assert board_of(trackers).relative_changes == {}
 
 
-def test_one_system(trackers: dict[str, list[str]]) -> None:
+def test_one_system(trackers):
     board = board_of({"ft": trackers["ft"]})
     assert board.tests == []
     assert board.settings.replicates == 99
@@ -264,7 +262,7 @@ def test_one_system(trackers: dict[str, list[str]]) -> None:
     assert b"ft by set" in page_of(board)
 
 
-def test_files(trackers: dict[str, list[str]]) -> None:
+def test_files(trackers):
     board = board_of(trackers)
     files = table_files(board)
     assert set(files) == {"table.csv", "table.parquet", "table.tex", "table.md"}
@@ -298,7 +296,7 @@ def test_files(trackers: dict[str, list[str]]) -> None:
     assert "v1--v2" in tex
 
 
-def test_what_is_not_a_mean_of_rows(tmp_path: Path) -> None:
+def test_what_is_not_a_mean_of_rows(tmp_path):
     systems = {
         "one": [intents(tmp_path / "one", intent_metrics(0.5, 1.0, 2 / 3), [1.0, 0.0, 1.0])],
         "two": [intents(tmp_path / "two", intent_metrics(1.0, 1.0, 1.0, 0.7), [1.0, 1.0, 1.0])],
@@ -320,7 +318,7 @@ def test_what_is_not_a_mean_of_rows(tmp_path: Path) -> None:
     assert board_of(systems, replicates=0).tests == []
 
 
-def test_where_low_is_good_and_what_is_requested(tmp_path: Path) -> None:
+def test_where_low_is_good_and_what_is_requested(tmp_path):
     path = groups(tmp_path / "one", "ood", {"#ALL": {"f1": 0.8, "fpr95": 0.1, "bleu": 30.0}})
     board = board_of({"one": [path], "two": [path]}, "f1", "fpr95", "bleu")
     assert [column.in_average for column in board.columns] == [True, False, True]
@@ -329,7 +327,7 @@ def test_where_low_is_good_and_what_is_requested(tmp_path: Path) -> None:
     assert board.systems == ["one", "two"]
 
 
-def test_a_number_that_is_not_defined(tmp_path: Path) -> None:
+def test_a_number_that_is_not_defined(tmp_path):
     values = {"a": None, "b": 0.1, "c": 0.1}
     systems = {name: [groups(tmp_path / name, "ood", {"#ALL": {"f1": value}})] for name, value in values.items()}
     board = board_of(systems)
@@ -337,7 +335,7 @@ def test_a_number_that_is_not_defined(tmp_path: Path) -> None:
     assert [row[1] for row in table(board, "F1 by set, %").rows] == ["10.0", "10.0", "–"]
 
 
-def test_everything_with_dashes(tmp_path: Path, trackers: dict[str, list[str]]) -> None:
+def test_everything_with_dashes(tmp_path, trackers):
     # RADDLE's DAMD has no results out of domain, and no average.
     damd = [states(tmp_path / "damd", {name: numbers(i, 0.5) for i, name in enumerate(("original", "v1", "v2"))})]
     ood = [groups(tmp_path / "ood", "ood", {"ood-10": {"f1": 0.9}})]
@@ -359,7 +357,7 @@ def test_everything_with_dashes(tmp_path: Path, trackers: dict[str, list[str]]) 
         read_systems({"damd": damd, "other": other}, sets="all")
 
 
-def test_what_no_system_has_is_left_out_of_everything(trackers: dict[str, list[str]]) -> None:
+def test_what_no_system_has_is_left_out_of_everything(trackers):
     chosen = Selection(sets=("typos", "SR-30", "original"), average=("joint_goal_accuracy", "combined", "SR-30/f1"))
     with pytest.raises(InputError, match="no system has a set 'SR-30'"):
         read_systems(trackers, selection=chosen)
@@ -374,7 +372,7 @@ def test_what_no_system_has_is_left_out_of_everything(trackers: dict[str, list[s
     ]
 
 
-def test_hostile_names(tmp_path: Path) -> None:
+def test_hostile_names(tmp_path):
     name, evil = "=<script>|x\\input{a}", '"><img src=x onerror=1>|`$&%#_{}~^\\'
     keys = [(evil, "d0", 0), ("b", "d0", 0)]
     metrics: dict[str, Any] = {group: {"accuracy": 1.0} for group in ("#ALL", evil, "b")}
@@ -394,7 +392,7 @@ def test_hostile_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
-def test_no_board(tmp_path: Path, content: bytes) -> None:
+def test_no_board(tmp_path, content):
     (tmp_path / "leaderboard.json").write_bytes(content)
     with pytest.raises(InputError, match=r"this is no leaderboard\.json"):
         read_board(str(tmp_path / "leaderboard.json"))
@@ -402,7 +400,7 @@ def test_no_board(tmp_path: Path, content: bytes) -> None:
         read_board(str(tmp_path / "none.json"))
 
 
-def test_the_board_is_json_of_its_own(trackers: dict[str, list[str]]) -> None:
+def test_the_board_is_json_of_its_own(trackers):
     found = json.loads(board_json(board_of(trackers)))
     assert found["variants"] == {"dst": ["v1", "v2"]}
     assert found["values"][0]["set"] == "original"

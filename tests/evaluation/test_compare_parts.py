@@ -1,7 +1,5 @@
 """Systems of several parts: a model for each domain, and for sets of other corpora, in one row as in RADDLE."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -70,7 +68,7 @@ def values(board: Board, system: str) -> dict[tuple[str, str, str], float | None
     return {(one.set, one.group, one.metric): one.value for one in board.values if one.system == system}
 
 
-def test_a_number_of_raddle_is_the_mean_over_domains(tmp_path: Path) -> None:
+def test_a_number_of_raddle_is_the_mean_over_domains(tmp_path):
     env_0 = dict(zip(DOMAINS, ENV_0, strict=True))
     ours = {
         "Soloist": [
@@ -125,7 +123,7 @@ CHOSEN = Selection(
 )
 
 
-def test_one_row_of_a_model_for_each_domain_and_set(tmp_path: Path) -> None:
+def test_one_row_of_a_model_for_each_domain_and_set(tmp_path):
     board = board_of({**parts(tmp_path, "good", 1.0), **parts(tmp_path, "bad", 0.0)}, CHOSEN)
     assert board.systems == ["good", "bad"]
     good, bad = values(board, "good"), values(board, "bad")
@@ -153,7 +151,7 @@ def test_one_row_of_a_model_for_each_domain_and_set(tmp_path: Path) -> None:
     assert {row["group"] for row in rows} == {"all", "Hotel", "Train", "seen", "unseen", "Inns_1", "Cabs_1"}
 
 
-def test_raddles_sixteen_columns_come_from_the_flag(tmp_path: Path) -> None:
+def test_raddles_sixteen_columns_come_from_the_flag(tmp_path):
     sets = ("original", "paraphrase", "simple", "typos", "verbose", "SR-30")
     ours = {
         "one": [
@@ -191,16 +189,14 @@ def test_raddles_sixteen_columns_come_from_the_flag(tmp_path: Path) -> None:
         ((), ("Hotel", "Train"), ("fpr95",), "less of it is better, so it is in no average"),
     ],
 )
-def test_what_cannot_be_chosen(
-    tmp_path: Path, sets: tuple[str, ...], domains: tuple[str, ...], average: tuple[str, ...], reason: str
-) -> None:
+def test_what_cannot_be_chosen(tmp_path, sets, domains, average, reason):
     ours = {name: of for name, of in parts(tmp_path, "good", 1.0).items() if name in ("good/Hotel", "good/Train")}
     ours["good"] = [groups(tmp_path / "ood", "ood", {"#ALL": {"f1": 0.5, "fpr95": 0.1}})]
     with pytest.raises(InputError, match=reason):
         board_of(ours, Selection(sets, domains, average))
 
 
-def test_a_result_with_several_sets_is_of_no_single_one(tmp_path: Path) -> None:
+def test_a_result_with_several_sets_is_of_no_single_one(tmp_path):
     path = groups(tmp_path / "ood", "ood", {"ood-10": {"f1": 0.5}, "ood-20": {"f1": 0.5}})
     with pytest.raises(InputError, match="good/far: which of its sets is it\\? It has ood-10, ood-20"):
         board_of({"good/far": [path]}, Selection(("far",)))

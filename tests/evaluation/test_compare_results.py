@@ -1,7 +1,5 @@
 """What systems are compared on: reading what evaluate wrote, what they share, and what cannot be compared."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -30,19 +28,19 @@ BASE = [1.0, 0.0, 1.0, 1.0]
 SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]}
 
 
-def test_the_macro_average() -> None:
+def test_the_macro_average():
     assert macro_average([80.0, 20.0, 56.0]) == 52.0
     assert macro_average([80.0, None]) is None
     assert macro_average([]) is None
 
 
-def test_sets_are_in_the_order_of_the_page() -> None:
+def test_sets_are_in_the_order_of_the_page():
     names = ["original", "v1", "v2", "v10", VARIANTS, "typos", "verbose", "simple", "paraphrase", "SR-10", "SR-20",
              "SR-100", "unseen", "ood-10", "OOD-20", "Env-1", "Env-2", "accents", "srv", "#MEAN"]  # fmt: skip
     assert sorted(set(names), key=set_order) == names
 
 
-def test_states_by_set_and_by_group(tmp_path: Path) -> None:
+def test_states_by_set_and_by_group(tmp_path):
     outcome = read_outcome(states(tmp_path / "one", SETS, split="dev"))
     assert outcome.variants == ("v1", "v2")
     assert outcome.options == {"split": "dev"}
@@ -76,12 +74,12 @@ def test_states_by_set_and_by_group(tmp_path: Path) -> None:
         ("v1/Cabs_1/joint_goal_accuracy", ["dst/v1/Cabs_1/joint_goal_accuracy"]),
     ],
 )
-def test_columns_by_name(tmp_path: Path, requested: str, names: list[str]) -> None:
+def test_columns_by_name(tmp_path, requested, names):
     outcome = read_outcome(states(tmp_path / "one", SETS))
     assert [column.name for column in columns_of([outcome], [requested])] == names
 
 
-def test_metrics_that_are_not_there(tmp_path: Path) -> None:
+def test_metrics_that_are_not_there(tmp_path):
     outcome = read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
     with pytest.raises(InputError, match="no such metric: 'f2'; there are: bleu, fpr95"):
         columns_of([outcome], ["f2"])
@@ -89,7 +87,7 @@ def test_metrics_that_are_not_there(tmp_path: Path) -> None:
         columns_of([outcome])
 
 
-def test_groups_of_services_that_are_not_there_are_left_out(tmp_path: Path) -> None:
+def test_groups_of_services_that_are_not_there_are_left_out(tmp_path):
     of_all = {"sgsacc": 0.9, "slot_error_rate": 0.1, "bleu": 30.0}
     numbers = {"#ALL": of_all, "#SEEN_DOMAINS": {"sgsacc": 0.9, "slot_error_rate": 0.1}}
     outcome = read_outcome(groups(tmp_path / "dev", "generation", numbers))
@@ -103,7 +101,7 @@ def test_groups_of_services_that_are_not_there_are_left_out(tmp_path: Path) -> N
             columns_of([outcome], ["sgsacc", wrong])
 
 
-def test_rows_give_back_the_numbers(tmp_path: Path) -> None:
+def test_rows_give_back_the_numbers(tmp_path):
     outcome = read_outcome(states(tmp_path / "one", SETS))
     columns = [column for column in outcome.values if column.metric in (JGA, SENSITIVITY)]
     rows = read_rows(outcome, columns)
@@ -123,7 +121,7 @@ def test_rows_give_back_the_numbers(tmp_path: Path) -> None:
     ("unit", "zero", "expected"),
     [("frame", "drop", 2 * 2**0.5 / 3), ("turn", "drop", 2**0.5), ("turn", "zero", 2**0.5 / 2)],
 )
-def test_the_sensitivity_as_it_was_computed(tmp_path: Path, unit: str, zero: str, expected: float) -> None:
+def test_the_sensitivity_as_it_was_computed(tmp_path, unit, zero, expected):
     path = Path(states(tmp_path / "one", SETS, unit=unit, zero=zero))
     numbers = json.loads((path / "robustness.json").read_text())
     # Two frames a turn: that of d0 is wrong under both variants, that of d1 is 0 under v1 and 0.5 under v2.
@@ -138,14 +136,14 @@ def test_the_sensitivity_as_it_was_computed(tmp_path: Path, unit: str, zero: str
     assert column in rows.parts
 
 
-def test_rows_that_do_not_average_to_the_number(tmp_path: Path) -> None:
+def test_rows_that_do_not_average_to_the_number(tmp_path):
     outcome = read_outcome(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, None, 1.0]))
     rows = read_rows(outcome, [Column("intent", name, "accuracy") for name in ("#ALL", "a", "b")])
     assert rows is not None
     assert rows.parts == {Column("intent", "b", "accuracy"): ({"d0": (1.0, 1)},)}
 
 
-def test_systems_are_compared_on_what_they_share(tmp_path: Path) -> None:
+def test_systems_are_compared_on_what_they_share(tmp_path):
     one = states(tmp_path / "one", {**SETS, "typos": BASE})
     other = states(tmp_path / "other", {**SETS, "v3": BASE, "simple": BASE})
     found = groups(tmp_path / "ood", "ood", {"#ALL": {"f1": 0.5}})
@@ -167,7 +165,7 @@ def test_systems_are_compared_on_what_they_share(tmp_path: Path) -> None:
     assert read_systems({"a": [one, found]}).left_out == []
 
 
-def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path: Path) -> None:
+def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path):
     one = read_outcome(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, 1.0, 1.0]))
     some = {name: of for name, of in intent_metrics(1, 1, 1).items() if name != "b"}
     other = read_outcome(intents(tmp_path / "other", some, [1.0, 1.0], KEYS[:2]))
@@ -176,7 +174,7 @@ def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path: P
     assert left_out == ["set b of intent: not scored for 'other'"]
 
 
-def test_candidates_of_one_system_are_no_other_set(tmp_path: Path) -> None:
+def test_candidates_of_one_system_are_no_other_set(tmp_path):
     """An ensemble has the row #RANKED, the models that it is made of have none."""
     rows = {"#ALL": {"sgsacc": 0.5}, "#SEEN_DOMAINS": {"sgsacc": 0.4}}
     one = groups(tmp_path / "one", "generation", rows)
@@ -188,7 +186,7 @@ def test_candidates_of_one_system_are_no_other_set(tmp_path: Path) -> None:
     assert systems.left_out == []
 
 
-def test_what_cannot_be_compared(tmp_path: Path) -> None:
+def test_what_cannot_be_compared(tmp_path):
     one = intents(tmp_path / "one", intent_metrics(0.5, 1.0, 2 / 3), [1.0, 0.0, 1.0])
     for path, reason in (
         (
@@ -224,7 +222,7 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
         ({"run.json": '{"pipeline": "evaluate_ood"}', "metrics.json": '{"a": {"b": NaN}}'}, "is no number"),
     ],
 )
-def test_folders_that_are_no_evaluation(tmp_path: Path, files: dict[str, str], reason: str) -> None:
+def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=reason):
@@ -240,14 +238,14 @@ def test_folders_that_are_no_evaluation(tmp_path: Path, files: dict[str, str], r
         ("examples.json", b'[{"drop": "x"}]', "no examples of 'parapet evaluate --task dst'"),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path: Path, place: str, content: bytes, reason: str) -> None:
+def test_files_that_cannot_be_read(tmp_path, place, content, reason):
     path = states(tmp_path / "one", SETS)
     (tmp_path / "one" / place).write_bytes(content)
     with pytest.raises(InputError, match=reason):
         read_systems({"one": [path]})
 
 
-def test_other_tasks_have_a_mean_over_variants(tmp_path: Path) -> None:
+def test_other_tasks_have_a_mean_over_variants(tmp_path):
     sets = ["original", "v1", "v2"]
     of: dict[str, Any] = {name: {"combined": value} for name, value in zip(sets, (80.0, 70.0, 50.0), strict=True)}
     of |= {"#ALL": {"combined": 65.0}, "Inns_1": {"searches": 0.5}}

@@ -1,10 +1,7 @@
 """Paired tests over dialogues, held against plain loops."""
 
-from __future__ import annotations
-
 import math
 import random
-from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -12,7 +9,7 @@ import numpy as np
 import pytest
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.compare.significance import Difference, Sums, coins_of, holm, intervals, paired
+from parapet.evaluation.compare.significance import Sums, coins_of, holm, intervals, paired
 
 randomised, bootstrapped = paired, partial(paired, method="bootstrap")
 
@@ -26,7 +23,7 @@ def drawn(seed: int, n: int, share: float) -> Sums:
     return {f"d{i}": (float(sum(source.random() < share for _ in range(3))), 3) for i in range(n)}
 
 
-def test_equal_to_a_plain_loop() -> None:
+def test_equal_to_a_plain_loop():
     first, second = drawn(1, 9, 0.6), drawn(2, 9, 0.4)
     second |= {"d3": (0.0, 0), "d4": (1.5, 2)}  # rows that one system does not have
     ((each,),) = randomised([[(first, second)]], [100.0], [[0]], "0", 300)
@@ -56,7 +53,7 @@ def test_equal_to_a_plain_loop() -> None:
     assert other.p == min(1.0, 2 * (1 + beyond) / (1 + bootstrap.REPLICATES))
 
 
-def test_near_the_exact_permutation_test() -> None:
+def test_near_the_exact_permutation_test():
     first = {f"d{i}": (value, 1) for i, value in enumerate([1.0, 0.9, 0.8, 1.0, 0.7, 0.9, 0.2])}
     second = {f"d{i}": (value, 1) for i, value in enumerate([0.5, 0.8, 0.2, 0.9, 0.8, 0.1, 0.4])}
     gaps = [first[name][0] - second[name][0] for name in first]
@@ -68,7 +65,7 @@ def test_near_the_exact_permutation_test() -> None:
     assert each.p == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 20_000))
 
 
-def test_a_system_against_itself_and_one_that_is_better_throughout() -> None:
+def test_a_system_against_itself_and_one_that_is_better_throughout():
     first = drawn(1, 200, 0.5)
     better = {name: (value + 0.3, n) for name, (value, n) in first.items()}
     pairs = [[(first, first)], [(better, first)], [(first, better)]]
@@ -82,7 +79,7 @@ def test_a_system_against_itself_and_one_that_is_better_throughout() -> None:
 
 
 @pytest.mark.parametrize("test", [randomised, bootstrapped])
-def test_p_is_uniform_where_nothing_differs(test: Callable[..., list[list[Difference]]]) -> None:
+def test_p_is_uniform_where_nothing_differs(test):
     found = []
     for i in range(60):
         pairs = [[(drawn(2 * i, 40, 0.5), drawn(2 * i + 1, 40, 0.5))]]
@@ -91,7 +88,7 @@ def test_p_is_uniform_where_nothing_differs(test: Callable[..., list[list[Differ
     assert sum(p < 0.1 for p in found) <= 14
 
 
-def test_neither_order_nor_other_dialogues_and_pairs_matter() -> None:
+def test_neither_order_nor_other_dialogues_and_pairs_matter():
     first, second = drawn(1, 150, 0.6), drawn(2, 150, 0.5)
     backwards = dict(reversed(first.items())), dict(reversed(second.items()))
     more = [[(drawn(3, 9, 0.5), drawn(4, 9, 0.5)), backwards], [backwards, backwards]]
@@ -103,7 +100,7 @@ def test_neither_order_nor_other_dialogues_and_pairs_matter() -> None:
         assert other != alone
 
 
-def test_the_mean_over_parts_moves_dialogues_together() -> None:
+def test_the_mean_over_parts_moves_dialogues_together():
     first, second = drawn(1, 50, 0.6), drawn(2, 50, 0.5)
     for test in (randomised, bootstrapped):
         ((one, other, mean),) = test([[(first, second), (first, second)]], [1.0, 1.0], [[0], [1], [0, 1]], "0", 500)
@@ -112,7 +109,7 @@ def test_the_mean_over_parts_moves_dialogues_together() -> None:
         assert (mean.difference, mean.p) == (0.0, 1.0)
 
 
-def test_intervals_are_those_of_a_plain_loop() -> None:
+def test_intervals_are_those_of_a_plain_loop():
     first, second = drawn(1, 9, 0.6), {f"d{i}": (float(i % 2), 1) for i in range(4, 12)}
     values = []
     for r in range(bootstrap.REPLICATES):
@@ -130,7 +127,7 @@ def test_intervals_are_those_of_a_plain_loop() -> None:
     assert intervals([], "s") == []
 
 
-def test_coins_are_fair_and_of_the_dialogue() -> None:
+def test_coins_are_fair_and_of_the_dialogue():
     heads = np.stack([coins_of("0", f"d{i}", 1001) for i in range(100)])
     assert set(np.unique(heads)) == {0, 1}
     assert abs(heads.mean() - 0.5) < 0.01
@@ -139,7 +136,7 @@ def test_coins_are_fair_and_of_the_dialogue() -> None:
     assert len(coins_of("0", "\ud800", 9)) == 9
 
 
-def test_holm_by_hand() -> None:
+def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
     assert holm([0.6, 0.9]) == pytest.approx([1.0, 1.0])
     assert holm([]) == []

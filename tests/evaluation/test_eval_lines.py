@@ -1,7 +1,5 @@
 """JSON lines of predictions: what is wrong in them is told by line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,7 @@ def write(tmp_path: Path, text: str | bytes) -> str:
     return str(path)
 
 
-def test_rows_have_an_id_or_a_place_in_a_dialogue(tmp_path: Path) -> None:
+def test_rows_have_an_id_or_a_place_in_a_dialogue(tmp_path):
     lines = '\ufeff{"id": 7, "value": 1, "more": []}\n\n{"dialogue_id": "d", "turn": 3, "value": 2.5}\n'
     found = read_keyed(write(tmp_path, lines), Row)
     assert {key: (line, row.value) for key, (line, row) in found.items()} == {
@@ -54,7 +52,7 @@ def test_rows_have_an_id_or_a_place_in_a_dialogue(tmp_path: Path) -> None:
         ("\n \n", "", "there are no rows"),
     ],
 )
-def test_what_is_wrong_is_told_by_line(tmp_path: Path, text: str | bytes, line: str, reason: str) -> None:
+def test_what_is_wrong_is_told_by_line(tmp_path, text, line, reason):
     path = write(tmp_path, text)
     with pytest.raises(InputError) as caught:
         read_keyed(path, Row)
@@ -63,20 +61,20 @@ def test_what_is_wrong_is_told_by_line(tmp_path: Path, text: str | bytes, line: 
     assert reason in caught.value.reason
 
 
-def test_a_file_must_be_there(tmp_path: Path) -> None:
+def test_a_file_must_be_there(tmp_path):
     for path in (tmp_path / "nothing", tmp_path):
         with pytest.raises(InputError, match="no such file"):
             read_keyed(str(path), Row)
 
 
-def test_missing_items() -> None:
+def test_missing_items():
     keys = [("", "a", 0), ("", "x", 2)]
     with pytest.raises(InputError, match="no prediction for 'b', turn 0, of 's'; 2 are missing in all"):
         check_complete([("", "a", 0), ("s", "b", 0), ("s", "c", 1)], keys, "f")
     check_complete(keys, keys, "f")
 
 
-def test_groups_and_their_mean() -> None:
+def test_groups_and_their_mean():
     assert groups_of([("b", "1", 0), ("a", "2", 0)]) == {
         ALL: [("a", "2", 0), ("b", "1", 0)],
         "b": [("b", "1", 0)],

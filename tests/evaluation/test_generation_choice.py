@@ -1,7 +1,5 @@
 """Which reference is chosen, which acts are valid, who is faithful: with a scorer that a table tells what to say."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest
@@ -61,25 +59,25 @@ def validated(table: Table, other: Act | None = ROME) -> Validated:
     return validate([(premises("in Oslo"), references(OSLO, CITY), negatives)], table)[0]
 
 
-def test_the_most_entailed_candidate_is_the_reference() -> None:
+def test_the_most_entailed_candidate_is_the_reference():
     table = Table(**{"in Oslo => the city is Oslo": 0.6, "in Oslo => city is Oslo": 0.9})
     assert validated(table) == Validated("city is Oslo", "utterance", False)
     assert ("where?|the city.|in Oslo", "city is Oslo") not in table.asked  # it was not needed
 
 
-def test_the_first_of_equals() -> None:
+def test_the_first_of_equals():
     table = Table(**{"in Oslo => the city is Oslo": 0.9, "in Oslo => city is Oslo": 0.9})
     assert validated(table).reference == "the city is Oslo"
 
 
-def test_the_augmented_premise_is_asked_second_and_decides_no_choice() -> None:
+def test_the_augmented_premise_is_asked_second_and_decides_no_choice():
     table = Table(**{"in Oslo => the city is Oslo": 0.3, "where?|the city.|in Oslo => city is Oslo": 0.7})
     found = validated(table)
     assert found == Validated("the city is Oslo", "augmented", False)
     assert found.valid
 
 
-def test_an_act_without_an_entailed_candidate_is_not_valid() -> None:
+def test_an_act_without_an_entailed_candidate_is_not_valid():
     table = Table(**{"in Oslo => city is Oslo": 0.3, "where?|the city.|in Oslo => the city is Oslo": 0.35})
     found = validated(table)
     assert found == Validated("city is Oslo", None, False)  # what the utterance alone says most
@@ -87,14 +85,14 @@ def test_an_act_without_an_entailed_candidate_is_not_valid() -> None:
 
 
 @pytest.mark.parametrize("premise", ["in Oslo", "where?|the city.|in Oslo"])
-def test_a_tampered_reference_must_not_be_entailed(premise: str) -> None:
+def test_a_tampered_reference_must_not_be_entailed(premise):
     table = Table(**{"in Oslo => city is Oslo": 0.9, f"{premise} => the city is Rome": 0.6})
     found = validated(table)
     assert (found.premise, found.tampered, found.valid) == ("utterance", True, False)
     assert validated(table, None).valid  # without validation it is not asked
 
 
-def test_faithful_alone_or_with_the_turn_before() -> None:
+def test_faithful_alone_or_with_the_turn_before():
     table = Table(**{"Oslo! => city is Oslo": 0.8, "where?|the city.|There => city is Oslo": 0.7})
     found = first_entailing([(premises(said), ["city is Oslo"]) for said in ("Oslo!", "There", "No")], table)
     assert [premise for premise, _ in found] == ["utterance", "augmented", None]
@@ -107,14 +105,14 @@ def test_faithful_alone_or_with_the_turn_before() -> None:
     ]
 
 
-def test_premises() -> None:
+def test_premises():
     assert premises("a\n b") == (("utterance", "a b"), ("augmented", "where?|the city.|a b"))
     assert premises_of(Act("S_1", "GOODBYE", "", (), (), "none"), "", CITY, "|", "a") == (("utterance", "a"),)
     # Who says nothing is not faithful by what the user said.
     assert premises(" ") == (("utterance", ""),)
 
 
-def test_a_tie_of_classes_is_no_entailment() -> None:
+def test_a_tie_of_classes_is_no_entailment():
     assert not entails((0.4, 0.4, 0.2))
     assert entails((0.41, 0.4, 0.19))
 
@@ -127,11 +125,7 @@ TURNS = (
     SystemTurn("2", 3, "", "x", ()),
 )
 CORPUS = Corpus(
-    "dev",
-    TURNS,
-    {ORIGINAL: {"S_1": CITY}},
-    {("S_1", "city"): (("Oslo", "Oslo"), ("Rome", "Rome"))},
-    frozenset(),
+    "dev", TURNS, {ORIGINAL: {"S_1": CITY}}, {("S_1", "city"): (("Oslo", "Oslo"), ("Rome", "Rome"))}, frozenset()
 )
 TRUTH = {
     "in Oslo => city is Oslo": 0.9,
@@ -153,7 +147,7 @@ def the_predictions(first: Prediction) -> dict[tuple[str, int], Prediction]:
     }
 
 
-def test_the_numbers_of_a_small_corpus_by_hand() -> None:
+def test_the_numbers_of_a_small_corpus_by_hand():
     scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), Table(**TRUTH))
     # Oslo is said with the turn before; GOODBYE of the first turn has no reference that is entailed; Rome is not valid.
     assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "tampered_entailed"]
@@ -180,14 +174,14 @@ def test_the_numbers_of_a_small_corpus_by_hand() -> None:
     assert (f1["precision"], f1["recall"], f1["f1"]) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
 
 
-def test_without_validation_no_tampered_value_is_asked() -> None:
+def test_without_validation_no_tampered_value_is_asked():
     table = Table(**TRUTH)
     scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), table, validation=False)
     assert [one.outcome for one in scores.acts] == ["faithful", "unfaithful", "faithful", "unfaithful"]
     assert not [pair for pair in table.asked if pair == ("in Rome", "city is Oslo")]
 
 
-def test_the_most_faithful_candidate_is_chosen_then_the_likeliest_then_the_first() -> None:
+def test_the_most_faithful_candidate_is_chosen_then_the_likeliest_then_the_first():
     some = (Candidate("there", -0.1), Candidate("OSLO bye", -9.0), Candidate("OSLO bye", -8.0), Candidate("bye", 0.0))
     table = Table(**TRUTH)
     scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "no", some)), table)
@@ -201,7 +195,7 @@ def test_the_most_faithful_candidate_is_chosen_then_the_likeliest_then_the_first
     assert scores.ranked.utterances["1", 1] == "bye"
 
 
-def test_ranking_does_not_look_at_the_ground_truth() -> None:
+def test_ranking_does_not_look_at_the_ground_truth():
     some = (Candidate("there", 0.0), Candidate("OSLO bye", -1.0))
     others = Corpus("dev", tuple(
         SystemTurn(one.dialogue_id, one.turn, "something else", one.previous, one.acts) for one in TURNS
@@ -215,7 +209,7 @@ def test_ranking_does_not_look_at_the_ground_truth() -> None:
     assert chosen[0].utterances == chosen[1].utterances
 
 
-def test_values_missing() -> None:
+def test_values_missing():
     acts = [
         Act("S_1", "OFFER", "name", ("The Opa", "Zen"), ("The Opa", "Zen"), "free"),
         Act("S_1", "INFORM", "price", ("cheap",), ("cheap",), "categorical"),
@@ -227,7 +221,7 @@ def test_values_missing() -> None:
     assert missing_values(acts, "") == [("name", "The Opa"), ("name", "Zen")]
 
 
-def test_bleu_is_sacrebleus_with_its_signature() -> None:
+def test_bleu_is_sacrebleus_with_its_signature():
     import sacrebleu
 
     said, truth = ["The flight leaves at 3 pm.", "Where to?"], ["The flight leaves at 4 pm.", "Where to, then?"]

@@ -1,7 +1,5 @@
 """The lexical scorer: what its rules see, and what they do not."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,11 +96,11 @@ def judged(premise: str, hypothesis: str) -> str:
         ("Do they have live music?\nlive music\n ", "has live music? Yes.", "neutral"),
     ],
 )
-def test_what_is_entailed(premise: str, hypothesis: str, wanted: str) -> None:
+def test_what_is_entailed(premise, hypothesis, wanted):
     assert judged(premise, hypothesis) == wanted
 
 
-def test_the_reference_with_more_of_the_words_is_the_more_entailed() -> None:
+def test_the_reference_with_more_of_the_words_is_the_more_entailed():
     said = "Which restaurant would you like?"
     more, less = Lexical().entailment([(said, "Request restaurant"), (said, "Request Restaurant that has a table")])
     assert entails(more)
@@ -117,7 +115,7 @@ _TEXTS = st.one_of(
 
 
 @given(_TEXTS, _TEXTS)
-def test_any_texts_have_a_judgement(premise: str, hypothesis: str) -> None:
+def test_any_texts_have_a_judgement(premise, hypothesis):
     first, second = Lexical().entailment([(premise, hypothesis), (premise, hypothesis)])
     assert first == second
     assert sum(first) == pytest.approx(1)

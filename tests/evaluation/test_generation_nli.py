@@ -1,7 +1,5 @@
 """Entailment by a model in a folder: a tiny RoBERTa that is made here. Its labels stand where its config.json says."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -25,11 +23,11 @@ PAIRS = [
 
 
 @pytest.fixture(scope="module")
-def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def roberta(tmp_path_factory):
     return save_roberta(tmp_path_factory.mktemp("nli") / "roberta")
 
 
-def test_labels_are_where_the_configuration_says(roberta: Path, tmp_path: Path) -> None:
+def test_labels_are_where_the_configuration_says(roberta, tmp_path):
     assert inspect(str(roberta)) == (2, 0, 1)
     told = save_roberta(tmp_path / "told", bias=[1.0, 0.0, 2.0])
     (judgement,) = Nli(str(told)).entailment(PAIRS[:1])
@@ -46,7 +44,7 @@ def test_labels_are_where_the_configuration_says(roberta: Path, tmp_path: Path) 
     assert judgement == pytest.approx((0.665241, 0.090031, 0.244728), abs=1e-6)
 
 
-def test_each_pair_is_judged_as_alone(roberta: Path) -> None:
+def test_each_pair_is_judged_as_alone(roberta):
     nli = Nli(str(roberta), batch=3)
     together = nli.entailment(PAIRS)
     for pair, judgement in zip(PAIRS, together, strict=True):
@@ -58,7 +56,7 @@ def test_each_pair_is_judged_as_alone(roberta: Path) -> None:
     assert nli.entailment([]) == []
 
 
-def test_its_name_follows_the_files_that_count(roberta: Path, tmp_path: Path) -> None:
+def test_its_name_follows_the_files_that_count(roberta, tmp_path):
     copy = Path(shutil.copytree(roberta, tmp_path / "roberta"))
     assert Nli(str(copy)).model == Nli(str(roberta)).model
     (copy / "README.md").write_text("not read")
@@ -112,7 +110,7 @@ def spoil(folder: Path, fault: str) -> None:
         ("odd positions", "its labels are entailment, neutral, contradiction: "),
     ],
 )
-def test_folders_that_cannot_be_used(roberta: Path, tmp_path: Path, fault: str, said: str) -> None:
+def test_folders_that_cannot_be_used(roberta, tmp_path, fault, said):
     copy = Path(shutil.copytree(roberta, tmp_path / "copy"))
     spoil(copy, fault)
     with pytest.raises(InputError) as error:
@@ -121,7 +119,7 @@ def test_folders_that_cannot_be_used(roberta: Path, tmp_path: Path, fault: str, 
     assert error.value.path.startswith(str(copy))
 
 
-def test_a_name_of_the_hub_is_no_folder() -> None:
+def test_a_name_of_the_hub_is_no_folder():
     with pytest.raises(InputError) as error:
         Nli("FacebookAI/roberta-large-mnli")
     assert str(error.value) == (
@@ -130,13 +128,13 @@ def test_a_name_of_the_hub_is_no_folder() -> None:
     )
 
 
-def test_a_batch_of_nothing(roberta: Path) -> None:
+def test_a_batch_of_nothing(roberta):
     with pytest.raises(InputError, match="--batch: 0: is 1 or more"):
         Nli(str(roberta), batch=0)
 
 
 @pytest.mark.parametrize("fault", ["broken weights", "half of the weights"])
-def test_a_model_that_cannot_be_loaded(roberta: Path, tmp_path: Path, fault: str) -> None:
+def test_a_model_that_cannot_be_loaded(roberta, tmp_path, fault):
     copy = Path(shutil.copytree(roberta, tmp_path / "copy"))
     if fault == "broken weights":
         (copy / "model.safetensors").write_bytes(b"no weights")

@@ -1,7 +1,5 @@
 """What an act is said by: our own rules, words of variants, tampered values. The paper's: test_sgsacc_paper.py."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +45,7 @@ def an_act(act: str, slot: str = "", *values: str, canonical: tuple[str, ...] = 
     return Act("Restaurants_1", act, slot, values, canonical or values, kind, intent)
 
 
-def test_kinds_of_slots() -> None:
+def test_kinds_of_slots():
     assert KINDS == {
         "city": "free",
         "restaurant_name": "free",
@@ -61,18 +59,12 @@ def test_kinds_of_slots() -> None:
 @pytest.mark.parametrize(
     ("act", "wanted"),
     [
-        (
-            an_act("INFORM", "city", "Oslo"),
-            ["City in which the restaurant is located is Oslo", "city is Oslo"],
-        ),
+        (an_act("INFORM", "city", "Oslo"), ["City in which the restaurant is located is Oslo", "city is Oslo"]),
         (
             an_act("OFFER", "restaurant_name", "Opa", "Nisa", "Zen"),
             ["Name of the restaurant are Opa, Nisa and Zen", "restaurant name are Opa, Nisa and Zen"],
         ),
-        (
-            an_act("CONFIRM", "price_range", "cheap"),
-            ["Price range is cheap", "price range is cheap"],
-        ),
+        (an_act("CONFIRM", "price_range", "cheap"), ["Price range is cheap", "price range is cheap"]),
         (
             an_act("INFORM", "has_live_music", "True"),
             [
@@ -93,10 +85,7 @@ def test_kinds_of_slots() -> None:
                 "It is not true that the restaurant has live music.",
             ],
         ),
-        (
-            an_act("INFORM", "is_busy", "False"),
-            ["Is it busy? No.", "is busy? No.", "It is not busy."],
-        ),
+        (an_act("INFORM", "is_busy", "False"), ["Is it busy? No.", "is busy? No.", "It is not busy."]),
         (
             an_act("CONFIRM", "serves_alcohol", "True"),
             ["Whether alcohol is served? Yes.", "serves alcohol? Yes.", "It is true that alcohol is served."],
@@ -105,16 +94,10 @@ def test_kinds_of_slots() -> None:
             an_act("CONFIRM", "serves_alcohol", "dontcare"),
             ["Whether alcohol is served is dontcare", "serves alcohol is dontcare"],
         ),
-        (
-            an_act("REQUEST", "city"),
-            ["Request City in which the restaurant is located", "Request city"],
-        ),
+        (an_act("REQUEST", "city"), ["Request City in which the restaurant is located", "Request city"]),
         (an_act("REQUEST", "price_range", "cheap", "pricey"), ["Request Price range", "Request price range"]),
         (an_act("GOODBYE"), ["Goodbye.", "Have a nice day.", "Enjoy yourself."]),
-        (
-            an_act("REQ_MORE"),
-            ["Request more.", "Is there anything else?", "Can I help you with anything else?"],
-        ),
+        (an_act("REQ_MORE"), ["Request more.", "Is there anything else?", "Can I help you with anything else?"]),
         (an_act("INFORM_COUNT", "count", "7"), ["There are 7 results.", "The number of results is 7."]),
         (an_act("INFORM_COUNT", "count", "1"), ["There is 1 result.", "The number of results is 1."]),
         (
@@ -126,10 +109,7 @@ def test_kinds_of_slots() -> None:
                 "Do you want to reserve table?",
             ],
         ),
-        (
-            an_act("INFORM_INTENT", "intent", "FindBars"),
-            ["Request to find bars", "I want to find bars."],
-        ),
+        (an_act("INFORM_INTENT", "intent", "FindBars"), ["Request to find bars", "I want to find bars."]),
         (an_act("NOTIFY_SUCCESS"), ["The request was successful.", "It is done."]),
         (
             an_act("NOTIFY_FAILURE", intent="ReserveTable"),
@@ -142,7 +122,7 @@ def test_kinds_of_slots() -> None:
     ],
     ids=lambda one: f"{one.act} {one.slot}" if isinstance(one, Act) else "",
 )
-def test_references(act: Act, wanted: list[str]) -> None:
+def test_references(act, wanted):
     assert list(references(act, WORDS, "extended")) == wanted
     paper = references(act, WORDS, "paper")
     if act.act not in ("GOODBYE", "REQ_MORE") and act.kind != "marker":
@@ -162,14 +142,14 @@ def test_references(act: Act, wanted: list[str]) -> None:
         ("wifi_yes_no", "Wifi availability", []),
     ],
 )
-def test_no_sentence_is_broken_english(name: str, description: str, wanted: list[str]) -> None:
+def test_no_sentence_is_broken_english(name, description, wanted):
     slot = Slot(name, description, True, ["True", "False"])
     words = words_of(Service("Places_1", "", [slot], []))
     act = Act("Places_1", "INFORM", name, ("False",), ("False",), "boolean")
     assert list(references(act, words, "extended"))[2:] == wanted
 
 
-def test_names_in_words() -> None:
+def test_names_in_words():
     assert [in_words(name) for name in ("has_live_music", "BuyBusTicket", "NumberOfTV", "a__b")] == [
         "has live music",
         "buy bus ticket",
@@ -187,7 +167,7 @@ POOLS = {
 }
 
 
-def test_tampered_values_are_others_of_the_slot() -> None:
+def test_tampered_values_are_others_of_the_slot():
     for seed in "0123456789":
         from_oslo = tampered(an_act("INFORM", "city", "Oslo"), POOLS, seed)
         from_nyc = tampered(an_act("INFORM", "city", "NYC", canonical=("New York",)), POOLS, seed)
@@ -203,7 +183,7 @@ def test_tampered_values_are_others_of_the_slot() -> None:
     assert references(offered, WORDS)[0] == "Offer to reserve a table at a restaurant"
 
 
-def test_a_boolean_is_tampered_by_its_opposite() -> None:
+def test_a_boolean_is_tampered_by_its_opposite():
     for value, other in (("True", "False"), ("False", "True"), ("false", "True")):
         found = tampered(an_act("INFORM", "is_busy", value), {}, "0")
         assert found is not None
@@ -221,11 +201,11 @@ def test_a_boolean_is_tampered_by_its_opposite() -> None:
         an_act("INFORM", "city", "Oslo", "NYC", canonical=("Oslo", "New York")),  # nothing is left
     ],
 )
-def test_what_cannot_be_tampered(act: Act) -> None:
+def test_what_cannot_be_tampered(act):
     assert tampered(act, POOLS, "0") is None
 
 
-def test_draws_depend_on_place_and_seed_alone() -> None:
+def test_draws_depend_on_place_and_seed_alone():
     pools = {("Restaurants_1", "city"): tuple((f"c{i}", f"c{i}") for i in range(50))}
     act = an_act("INFORM", "city", "c7")
     drawn = [tampered(act, pools, seed, "1_00000", str(turn)) for seed in "01" for turn in range(4)]
@@ -238,7 +218,7 @@ def test_draws_depend_on_place_and_seed_alone() -> None:
     st.sampled_from(["", "intent", "count", "strange", *KINDS]),
     st.lists(st.text(max_size=8), max_size=3),
 )
-def test_every_act_has_references(act: str, slot: str, values: list[str]) -> None:
+def test_every_act_has_references(act, slot, values):
     for rules in RULES:
         found = references(an_act(act, slot, *values), WORDS, rules)
         assert found
@@ -253,7 +233,7 @@ def a_variant(**changed: object) -> SplitSchemas:
     return SplitSchemas("train", "schema.json", [], [Service(description="", **fields)])  # type: ignore[arg-type]
 
 
-def test_a_variant_says_it_in_its_own_words() -> None:
+def test_a_variant_says_it_in_its_own_words():
     words = varied_words([RESTAURANTS], [a_variant()], "v1")["Restaurants_1"]
     assert words.slot("city") == Words("city v", "v City in which the restaurant is located")
     assert references(an_act("INFORM", "city", "Oslo"), words) == (
@@ -273,6 +253,6 @@ def test_a_variant_says_it_in_its_own_words() -> None:
         ({"slots": []}, "v1: service 'Restaurants_11' has 0 slots, the original 6"),
     ],
 )
-def test_a_variant_that_does_not_match(changed: dict[str, object], said: str) -> None:
+def test_a_variant_that_does_not_match(changed, said):
     with pytest.raises(InputError, match=said):
         varied_words([RESTAURANTS], [a_variant(**changed)], "v1")

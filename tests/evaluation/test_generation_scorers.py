@@ -1,7 +1,5 @@
 """Judgements that are remembered: during a run, and in a file that a killed run may have left."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +24,7 @@ class Counting:
 PAIRS = [("premise one", "a"), ("p", "hypothesis"), ("premise one", "a"), ("p", "é\ud800")]
 
 
-def test_a_pair_is_asked_once(tmp_path: Path) -> None:
+def test_a_pair_is_asked_once(tmp_path):
     inner, plain = Counting(), Counting()
     cached = Cached(inner)
     assert cached.entailment(PAIRS) == plain.entailment(PAIRS)
@@ -37,7 +35,7 @@ def test_a_pair_is_asked_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_file_serves_the_next_run_to_the_last_bit(tmp_path: Path) -> None:
+def test_the_file_serves_the_next_run_to_the_last_bit(tmp_path):
     path = str(tmp_path / "judgements.jsonl")
     first = Cached(Counting(), path).entailment(PAIRS)
     inner = Counting()
@@ -45,7 +43,7 @@ def test_the_file_serves_the_next_run_to_the_last_bit(tmp_path: Path) -> None:
     assert inner.asked == []
 
 
-def test_another_model_is_asked_itself(tmp_path: Path) -> None:
+def test_another_model_is_asked_itself(tmp_path):
     path = str(tmp_path / "judgements.jsonl")
     Cached(Counting("1"), path).entailment(PAIRS)
     other = Counting("2")
@@ -54,7 +52,7 @@ def test_another_model_is_asked_itself(tmp_path: Path) -> None:
     assert len(Path(path).read_text().splitlines()) == 6
 
 
-def test_what_a_kill_cut_off_is_asked_again(tmp_path: Path) -> None:
+def test_what_a_kill_cut_off_is_asked_again(tmp_path):
     path = tmp_path / "judgements.jsonl"
     first = Cached(Counting(), str(path)).entailment(PAIRS)
     whole = path.read_text()
@@ -69,7 +67,7 @@ def test_what_a_kill_cut_off_is_asked_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ['{"dialogue_id": "1"}', "key,0.1,0.2,0.3", "[NaN", '"text"'])
-def test_a_file_of_something_else_is_left_alone(tmp_path: Path, line: str) -> None:
+def test_a_file_of_something_else_is_left_alone(tmp_path, line):
     path = tmp_path / "said.jsonl"
     good = json.dumps(["k", 0.1, 0.2, 0.7])
     path.write_text(f"{good}\n{line}\n")
@@ -81,7 +79,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, line: str) -> No
     assert path.read_text() == f"{good}\n{line}\n"
 
 
-def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written(tmp_path):
     with pytest.raises(InputError, match="cannot be read and written"):
         Cached(Counting(), str(tmp_path / "none" / "judgements.jsonl"))
     with pytest.raises(InputError, match="cannot be read and written"):

@@ -1,7 +1,5 @@
 """Accuracy and macro-F1, held against scikit-learn."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -16,7 +14,7 @@ LABELS = st.sampled_from(["a", "b", "c", "d", "only predicted"])
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(LABELS.filter(lambda label: label != "only predicted"), LABELS), min_size=1, max_size=60))
-def test_equal_to_scikit_learn(pairs: list[tuple[str, str]]) -> None:
+def test_equal_to_scikit_learn(pairs):
     truth, said = [one for one, _ in pairs], [one for _, one in pairs]
     classes = sorted(set(truth))
     counts = Counter(pairs)
@@ -37,7 +35,7 @@ def test_equal_to_scikit_learn(pairs: list[tuple[str, str]]) -> None:
         assert (one["support"], one["predicted"]) == (support[i], said.count(label))
 
 
-def test_a_class_that_is_only_predicted_is_in_no_mean_but_costs_recall() -> None:
+def test_a_class_that_is_only_predicted_is_in_no_mean_but_costs_recall():
     counts = Counter([("a", "a"), ("a", "x"), ("b", "b"), ("b", "y"), ("b", "x")])
     assert scores.only_predicted(counts) == {"x": 2, "y": 1}
     assert scores.overall(counts) == pytest.approx(

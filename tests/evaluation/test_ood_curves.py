@@ -1,7 +1,5 @@
 """Curves of a detector's scores, held against scikit-learn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,7 +16,7 @@ ITEMS = st.lists(st.tuples(SCORES, st.booleans()), min_size=1, max_size=50)
 
 @settings(deadline=None, max_examples=25)
 @given(ITEMS)
-def test_equal_to_scikit_learn(items: list[ood.ScoredItem]) -> None:
+def test_equal_to_scikit_learn(items):
     points = ood.points_of(items)
     scores, truth = np.array([score for score, _ in items]), np.array([positive for _, positive in items])
     both = truth.any() and not truth.all()
@@ -41,13 +39,13 @@ def test_equal_to_scikit_learn(items: list[ood.ScoredItem]) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
-def test_precision_and_recall_equal_to_scikit_learn(pairs: list[tuple[bool, bool]]) -> None:
+def test_precision_and_recall_equal_to_scikit_learn(pairs):
     truth, said = [one for one, _ in pairs], [one for _, one in pairs]
     wanted = sk.precision_recall_fscore_support(truth, said, pos_label=True, average="binary", zero_division=0)[:3]
     assert ood.precision_recall_f1(pairs) == pytest.approx(wanted, abs=1e-12)
 
 
-def test_fpr95_where_95_percent_falls_between_scores() -> None:
+def test_fpr95_where_95_percent_falls_between_scores():
     # 19 of 20 positives are 95 %, to the item.
     items = [(float(100 - i), True) for i in range(19)] + [(50.0, False), (40.0, True), (30.0, False)]
     assert ood.fpr95(ood.points_of(items)) == 0.0
@@ -55,7 +53,7 @@ def test_fpr95_where_95_percent_falls_between_scores() -> None:
     assert ood.fpr95(ood.points_of(items)) == 0.5
 
 
-def test_of_thresholds_with_one_f1_the_highest_is_taken() -> None:
+def test_of_thresholds_with_one_f1_the_highest_is_taken():
     # From 3 on: 1 of 2 found, none wrong. From 1 on: both found, 2 wrong. F1 is 2/3 either way.
     items = [(3.0, True), (2.0, False), (1.5, False), (1.0, True)]
     assert ood.best_threshold(ood.points_of(items)) == 3.0
@@ -66,7 +64,7 @@ TURNS = [
 ]
 
 
-def test_the_positive_class_and_the_direction_of_scores() -> None:
+def test_the_positive_class_and_the_direction_of_scores():
     as_ood = metrics_of(TURNS, Orientation(), 0.4)
     assert as_ood == pytest.approx(
         {"accuracy": 0.8, "precision": 2 / 3, "recall": 1.0, "f1": 0.8, "auroc": 5 / 6, "aupr": 5 / 6, "fpr95": 1 / 3}
@@ -81,7 +79,7 @@ def test_the_positive_class_and_the_direction_of_scores() -> None:
     assert tune(TURNS[2:], Orientation()) is None
 
 
-def test_what_is_not_defined_is_none() -> None:
+def test_what_is_not_defined_is_none():
     assert metrics_of(TURNS[:2], Orientation(), None) == {
         "accuracy": None, "precision": None, "recall": None, "f1": None, "auroc": None, "aupr": 1.0, "fpr95": None,
     }  # fmt: skip

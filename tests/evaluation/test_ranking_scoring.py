@@ -1,7 +1,5 @@
 """Accuracy per response, per dialogue and by field of API calls."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -62,16 +60,16 @@ def answers(*given: str) -> str:
         ("", (0, 0, 0, 0, 0)),
     ],
 )
-def test_calls_by_field(answer: str, right: tuple[int, ...]) -> None:
+def test_calls_by_field(answer, right):
     assert tuple(call_values("api_call french rome four cheap", answer).values()) == right
 
 
-def test_what_is_no_call_and_calls_of_another_shape() -> None:
+def test_what_is_no_call_and_calls_of_another_shape():
     assert call_values("hello", "api_call a b c d") == {}
     assert call_values("api_call R_cuisine west cheap", "api_call R_cuisine west cheap") == {"api_call": 1.0}
 
 
-def test_a_dialogue_is_right_where_all_of_it_is() -> None:
+def test_a_dialogue_is_right_where_all_of_it_is():
     said = [(0, "a", "a"), (0, "b", " b "), (1, "a", "a"), (1, "b", "c"), (2, "a", "x")]
     responses = [Response(dialogue, i, "", wanted, given) for i, (dialogue, wanted, given) in enumerate(said)]
     values = values_of(responses)
@@ -91,7 +89,7 @@ def ranked(*given: list[str]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def test_what_is_right_within_the_first_of_a_ranking(tmp_path: Path) -> None:
+def test_what_is_right_within_the_first_of_a_ranking(tmp_path):
     call = "api_call french rome four cheap"
     rankings = (["hello"], ["bye", "hello", call], ["bye", "hello"], ["hello", call])
     test = read_test(
@@ -121,7 +119,7 @@ def test_what_is_right_within_the_first_of_a_ranking(tmp_path: Path) -> None:
         (["hello", "oops"], "dialogue 0 turn 0: 'oops' is none of the candidates"),
     ],
 )
-def test_rankings_that_are_not_sound(tmp_path: Path, answers: list[str] | None, reason: str) -> None:
+def test_rankings_that_are_not_sound(tmp_path, answers, reason):
     reference = write(tmp_path, "reference.txt", "1 hi\thello\n\n")
     row = json.dumps({"dialogue": 0, "turn": 0, "answer": "hello", "answers": answers})
     with pytest.raises(InputError) as caught:
@@ -131,7 +129,7 @@ def test_rankings_that_are_not_sound(tmp_path: Path, answers: list[str] | None, 
         read_test(reference, reference, None, top=2)
 
 
-def test_files_by_task_oov_beside_plain(tmp_path: Path) -> None:
+def test_files_by_task_oov_beside_plain(tmp_path):
     paths = [write(tmp_path, f"dialog-babi-task1-API-calls-tst{oov}.txt", TEST) for oov in ("", "-OOV")]
     given = tmp_path / "answers"
     write(
@@ -160,7 +158,7 @@ def test_files_by_task_oov_beside_plain(tmp_path: Path) -> None:
     assert details["files"]["task1-API-calls-tst"]["not_among_candidates"] == 2
 
 
-def test_what_is_not_answered_is_not_scored(tmp_path: Path) -> None:
+def test_what_is_not_answered_is_not_scored(tmp_path):
     chat = "1 hi\t<SILENCE>\n2 table for two\thello\n3 bye\t<SILENCE>\n\n"
     reference = write(tmp_path, "t.txt", chat)
     given = write(tmp_path, "t.jsonl", '{"dialogue": 0, "turn": 0, "answer": "hello"}')
@@ -183,14 +181,14 @@ def test_what_is_not_answered_is_not_scored(tmp_path: Path) -> None:
         ("a.txt", TEST.replace("2 <SILENCE>\tbye\n", ""), "has 1 turns, and the reference 2"),
     ],
 )
-def test_answers_that_do_not_fit(tmp_path: Path, name: str, text: str, reason: str) -> None:
+def test_answers_that_do_not_fit(tmp_path, name, text, reason):
     reference = write(tmp_path, "reference.txt", TEST)
     with pytest.raises(InputError) as caught:
         read_test(reference, write(tmp_path, name, text), frozenset({"hello", "bye"}))
     assert reason in str(caught.value)
 
 
-def test_every_file_has_its_answers(tmp_path: Path) -> None:
+def test_every_file_has_its_answers(tmp_path):
     one, other = write(tmp_path / "x", "t.txt", TEST), write(tmp_path / "y", "t.txt", TEST)
     with pytest.raises(InputError, match="two files are called 't'"):
         list_tests([one, other], {})

@@ -1,7 +1,5 @@
 """Inform, Success, BLEU and Combined by domain, with intervals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -77,7 +75,7 @@ def numbers(scores: Scores | None) -> tuple[float | None, ...]:
     return scores.inform, scores.success, scores.bleu, scores.combined
 
 
-def test_a_system_that_is_good_in_one_domain_only() -> None:
+def test_a_system_that_is_good_in_one_domain_only():
     of = reference(("Inns_1",), ("Bars_1",), ("Inns_1", "Bars_1"))
     said = own_responses(of.responses)
     # In the second half of the third dialogue, and in all of the second, the system says something else.
@@ -98,7 +96,7 @@ def test_a_system_that_is_good_in_one_domain_only() -> None:
     assert cells[2][1].splitlines()[0] == "50.0"
 
 
-def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops() -> None:
+def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops():
     import sacrebleu
 
     of = reference(*[("Inns_1",)] * 6)
@@ -121,7 +119,7 @@ def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops() -> None:
     assert low < (found.all.bleu or 0) < high
 
 
-def test_nothing_to_judge() -> None:
+def test_nothing_to_judge():
     of = reference()
     assert numbers(scored(of, {}).all) == (None, None, None, None)
     silent = reference(("Inns_1",))

@@ -1,7 +1,5 @@
 """Inform and Success: what an offer is, and what answers a request."""
 
-from __future__ import annotations
-
 import pytest
 
 from parapet.evaluation.response.goals import (
@@ -31,7 +29,7 @@ def met(search: Search, *said: Response | str) -> bool:
     return judge(Goal((search,)), turns, KNOWN).searches[0]
 
 
-def test_an_offer_in_words() -> None:
+def test_an_offer_in_words():
     assert met(ROMAN, "How about ANCHOR?")
     assert not met(ROMAN, "How about Castle?")
     assert not met(ROMAN, "How about Anchorage?")
@@ -41,13 +39,13 @@ def test_an_offer_in_words() -> None:
     assert not met(both, "Anchor, at 20.", "At 10!")
 
 
-def test_an_offer_counts_in_its_turns_only() -> None:
+def test_an_offer_counts_in_its_turns_only():
     late = Search("Inns_1", {"city": ("Rome",)}, ("name",), first=3, last=3)
     assert not met(late, "Anchor!", "Well.", "Anchor!")
     assert met(late, "Well.", "Anchor!", "Well.")
 
 
-def test_a_search_with_results_of_its_own() -> None:
+def test_a_search_with_results_of_its_own():
     late = {"name": "Anchor", "city": "Rome", "price": "15"}
     own = Search("Inns_1", {"city": ("Rome",), "price": ("10",)}, ("name",), (late,))
     assert met(own, "Anchor?")  # the service returned it, so it will do
@@ -57,7 +55,7 @@ def test_a_search_with_results_of_its_own() -> None:
     assert met(own, Response(1, "[name]?", state))
 
 
-def test_placeholders_speak_of_the_entities_of_the_state() -> None:
+def test_placeholders_speak_of_the_entities_of_the_state():
     def said(text: str, city: str, *services: str) -> Response:
         return Response(1, text, {"Inns_1": {"city": (city,)}}, services or None)
 
@@ -71,7 +69,7 @@ def test_placeholders_speak_of_the_entities_of_the_state() -> None:
     assert not met(ROMAN, Response(1, "[name] is nice"))
 
 
-def test_the_last_offer_counts() -> None:
+def test_the_last_offer_counts():
     def said(turn: int, text: str, **slots: str) -> Response:
         return Response(turn, text, {"Inns_1": {slot: (value,) for slot, value in slots.items()}})
 
@@ -81,7 +79,7 @@ def test_the_last_offer_counts() -> None:
     assert met(ROMAN, said(1, "[name]", city="Rome"), said(3, "[name]"))
 
 
-def test_what_needs_no_offer() -> None:
+def test_what_needs_no_offer():
     assert met(Search("Inns_1", {}, (), given=True), "Hello")
     optional = Search("Inns_1", {"city": ("Rome",)}, ("name",), optional=True)
     assert met(optional, "Hello")
@@ -103,14 +101,14 @@ def test_what_needs_no_offer() -> None:
         ("phone", False),
     ],
 )
-def test_what_answers_a_request(text: str, answered: bool) -> None:
+def test_what_answers_a_request(text, answered):
     goal = Goal((ROMAN,), (Request("Inns_1", "phone", ("555-1",), 3),))
     found = judge(goal, [Response(1, "Anchor or Bell? 555-1"), Response(3, text)], KNOWN)
     assert found.requests == (answered,)
     assert (found.inform, found.success) == (1.0, float(answered))
 
 
-def test_success_needs_inform_and_is_of_dialogues_with_a_goal() -> None:
+def test_success_needs_inform_and_is_of_dialogues_with_a_goal():
     request = Request("Inns_1", "phone", ("555-1",))
     failed = judge(Goal((ROMAN,), (request,)), [Response(1, "555-1")], KNOWN)
     assert (failed.inform, failed.success) == (0.0, 0.0)
@@ -120,7 +118,7 @@ def test_success_needs_inform_and_is_of_dialogues_with_a_goal() -> None:
     assert (nothing.inform, nothing.success) == (None, None)
 
 
-def test_constraints() -> None:
+def test_constraints():
     train = {"day": "monday", "leaveAt": "9:15", "arriveBy": "10:07"}
     assert satisfies(train, {"day": ("MONDAY", "sunday"), "colour": ("red",), "leaveAt": ("dontcare",)})
     assert not satisfies(train, {"day": ("sunday",)})
@@ -129,7 +127,7 @@ def test_constraints() -> None:
     assert not satisfies(train, {"arriveBy": ("10:00",)})
 
 
-def test_words_and_names() -> None:
+def test_words_and_names():
     assert is_said("$5", "it is $5.")
     assert not is_said("5", "it is 55 or 5a")
     assert is_said("5", "55 or 5")

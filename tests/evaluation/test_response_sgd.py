@@ -1,7 +1,5 @@
 """Goals made of SGD annotation and of MultiWOZ's files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -86,7 +84,7 @@ def dialogues(turns: list[dict[str, Any]] = TURNS, name: str = "1_00000") -> lis
     return msgspec.convert([{"dialogue_id": name, "services": ["Inns_1"], "turns": turns}], list[Dialogue])
 
 
-def test_searches_and_requests_of_the_annotation() -> None:
+def test_searches_and_requests_of_the_annotation():
     found = reference_of(dialogues(), SERVICES)
     assert found.goals["1_00000"] == Goal(
         (
@@ -106,14 +104,14 @@ def test_searches_and_requests_of_the_annotation() -> None:
     ]  # fmt: skip
 
 
-def test_a_search_lasts_until_the_next_or_to_the_end() -> None:
+def test_a_search_lasts_until_the_next_or_to_the_end():
     only = reference_of(dialogues(TURNS[:2]), SERVICES).goals["1_00000"].searches
     assert [(one.first, one.last) for one in only] == [(1, END)]
     again = reference_of(dialogues([*TURNS[:2], user("alternatives?"), TURNS[1]]), SERVICES).goals["1_00000"].searches
     assert [(one.first, one.last) for one in again] == [(1, 2), (3, END)]
 
 
-def test_the_slots_that_name_an_entity() -> None:
+def test_the_slots_that_name_an_entity():
     def named(*slots: str) -> tuple[str, ...]:
         offer = system("!", *(act("OFFER", slot, ("x",)) for slot in slots), **search(ROMAN, city="Rome"))
         return naming_slots(dialogues([TURNS[0], offer]), SERVICES)["Inns_1", "FindInn"]
@@ -125,7 +123,7 @@ def test_the_slots_that_name_an_entity() -> None:
     assert reference_of(dialogues(without), SERVICES).goals["1_00000"].searches == ()
 
 
-def test_what_the_schema_lacks() -> None:
+def test_what_the_schema_lacks():
     strange = [TURNS[0], system("?", **search(ROMAN, method="Fly"))]
     with pytest.raises(InputError, match=r"1_00000 turns\[1\]: the schema has no intent 'Fly' of service 'Inns_1'"):
         reference_of(dialogues(strange), SERVICES)
@@ -133,7 +131,7 @@ def test_what_the_schema_lacks() -> None:
         reference_of(dialogues() * 2, SERVICES)
 
 
-def test_the_reference_itself_and_a_system_that_says_nothing() -> None:
+def test_the_reference_itself_and_a_system_that_says_nothing():
     reference = reference_of(dialogues(), SERVICES)
     own = scored(reference, own_responses(reference.responses), "13a")
     assert own.metrics[ALL] == pytest.approx({"inform": 1.0, "success": 1.0, "bleu": 100.0, "combined": 200.0})
@@ -145,7 +143,7 @@ def test_the_reference_itself_and_a_system_that_says_nothing() -> None:
     assert mute.metrics[ALL] == {"inform": 0.0, "success": 0.0, "bleu": 0.0, "combined": 0.0}
 
 
-def test_bleu_is_sacrebleus() -> None:
+def test_bleu_is_sacrebleus():
     import sacrebleu
 
     reference = reference_of(dialogues(), SERVICES)
@@ -196,7 +194,7 @@ def said(folder: Path, state: Any, first: str, second: str = "bye", train: str =
     return str(folder / "said.jsonl")
 
 
-def test_goals_and_entities_of_files(tmp_path: Path) -> None:
+def test_goals_and_entities_of_files(tmp_path):
     reference = read_reference(**multiwoz(tmp_path))
     right = [{"area": "north"}, "[hotel_name] in the [area]", "[hotel_phone] [value_postcode] [taxi_phone]"]
     for given, inform, success in (
@@ -215,7 +213,7 @@ def test_goals_and_entities_of_files(tmp_path: Path) -> None:
     assert found.metrics["train"]["searches"] == 0.0
 
 
-def test_files_that_do_not_fit(tmp_path: Path) -> None:
+def test_files_that_do_not_fit(tmp_path):
     files = multiwoz(tmp_path)
     reference = read_reference(**files)
     for text, reason in (

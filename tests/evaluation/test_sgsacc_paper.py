@@ -1,7 +1,5 @@
 """The paper of SGSAcc (Chen, Lin and Byrne 2023): each of its example sentences, and the arithmetic of its tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest
@@ -116,7 +114,7 @@ class Says:
         (words(), act("NOTIFY_FAILURE"), ["The request failed.", "It could not be done."]),
     ],
 )
-def test_candidates_of_appendix_b(described: ServiceWords, of: Act, wanted: list[str]) -> None:
+def test_candidates_of_appendix_b(described, of, wanted):
     assert list(references(of, described, "paper")) == wanted
 
 
@@ -141,7 +139,7 @@ APPENDIX_D = [
 
 
 @pytest.mark.parametrize(("described", "of", "truth", "wanted"), APPENDIX_D)
-def test_instances_of_appendix_d_fail_the_validation(described: ServiceWords, of: Act, truth: str, wanted: str) -> None:
+def test_instances_of_appendix_d_fail_the_validation(described, of, truth, wanted):
     candidates = references(of, described, "paper")
     assert " || ".join(candidates) == wanted
     premises = premises_of(of, "", described, " ", truth)
@@ -149,7 +147,7 @@ def test_instances_of_appendix_d_fail_the_validation(described: ServiceWords, of
     assert not found.valid
 
 
-def test_kids_friendly_of_section_2() -> None:
+def test_kids_friendly_of_section_2():
     described = words(kids_friendly="Whether the place is kids friendly")
     found = references(boolean("kids_friendly", "True"), described, "paper")
     assert "Whether the place is kids friendly? Yes." in found
@@ -165,7 +163,7 @@ REFERENCE = "the name of the hair stylist is Queens"  # the figure prints it as 
 AUGMENTED = "I want to book a hair cut. the name of the hair stylist. What about Queens?"
 
 
-def test_figure_1() -> None:
+def test_figure_1():
     premises = premises_of(QUEENS, BEFORE, STYLIST, " ", TRUTH)
     assert premises == (("utterance", TRUTH), ("augmented", AUGMENTED))
     candidates = references(QUEENS, STYLIST, "paper")
@@ -177,7 +175,7 @@ def test_figure_1() -> None:
     assert faithful == "augmented"
 
 
-def test_parts_of_the_premise_are_sentences() -> None:
+def test_parts_of_the_premise_are_sentences():
     assert premises_of(QUEENS, "I want to book a hair cut", STYLIST, " ", TRUTH)[1][1] == AUGMENTED
     assert premises_of(act("GOODBYE"), "Thanks!", STYLIST, " ", "Bye")[1][1] == "Thanks! Bye"
 
@@ -214,7 +212,7 @@ TABLE = Says(
 )
 
 
-def test_a_generation_is_faithful_if_all_its_acts_are() -> None:
+def test_a_generation_is_faithful_if_all_its_acts_are():
     one = scored(said("cheap in Oslo", "bye", "it is cheap", "hm"), TABLE)
     # The third turn says no goodbye, nor does the ground truth: it fails the validation. The last has no act.
     assert [turn.outcome for turn in one.turns] == ["faithful", "faithful", "not_valid", None]
@@ -228,14 +226,14 @@ def test_a_generation_is_faithful_if_all_its_acts_are() -> None:
     assert (numbers["sgsacc_acts"], numbers["sgsacc_acts_all"]) == (3 / 4, 3 / 5)
 
 
-def test_without_validation_all_instances_count() -> None:
+def test_without_validation_all_instances_count():
     one = scored(said("cheap in Oslo", "bye", "it is cheap", "hm"), TABLE, validation=False)
     numbers = metrics.metrics_of({"": one})[ALL]
     assert numbers["sgsacc"] == numbers["sgsacc_all"] == 2 / 3
     assert metrics.coverage(one.turns)["turns"]["share_valid"] == 1.0
 
 
-def test_coverage_is_of_turns() -> None:
+def test_coverage_is_of_turns():
     found = metrics.coverage(scored(said("", "", "", ""), TABLE).turns)["turns"]
     names = ("turns", "valid", "slot_error_rate", "free_slot", "categorical")
     assert [found[name] for name in names] == [3, 2, 1, 1, 2]
@@ -250,12 +248,12 @@ def test_coverage_is_of_turns() -> None:
         ("Oslo it is", 0, 0),  # has the value, and is not in the table
     ],
 )
-def test_agreement_with_slot_error_rate(utterance: str, same: int, same_all_acts: int) -> None:
+def test_agreement_with_slot_error_rate(utterance, same, same_all_acts):
     found = metrics.agreement(scored(said(utterance, "bye", "", ""), TABLE).turns)
     assert (found["turns"], found["same"], found["same_all_acts"]) == (1, same, same_all_acts)
 
 
-def test_the_ensemble_takes_what_entails_the_most_acts_then_the_likeliest() -> None:
+def test_the_ensemble_takes_what_entails_the_most_acts_then_the_likeliest():
     """Section 3. No ground truth chooses a reference, and no context helps."""
     some = (Candidate("it is in Oslo", -0.1), Candidate("cheap in Oslo", -2.0), Candidate("nice", 0.0))
     given = said("nice", "bye", "it is cheap", "hm") | {("1", 1): Prediction("1", 1, "nice", some)}
@@ -304,7 +302,7 @@ def faithful_turns(of_seen: float, of_unseen: float) -> metrics.ScoredSet:
 
 @pytest.mark.parametrize("column", [0, 1])
 @pytest.mark.parametrize("system", TABLE_1)
-def test_table_1_has_13_percent_of_turns_of_unseen_domains(system: str, column: int) -> None:
+def test_table_1_has_13_percent_of_turns_of_unseen_domains(system, column):
     """In the rows of FT and PT; in that of the ensemble "all" is not a mean of both."""
     whole, seen, unseen = TABLE_1[system][column]
     found = metrics.metrics_of({"": faithful_turns(seen, unseen)})
@@ -317,7 +315,7 @@ def test_table_1_has_13_percent_of_turns_of_unseen_domains(system: str, column: 
 
 
 @pytest.mark.parametrize(("precision", "recall", "f1"), TABLE_2)
-def test_table_2_has_the_f1_of_its_precision_and_recall(precision: float, recall: float, f1: float) -> None:
+def test_table_2_has_the_f1_of_its_precision_and_recall(precision, recall, f1):
     n, right = 10_000, round(100 * recall)
     wrong = round(right * (100 / precision - 1))
     one = TurnAct(TURNS[0], OSLO, OSLO)
@@ -328,7 +326,7 @@ def test_table_2_has_the_f1_of_its_precision_and_recall(precision: float, recall
     assert found["f1"] == pytest.approx(f1, abs=0.0006)
 
 
-def test_f1_of_table_2_by_hand() -> None:
+def test_f1_of_table_2_by_hand():
     """True references and those with tampered values, one of each for an act that has values."""
     found = scored(said("", "", "", ""), TABLE).checks[ORIGINAL]
     f1 = metrics.tampered_f1(found)

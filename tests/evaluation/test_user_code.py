@@ -1,13 +1,9 @@
 """Code of the user's own: how it is found, called with arguments, and blamed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,7 +59,7 @@ def check(checkpoint):
 
 
 @pytest.fixture
-def code(tmp_path: Path) -> Callable[..., UserCode]:
+def code(tmp_path):
     (tmp_path / "helpers").mkdir()
     (tmp_path / "helpers" / "words.py").write_text(WORDS)
     (tmp_path / "tracker.py").write_text(CODE)
@@ -74,7 +70,7 @@ def called(code: UserCode) -> Any:
     return user_code.make(code, "predict")([1, 2])
 
 
-def test_a_class_a_function_and_an_object(code: Callable[..., UserCode]) -> None:
+def test_a_class_a_function_and_an_object(code):
     assert called(code("Tracker", checkpoint="x")) == [("x", 1, False)] * 2
     assert called(code("Tracker", checkpoint=None, beams=4, greedy=True)) == [(None, 4, True)] * 2
     assert called(code("Anything", depth=2)) == [{"depth": 2}] * 2
@@ -99,19 +95,17 @@ def test_a_class_a_function_and_an_object(code: Callable[..., UserCode]) -> None
         ("Trakcer", {}, "its module has no such name, but Tracker"),
     ],
 )
-def test_what_cannot_be_called(
-    code: Callable[..., UserCode], name: str, arguments: dict[str, Any], reason: str
-) -> None:
+def test_what_cannot_be_called(code, name, arguments, reason):
     with pytest.raises(InputError, match=re.escape(reason)) as caught:
         user_code.check(code(name, **arguments), "predict")
     assert not isinstance(caught.value, UserCodeError)
 
 
-def test_nothing_is_made_to_look_at_the_arguments(code: Callable[..., UserCode]) -> None:
+def test_nothing_is_made_to_look_at_the_arguments(code):
     user_code.check(code("Tracker", checkpoint="missing"), "predict")
 
 
-def test_places_that_are_not_there(tmp_path: Path) -> None:
+def test_places_that_are_not_there(tmp_path):
     for target, reason in (
         ("nowhere.py:Tracker", f"there is no file {tmp_path.resolve()}/nowhere.py"),
         ("nowhere.at_all:Tracker", "cannot be loaded: No module named 'nowhere'"),
@@ -123,7 +117,7 @@ def test_places_that_are_not_there(tmp_path: Path) -> None:
         assert not isinstance(caught.value, UserCodeError)
 
 
-def test_the_traceback_is_of_the_users_files(code: Callable[..., UserCode], tmp_path: Path) -> None:
+def test_the_traceback_is_of_the_users_files(code, tmp_path):
     with pytest.raises(UserCodeError) as caught:
         called(code("Tracker", checkpoint="missing"))
     headline, *lines = str(caught.value).splitlines()
@@ -137,7 +131,7 @@ def test_the_traceback_is_of_the_users_files(code: Callable[..., UserCode], tmp_
     assert lines[-1] == "RuntimeError: no such checkpoint"
 
 
-def test_errors_of_other_kinds_are_the_users_too(code: Callable[..., UserCode], tmp_path: Path) -> None:
+def test_errors_of_other_kinds_are_the_users_too(code, tmp_path):
     for text, last in (
         ("import nosuch_package\n", "ModuleNotFoundError: No module named 'nosuch_package'"),
         ("def (\n", "SyntaxError: invalid syntax"),
@@ -157,7 +151,7 @@ def test_errors_of_other_kinds_are_the_users_too(code: Callable[..., UserCode], 
         called(code("Tracker", checkpoint="stop"))
 
 
-def test_a_mistake_that_the_code_explains_is_passed_on(tmp_path: Path) -> None:
+def test_a_mistake_that_the_code_explains_is_passed_on(tmp_path):
     text = "from parapet.schemas.errors import InputError\nraise InputError('set TRACKER_KEY')\n"
     (tmp_path / "polite.py").write_text(text)
     with pytest.raises(InputError) as caught:
@@ -165,7 +159,7 @@ def test_a_mistake_that_the_code_explains_is_passed_on(tmp_path: Path) -> None:
     assert str(caught.value) == "set TRACKER_KEY"
 
 
-def test_two_models_have_helpers_of_one_name(tmp_path: Path) -> None:
+def test_two_models_have_helpers_of_one_name(tmp_path):
     before = list(sys.path)
     for name in ("first", "second", "first"):
         folder = tmp_path / name
@@ -181,7 +175,7 @@ def test_two_models_have_helpers_of_one_name(tmp_path: Path) -> None:
     assert sys.path == before
 
 
-def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+def test_a_file_that_changed_is_read_again(tmp_path):
     path = tmp_path / "changing.py"
     code = UserCode("changing.py:function", {}, str(tmp_path))
     for i in range(2):
@@ -191,7 +185,7 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
         assert user_code.resolve(code) is user_code.resolve(code)
 
 
-def test_values_of_arguments() -> None:
+def test_values_of_arguments():
     pairs = ["a=1", "b=-2.5e3", "c=true", "d=false", "e=null", 'f="7"', "g=x=y", "h=", "i=[1]", 'j={"k":1}', "l=NaN"]
     assert user_code.parse_arguments(pairs, "--model_args") == {
         **{"a": 1, "b": -2500.0, "c": True, "d": False, "e": None, "f": "7", "g": "x=y", "h": ""},
@@ -208,12 +202,12 @@ def test_values_of_arguments() -> None:
 
 
 @given(st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False))
-def test_json_values_come_back(value: Any) -> None:
+def test_json_values_come_back(value):
     assert user_code.parse_arguments([f"key={json.dumps(value)}"], "--model_args") == {"key": value}
 
 
 @given(st.text())
-def test_any_text_is_a_value(text: str) -> None:
+def test_any_text_is_a_value(text):
     found = user_code.parse_arguments([f"key={text}", f"quoted={json.dumps(text)}"], "--model_args")
     assert found["quoted"] == text
     assert found["key"] == text or json.loads(text) == found["key"]

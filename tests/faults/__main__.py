@@ -3,8 +3,6 @@
 ``make test-faults``, or with flags ``PYTHONPATH=tests python -m faults --kills 10 --failures 2``.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile
@@ -52,11 +50,7 @@ def main() -> int:
                 for over in [before == BEFORE[1] for before in args.before if before == BEFORE[0] or known[name].other]:
                     trial = Trial(machine, known[name], root / name, over, reading[name])
                     results, end = [], time.monotonic() + 60 * args.minutes
-                    points = [
-                        *kills(trial, args.kills),
-                        *moments(trial, args.moments),
-                        *failures(trial, args.failures),
-                    ]
+                    points = [*kills(trial, args.kills), *moments(trial, args.moments), *failures(trial, args.failures)]
                     part, parts = map(int, args.part.split("/"))
                     for point in points[part - 1 :: parts]:
                         if time.monotonic() > end:

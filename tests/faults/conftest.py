@@ -1,16 +1,12 @@
 """A machine whose disk fails where a test wants it to."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 
 from faults.operations import Machine, library
 
 
 @pytest.fixture(scope="session")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def machine(tmp_path_factory):
     place = library()
     if place is None:
         pytest.skip("there is no C compiler, or this is not Linux: what fails below a program cannot be shown")

@@ -3,8 +3,6 @@
 Beam takes seconds to load: it is loaded once, here, and nothing has run when a child is forked.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import json

@@ -4,8 +4,6 @@ A library in C is preloaded below it (``operations.c``): what pyarrow, orjson or
 workers and the steps of a suite share the count.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import hashlib
@@ -179,7 +177,7 @@ class Machine:
         self.process.stdin.close()
         self.process.wait(30)
 
-    def __enter__(self) -> Machine:
+    def __enter__(self) -> "Machine":
         return self
 
     def __exit__(self, *_: Any) -> None:

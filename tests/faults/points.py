@@ -4,8 +4,6 @@ After each, every reader refuses the output or reads a whole one, the old or the
 the bytes of an undisturbed run.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

@@ -5,8 +5,6 @@ folder the names in it. Whatever else happened may be on the disk or not, in any
 content in part, a rename without the one before it. A rename is one step: the old name or the new one.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,20 +1,17 @@
 """Kills and failing disks at some points of each kind; ``python -m faults`` tries hundreds of each command."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 from kit import THOROUGH
 
-from faults.operations import COUNT, FAIL, Machine
+from faults.operations import COUNT, FAIL
 from faults.points import ERRORS, Point, Trial, failures, kills, table
 from faults.world import commands, make_world, readers
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def world(tmp_path_factory):
     root = tmp_path_factory.mktemp("world")
     make_world(root)
     return root
@@ -30,13 +27,13 @@ def check(trial: Trial, points: list[Point]) -> None:
 
 
 @pytest.mark.parametrize("over", [False, True], ids=["fresh", "over another"])
-def test_what_every_pipeline_ends_with(machine: Machine, world: Path, over: bool) -> None:
+def test_what_every_pipeline_ends_with(machine, world, over):
     trial = Trial(machine, commands(world)["publish"], world / "publish", over)
     check(trial, kills(trial, 200 if THOROUGH else 7) + failures(trial, 200 if THOROUGH else 1))
 
 
 @pytest.mark.parametrize("name", ["perturb", pytest.param("release", marks=pytest.mark.thorough)])
-def test_commands(machine: Machine, world: Path, name: str) -> None:
+def test_commands(machine, world, name):
     known = commands(world)
     if name == "release":
         assert machine.run(world, known["compose"].argv(world / "variants")).status == 0
@@ -45,7 +42,7 @@ def test_commands(machine: Machine, world: Path, name: str) -> None:
     check(trial, kills(trial, 8) + failures(trial, 2) if THOROUGH else few)
 
 
-def test_an_error_that_is_not_reported_is_found(machine: Machine, world: Path) -> None:
+def test_an_error_that_is_not_reported_is_found(machine, world):
     """A test of the tests: what prints a traceback, or leaves another output, does not pass."""
     out = world / "itself"
     trial = Trial(machine, commands(world)["publish"], out)

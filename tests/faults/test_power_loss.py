@@ -1,7 +1,5 @@
 """After a power failure at any moment, whatever the disk has kept: an old output, a new one, or none; no mixture."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random
@@ -13,7 +11,7 @@ import pytest
 from kit import THOROUGH
 
 from faults import forked
-from faults.operations import Machine, Operation
+from faults.operations import Operation
 from faults.power_loss import Disk, Tree, after_power_failures, put, read_tree
 from faults.world import commands, make_world
 from parapet.schemas.errors import InputError
@@ -51,9 +49,7 @@ def refuses(tree: Tree) -> bool:
     [(None, FIRST), (FIRST, FIRST), (FIRST, OTHER_SEED), (FIRST, OTHER_SHAPE), (OTHER_SHAPE, FIRST)],
     ids=["first run", "same run again", "another seed", "another shape", "and back"],
 )
-def test_an_output_is_old_or_new_or_refused(
-    machine: Machine, tmp_path: Path, before: dict[str, str] | None, after: dict[str, str]
-) -> None:
+def test_an_output_is_old_or_new_or_refused(machine, tmp_path, before, after):
     root = tmp_path / "root"
     root.mkdir()
     if before is not None:
@@ -86,7 +82,7 @@ def test_an_output_is_old_or_new_or_refused(
 
 
 @pytest.mark.parametrize("name", ["perturb", pytest.param("compose", marks=pytest.mark.thorough)])
-def test_an_output_of_a_command_is_old_or_new_or_refused(machine: Machine, tmp_path: Path, name: str) -> None:
+def test_an_output_of_a_command_is_old_or_new_or_refused(machine, tmp_path, name):
     root = tmp_path / "root"
     root.mkdir()
     make_world(tmp_path)
@@ -127,7 +123,7 @@ def below_out(tree: Tree) -> Tree:
     }
 
 
-def test_the_model_keeps_only_what_was_synchronised() -> None:
+def test_the_model_keeps_only_what_was_synchronised():
     root = Path("/root")
 
     def states(*operations: tuple[str, str, str]) -> list[Tree]:
@@ -158,7 +154,7 @@ def test_the_model_keeps_only_what_was_synchronised() -> None:
     assert {} in states(("mkdir", "new", ""), ("unlink", "old", ""))
 
 
-def test_a_manifest_has_the_hashes_of_what_stands(tmp_path: Path) -> None:
+def test_a_manifest_has_the_hashes_of_what_stands(tmp_path):
     forked.publish(str(tmp_path), FIRST)
     for path, facts in json.loads((tmp_path / "run.json").read_bytes())["files"].items():
         assert facts["sha256"] == hashlib.sha256((tmp_path / path).read_bytes()).hexdigest()

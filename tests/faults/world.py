@@ -1,7 +1,5 @@
 """A corpus of one service, and the commands whose disk fails, with what reads their outputs."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

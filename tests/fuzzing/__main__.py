@@ -3,8 +3,6 @@
 The target that has had the least time goes next. One that dies takes the run with it: its name is the last in the log.
 """
 
-from __future__ import annotations
-
 import argparse
 import faulthandler
 import os

@@ -1,7 +1,5 @@
 """Functions of one text or one dialogue, called on hostile ones as long as a record may be."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

@@ -4,8 +4,6 @@ All are functions of a ``random.Random``: the same seed mutates in the same way.
 surrogate pairs, NaN and whole numbers of any size included, so that a finding can be kept as a seed.
 """
 
-from __future__ import annotations
-
 import codecs
 import copy
 import json

@@ -1,7 +1,5 @@
 """Rounds: an input of a command's line is damaged, the command is run, and what is wrong is traced to few records."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

@@ -1,7 +1,5 @@
 """A short part of ``make fuzz``, every finding of before again, and whether the harness notices what it looks for."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

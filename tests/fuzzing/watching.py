@@ -1,7 +1,5 @@
 """What must not be: an exception that is no InputError, a run without end, output that nobody can read."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

@@ -1,12 +1,9 @@
 """A started local MTurk with a boto3 client, and the shortest ways to HITs and submissions."""
 
-from __future__ import annotations
-
 import http.client
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -81,13 +78,13 @@ class Browser:
 
 
 @pytest.fixture
-def mturk(tmp_path: Path) -> Iterator[LocalMTurk]:
+def mturk(tmp_path):
     with LocalMTurk(tmp_path / "state.sqlite", balance=Decimal(1_000)) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalMTurk, Any, Browser]]:
+def shared(tmp_path_factory):
     """Server, client and worker for tests that leave nothing behind that the others would mind."""
     with LocalMTurk(tmp_path_factory.mktemp("shared") / "state.sqlite") as server:
         browser = Browser(server.url)
@@ -96,7 +93,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalMTur
 
 
 @pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+def pages(tmp_path_factory):
     """The sample's HITs as ``parapet hits`` writes them: the folder, and its manifest's lines."""
     folder = tmp_path_factory.mktemp("hits")
     assert main(["hits", "--output", str(folder), "--quiet"]) == 0
@@ -115,29 +112,29 @@ def client_of(server: LocalMTurk, attempts: int = 1, key: str = "practice") -> A
 
 
 @pytest.fixture
-def client(mturk: LocalMTurk) -> Any:
+def client(mturk):
     return client_of(mturk)
 
 
 @pytest.fixture
-def connect() -> Callable[..., Any]:
+def connect():
     return client_of
 
 
 @pytest.fixture
-def browser(mturk: LocalMTurk) -> Iterator[Browser]:
+def browser(mturk):
     opened = Browser(mturk.url)
     yield opened
     opened.connection.close()
 
 
 @pytest.fixture
-def browse() -> type[Browser]:
+def browse():
     return Browser
 
 
 @pytest.fixture
-def make_hit(client: Any) -> Callable[..., str]:
+def make_hit(client):
     def made(**changes: Any) -> str:
         return client.create_hit(**{**HIT, **changes})["HIT"]["HITId"]
 
@@ -145,12 +142,12 @@ def make_hit(client: Any) -> Callable[..., str]:
 
 
 @pytest.fixture
-def hit() -> dict[str, Any]:
+def hit():
     return dict(HIT)
 
 
 @pytest.fixture
-def refused() -> Callable[..., tuple[str, str]]:
+def refused():
     """Calls what must be refused; returns TurkErrorCode without its prefix, or the error code, and the message."""
 
     def told(call: Callable[..., Any], **params: Any) -> tuple[str, str]:

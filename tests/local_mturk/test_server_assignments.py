@@ -1,7 +1,5 @@
 """Assignments and bonuses through boto3."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

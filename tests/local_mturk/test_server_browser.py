@@ -1,7 +1,5 @@
 """A person at work: the index, a real page of ``parapet hits`` in preview and accepted, in Chromium."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from urllib.parse import parse_qs, urlsplit

@@ -1,7 +1,5 @@
 """The protocol: keys, faults and how botocore stands them, hooks, counts, restarts, the controls."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

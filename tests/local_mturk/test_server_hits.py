@@ -1,13 +1,9 @@
 """HIT types and HITs through boto3: made, found, extended, expired, deleted, and what money they hold."""
 
-from __future__ import annotations
-
 import datetime
 from decimal import Decimal
 
 import pytest
-
-from parapet.local_mturk.server import LocalMTurk
 
 
 def balance(client):
@@ -123,11 +119,7 @@ def test_expiry_gives_back_what_nobody_took(client, make_hit, browser, mturk):
     browser.submit(in_hand)
     assert client.get_hit(HITId=hit_id)["HIT"]["HITStatus"] == "Reviewable"
     mturk.advance(3_600)
-    assert mturk.snapshot()["balance"] == {
-        "available": Decimal("998.80"),
-        "held": Decimal(0),
-        "paid": Decimal("1.20"),
-    }
+    assert mturk.snapshot()["balance"] == {"available": Decimal("998.80"), "held": Decimal(0), "paid": Decimal("1.20")}
 
 
 def test_expired_by_hand_and_put_on_offer_again(client, make_hit, browser, mturk, refused):
@@ -217,7 +209,7 @@ def test_reviewable_hits(client, make_hit, browser, refused):
     assert listed() == [other, done]
 
 
-def test_hits_behind_our_back(mturk: LocalMTurk, client, make_hit, browser, refused):
+def test_hits_behind_our_back(mturk, client, make_hit, browser, refused):
     hit_id = make_hit()
     assignment_id = browser.work(hit_id)
     mturk.delete_hit(hit_id)

@@ -1,7 +1,5 @@
 """The workers' side: offers, pages, taking, sending in, giving back; and that any text arrives as it was written."""
 
-from __future__ import annotations
-
 import html
 import re
 from urllib.parse import parse_qs, urlsplit

@@ -1,7 +1,5 @@
 """Requests against the service model, and against the bounds that it lacks."""
 
-from __future__ import annotations
-
 import pytest
 
 from parapet.local_mturk.errors import MAX_ASSIGNMENTS, MTurkError

@@ -1,7 +1,5 @@
 """What the two commands run: a server until it is told to stop, and workers."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,17 +1,11 @@
 """Qualification types, who has them, blocks and notices through boto3; and what requirements mean for workers."""
 
-from __future__ import annotations
-
 import pytest
 
 from parapet.local_mturk.qualifications import Profile
 
 US = {"QualificationTypeId": "00000000000000000071", "Comparator": "EqualTo", "LocaleValues": [{"Country": "US"}]}
-PERCENT = {
-    "QualificationTypeId": "000000000000000000L0",
-    "Comparator": "GreaterThanOrEqualTo",
-    "IntegerValues": [95],
-}
+PERCENT = {"QualificationTypeId": "000000000000000000L0", "Comparator": "GreaterThanOrEqualTo", "IntegerValues": [95]}
 NUMBER = {"QualificationTypeId": "00000000000000000040", "Comparator": "GreaterThan", "IntegerValues": [500]}
 MASTERS = {"QualificationTypeId": "2F1QJWKUDD8XADTFD2Q0G6UTO95ALH", "Comparator": "Exists"}
 NEW = {"Name": "asked before", "Description": "Has done part of this", "QualificationTypeStatus": "Active"}

@@ -1,7 +1,5 @@
 """What may be in an HTMLQuestion, and what becomes of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from parapet.local_mturk.errors import MTurkError

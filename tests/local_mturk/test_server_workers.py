@@ -1,10 +1,7 @@
 """Workers that are played: from recorded assignments, and invented."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -121,7 +118,7 @@ def test_where_no_mturk_is(url):
         simulate(url)
 
 
-def test_recorded_work_of_the_sample_is_done_again(pages, sample: Path, mturk, make_hit):
+def test_recorded_work_of_the_sample_is_done_again(pages, sample, mturk, make_hit):
     """From ``parapet hits`` to assignments that say what the recorded ones said."""
     folder, manifest = pages
     for record in manifest:

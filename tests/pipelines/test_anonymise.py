@@ -1,7 +1,5 @@
 """``parapet anonymise`` as a person runs it: formats, privacy of all that is written, strictness, the same bytes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -48,7 +46,7 @@ CHATS = [
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def given(tmp_path_factory):
     """The same in three formats, with some that are none."""
     folder = tmp_path_factory.mktemp("Okonkwo_chats")
     (folder / "chats.jsonl").write_text("".join(CHATS) + "not json with a secret\n" + '{"turns": [{"secret": 1}]}\n')
@@ -67,14 +65,14 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def output(given: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(given, tmp_path_factory):
     out = tmp_path_factory.mktemp("anonymous") / "out"
     names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
     assert run(out, "--chats", *names, "--bots", "zyx", "--max_bad", "100%") == 0
     return out
 
 
-def test_chats(output: Path) -> None:
+def test_chats(output):
     assert lines_of(output / "chats" / "00001.jsonl")[:2] == [
         {
             "chat_id": "00001-000001",
@@ -94,28 +92,20 @@ def test_chats(output: Path) -> None:
         },
     ]
     assert [one["turns"] for one in lines_of(output / "chats" / "00002.jsonl")] == [
-        [
-            {"speaker": "user", "text": "Hi, it's me, <EMAIL_1>"},
-            {"speaker": "bot", "text": "hello <PERSON_1>"},
-        ],
+        [{"speaker": "user", "text": "Hi, it's me, <EMAIL_1>"}, {"speaker": "bot", "text": "hello <PERSON_1>"}],
         [{"speaker": "user", "text": "bye"}],
     ]
 
 
-def test_the_format_of_dialog_babi(output: Path) -> None:
+def test_the_format_of_dialog_babi(output):
     one, *_ = parse_dialogues((output / "babi" / "00001.txt").read_bytes())
-    assert one.exchanges == [
-        Exchange("Hi, my name is <PERSON_1>", "hello <PERSON_1>! which city?"),
-    ]
+    assert one.exchanges == [Exchange("Hi, my name is <PERSON_1>", "hello <PERSON_1>! which city?")]
     assert one.lines[-1] == Unanswered("Chicago. call <PHONE_1>")
     (read_again,) = parse_dialogues((output / "babi" / "00003.txt").read_bytes())
-    assert read_again.lines == (
-        Exchange("hi i'm <PERSON_1>", "hi <PERSON_1>"),
-        Exchange("<SILENCE>", "api_call"),
-    )
+    assert read_again.lines == (Exchange("hi i'm <PERSON_1>", "hi <PERSON_1>"), Exchange("<SILENCE>", "api_call"))
 
 
-def test_turns_in_a_row_are_lines_of_their_own() -> None:
+def test_turns_in_a_row_are_lines_of_their_own():
     lines = lines_of_turns([("user", "a"), ("user", "b"), ("bot", "c"), ("bot", "d"), ("user", ""), ("user", "e")])
     assert lines == [Unanswered("a"), Exchange("b", "c"), Exchange("<SILENCE>", "d"), Unanswered("e")]
     text = dialogue_text(lines)
@@ -140,7 +130,7 @@ def concierge(folder: Path, *flags: str, copies: int = 1) -> Path:
     return folder / "out"
 
 
-def test_a_set_as_the_papers_concierge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_set_as_the_papers_concierge(tmp_path, capsys):
     out = concierge(tmp_path, "--splits", "30,6,4")
     sets = {name: (out / f"concierge/dialog-concierge-{name}.txt").read_text() for name in ("trn", "dev", "tst")}
     assert [text.count("\n\n") for text in sets.values()] == [30, 6, 4]
@@ -179,14 +169,14 @@ def scores_of_nearest(folder: Path, out: Path) -> dict[str, float]:
     return metrics
 
 
-def test_the_same_chats_are_in_one_split(tmp_path: Path) -> None:
+def test_the_same_chats_are_in_one_split(tmp_path):
     out = concierge(tmp_path, "--splits", "0.5,0.25,0.25", copies=3)
     sets = [set((out / f"concierge/dialog-concierge-{name}.txt").read_text().split("\n\n")) for name in ("trn", "tst")]
     assert sets[0] & sets[1] == {""}
 
 
 @of(st.lists(st.sampled_from("abcdefghij"), min_size=1), st.sampled_from(["0.8,0.1,0.1", "1,0,0", "0.4,0.2,0.4"]))
-def test_splits_have_their_shares_up_to_repeats(texts: list[str], shares: str) -> None:
+def test_splits_have_their_shares_up_to_repeats(texts, shares):
     config = parse_splits(shares, "7")
     try:
         places = split_of(texts, config)
@@ -198,7 +188,7 @@ def test_splits_have_their_shares_up_to_repeats(texts: list[str], shares: str) -
         assert abs(places.count(i) - size * len(texts)) <= most + 1
 
 
-def test_splits_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_splits_that_cannot_be(tmp_path, capsys):
     chats = tmp_path / "chats.jsonl"
     chats.write_text(chat("1", "hi", "hello"))
     for text in ("0.5,0.5", "0.5,0.4,0.2", "a,b,c", "0,5,5", "-1,1,1", "nan,1,1", "1.5,1,1"):
@@ -209,7 +199,7 @@ def test_splits_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-def test_what_a_second_look_suspects(output: Path) -> None:
+def test_what_a_second_look_suspects(output):
     """A name of another chat is known, and one that stands alone is not."""
     assert lines_of(output / "suspects" / "00001.jsonl") == [
         {"chat_id": "00001-000002", "turn": 0, "kind": "carried", "first": "o", "length": 7}
@@ -219,7 +209,7 @@ def test_what_a_second_look_suspects(output: Path) -> None:
     assert numbers["chats_with_suspects"] == 1
 
 
-def test_nothing_is_lost(output: Path) -> None:
+def test_nothing_is_lost(output):
     numbers = json.loads((output / "statistics.json").read_text())
     assert (numbers["files"], numbers["chats"], numbers["written"], numbers["left_out"]) == (3, 9, 6, 3)
     assert numbers["turns"] == sum(len(one["turns"]) for path in (output / "chats").iterdir() for one in lines_of(path))
@@ -235,7 +225,7 @@ def test_nothing_is_lost(output: Path) -> None:
     assert numbers["replaced"]["PERSON"] == {"mentions": 5, "things": 3}
 
 
-def test_no_file_reveals_what_was_replaced(output: Path) -> None:
+def test_no_file_reveals_what_was_replaced(output):
     """Nor the names of the input files; only the chats themselves have what was missed."""
     for path, data in files_of(output).items():
         leaked = [secret for secret in SECRETS if secret in data.decode()]
@@ -244,7 +234,7 @@ def test_no_file_reveals_what_was_replaced(output: Path) -> None:
         )
 
 
-def test_a_model_a_list_and_strictness(tmp_path: Path) -> None:
+def test_a_model_a_list_and_strictness(tmp_path):
     """With a model that knows Chicago and a list that knows the name, in another order, nothing is suspected."""
     import spacy
 
@@ -272,7 +262,7 @@ def test_a_model_a_list_and_strictness(tmp_path: Path) -> None:
     }
 
 
-def test_what_cannot_work(given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_work(given, tmp_path, capsys):
     def message(*flags: str) -> str:
         assert run(tmp_path / "out", *flags) == 2
         return capsys.readouterr().err
@@ -299,7 +289,7 @@ def read(path: Path, data: bytes) -> list[Any]:
         return [str(error)]
 
 
-def test_odd_files(tmp_path: Path) -> None:
+def test_odd_files(tmp_path):
     header = b"text,chat_id,role\n"
     bye = Chat("a", (ChatTurn("bot", "bye\nnow"),))
     assert read(tmp_path / "a.csv", header + b'"bye\nnow",a,SYSTEM\n') == [bye]

@@ -1,7 +1,5 @@
 """``parapet augment`` as a person runs it."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil
@@ -52,13 +50,13 @@ def make_corpus(folder: Path, sample: Path) -> Path:
 
 
 @pytest.fixture
-def corpus(tmp_path: Path, sample: Path) -> Path:
+def corpus(tmp_path, sample):
     """The sample, with two variants of each kind."""
     return make_corpus(tmp_path, sample)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
+def made(tmp_path_factory, sample):
     """All sets; tests only read them."""
     corpus = make_corpus(tmp_path_factory.mktemp("augment"), sample)
     assert run(corpus, "--quiet") == 0
@@ -108,7 +106,7 @@ def reference(corpus: Path, corruptions: Path, output: Path, sets: str = ALL, sp
             (folder / path.name).write_text(json.dumps(dialogues, indent=2, sort_keys=True) + "\n")
 
 
-def test_the_same_as_a_plain_reference(made: Path, tmp_path: Path) -> None:
+def test_the_same_as_a_plain_reference(made, tmp_path):
     reference(made, made / "out/corruptions", tmp_path)
     found = files_of(made / "out")
     expected = files_of(tmp_path)
@@ -122,7 +120,7 @@ def test_the_same_as_a_plain_reference(made: Path, tmp_path: Path) -> None:
     assert found["dead_letters.jsonl"] == b""
 
 
-def test_counts_balance_and_every_file_is_in_the_manifest(made: Path) -> None:
+def test_counts_balance_and_every_file_is_in_the_manifest(made):
     manifest = json.loads((made / "out/run.json").read_bytes())
     assert set(manifest["files"]) == set(files_of(made / "out")) - {"run.json"}
     counts = manifest["counts"]
@@ -144,7 +142,7 @@ def test_counts_balance_and_every_file_is_in_the_manifest(made: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ALL.split(","))
-def test_references_hold_ids_are_unique_and_rows_are_the_json(name: str, made: Path) -> None:
+def test_references_hold_ids_are_unique_and_rows_are_the_json(name, made):
     root = made / "out" / name
     services = layout.services_by_name(layout.read_root(root))
     ids, by_file = [], {}
@@ -167,7 +165,7 @@ def test_references_hold_ids_are_unique_and_rows_are_the_json(name: str, made: P
         assert (row["layout"], row["source_json"]) == ("published", None)
 
 
-def test_corruptions_are_variants_for_the_other_pipelines(made: Path, tmp_path: Path) -> None:
+def test_corruptions_are_variants_for_the_other_pipelines(made, tmp_path):
     places = ["--sgd", str(made / "sgd"), "--variants", str(made / "out/corruptions")]
     assert main(["rewrite", *places, "--output", str(tmp_path / "rewritten"), "--quiet"]) == 0
     assert main(["statistics", *places, "--output", str(tmp_path / "statistics"), "--quiet"]) == 0
@@ -177,7 +175,7 @@ def test_corruptions_are_variants_for_the_other_pipelines(made: Path, tmp_path: 
     assert kept == theirs
 
 
-def test_no_test_word_comes_into_training(made: Path) -> None:
+def test_no_test_word_comes_into_training(made):
     """Words that replace others are train's, also in the corrupted test schemas."""
     from parapet.transforms.reports.text import Conventions, name_words
     from parapet.transforms.splits.augment.plan import vocabulary_of
@@ -191,7 +189,7 @@ def test_no_test_word_comes_into_training(made: Path) -> None:
     assert own - set(seen.slots)
 
 
-def test_seed_rates_and_operations(made: Path) -> None:
+def test_seed_rates_and_operations(made):
     flags = ["--replace_rate=0", "--order_rate=1", "--corruptions", "order,replace", "--seed", "Ünlike", "--quiet"]
     assert run(made, *flags, sets="corrupted", out="seed") == 0
     options = json.loads((made / "seed/run.json").read_bytes())["options"]
@@ -204,7 +202,7 @@ def test_seed_rates_and_operations(made: Path) -> None:
     assert (made / "seed" / path).read_bytes() != (made / "out" / path).read_bytes()
 
 
-def test_some_variants_another_split_and_a_split_alone(corpus: Path) -> None:
+def test_some_variants_another_split_and_a_split_alone(corpus):
     flags = ["--variant", "v2,zh", "--split", "dev", "--quiet"]
     assert run(corpus, *flags, sets="backtrans+oracle") == 0
     versions = json.loads((corpus / "out/run.json").read_bytes())["options"]["sets"]["backtrans+oracle"]
@@ -217,7 +215,7 @@ def test_some_variants_another_split_and_a_split_alone(corpus: Path) -> None:
     assert (corpus / "alone/none/dev/dialogues_001.json").read_bytes() == original
 
 
-def test_mismatches_are_told_and_lose_nothing(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mismatches_are_told_and_lose_nothing(corpus, capsys):
     edit(corpus / "oracle/v2/train/schema.json", lambda schema: schema.pop())
     edit(corpus / "sgd/train/dialogues_001.json", lambda dialogues: dialogues[2].pop("turns"))
     edit(corpus / "oracle/v1/test/schema.json", lambda schema: schema.pop())  # of another split: no matter
@@ -247,9 +245,7 @@ def test_mismatches_are_told_and_lose_nothing(corpus: Path, capsys: pytest.Captu
     assert "Museums_12" not in services
 
 
-def test_a_file_that_cannot_be_read_fails_the_run_or_is_left_out(
-    corpus: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_read_fails_the_run_or_is_left_out(corpus, capsys):
     path = corpus / "sgd/train/dialogues_001.json"
     path.write_bytes(path.read_bytes()[:5000])
     assert run(corpus, "--quiet", sets="oracle") == 1
@@ -266,7 +262,7 @@ def test_a_file_that_cannot_be_read_fails_the_run_or_is_left_out(
     assert not (corpus / "out/oracle/train/dialogues_001.json").exists()
 
 
-def test_unusual_files_come_through(corpus: Path) -> None:
+def test_unusual_files_come_through(corpus):
     def change(dialogues: list[Any]) -> None:
         dialogues[0]["turns"][0]["utterance"] = "Ünlike \u2028 \x7f 😀"
         dialogues[0]["mine"] = {"n": [1, None]}
@@ -283,7 +279,7 @@ def test_unusual_files_come_through(corpus: Path) -> None:
     assert [dialogue_of(row) for row in rows if row["source_json"]] == first
 
 
-def test_an_id_that_stands_twice_fails_the_run(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_id_that_stands_twice_fails_the_run(corpus, capsys):
     edit(corpus / "sgd/train/dialogues_002.json", lambda dialogues: dialogues[0].update(dialogue_id="1_00000"))
     assert run(corpus, "--quiet", sets="none") == 1
     told = capsys.readouterr().err
@@ -316,9 +312,7 @@ def test_an_id_that_stands_twice_fails_the_run(corpus: Path, capsys: pytest.Capt
         (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
     ],
 )
-def test_mistakes_on_the_command_line(
-    flags: list[str], said: str, made: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_on_the_command_line(flags, said, made, capsys):
     before = files_of(made)
     given = [flag.format(corpus=made) for flag in flags]
     assert augment.run(["--sgd", str(made / "sgd"), "--output", str(made / "none"), *given]) == 2
@@ -326,7 +320,7 @@ def test_mistakes_on_the_command_line(
     assert files_of(made) == before
 
 
-def test_variants_of_one_name_cannot_be_told_apart(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_variants_of_one_name_cannot_be_told_apart(corpus, capsys):
     (corpus / "backtrans/zh").rename(corpus / "backtrans/v1")
     assert run(corpus, "--quiet") == 2
     assert "two variants are called 'v1': rename a folder, or leave one out" in capsys.readouterr().err
@@ -337,13 +331,13 @@ def test_variants_of_one_name_cannot_be_told_apart(corpus: Path, capsys: pytest.
     assert said in capsys.readouterr().err
 
 
-def test_a_corpus_without_the_split(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_corpus_without_the_split(corpus, capsys):
     shutil.rmtree(corpus / "sgd/train")
     assert run(corpus, "--quiet", sets="none") == 2
     assert "no dialogues of 'train' here" in capsys.readouterr().err
 
 
-def test_the_sample_without_any_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sample_without_any_flags(tmp_path, capsys):
     assert augment.run(["--output", str(tmp_path / "out")]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[:3] == [
@@ -356,7 +350,7 @@ def test_the_sample_without_any_flags(tmp_path: Path, capsys: pytest.CaptureFixt
     assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {"none", "corrupted", "corruptions"}
 
 
-def test_the_published_variants(real_data: Path, real_dialogues: Path, tmp_path: Path) -> None:
+def test_the_published_variants(real_data, real_dialogues, tmp_path):
     """Dialogues under all schemas of SGD-X, their references checked."""
     flags = ["--sgd", str(real_dialogues), "--oracle", str(real_data / "sgd/sgd_x/data"), "--quiet"]
     assert augment.run([*flags, "--output", str(tmp_path / "out")]) == 0

@@ -1,7 +1,5 @@
 """``parapet babi_task6`` as a person runs it: the files of task 6, the SGD layout, broken calls, the same bytes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -64,7 +62,7 @@ def dialogues_in(out: Path, split: str) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     """Four calls."""
     folder = tmp_path_factory.mktemp("logs")
     cheap_chinese(folder, "Mar13_S0A0/voip-1")
@@ -72,22 +70,19 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asian_oriental(folder, "Mar13_S1A0/voip-3")
     cheap_chinese(folder, "Mar13_S2A0/voip-4")
     write_lists(
-        folder,
-        train=["Mar13_S0A0/voip-2", "Mar13_S0A0/voip-1"],
-        dev=["Mar13_S1A0/voip-3"],
-        test=["Mar13_S2A0/voip-4"],
+        folder, train=["Mar13_S0A0/voip-2", "Mar13_S0A0/voip-1"], dev=["Mar13_S1A0/voip-3"], test=["Mar13_S2A0/voip-4"]
     )
     return folder
 
 
 @pytest.fixture(scope="module")
-def output(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(root, tmp_path_factory):
     out = tmp_path_factory.mktemp("task6") / "out"
     assert run(root, out) == 0
     return out
 
 
-def test_the_files_of_task_6(output: Path) -> None:
+def test_the_files_of_task_6(output):
     assert babi(output, "trn") == ASIAN + CHEAP
     assert babi(output, "dev") == ASIAN
     assert babi(output, "tst") == CHEAP
@@ -99,7 +94,7 @@ def test_the_files_of_task_6(output: Path) -> None:
     assert "<script" not in (output / "report.html").read_text()
 
 
-def test_the_numbers_are_those_of_the_files(output: Path) -> None:
+def test_the_numbers_are_those_of_the_files(output):
     numbers = json.loads((output / "statistics.json").read_text())
     for split, short in (("train", "trn"), ("dev", "dev"), ("test", "tst")):
         lines = [line for line in babi(output, short).splitlines() if line]
@@ -123,7 +118,7 @@ def test_the_numbers_are_those_of_the_files(output: Path) -> None:
     assert (numbers["restaurants"], numbers["candidates"]) == (3, 12)
 
 
-def test_the_sgd_layout(output: Path) -> None:
+def test_the_sgd_layout(output):
     services = services_by_name(read_root(output / "sgd"))
     assert list(services) == ["Restaurants_dstc2"]
     for path in sorted((output / "sgd").rglob("dialogues_*.json")):
@@ -160,7 +155,7 @@ def test_the_sgd_layout(output: Path) -> None:
     assert {("food", "tuscan"), ("pricerange", "cheap"), ("name", "the lucky star"), ("phone", "01223 244277")} <= spans
 
 
-def test_other_pipelines_take_it(output: Path) -> None:
+def test_other_pipelines_take_it(output):
     """As they all read a corpus."""
     corpus = read_corpus(output / "sgd", ["train", "test"])
     assert [path for path, _ in corpus.schemas] == ["test/schema.json", "train/schema.json"]
@@ -170,16 +165,12 @@ def test_other_pipelines_take_it(output: Path) -> None:
     assert not [one for one in said if one.wrong or one.odd]
 
 
-def test_the_same_in_any_order_on_two_workers(root: Path, output: Path, tmp_path: Path) -> None:
+def test_the_same_in_any_order_on_two_workers(root, output, tmp_path):
     other = tmp_path / "logs"
     (other / "data").mkdir(parents=True)
     for path in (root / "data").iterdir():
         (other / "data" / path.name).symlink_to(path)
-    write_lists(
-        other,
-        train=["Mar13_S2A0/voip-4", "Mar13_S0A0/voip-2", "Mar13_S0A0/voip-1"],
-        dev=["Mar13_S1A0/voip-3"],
-    )
+    write_lists(other, train=["Mar13_S2A0/voip-4", "Mar13_S0A0/voip-2", "Mar13_S0A0/voip-1"], dev=["Mar13_S1A0/voip-3"])
     assert run(other, tmp_path / "out", *TWO_WORKERS) == 0
     assert babi(tmp_path / "out", "trn") == CHEAP + ASIAN + CHEAP
     assert babi(tmp_path / "out", "candidates") == babi(output, "candidates")
@@ -188,7 +179,7 @@ def test_the_same_in_any_order_on_two_workers(root: Path, output: Path, tmp_path
     assert {one["dialogue_id"]: one for one in dialogues_in(tmp_path / "out", "train")}.items() <= before.items()
 
 
-def test_broken_calls(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_calls(root, tmp_path, capsys):
     """Each is a dead letter with its reason, and the others are written; without --max_bad nothing is."""
     folder = tmp_path / "logs"
     good = "Mar13_S0A0/voip-good"
@@ -238,7 +229,7 @@ def goals(label: Any) -> Any:
     return label["turns"][0]["goal-labels"]
 
 
-def test_what_cannot_work(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_work(root, tmp_path, capsys):
     """Told before anything runs, with status 2."""
 
     def message(folder: Path, *flags: str) -> str:

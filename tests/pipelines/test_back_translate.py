@@ -1,7 +1,5 @@
 """``parapet back_translate`` as a person runs it: replays, engines against local servers, cuts and faults."""
 
-from __future__ import annotations
-
 import csv
 import json
 import signal
@@ -56,14 +54,14 @@ def texts_of(root: Path) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def replayed(tmp_path_factory):
     """The sample from the memory that comes with it."""
     out = tmp_path_factory.mktemp("replayed") / "out"
     assert run(out, "--quiet") == 0
     return out
 
 
-def test_the_sample_is_what_its_memory_says(replayed: Path, sample: Path) -> None:
+def test_the_sample_is_what_its_memory_says(replayed, sample):
     """A plain reading of the CSV, name by name."""
     with (sample / "translations.csv").open(newline="", encoding="utf-8") as handle:
         said = {(row["source"], row["target"], row["text"]): row["translation"] for row in csv.DictReader(handle)}
@@ -86,7 +84,7 @@ def test_the_sample_is_what_its_memory_says(replayed: Path, sample: Path) -> Non
                         assert other["description"] == back(one["description"])
 
 
-def test_every_reference_is_renamed_and_names_are_unique(replayed: Path) -> None:
+def test_every_reference_is_renamed_and_names_are_unique(replayed):
     for path in replayed.glob("*/*/schema.json"):
         for raw in json.loads(path.read_bytes()):
             service = parse_service(raw)
@@ -95,7 +93,7 @@ def test_every_reference_is_renamed_and_names_are_unique(replayed: Path) -> None
                 assert len(set(names)) == len(names)
 
 
-def test_the_audit_says_what_was_said_in_each_language(replayed: Path) -> None:
+def test_the_audit_says_what_was_said_in_each_language(replayed):
     rows = {
         (row["element_id"], row["field"], row["pivot"]): row
         for row in pq.read_table(replayed / "translations.parquet").to_pylist()
@@ -108,7 +106,7 @@ def test_the_audit_says_what_was_said_in_each_language(replayed: Path) -> None:
     assert {row["emitted"] == row["original"] for row in rows.values() if row["reason"]} == {True}
 
 
-def test_rewrite_and_statistics_take_it(replayed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewrite_and_statistics_take_it(replayed, tmp_path, capsys):
     assert main(["rewrite", "--variants", str(replayed), "--output", str(tmp_path / "dialogues")]) == 0
     assert "zh: 40 rewritten, 0 left out" in capsys.readouterr().out
     assert json.loads((tmp_path / "dialogues" / "run.json").read_bytes())["options"]["matched_by"] == "mapping"
@@ -121,14 +119,14 @@ def test_rewrite_and_statistics_take_it(replayed: Path, tmp_path: Path, capsys: 
     assert ours["self_bleu"] == theirs["self_bleu"]
 
 
-def test_what_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_said(tmp_path, capsys):
     assert run(tmp_path / "out") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["name", "zh", "ja", "ko", "self-BLEU", "report:"]
     assert lines[3].split()[-1] == "1"
 
 
-def test_google_cold_and_warm(tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_google_cold_and_warm(tmp_path, sample, capsys):
     """Each text once a leg, in no more requests than the limits ask for; a second run asks nothing."""
     texts = texts_of(sample)
     with GoogleServer() as server:
@@ -155,7 +153,7 @@ def test_google_cold_and_warm(tmp_path: Path, sample: Path, capsys: pytest.Captu
         assert services[0]["description"] == translate(translate(original, "en", code), code, "en")
 
 
-def test_a_memory_of_another_run_is_taken(tmp_path: Path) -> None:
+def test_a_memory_of_another_run_is_taken(tmp_path):
     with GoogleServer() as server:
         assert run(tmp_path / "first", *google(server), "--pivots", "zh,ko", "--quiet") == 0
         asked = len(server.requests)
@@ -166,9 +164,7 @@ def test_a_memory_of_another_run_is_taken(tmp_path: Path) -> None:
     assert files_of(tmp_path / "replay" / "zh") == files_of(tmp_path / "second" / "zh")
 
 
-def test_a_limit_of_the_day_publishes_nothing_and_loses_nothing(
-    tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limit_of_the_day_publishes_nothing_and_loses_nothing(tmp_path, sample, capsys):
     with GoogleServer(["", "", "daily_limit"]) as server:
         assert run(tmp_path / "out", *google(server)) == 1
         said = capsys.readouterr().err
@@ -184,9 +180,7 @@ def test_a_limit_of_the_day_publishes_nothing_and_loses_nothing(
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
 
 
-def test_left_in_english_where_that_is_asked_for(
-    tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_left_in_english_where_that_is_asked_for(tmp_path, sample, capsys):
     def refuse(request: Request) -> str:
         return "invalid" if request.target == "ja" and any("ferry" in text for text in request.contents) else ""
 
@@ -207,7 +201,7 @@ def test_left_in_english_where_that_is_asked_for(
     assert statistics["zh"]["description_fallbacks"] == {}
 
 
-def test_killed_and_run_again_it_has_paid_for_nothing_in_vain(tmp_path: Path) -> None:
+def test_killed_and_run_again_it_has_paid_for_nothing_in_vain(tmp_path):
     processes: list[BaseProcess] = []
 
     def kill(request: Request) -> str:
@@ -229,7 +223,7 @@ def test_killed_and_run_again_it_has_paid_for_nothing_in_vain(tmp_path: Path) ->
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
 
 
-def test_libretranslate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: Path) -> None:
+def test_libretranslate(tmp_path, monkeypatch, sample):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with LibreTranslateServer() as server:
         flags = ["--engine", "libretranslate", "--libretranslate_url", server.url, "--pivots", "ko", "--quiet"]
@@ -240,7 +234,7 @@ def test_libretranslate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample:
     assert {(row["provider"], row["model"]) for row in memory} == {("libretranslate", "libretranslate")}
 
 
-def test_dry_run_says_what_it_would_cost(tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_says_what_it_would_cost(tmp_path, sample, capsys):
     with GoogleServer() as server:
         assert run(tmp_path / "out", *google(server), "--dry_run") == 0
         assert server.requests == []
@@ -272,22 +266,20 @@ def test_dry_run_says_what_it_would_cost(tmp_path: Path, sample: Path, capsys: p
         (["--schemas", "none"], "none: --schemas: there is no such file or folder"),
     ],
 )
-def test_a_mistake_is_said(
-    flags: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_is_said(flags, said, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     assert run(tmp_path / "out", *flags) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_no_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_project(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
     assert run(tmp_path / "out", "--engine", "google") == 2
     assert "--google_project: name the project that pays, or set GOOGLE_CLOUD_PROJECT" in capsys.readouterr().err
 
 
-def test_sgd(real_data: Path, tmp_path: Path) -> None:
+def test_sgd(real_data, tmp_path):
     """Train of SGD, cold, then warm."""
     train = real_data / "sgd" / "train" / "schema.json"
     with GoogleServer() as server:

@@ -1,7 +1,5 @@
 """The command line that all pipelines share: strict flags, exit statuses, messages that say what to do."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil
@@ -60,9 +58,7 @@ def _logging_as_it_was():
         (["compose", "--output", "strange://x"], 2, "--output strange://x: cannot be read: Protocol not"),
     ],
 )
-def test_mistakes_end_with_a_status_and_one_line_that_says_what_to_do(
-    arguments, status, said, tmp_path, capsys
-) -> None:
+def test_mistakes_end_with_a_status_and_one_line_that_says_what_to_do(arguments, status, said, tmp_path, capsys):
     arguments = [text.replace("OUT", str(tmp_path / "out")) for text in arguments]
     assert main(arguments) == status
     told = capsys.readouterr()
@@ -70,18 +66,18 @@ def test_mistakes_end_with_a_status_and_one_line_that_says_what_to_do(
     assert "Traceback" not in told.err
 
 
-def test_version(capsys) -> None:
+def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("parapet 0.")
 
 
-def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, capsys, monkeypatch) -> None:
+def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PARAPET_WORKER_KEY", "short")
     assert main(["compose", "--output", str(tmp_path / "out")]) == 2
     assert "PARAPET_WORKER_KEY: the key has under 16 characters" in capsys.readouterr().err
 
 
-def test_logs_as_json_lines(tmp_path, capsys) -> None:
+def test_logs_as_json_lines(tmp_path, capsys):
     assert main(["compose", "--output", str(tmp_path / "out"), "--log_format", "json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["level"] for line in lines] == ["info", "warning"]
@@ -112,7 +108,7 @@ DATAFLOW = [
         ("", f"--responses {sample_root() / 'crowd/names.csv'}: Dataflow's workers cannot see it"),
     ],
 )
-def test_what_dataflow_lacks_is_said_before_anything_runs(changed: str, said: str, capsys) -> None:
+def test_what_dataflow_lacks_is_said_before_anything_runs(changed, said, capsys):
     flag = changed.partition("=")[0]
     flags = [given for given in DATAFLOW if given.partition("=")[0] != flag] + [changed] * bool(changed)
     assert main(["compose", *flags]) == 2
@@ -120,24 +116,24 @@ def test_what_dataflow_lacks_is_said_before_anything_runs(changed: str, said: st
     assert line.startswith(f"error: {said}")
 
 
-def test_a_dry_run_submits_nothing(capsys) -> None:
+def test_a_dry_run_submits_nothing(capsys):
     assert main(["hits", "--dry_run", *DATAFLOW]) == 0
     assert capsys.readouterr().out.endswith("dry run: nothing was written\n")
 
 
-def test_quiet_says_nothing_unless_it_fails(tmp_path, capsys) -> None:
+def test_quiet_says_nothing_unless_it_fails(tmp_path, capsys):
     assert main(["compose", "--output", str(tmp_path / "out"), "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_folder_belongs_to_one_pipeline(tmp_path, capsys) -> None:
+def test_a_folder_belongs_to_one_pipeline(tmp_path, capsys):
     assert main(["hits", "--output", str(tmp_path), "--quiet"]) == 0
     assert main(["compose", "--output", str(tmp_path)]) == 2
     assert "holds what 'parapet hits' made" in capsys.readouterr().err
     assert (tmp_path / "pages/Gyms_1.names.html").exists()
 
 
-def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback(caplog):
     text = """Traceback (most recent call last):
       File "worker.py", line 1, in process
     RuntimeError: Traceback (most recent call last):
@@ -147,7 +143,7 @@ def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback(caplog: pytes
     assert caplog.messages == ["client.ServiceUnavailable: 503: come back later (PARAPET_DEBUG=1 shows the traceback)"]
 
 
-def test_outputs_and_inputs_are_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs_and_inputs_are_apart(tmp_path, capsys):
     """What would replace its own input, or make it unreadable, is refused."""
     corpus, out = tmp_path / "corpus", tmp_path / "out"
     shutil.copytree(sample_root() / "test", corpus / "test")

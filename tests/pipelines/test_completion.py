@@ -1,7 +1,5 @@
 """Completion: a real bash that asks; and for every command the flags that its parser has."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os
@@ -46,7 +44,7 @@ def asked(*lines: str, folder: Path | None = None) -> list[list[str]]:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-def test_bash_completes_commands_flags_values_and_files(tmp_path: Path) -> None:
+def test_bash_completes_commands_flags_values_and_files(tmp_path):
     (tmp_path / "my_corpus").mkdir()
     (tmp_path / "my_corpus" / "schema.json").touch()
     found = asked(
@@ -94,7 +92,7 @@ GROUPS = {"mturk": ACTIONS, "release": RELEASE_ACTIONS}
 
 
 @pytest.mark.parametrize("name", [name for name in PIPELINES if name not in ("evaluate", "train", "predict")])
-def test_every_flag_of_every_command_is_offered(name: str) -> None:
+def test_every_flag_of_every_command_is_offered(name):
     if name not in GROUPS:
         assert flags_of(leaf([name])) == flags_of(module_of(name).parser())
     for action in GROUPS.get(name, ()):
@@ -102,7 +100,7 @@ def test_every_flag_of_every_command_is_offered(name: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_flags_of_evaluate_are_those_of_the_task(task: str) -> None:
+def test_the_flags_of_evaluate_are_those_of_the_task(task):
     flags = flags_of(importlib.import_module("parapet.pipelines.evaluate").parser(task))
     assert flags_of(leaf(["evaluate", "--task", task])) == flags | {"--task"}
     assert flags_of(leaf(["evaluate", f"--task={task}", "--quiet"])) == flags | {"--task"}
@@ -110,17 +108,17 @@ def test_the_flags_of_evaluate_are_those_of_the_task(task: str) -> None:
 
 
 @pytest.mark.parametrize("group", ["train", "predict"])
-def test_each_model_has_flags_of_its_own(group: str) -> None:
+def test_each_model_has_flags_of_its_own(group):
     for model in importlib.import_module(f"parapet.pipelines.{group}").MODELS:
         assert {"--output"} <= flags_of(leaf([group, model]))
 
 
-def test_what_stands_on_the_line_may_be_anything() -> None:
+def test_what_stands_on_the_line_may_be_anything():
     for words in ([], ["nosuch"], ["mturk", "nosuch"], ["evaluate", "--task"], ["evaluate", "--task", "nosuch"]):
         assert leaf(words).prog.startswith("parapet")
 
 
-def test_completing_loads_nothing_heavy() -> None:
+def test_completing_loads_nothing_heavy():
     code = (
         "import sys\n"
         "from parapet.pipelines.completion import tree\n"
@@ -132,7 +130,7 @@ def test_completing_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_is_one_that_the_shell_reads(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_script_is_one_that_the_shell_reads(shell, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert "parapet" in script
@@ -141,14 +139,12 @@ def test_the_script_is_one_that_the_shell_reads(shell: str, capsys: pytest.Captu
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
-def test_another_shell_is_an_error_that_names_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_shell_is_an_error_that_names_those_there_are(capsys):
     assert main(["completion", "cmd"]) == 2
     assert "choose from 'bash', 'zsh', 'fish'" in capsys.readouterr().err
 
 
-def test_without_argcomplete_the_error_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_argcomplete_the_error_says_how_to_get_it(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "argcomplete.shell_integration", None)
     assert main(["completion", "bash"]) == 1
     assert "argcomplete is not installed: pip install argcomplete" in capsys.readouterr().err

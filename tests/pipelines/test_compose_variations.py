@@ -1,7 +1,5 @@
 """``parapet compose_variations`` as a person runs it: the sample, odd answers, other corpora, the same bytes."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -60,21 +58,21 @@ def as_api(row: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def key() -> Any:
+def key():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
         yield
 
 
 @pytest.fixture(scope="module")
-def composed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def composed(tmp_path_factory):
     """The sample."""
     out = tmp_path_factory.mktemp("composed") / "out"
     assert run(out) == 0
     return out
 
 
-def test_every_answer_ends_once_and_where_it_belongs(composed: Path) -> None:
+def test_every_answer_ends_once_and_where_it_belongs(composed):
     truth = {f"{row['AssignmentId']}:{row['field']}": row["label"] for row in sheet(CROWD / "rewrites_truth.csv")}
     rows = rows_of(composed)
     assert [row["response_id"] for row in rows] == list(dict.fromkeys(row["response_id"] for row in rows))
@@ -91,7 +89,7 @@ def test_every_answer_ends_once_and_where_it_belongs(composed: Path) -> None:
     assert not any(worker.encode() in data for data in files_of(composed).values() for worker in workers)
 
 
-def test_what_is_written_keeps_its_values(composed: Path) -> None:
+def test_what_is_written_keeps_its_values(composed):
     dialogues = {one.dialogue_id: one for one in read_dialogues(sample_root() / "test" / "dialogues_001.json")}
     lines = lines_of(composed / "rewritten.jsonl")
     places = [(line["dialogue_id"], line["turn"], line["kind"]) for line in lines]
@@ -113,7 +111,7 @@ def test_what_is_written_keeps_its_values(composed: Path) -> None:
             assert line["utterance"][one["new_start"] : one["new_exclusive_end"]] == value == one["value"]
 
 
-def test_what_is_short_can_be_asked_again(composed: Path) -> None:
+def test_what_is_short_can_be_asked_again(composed):
     [row] = sheet(composed / "shortfall.csv")
     assert (row["task_id"], row["kind"], row["in_review"]) == ("1_00001:8:rewrites", "simple", "0")
     assert read_lacks(str(composed / "shortfall.csv"))[1] == {("1_00001:8:rewrites", "simplified"): 1}
@@ -124,7 +122,7 @@ def test_what_is_short_can_be_asked_again(composed: Path) -> None:
     assert all(response in page for response in held)
 
 
-def test_the_same_bytes_from_the_api_twice_in_pieces_and_on_two_workers(composed: Path, tmp_path: Path) -> None:
+def test_the_same_bytes_from_the_api_twice_in_pieces_and_on_two_workers(composed, tmp_path):
     rows = sheet(CROWD / "rewrites.csv")
     folder = tmp_path / "batch"
     folder.mkdir()
@@ -136,7 +134,7 @@ def test_the_same_bytes_from_the_api_twice_in_pieces_and_on_two_workers(composed
     assert files_of(out) == files_of(composed)
 
 
-def test_decisions_and_require_complete(composed: Path, tmp_path: Path) -> None:
+def test_decisions_and_require_complete(composed, tmp_path):
     out = tmp_path / "out"
     decisions = CROWD / "rewrites_decisions.csv"
     assert run(out, "--decisions", decisions, "--require_complete") == 0
@@ -152,7 +150,7 @@ def test_decisions_and_require_complete(composed: Path, tmp_path: Path) -> None:
     assert json.loads((out / "statistics.json").read_bytes())["decisions"] == {"accept": 1, "fix": 1, "reject": 1}
 
 
-def test_what_cannot_be_used_is_a_dead_letter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_used_is_a_dead_letter(tmp_path, capsys):
     batch = write_batch(
         tmp_path / "batch.csv",
         ["A1", "AWORKER000001", "1_00001:8:rewrites", "What it has: a cracked screen.", "", ""],
@@ -194,9 +192,7 @@ def test_what_cannot_be_used_is_a_dead_letter(tmp_path: Path, capsys: pytest.Cap
     assert run(tmp_path / "none", "--responses", only_bad) == 1
 
 
-def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(tmp_path, capsys):
     tasks = tmp_path / "tasks"
     assert hits(["--task", "rewrites", "--split", "test", "--output", str(tasks), "--quiet"]) == 0
     asked = lines_of(tasks / "manifest.jsonl")
@@ -232,14 +228,12 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(
         (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
     ],
 )
-def test_flags_that_cannot_work(
-    flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flags_that_cannot_work(flags, told, tmp_path, capsys):
     assert command(["--output", str(tmp_path / "out"), *flags]) == 2
     assert told in capsys.readouterr().err
 
 
-def test_sgd(real_data: Path, tmp_path: Path) -> None:
+def test_sgd(real_data, tmp_path):
     """Made answers to every turn of a file of SGD: the good ones pass, and of the spoiled ones none."""
     rows, spoiled = [], set()
     for number, (dialogue, turn) in enumerate(sentences(real_data)[:400]):
@@ -264,7 +258,7 @@ def test_sgd(real_data: Path, tmp_path: Path) -> None:
     assert set(rejected.values()) == {"copy", "lost_value"}
 
 
-def test_answers_to_another_split(real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers_to_another_split(real_data, tmp_path, capsys):
     flags = ("--sgd", real_data / "sgd", "--split", "dev", "--responses", CROWD / "rewrites.csv")
     assert command(["--output", str(tmp_path / "out"), *map(str, flags)]) == 0
     assert "were the tasks made from this --sgd and --split?" in capsys.readouterr().err

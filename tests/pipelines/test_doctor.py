@@ -1,14 +1,11 @@
 """``parapet doctor``: what it says of the core, extras, models, credentials and the machine; nothing that is secret."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
 from typing import Any
@@ -33,7 +30,7 @@ SECRETS = {
 
 
 @pytest.fixture(autouse=True)
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def bare(tmp_path, monkeypatch):
     """A home with nothing in it, an environment without accounts, and no network."""
     for name in os.environ:
         if name.startswith(
@@ -76,7 +73,7 @@ def report(capsys: pytest.CaptureFixture[str], *flags: str, status: int = 0) -> 
     return found
 
 
-def test_it_works_here(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_works_here(capsys):
     found = report(capsys)
     assert found["core_works"] is True
     assert list(found) == ["core_works", "core", "extras", "models", "credentials", "plug-ins", "machine"]
@@ -89,13 +86,11 @@ def test_it_works_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_every_extra_is_said_to_be_for_something() -> None:
+def test_every_extra_is_said_to_be_for_something():
     assert set(doctor.ENABLES) >= set(metadata(DISTRIBUTION).get_all("Provides-Extra") or [])
 
 
-def test_a_core_requirement_that_is_missing_is_a_failure(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_core_requirement_that_is_missing_is_a_failure(monkeypatch, capsys):
     absent(monkeypatch, orjson=None, jinja2="1.0")
     found = {one["name"]: one for one in report(capsys, status=1)["core"]}
     assert found["orjson"]["detail"] == "orjson is not installed"
@@ -109,7 +104,7 @@ def specifier_of(name: str) -> str:
     return next(str(one.specifier) for one in doctor.requirements_of(DISTRIBUTION) if one.name == name)
 
 
-def test_levenshtein_may_be_absent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_levenshtein_may_be_absent(monkeypatch, capsys):
     absent(monkeypatch, python_Levenshtein=None)
     found = {one["name"]: one for one in report(capsys)["core"]}["python-Levenshtein"]
     assert (found["state"], found["detail"]) == ("missing", "absent: rapidfuzz gives the same values")
@@ -117,7 +112,7 @@ def test_levenshtein_may_be_absent(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert report(capsys, status=1)["core_works"] is False
 
 
-def test_extras_that_are_missing_and_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extras_that_are_missing_and_broken(monkeypatch):
     absent(monkeypatch, boto3=None, google_cloud_translate="1.0")
     found = by_name(doctor.extras())
     assert found["mturk"] == Finding("mturk", "missing", "mturk", "boto3 is not installed", install_line("mturk"))
@@ -127,21 +122,21 @@ def test_extras_that_are_missing_and_broken(monkeypatch: pytest.MonkeyPatch) -> 
     assert f"jiwer {version('jiwer')}" in found["speech"].detail
 
 
-def test_an_extra_of_a_requirement_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extra_of_a_requirement_is_looked_into(monkeypatch):
     absent(monkeypatch, google_cloud_storage=None)
     assert "google-cloud-storage is not installed" in list(doctor.problems(Requirement("apache-beam[gcp]>=2")))
     assert list(doctor.problems(Requirement("apache-beam>=2"))) == []
     assert by_name(doctor.extras())["gcp"].next == install_line("gcp")
 
 
-def test_another_python_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_python_is_a_failure(monkeypatch, capsys):
     monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.9.1")
     found = report(capsys, status=1)["core"][0]
     assert (found["name"], found["state"]) == ("Python", "wrong")
     assert found["detail"].endswith(">=3.11 is needed")
 
 
-def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_secret_is_told(monkeypatch, capsys):
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PARAPET_DEBUG", "1")
@@ -153,7 +148,7 @@ def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         assert "hush" not in told.lower()
 
 
-def test_where_aws_credentials_are_from(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_aws_credentials_are_from(bare, monkeypatch):
     pytest.importorskip("boto3")
     assert doctor._aws().state == "missing"
     folder = bare / ".aws"
@@ -185,7 +180,7 @@ def test_where_aws_credentials_are_from(bare: Path, monkeypatch: pytest.MonkeyPa
     assert doctor.aws_source() == "the environment"
 
 
-def test_google_credentials(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_google_credentials(bare, monkeypatch):
     assert [one.state for one in doctor._google()] == ["missing", "missing"]
     place = bare / ".config" / "gcloud" / "application_default_credentials.json"
     place.parent.mkdir(parents=True)
@@ -200,7 +195,7 @@ def test_google_credentials(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert next(doctor._google()).state == "wrong"
 
 
-def test_the_token_of_the_hugging_face_hub(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_of_the_hugging_face_hub(bare, monkeypatch):
     assert doctor._hugging_face().next == "set HF_TOKEN, or run: hf auth login"
     place = bare / ".cache" / "huggingface" / "token"
     place.parent.mkdir(parents=True)
@@ -214,7 +209,7 @@ def test_the_token_of_the_hugging_face_hub(bare: Path, monkeypatch: pytest.Monke
     assert doctor._hugging_face().detail == "HF_TOKEN is set"
 
 
-def test_the_worker_key_is_looked_at_and_not_made(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worker_key_is_looked_at_and_not_made(bare, monkeypatch):
     place = bare / ".config" / "parapet" / "worker_key"
     assert doctor._worker_key().detail == f"{place} is made on the first run"
     assert not place.exists()
@@ -226,7 +221,7 @@ def test_the_worker_key_is_looked_at_and_not_made(bare: Path, monkeypatch: pytes
     assert doctor._worker_key().state == "wrong"
 
 
-def test_models_that_come_as_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_that_come_as_packages(tmp_path, monkeypatch):
     assert {one.name for one in doctor.models()} >= {"PocketSphinx model", "eSpeak NG voices"}
     info = tmp_path / "en_tiny-3.8.0.dist-info"
     info.mkdir()
@@ -274,7 +269,7 @@ FOLDERS: dict[str, tuple[dict[str, Any] | None, list[str], str, str]] = {
 
 
 @pytest.mark.parametrize("kind", FOLDERS)
-def test_what_a_folder_could_be_used_for(kind: str, tmp_path: Path) -> None:
+def test_what_a_folder_could_be_used_for(kind, tmp_path):
     config, files, state, said = FOLDERS[kind]
     if config is not None:
         (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -286,14 +281,14 @@ def test_what_a_folder_could_be_used_for(kind: str, tmp_path: Path) -> None:
     assert told.startswith(said)
 
 
-def test_a_model_of_our_own(tmp_path: Path) -> None:
+def test_a_model_of_our_own(tmp_path):
     (tmp_path / "model.json").write_text('{"model": "memn2n", "format": 1}', encoding="utf-8")
     assert doctor.inspect(str(tmp_path)).enables == f"predict memn2n --model {tmp_path}"
     (tmp_path / "model.json").write_text("[", encoding="utf-8")
     assert doctor.inspect(str(tmp_path)).state == "wrong"
 
 
-def test_gpus_and_the_torch_that_is_built_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_and_the_torch_that_is_built_for_them(tmp_path, monkeypatch):
     (tmp_path / "0000:01:00.0").mkdir()
     (tmp_path / "0000:01:00.0" / "information").write_text("Model: \t\t NVIDIA H200\nIRQ: 1\n", encoding="utf-8")
     assert doctor.gpus(tmp_path) == ["NVIDIA H200"]
@@ -318,13 +313,13 @@ def spec_in(folder: Path) -> Any:
     return spec_from_file_location("torch", folder / "__init__.py", submodule_search_locations=[str(folder)])
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(tmp_path):
     assert doctor._writable(tmp_path).state == "there"
     found = doctor._writable(tmp_path / "nosuch")
     assert (found.state, found.next) == ("missing", "cd elsewhere, or --output elsewhere")
 
 
-def test_marks_in_ascii_where_the_terminal_has_no_others() -> None:
+def test_marks_in_ascii_where_the_terminal_has_no_others():
     found = {"extras": [Finding("mturk", "missing", "mturk", "boto3 is not installed", "pip install x")]}
     told = [line for line, _ in doctor.lines(found, works=True, plain=True)]
     assert told[:4] == [
@@ -336,7 +331,7 @@ def test_marks_in_ascii_where_the_terminal_has_no_others() -> None:
     assert all(line.isascii() for line in told)
 
 
-def test_it_imports_nothing_large() -> None:
+def test_it_imports_nothing_large():
     code = (
         "import sys\n"
         "from parapet.pipelines.main import main\n"

@@ -4,8 +4,6 @@ What is raised is injected: into functions of Parapet, where an argument holds t
 A run with such a fault writes what it writes where that record is bad of itself.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re
@@ -153,7 +151,7 @@ def contents(output: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def corpora(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpora(sample, tmp_path_factory):
     """The sample's dialogues of train and test, and variants; and the same where a victim is bad of itself."""
     root = tmp_path_factory.mktemp("corpora")
     for split, victim in (("train", TRAINED), ("test", VICTIM)):
@@ -168,7 +166,7 @@ def corpora(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def without(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[str], str], Path]:
+def without(corpora, tmp_path_factory):
     """The output of a command line on the corpus in which a victim is bad; each is run once."""
     folder, outputs = tmp_path_factory.mktemp("without"), dict[tuple[str, ...], Path]()
 
@@ -191,14 +189,7 @@ def run(argv: list[str], corpus: Path, output: Path, max_bad: str = "50%", quiet
 @pytest.mark.parametrize(
     "failure", some(FAILURES, "raises", "row", "id", "turns", "in place", "slot", "span", "not JSON")
 )
-def test_a_plugin_that_raises_on_one_dialogue(
-    failure: str,
-    corpora: Path,
-    site: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_plugin_that_raises_on_one_dialogue(failure, corpora, site, tmp_path, monkeypatch, capsys):
     code, reason = FAILURES[failure]
     code = SOME.replace("VICTIM", VICTIM).replace("FAIL", code)
     bring(site, "broken_some", "parapet.perturbations", "some", "broken_some:Some", code)
@@ -235,14 +226,7 @@ KeyError: 'a key'
 @pytest.mark.parametrize(
     ("sets", "named"), [("'nowhere'", "nowhere"), ("", "no set"), ("'some', 'some'", "some, some")]
 )
-def test_a_plugin_that_returns_other_sets(
-    sets: str,
-    named: str,
-    corpora: Path,
-    site: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_plugin_that_returns_other_sets(sets, named, corpora, site, tmp_path, capsys):
     code = f"""\
 import parapet
 
@@ -293,10 +277,7 @@ FAULTS = {
         ["few_shot", "--sizes", "2", "--test", "2", "--sgd", "{corpus}"],
         "parapet.transforms.splits.few_shot.candidates_of",
     ),
-    "unseen_services": (
-        ["unseen_services", "--sgd", "{corpus}"],
-        "parapet.transforms.splits.split.dialogue_text",
-    ),
+    "unseen_services": (["unseen_services", "--sgd", "{corpus}"], "parapet.transforms.splits.split.dialogue_text"),
 }
 
 
@@ -304,15 +285,7 @@ FAULTS = {
 @pytest.mark.parametrize(
     "error", [ERRORS[0], *(pytest.param(error, marks=pytest.mark.thorough) for error in ERRORS[1:])]
 )
-def test_a_fault_costs_the_record(
-    name: str,
-    error: Exception,
-    corpora: Path,
-    without: Callable[[list[str], str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monkeypatch, capsys):
     argv, target = FAULTS[name]
     victim = TRAINED if name == "augment" else VICTIM
     with monkeypatch.context() as patch:
@@ -336,9 +309,7 @@ def test_a_fault_costs_the_record(
     assert not (tmp_path / "none/run.json").exists()
 
 
-def test_a_dialogue_that_was_planned_and_then_lost(
-    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatch):
     """No set has it, not even the first, whose dialogue was there already; all others are as they were."""
     argv = ["perturb", "ood", "--rates", "0.1,0.2", "--sgd", "{corpus}"]
     assert run(argv, corpora / "whole", tmp_path / "clean") == 0
@@ -391,13 +362,7 @@ def doubled(patch: pytest.MonkeyPatch, target: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", some(LOSSES, "typos"))
-def test_one_lost(
-    name: str,
-    corpora: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_one_lost(name, corpora, tmp_path, monkeypatch, capsys):
     argv, place = LOSSES[name]
     original, calls = files.SetFiles.add, list[Any]()
 
@@ -414,9 +379,7 @@ def test_one_lost(
     assert not (tmp_path / "out/run.json").exists()
 
 
-def test_a_chosen_dialogue_lost(
-    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_chosen_dialogue_lost(corpora, tmp_path, monkeypatch, capsys):
     original = few_shot.texts_of
 
     def texts_of(joined: Any) -> Any:

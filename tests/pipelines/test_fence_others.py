@@ -1,7 +1,5 @@
 """The fence around records that are no dialogues of a corpus: answers, assignments, services, chats, calls, turns."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -30,7 +28,7 @@ def compose(sample: Path, output: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def composed(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def composed(sample, tmp_path_factory):
     output = tmp_path_factory.mktemp("composed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
@@ -42,14 +40,7 @@ ASSIGNMENTS = ("services._entry", "composing.worker_columns", "merge._merge", "i
 
 
 @pytest.mark.parametrize("target", some(ASSIGNMENTS, "services._entry"))
-def test_one_assignment_costs_itself(
-    target: str,
-    composed: Path,
-    sample: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_one_assignment_costs_itself(target, composed, sample, tmp_path, monkeypatch, capsys):
     row = rows_of(sample / "crowd/names.csv")[0]
     victim = row["AssignmentId"]
     assert poison(monkeypatch, f"parapet.transforms.crowd.{target}", ERROR, victim) == []
@@ -74,9 +65,7 @@ def test_one_assignment_costs_itself(
         assert {one["key"] for one in letters} == {name for name, text in lost.items() if text.strip()}
 
 
-def test_an_answer_lost_and_another_twice(
-    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answer_lost_and_another_twice(sample, tmp_path, monkeypatch, capsys):
     doubled(monkeypatch, "parapet.transforms.crowd.composing.Entry.row")
     assert compose(sample, tmp_path / "out") == 1
     assert "the counts do not balance for answers_given (as many, but not the same)" in capsys.readouterr().err
@@ -84,9 +73,7 @@ def test_an_answer_lost_and_another_twice(
 
 
 @pytest.mark.thorough
-def test_a_service_that_raises_whatever_was_answered(
-    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_service_that_raises_whatever_was_answered(sample, tmp_path, monkeypatch, capsys):
     poison(monkeypatch, "parapet.transforms.crowd.services.parse_service", ERROR, "'Gyms_1'")
     assert compose(sample, tmp_path / "out") == 0
     assert "lost to a fault of Parapet: KeyError (transforms/crowd/services.py:" in capsys.readouterr().err
@@ -99,9 +86,7 @@ def test_a_service_that_raises_whatever_was_answered(
 
 
 @pytest.mark.thorough
-def test_a_rewriting_that_raises(
-    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rewriting_that_raises(sample, tmp_path, monkeypatch, capsys):
     path = sample / "crowd/rewrites.csv"
     victim = rows_of(path)[0]["AssignmentId"]
     poison(monkeypatch, "parapet.transforms.crowd.rewritten_turns.settle._entry", ERROR, victim)
@@ -116,9 +101,7 @@ def test_a_rewriting_that_raises(
 
 
 @pytest.mark.parametrize("target", some(("suspects_in", "_lines_of_files"), "_lines_of_files"))
-def test_a_chat_that_raises(
-    target: str, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_chat_that_raises(target, sample, tmp_path, monkeypatch, capsys):
     victim = "415-555-0132" if target == "_lines_of_files" else "under which number did you book"
     poison(monkeypatch, f"parapet.transforms.anonymise.writing.{target}", KeyError("Ann Lee"), victim)
     argv = ["anonymise", "--chats", str(sample / "chats.jsonl"), "--output", str(tmp_path / "out"), "--quiet"]
@@ -137,9 +120,7 @@ def test_a_chat_that_raises(
 
 
 @pytest.mark.parametrize("target", some(("read_call", "rounds", "statements_of"), "rounds"))
-def test_a_call_that_raises(
-    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_call_that_raises(target, tmp_path, monkeypatch, capsys):
     names = ["Mar13_S0A0/voip-1", "Mar13_S0A0/voip-2"]
     cheap_chinese(tmp_path / "dstc2", names[0])
     asian_oriental(tmp_path / "dstc2", names[1])
@@ -156,9 +137,7 @@ def test_a_call_that_raises(
 
 
 @pytest.mark.parametrize("target", some(("rewrite_pages.rewriting_of", "rewrite_pages._page"), "rewrite_pages._page"))
-def test_a_turn_without_a_page(
-    target: str, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_turn_without_a_page(target, sample, tmp_path, monkeypatch, capsys):
     poison(monkeypatch, f"parapet.transforms.crowd.hits.{target}", ERROR, "1_00003")
     argv = ["hits", "--task", "rewrites", "--dialogues", str(sample), "--split", "test"]
     assert main([*argv, "--output", str(tmp_path / "out"), "--quiet"]) == 0
@@ -194,14 +173,7 @@ NEEDED: dict[str, tuple[list[str], str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", some(NEEDED, "statistics"))
-def test_a_record_that_a_run_cannot_do_without_is_named(
-    name: str,
-    sample: Path,
-    composed: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_record_that_a_run_cannot_do_without_is_named(name, sample, composed, tmp_path, monkeypatch, capsys):
     argv, target, victim, place = NEEDED[name]
     poison(monkeypatch, f"parapet.transforms.{target}", ERROR, victim)
     given = [flag.format(sample=sample, composed=composed) for flag in argv]
@@ -223,7 +195,7 @@ class Broken:
         return [{"zh": "x", "en": "y"}[target] + text for text in texts]
 
 
-def test_an_engine_that_raises_costs_its_texts() -> None:
+def test_an_engine_that_raises_costs_its_texts():
     from parapet.transforms.translation.memory import Batch
     from parapet.transforms.translation.translate import Untranslated, _Translate
 

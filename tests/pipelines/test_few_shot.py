@@ -1,7 +1,5 @@
 """``parapet few_shot`` as a person runs it: nested, covering, apart from the tests, the same in any order."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -43,13 +41,13 @@ def slots_of(dialogues: list[Any]) -> set[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "out"
     assert run(out, *FLAGS, "--quiet") == 0
     return out
 
 
-def test_the_sets(made: Path, sample: Path) -> None:
+def test_the_sets(made, sample):
     numbers = json.loads((made / "statistics.json").read_bytes())["domains"]
     originals = {one["dialogue_id"]: one for one in dialogues_of(sample / "train")}
     tests = {one["dialogue_id"]: one for one in dialogues_of(sample / "test")}
@@ -81,7 +79,7 @@ def test_the_sets(made: Path, sample: Path) -> None:
     assert one == b"[\n" + dialogue_text(dialogues_of(made / "Gyms" / "1" / "train")[0]) + b"\n]\n"
 
 
-def test_what_is_short_is_told(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_short_is_told(made, tmp_path, capsys):
     card = (made / "README.md").read_text()
     assert "- Ferries: 1 of 2 test dialogues" in card
     assert "| Gyms | 4 | 4 |" in card
@@ -93,7 +91,7 @@ def test_what_is_short_is_told(made: Path, tmp_path: Path, capsys: pytest.Captur
         assert (tmp_path / "out" / path).read_bytes() == (made / path).read_bytes()
 
 
-def test_in_any_order_on_two_workers(made: Path, sample: Path, tmp_path: Path) -> None:
+def test_in_any_order_on_two_workers(made, sample, tmp_path):
     for split in ("train", "test"):
         (tmp_path / "sgd" / split).mkdir(parents=True)
         (tmp_path / "sgd" / split / "schema.json").write_bytes((sample / split / "schema.json").read_bytes())
@@ -106,7 +104,7 @@ def test_in_any_order_on_two_workers(made: Path, sample: Path, tmp_path: Path) -
     assert files == made_files
 
 
-def test_those_that_touch_a_domain(tmp_path: Path) -> None:
+def test_those_that_touch_a_domain(tmp_path):
     flags = ["--multi_domain", "--domains", "Museums", "--sizes", "50", "--test", "9", "--seed", "x", "--quiet"]
     assert run(tmp_path / "out", *flags) == 0
     found = dialogues_of(tmp_path / "out" / "Museums" / "50" / "train")
@@ -116,7 +114,7 @@ def test_those_that_touch_a_domain(tmp_path: Path) -> None:
     assert {of.service_name for of in schema.services} == services
 
 
-def test_what_cannot_be_read(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read(sample, tmp_path, capsys):
     for split in ("train", "test"):
         (tmp_path / "sgd" / split).mkdir(parents=True)
         (tmp_path / "sgd" / split / "schema.json").write_bytes((sample / split / "schema.json").read_bytes())
@@ -146,7 +144,7 @@ def test_what_cannot_be_read(sample: Path, tmp_path: Path, capsys: pytest.Captur
         (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; there are in: train, dev, test"),
     ],
 )
-def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(flags, told, tmp_path, capsys):
     assert run(tmp_path / "out", *flags) == 2
     said = capsys.readouterr().err
     assert told in said
@@ -154,7 +152,7 @@ def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "out").exists()
 
 
-def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
+def test_real_dialogues(real_data, tmp_path):
     flags = ["--sgd", str(real_data / "sgd"), "--test_split", "dev", "--domains", "Restaurants", "--quiet"]
     assert run(tmp_path / "out", *flags) == 0
     of = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["domains"]["Restaurants"]
@@ -163,7 +161,7 @@ def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
     assert of["test"]["dialogues"] == 29
 
 
-def test_a_corpus_with_frames_of_every_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_corpus_with_frames_of_every_service(tmp_path, capsys):
     """As MultiWOZ 2.2 is: a set has dialogues that touch its domain, and the advice is about those that there are."""
     parts = [["hotel"], ["hotel", "train"], ["train", "taxi"], ["hotel", "restaurant"], ["restaurant"]] * 2
     root = str(write_corpus(tmp_path / "mw", {"train": parts, "test": parts}, lists_all=True))

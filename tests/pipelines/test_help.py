@@ -1,7 +1,5 @@
 """The help of every command: groups, lengths, words, and flags in which ``-`` and ``_`` are alike."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections import defaultdict
@@ -10,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from parapet.pipelines.dispatch import GROUPS, PIPELINES, actions_of, canonical, parser_of, spelling
-from parapet.pipelines.flags import StrictParser, is_input, is_rare, wrap_commands
+from parapet.pipelines.flags import is_input, is_rare, wrap_commands
 from parapet.pipelines.main import main
 from parapet.transforms.running import plugins
 
@@ -28,12 +26,12 @@ COMMANDS = {f"{pipeline} {action}".strip(): (pipeline, action) for pipeline, act
 
 
 @pytest.fixture(autouse=True)
-def _on_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def _on_80_columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
 @pytest.fixture(params=COMMANDS)
-def parser(request: pytest.FixtureRequest) -> StrictParser:
+def parser(request):
     return parser_of(*COMMANDS[request.param])
 
 
@@ -41,7 +39,7 @@ def long_flags(parser: argparse.ArgumentParser) -> list[str]:
     return [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
 
 
-def test_every_flag_has_a_group_and_a_help_in_one_style(parser: StrictParser) -> None:
+def test_every_flag_has_a_group_and_a_help_in_one_style(parser):
     for title, actions in parser.shown_groups():
         assert title not in ("options", "positional arguments"), [action.dest for action in actions]
         for action in actions:
@@ -55,7 +53,7 @@ def test_every_flag_has_a_group_and_a_help_in_one_style(parser: StrictParser) ->
                 assert action.default in ("auto",), f"{action.dest}: argparse knows this default"
 
 
-def test_the_common_flags_fit_on_a_screen(parser: StrictParser) -> None:
+def test_the_common_flags_fit_on_a_screen(parser):
     common, whole = parser.format_help().splitlines(), parser.format_help(rare=True).splitlines()
     too_wide = [line for line in [*common, *whole] if len(line) > 80]
     assert not too_wide
@@ -63,9 +61,7 @@ def test_the_common_flags_fit_on_a_screen(parser: StrictParser) -> None:
     assert len(whole) <= ALL_LINES
 
 
-def test_help_shows_the_common_flags_and_help_all_every_flag(
-    parser: StrictParser, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_shows_the_common_flags_and_help_all_every_flag(parser, capsys):
     rare = [action for action in parser._actions if is_rare(action) and action.dest != "help"]
     printed = {}
     for flag in ("--help", "--help-all", "--help_all"):
@@ -86,7 +82,7 @@ def test_help_shows_the_common_flags_and_help_all_every_flag(
     assert all((action.option_strings or [action.metavar])[-1] in usage for action in required)
 
 
-def test_dashes_and_underscores_are_alike(parser: StrictParser) -> None:
+def test_dashes_and_underscores_are_alike(parser):
     """No two flags differ by them only, and each is understood in either spelling, with a value or without."""
     known = long_flags(parser)
     assert len({canonical(flag) for flag in known}) == len(known)
@@ -97,7 +93,7 @@ def test_dashes_and_underscores_are_alike(parser: StrictParser) -> None:
     assert parser.check_flags(["--", "--no-flag"], tuple) == ["--", "--no-flag"]
 
 
-def test_an_unknown_flag_names_the_nearest(parser: StrictParser, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_flag_names_the_nearest(parser, capsys):
     for flag in long_flags(parser):
         with pytest.raises(SystemExit, match="2"):
             parser.parse([f"{flag}x=1".replace("_", "-")])
@@ -107,7 +103,7 @@ def test_an_unknown_flag_names_the_nearest(parser: StrictParser, capsys: pytest.
 SAME_EVERYWHERE = ("quiet", "log_format", "variant", "schemas", "device", "threads", "dry_run", "json")
 
 
-def test_a_flag_has_the_same_words_everywhere() -> None:
+def test_a_flag_has_the_same_words_everywhere():
     texts: dict[str, set[str]] = defaultdict(set)
     for names in COMMANDS.values():
         for flag in parser_of(*names)._actions:
@@ -121,18 +117,18 @@ def test_a_flag_has_the_same_words_everywhere() -> None:
     assert all(max_bad.fullmatch(text) for text in texts["max_bad"]), texts["max_bad"]
 
 
-def test_flags_that_name_inputs_are_marked() -> None:
+def test_flags_that_name_inputs_are_marked():
     inputs = {flag.dest for names in COMMANDS.values() for flag in parser_of(*names)._actions if is_input(flag)}
     assert {"sgd", "schemas", "reference", "predictions", "responses", "variants", "train"} <= inputs
     assert not {"output", "split", "seed", "quiet", "source", "values"} & inputs
 
 
-def test_flags_of_beam_go_through_in_either_spelling() -> None:
+def test_flags_of_beam_go_through_in_either_spelling():
     _, rest = parser_of("compose").parse(["--output", "out", "--direct-num-workers=2", "--streaming"])
     assert rest == ["--direct_num_workers=2", "--streaming"]
 
 
-def test_a_flag_of_beams_own_tests_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flag_of_beams_own_tests_is_unknown(capsys):
     """Beam has a ``--dry_run NAME``, which does nothing for a command without such a flag."""
     with pytest.raises(SystemExit, match="2"):
         parser_of("ood").parse(["--output", "out", "--dry-run"])
@@ -158,14 +154,14 @@ def test_a_flag_of_beams_own_tests_is_unknown(capsys: pytest.CaptureFixture[str]
         ("--help-all", "parapet COMMAND"),
     ],
 )
-def test_names_of_commands_and_help_as_a_command(line: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_commands_and_help_as_a_command(line, usage, capsys):
     assert main(line.split()) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"usage: {usage} ")
     assert not [text for text in printed.splitlines() if len(text) > 80]
 
 
-def test_the_commands_stand_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_stand_by_purpose(capsys):
     assert main(["--help"]) == 0
     printed = capsys.readouterr().out
     titles = re.findall(r"^(\S.*):$", printed, re.M)
@@ -175,16 +171,16 @@ def test_the_commands_stand_by_purpose(capsys: pytest.CaptureFixture[str]) -> No
     assert len(printed.splitlines()) <= 70
 
 
-def test_a_name_in_another_spelling() -> None:
+def test_a_name_in_another_spelling():
     assert spelling("a-b", ["a_b", "c"]) == "a_b"
     assert spelling("a_b", ["a-b"]) == "a-b"
     assert spelling("ab", ["a_b"]) is None
 
 
-def test_long_command_lines_are_broken_before_flags() -> None:
+def test_long_command_lines_are_broken_before_flags():
     line = "  parapet rewrite --sgd " + "a" * 30 + " --variants " + "b" * 20 + " --output out   # a comment"
     assert wrap_commands(line) == [
-        "  # a comment\n  parapet rewrite --sgd " + "a" * 30 + " \\\n      --variants " + "b" * 20 + " --output out",
+        "  # a comment\n  parapet rewrite --sgd " + "a" * 30 + " \\\n      --variants " + "b" * 20 + " --output out"
     ]
     assert wrap_commands("  # of both\n  a  # short\n  b") == ["  # of both\n  a  # short", "  b"]
     assert wrap_commands("  a \\\n    --b") == ["  a --b"]

@@ -1,12 +1,9 @@
 """Every command reports a local input that does not exist at once; a missing extra ends with the status of usage."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 
@@ -21,9 +18,7 @@ from parapet.schemas.errors import InputError, MissingExtra, install_line
 @pytest.mark.parametrize(
     ("error", "status"), [(MissingExtra("boto3", "mturk"), 2), (InputError("no such key", "a.csv"), 1)]
 )
-def test_a_missing_extra_is_the_user_s_whenever_it_is_found(
-    error: InputError, status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_extra_is_the_user_s_whenever_it_is_found(error, status, capsys):
     def act(*_: object) -> int:
         raise error
 
@@ -38,7 +33,7 @@ def test_a_missing_extra_is_the_user_s_whenever_it_is_found(
         assert str(error) == f"boto3 is not installed: {install_line('mturk')}"
 
 
-def test_a_folder_is_refused_where_a_file_is_read(tmp_path: Path) -> None:
+def test_a_folder_is_refused_where_a_file_is_read(tmp_path):
     """By every flag of every command whose value is a file: some ended with the system's own error."""
     told = {}
     for command in PIPELINES:
@@ -54,7 +49,7 @@ def test_a_folder_is_refused_where_a_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def typos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def typos(tmp_path_factory):
     out = tmp_path_factory.mktemp("typos") / "out"
     assert main(["perturb", "typos", "--output", str(out), "--workers", "1", "--quiet"]) == 0
     return out
@@ -70,9 +65,7 @@ def typos(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "evaluate --task response --predictions reference",
     ],
 )
-def test_sets_of_dialogues_are_no_schema_variants(
-    typos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], command: str, below: str
-) -> None:
+def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, capfd, command, below):
     """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
     flag = "--oracle" if "oracle" in command else "--variants"
     assert main([*command.split(), flag, str(typos / below), "--output", str(tmp_path / "out"), "--quiet"]) == 2
@@ -81,12 +74,12 @@ def test_sets_of_dialogues_are_no_schema_variants(
     assert f"{flag} takes variants of the schemas" in error
 
 
-def test_statistics_are_of_schema_variants(typos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_statistics_are_of_schema_variants(typos, tmp_path, capfd):
     assert main(["statistics", "--variants", str(typos), "--output", str(tmp_path / "out"), "--quiet"]) == 2
     assert "holds what 'parapet perturb typos' wrote" in capfd.readouterr().err
 
 
-def test_compose_takes_the_folder_of_a_batch(tmp_path: Path, sample: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_compose_takes_the_folder_of_a_batch(tmp_path, sample, capfd):
     """As compose_variations and evaluate do; it said that there is no such file."""
     (tmp_path / "batch").mkdir()
     batch = shutil.copy(sample / "crowd" / "assignments.jsonl", tmp_path / "batch")
@@ -99,9 +92,7 @@ def test_compose_takes_the_folder_of_a_batch(tmp_path: Path, sample: Path, capfd
     assert "is a folder; give a file" in capfd.readouterr().err
 
 
-def test_what_does_not_match_is_said_in_a_few_lines(
-    tmp_path: Path, sample: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_does_not_match_is_said_in_a_few_lines(tmp_path, sample, capfd):
     for name in ("v1", "v2"):
         for split in ("train", "dev", "test"):
             schema = json.loads((sample / split / "schema.json").read_text())
@@ -115,7 +106,7 @@ def test_what_does_not_match_is_said_in_a_few_lines(
     assert re.fullmatch("and [0-9]+ more", lines[-1])
 
 
-def test_a_file_without_dialogues_makes_no_tasks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_dialogues_makes_no_tasks(tmp_path, capfd):
     (tmp_path / "examples.json").write_text("[]")
     flags = ["--task", "rewrites", "--dialogues", str(tmp_path / "examples.json"), "--workers", "1", "--quiet"]
     assert main(["hits", *flags, "--output", str(tmp_path / "out")]) == 1
@@ -123,7 +114,7 @@ def test_a_file_without_dialogues_makes_no_tasks(tmp_path: Path, capfd: pytest.C
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-def test_a_folder_of_sets_says_what_is_in_it(typos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path, capfd):
     """One of its sets, or a corpus, is what is wanted; of other outputs it says which command wrote them."""
     assert main(["ood", "--sgd", str(typos), "--output", str(tmp_path / "out"), "--quiet"]) == 2
     assert "no schema here: " in (error := capfd.readouterr().err)
@@ -132,7 +123,7 @@ def test_a_folder_of_sets_says_what_is_in_it(typos: Path, tmp_path: Path, capfd:
     assert "; 'parapet perturb typos' wrote this folder" in capfd.readouterr().err
 
 
-def test_pages_are_no_texts_and_no_variants(tmp_path: Path, sample: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_pages_are_no_texts_and_no_variants(tmp_path, sample, capfd):
     """Files that some flag once took for lines of text, or never looked at."""
     page, out = tmp_path / "page.html", ["--output", str(tmp_path / "out"), "--quiet"]
     page.write_text("<!doctype html>\n<p>Hello there</p>\n", encoding="utf-8")
@@ -159,9 +150,7 @@ READERS = [
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_two_dialogues_of_a_file_with_one_id_are_refused(
-    command: str, tmp_path: Path, sample: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_two_dialogues_of_a_file_with_one_id_are_refused(command, tmp_path, sample, capfd):
     corpus = tmp_path / "corpus"
     shutil.copytree(sample, corpus)
     for path in corpus.glob("*/dialogues_*.json"):

@@ -1,7 +1,5 @@
 """``parapet language_variations`` as a person runs it: what is written, exact mixes, odd corpora, the same bytes."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
@@ -120,7 +118,7 @@ def check_mixes(before: Any, full: Any, rows: Any, out: Path, kind: str) -> None
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """The sample's test dialogues, varied."""
     out = tmp_path_factory.mktemp("varied") / "out"
     assert run(out, "--quiet") == 0
@@ -128,13 +126,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     """The sample's test split alone."""
     dialogues = json.loads((sample_root() / "test" / "dialogues_001.json").read_bytes())
     return write_corpus(tmp_path_factory.mktemp("root") / "sgd", dialogues)
 
 
-def test_sets_and_mixes(made: Path, root: Path) -> None:
+def test_sets_and_mixes(made, root):
     check_sets(root, made)
     for path in made.rglob("*.parquet"):
         assert pq.read_schema(path).equals(PERTURBED_TURNS)
@@ -144,7 +142,7 @@ def test_sets_and_mixes(made: Path, root: Path) -> None:
     assert (made / "dead_letters.jsonl").read_bytes() == b""
 
 
-def test_numbers_are_those_of_the_rows(made: Path) -> None:
+def test_numbers_are_those_of_the_rows(made):
     numbers = json.loads((made / "statistics.json").read_bytes())["kinds"]
     for kind in KINDS:
         rows, one = list(rows_of(made, kind).values()), numbers[kind]
@@ -168,9 +166,7 @@ def test_numbers_are_those_of_the_rows(made: Path) -> None:
     assert "<script" not in page
 
 
-def test_the_same_in_any_order_on_two_processes(
-    made: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_in_any_order_on_two_processes(made, root, tmp_path, monkeypatch):
     """Dialogues in another order and other files, workers in processes of their own, which report what they do."""
     events: list[progress.Event] = []
     monkeypatch.setattr(progress, "sink", events.append)
@@ -200,7 +196,7 @@ def test_the_same_in_any_order_on_two_processes(
     assert same < 25
 
 
-def test_values_perturbed(root: Path, tmp_path: Path) -> None:
+def test_values_perturbed(root, tmp_path):
     flags = [
         "--sgd",
         str(root),
@@ -221,7 +217,7 @@ def test_values_perturbed(root: Path, tmp_path: Path) -> None:
     assert numbers["spans_perturbed"] == len(changed)
 
 
-def test_odd_corpora(tmp_path: Path, capsys) -> None:
+def test_odd_corpora(tmp_path, capsys):
     """Spans overlapping, off by one, cutting a cluster, in values of values; ids that are paths; all is kept."""
     hostile = '<script>alert(1)</script> a "really" nice workshop somewhere'
     turns = [
@@ -268,7 +264,7 @@ def test_odd_corpora(tmp_path: Path, capsys) -> None:
     assert json.loads((tmp_path / "out" / "typos" / "test" / "dialogues_002.json").read_bytes()) == []
 
 
-def test_as_multiwoz_has_it(tmp_path: Path) -> None:
+def test_as_multiwoz_has_it(tmp_path):
     """No actions, values copied from other turns, half the frames without a state, no dialogue in a file's other."""
     turn = turn_of("I would like a workshop in Port Alder today", ("city", 27, 37), city=["port alder"])
     del turn["frames"][0]["actions"]
@@ -288,7 +284,7 @@ def test_as_multiwoz_has_it(tmp_path: Path) -> None:
         assert dialogues_of(tmp_path / "out" / f"{kind}-env1")["PMUL.json"] == made
 
 
-def test_what_cannot_be_mended(tmp_path: Path, capsys) -> None:
+def test_what_cannot_be_mended(tmp_path, capsys):
     """A span outside of its utterance, a dialogue that is none, a file that is none."""
     dialogue = {
         "dialogue_id": "1",
@@ -314,7 +310,7 @@ def test_what_cannot_be_mended(tmp_path: Path, capsys) -> None:
     assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == dialogue["turns"][0]
 
 
-def test_a_set_that_hardly_changed_fails(root: Path, tmp_path: Path, capsys) -> None:
+def test_a_set_that_hardly_changed_fails(root, tmp_path, capsys):
     flags = ["--sgd", str(root), "--rates", "word=0.01,abbreviation=0", "--at_least", "0", "--kinds", "typos"]
     assert run(tmp_path / "out", *flags) == 1
     said = capsys.readouterr().err
@@ -340,7 +336,7 @@ def test_a_set_that_hardly_changed_fails(root: Path, tmp_path: Path, capsys) -> 
         (["--sgd", "nowhere"], "nowhere"),
     ],
 )
-def test_mistakes_of_flags(flags: list[str], told: str, tmp_path: Path, capsys) -> None:
+def test_mistakes_of_flags(flags, told, tmp_path, capsys):
     assert run(tmp_path / "out", *flags) == 2
     said = capsys.readouterr().err
     assert told in said
@@ -348,7 +344,7 @@ def test_mistakes_of_flags(flags: list[str], told: str, tmp_path: Path, capsys) 
     assert not (tmp_path / "out").exists()
 
 
-def test_sgd(real_dialogues: Path, tmp_path: Path) -> None:
+def test_sgd(real_dialogues, tmp_path):
     """The shared SGD dialogues: every span of every set, exact mixes of each split."""
     flags = ["--sgd", str(real_dialogues), "--split", "train,dev", "--env", "0.5", "--quiet"]
     assert run(tmp_path / "out", *flags) == 0

@@ -1,7 +1,5 @@
 """``parapet language_variations --engine checkpoint``: paraphrases by a T5 that the test trains on a few turns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +42,7 @@ def train(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkpoint") / "t5"
     train(folder)
     return folder
@@ -54,7 +52,7 @@ def by_text(rows: dict[Any, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {row["original"]: row for row in rows.values()}
 
 
-def test_paraphrases_of_a_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
+def test_paraphrases_of_a_checkpoint(checkpoint, tmp_path):
     # An untrained rest of the sample: what comes of it loses values, and may not end.
     shared = ["--kinds", "paraphrase", "--env", "none", "--least_changed", "0", "--max_bad", "100%", "--quiet"]
     flags = ["--engine", "checkpoint", "--model", str(checkpoint), "--beams", "1"]
@@ -76,7 +74,7 @@ def test_paraphrases_of_a_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
     assert [row["utterance"] for row in rows_of(tmp_path / "out", "paraphrase").values()] == before
 
 
-def test_of_several_results_the_first_that_is_no_copy(checkpoint: Path) -> None:
+def test_of_several_results_the_first_that_is_no_copy(checkpoint):
     from parapet.transforms.translation.local import PARAPHRASED, Paraphraser
 
     paraphraser = Paraphraser(str(checkpoint), beams=3)
@@ -98,7 +96,7 @@ def test_of_several_results_the_first_that_is_no_copy(checkpoint: Path) -> None:
         (["--model", "GPT", "--sample"], "--sample: is for --engine local, and this is checkpoint"),
     ],
 )
-def test_mistakes(flags: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(flags, reason, tmp_path, capsys):
     (tmp_path / "GPT").mkdir()
     (tmp_path / "GPT" / "config.json").write_text('{"model_type": "gpt2"}')
     flags = [str(tmp_path / flag) if flag == "GPT" else flag for flag in flags]
@@ -108,6 +106,6 @@ def test_mistakes(flags: list[str], reason: str, tmp_path: Path, capsys: pytest.
     assert message.count("\n") == 1
 
 
-def test_a_prefix_is_for_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_prefix_is_for_checkpoints(tmp_path, capsys):
     assert run(tmp_path / "out", "--engine", "memory", "--prefix", "x") == 2
     assert "--prefix: is for --engine checkpoint, and this is memory" in capsys.readouterr().err

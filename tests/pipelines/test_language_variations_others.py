@@ -1,7 +1,5 @@
 """``parapet language_variations`` with the words of others: rewritten turns of files, and turns translated and back."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter
@@ -75,7 +73,7 @@ def check_set(before: dict[Turn, dict[str, Any]], out: Path, kind: str) -> dict[
     return rows
 
 
-def test_the_sample_by_its_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sample_by_its_memory(tmp_path, capsys):
     """A plain reading of the CSV: what is used is what came back, as it is or with its values put back."""
     assert run(tmp_path / "out", "--kinds", "paraphrase", "--engine", "memory", "--env", "none") == 0
     assert "paraphrase: 39 of 49 user turns varied" in capsys.readouterr().out
@@ -113,7 +111,7 @@ def lines_of() -> list[dict[str, Any]]:
     ]
 
 
-def test_rewritten_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rewritten_turns(tmp_path, capsys):
     """What rules made comes out again, spans and all; nothing of the files is lost."""
     lines = lines_of()
     first, last = lines[0], lines.pop()
@@ -161,9 +159,7 @@ def test_rewritten_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert str(tmp_path) not in run_json
 
 
-def test_an_engine_is_asked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_engine_is_asked_once(tmp_path, monkeypatch, capsys):
     """Cut off, run again, and replayed from its memory: no text is asked for twice, and the sets are the same."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     fault = ["banned"]
@@ -247,14 +243,11 @@ def test_an_engine_is_asked_once(
         (["--rewritten", "none.jsonl"], "none.jsonl: --rewritten: there is no such file"),
         (["--rewritten", "EMPTY"], "--rewritten: has no line that can be used"),
         (["--rewritten", "ONE", "--kinds", "typos"], "--kinds: typos: --rewritten has no line of it; it has verbose"),
-        (
-            ["--rewritten", "ONE", "--perturb_values"],
-            "--perturb_values: has no effect with --rewritten",
-        ),
+        (["--rewritten", "ONE", "--perturb_values"], "--perturb_values: has no effect with --rewritten"),
         (["--rewritten", "ONE", "--engine", "memory"], "--engine: has no effect with --rewritten"),
     ],
 )
-def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(flags, told, tmp_path, capsys):
     (tmp_path / "EMPTY").write_text("\n")
     (tmp_path / "ONE").write_text('{"dialogue_id": "1", "turn": 0, "kind": "verbose", "utterance": "x"}')
     flags = [str(tmp_path / flag) if flag in ("EMPTY", "ONE") else flag for flag in flags]
@@ -265,7 +258,7 @@ def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "out").exists()
 
 
-def test_sgd(real_dialogues: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sgd(real_dialogues, tmp_path, monkeypatch):
     """Turns of SGD through a translator that changes a third of the words: every span holds."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with LibreTranslateServer() as server:

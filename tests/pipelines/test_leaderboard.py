@@ -1,7 +1,5 @@
 """``parapet leaderboard``: submissions to a release that are good, incomplete, of another release, or hostile."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -82,7 +80,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(tmp_path_factory):
     place = Place(tmp_path_factory.mktemp("board"))
     place.submit("good", system=json.dumps(f"=1+1 {EVIL}"), authors=f'["Ada", "{EVIL}"]',
                  link='"https://example.org/?a=1&b=%22"', description=f'"""{EVIL}\\nin two lines `x`"""')  # fmt: skip
@@ -129,7 +127,7 @@ class Page(HTMLParser):
         self.links += [value or "" for name, value in attrs if name in ("href", "src")]
 
 
-def test_the_ranking(place: Place) -> None:
+def test_the_ranking(place):
     board = published(place)
     found = [(one["rank"], one["system"], one["folder"]) for one in board["submissions"]]
     assert found == [(1, f"=1+1 {EVIL}", "good"), (2, "Weak", "weak"), (None, "States alone", "a-states")]
@@ -148,7 +146,7 @@ def test_the_ranking(place: Place) -> None:
     assert rows[2]["average"] == rows[2]["noisy Combined"] == ""
 
 
-def test_what_is_refused_and_why(place: Place) -> None:
+def test_what_is_refused_and_why(place):
     board = published(place)
     reasons = {one["folder"]: one["reason"] for one in board["refused"]}
     missing = [one["dialogue_id"] for one in place.corpora["noisy"]["test"]["dialogues_001.json"]][1:]
@@ -170,7 +168,7 @@ def test_what_is_refused_and_why(place: Place) -> None:
     assert str(place.root) not in json.dumps(board)
 
 
-def test_the_pages_are_harmless(place: Place) -> None:
+def test_the_pages_are_harmless(place):
     out = place.root / "board"
     pages = [out / "index.html", *sorted((out / "submissions").iterdir())]
     assert len(pages) == 4
@@ -188,7 +186,7 @@ def test_the_pages_are_harmless(place: Place) -> None:
         assert title in own
 
 
-def test_only_what_changed_is_scored_again(place: Place) -> None:
+def test_only_what_changed_is_scored_again(place):
     out = place.root / "board"
 
     def contents() -> dict[str, tuple[bytes, int]]:
@@ -218,7 +216,7 @@ def test_only_what_changed_is_scored_again(place: Place) -> None:
     }
 
 
-def test_none_is_accepted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_none_is_accepted(tmp_path, capfd):
     place = Place(tmp_path)
     (place.submissions / "none").mkdir(parents=True)
     assert place.board() == 1
@@ -242,9 +240,7 @@ def test_none_is_accepted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
         (["--average", "far/combined"], "no task of the board has 'far/combined'"),
     ],
 )
-def test_flags_that_cannot_work(
-    place: Place, flags: list[str], reason: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flags_that_cannot_work(place, flags, reason, capfd, monkeypatch):
     monkeypatch.chdir(place.root)
     argv = ["--release", str(place.release), "--submissions", "submissions", "--output", "none", *flags]
     assert run(argv) == 2
@@ -253,7 +249,7 @@ def test_flags_that_cannot_work(
     assert "Traceback" not in told
 
 
-def test_without_what_the_average_counts_there_is_no_rank(place: Place, tmp_path: Path) -> None:
+def test_without_what_the_average_counts_there_is_no_rank(place, tmp_path):
     shutil.copytree(place.submissions / "a-states", tmp_path / "some" / "a-states")
     argv = ["--release", str(place.release), "--submissions", str(tmp_path / "some"), "--output", str(tmp_path / "out")]
     assert run([*argv, "--tasks", "dst", "response=original"]) == 0
@@ -265,7 +261,7 @@ def test_without_what_the_average_counts_there_is_no_rank(place: Place, tmp_path
     assert board["selection"]["average"] == ["dst/original/joint_goal_accuracy", "dst/noisy/joint_goal_accuracy"]
 
 
-def test_a_release_that_was_changed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_release_that_was_changed(tmp_path, capfd):
     place = Place(tmp_path)
     (place.submissions / "any").mkdir(parents=True)
     path = place.release / "sgd" / "noisy" / "test" / "dialogues_001.json"
@@ -274,7 +270,7 @@ def test_a_release_that_was_changed(tmp_path: Path, capfd: pytest.CaptureFixture
     assert "is not the file that MANIFEST.json lists" in capfd.readouterr().err
 
 
-def test_a_template_is_never_replaced(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_template_is_never_replaced(tmp_path, capfd):
     place = Place(tmp_path)
     folder = place.submit("mine", system='"Mine"')
     argv = ["--release", str(place.release), "--template", "--output", str(folder)]
@@ -283,7 +279,7 @@ def test_a_template_is_never_replaced(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert 'system = "Mine"' in (folder / "submission.toml").read_text()
 
 
-def test_labels_that_participants_do_not_have(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_labels_that_participants_do_not_have(tmp_path, capfd):
     place = Place(tmp_path)
     private = place.release
     for corpus in place.corpora.values():
@@ -329,10 +325,7 @@ BAD: dict[str, tuple[Callable[[str], str], str]] = {
         "forms of characters: write 'My system'",
     ),
     "two spaces": (lambda text: text.replace("My system", "My  system"), "forms of characters: write 'My system'"),
-    "a dash": (
-        lambda text: text.replace("My system", "My\u2010system"),
-        "forms of characters: write 'My-system'",
-    ),
+    "a dash": (lambda text: text.replace("My system", "My\u2010system"), "forms of characters: write 'My-system'"),
     "no authors": (lambda text: text.replace('["Ada Example"]', "[]"), "authors: give 1 to 50"),
     "no TOML": (lambda text: text + "[[[", "is not TOML"),
     "date": (lambda text: re.sub(r"date = .*", 'date = "soon"', text), "date"),
@@ -344,7 +337,7 @@ BAD: dict[str, tuple[Callable[[str], str], str]] = {
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_submissions_that_are_not_read(place: Place, bad: str, tmp_path: Path) -> None:
+def test_submissions_that_are_not_read(place, bad, tmp_path):
     from parapet.evaluation.board.submission import open_released, read_submission
     from parapet.schemas.errors import InputError
 
@@ -370,9 +363,7 @@ def test_submissions_that_are_not_read(place: Place, bad: str, tmp_path: Path) -
         read_submission(tmp_path / "one", release, ["dst", "response"])
 
 
-def test_where_none_is_accepted_the_reason_is_an_error(
-    place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_where_none_is_accepted_the_reason_is_an_error(place, tmp_path, capfd):
     """With --quiet, too: a folder of something else ended with 1 and without a word."""
     (tmp_path / "submissions").mkdir()
     flags = ["--release", str(place.release), "--submissions", str(tmp_path / "submissions"), "--quiet"]

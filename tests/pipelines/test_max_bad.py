@@ -1,7 +1,5 @@
 """What every pipeline over dialogues does where its records are bad."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -34,9 +32,7 @@ def spoiled(sample: Path, root: Path, share: float) -> Path:
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-def test_nothing_made_is_a_failure(
-    pipeline: str, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_made_is_a_failure(pipeline, sample, tmp_path, capsys):
     root = spoiled(sample, tmp_path / "sgd", 1)
     for split in ("train", "dev", "test"):
         (tmp_path / "x/v1" / split).mkdir(parents=True)
@@ -49,7 +45,7 @@ def test_nothing_made_is_a_failure(
     assert not (tmp_path / "out/run.json").exists()
 
 
-def test_no_file_and_no_dialogue(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_file_and_no_dialogue(sample, tmp_path, capsys):
     root = spoiled(sample, tmp_path / "sgd", 0)
     argv = ["unseen_services", "--sgd", str(root), "--output", str(tmp_path / "out"), "--max_bad", "100%"]
     for path in root.glob("*/dialogues_*.json"):
@@ -72,6 +68,6 @@ def test_no_file_and_no_dialogue(sample: Path, tmp_path: Path, capsys: pytest.Ca
         ("few", "'few' is no share"),
     ],
 )
-def test_what_is_no_share(share: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_share(share, said, tmp_path, capsys):
     assert main(["unseen_services", f"--max_bad={share}", "--output", str(tmp_path / "out")]) == 2
     assert f"argument --max_bad: {said}" in capsys.readouterr().err

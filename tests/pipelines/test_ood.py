@@ -1,7 +1,5 @@
 """``parapet ood`` as a person runs it: exact, nested, disjoint, the same in any order; what is told of bad input."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -41,7 +39,7 @@ def rows_of(out: Path, name: str, split: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def talk(tmp_path_factory):
     """150 foreign utterances, three of which are not."""
     path = tmp_path_factory.mktemp("talk") / "talk.jsonl"
     what = ["volcanoes", "penguins", "castles", "turbines", "haiku", "comets", "lynxes"]
@@ -52,13 +50,13 @@ def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(talk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(talk, tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "out"
     assert run(out, "--source", str(talk), "--quiet") == 0
     return out
 
 
-def test_the_sets(made: Path, sample: Path) -> None:
+def test_the_sets(made, sample):
     """Rates exact, sets nested, original turns as they were, labels right, the state kept."""
     numbers = json.loads((made / "statistics.json").read_bytes())
     texts: dict[str, set[str]] = {}
@@ -128,7 +126,7 @@ def sample_of(_: object) -> Path:
     return sample_root()
 
 
-def test_card_and_page(made: Path) -> None:
+def test_card_and_page(made):
     card = (made / "README.md").read_text()
     assert "| ood-50 | train | 50.0% | 150 | 75 | 33.3% |" in card
     assert "talk.jsonl (JSON lines)" in card
@@ -151,7 +149,7 @@ def write_in_other_files(sample: Path, root: Path) -> None:
     (root / "dev" / "dialogues_001.json").write_bytes((sample / "dev" / "dialogues_001.json").read_bytes())
 
 
-def test_in_any_order_on_two_workers(made: Path, sample: Path, talk: Path, tmp_path: Path) -> None:
+def test_in_any_order_on_two_workers(made, sample, talk, tmp_path):
     """The source shuffled, dialogues in other files and another order: the same dialogues and numbers."""
     write_in_other_files(sample, tmp_path / "sgd")
     shuffled = tmp_path / "talk.jsonl"
@@ -165,7 +163,7 @@ def test_in_any_order_on_two_workers(made: Path, sample: Path, talk: Path, tmp_p
         assert (tmp_path / "out" / name).read_bytes() == (made / name).read_bytes()
 
 
-def test_sets_are_exact_and_nested_in_whatever_files_dialogues_are(sample: Path, talk: Path, tmp_path: Path) -> None:
+def test_sets_are_exact_and_nested_in_whatever_files_dialogues_are(sample, talk, tmp_path):
     write_in_other_files(sample, tmp_path / "sgd")
     rates = {"ood-10": 0.1, "ood-20": 0.2}
     for name, root in (("a", sample), ("b", tmp_path / "sgd")):
@@ -184,7 +182,7 @@ def test_sets_are_exact_and_nested_in_whatever_files_dialogues_are(sample: Path,
     assert (tmp_path / "a" / "statistics.json").read_bytes() == (tmp_path / "b" / "statistics.json").read_bytes()
 
 
-def test_too_few_utterances(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_utterances(sample, tmp_path, capsys):
     source = tmp_path / "few.txt"
     source.write_text("\n".join(f"please explain volcanoes of century {n}" for n in range(20)))
     assert run(tmp_path / "out", "--sgd", str(sample), "--source", str(source), "--rates", "0.3", "--quiet") == 1
@@ -194,7 +192,7 @@ def test_too_few_utterances(sample: Path, tmp_path: Path, capsys: pytest.Capture
     assert ", 60 are needed in all (there are 20;" in said
 
 
-def test_own_other_domains(sample: Path, tmp_path: Path) -> None:
+def test_own_other_domains(sample, tmp_path):
     """Each utterance stands in a dialogue of the same split, or of one not written, that shares no domain."""
     from parapet.transforms.perturbation.corpora import domains_of
 
@@ -222,7 +220,7 @@ def test_own_other_domains(sample: Path, tmp_path: Path) -> None:
     assert found == 40
 
 
-def test_own_of_a_corpus_with_frames_of_every_service(tmp_path: Path) -> None:
+def test_own_of_a_corpus_with_frames_of_every_service(tmp_path):
     """As MultiWOZ 2.2 is: a frame does not make a dialogue's domains, nor does its own list."""
     parts = [["hotel"], ["train"], ["attraction"], ["hotel", "restaurant"], ["police"]] * 6
     root = write_corpus(tmp_path / "mw", {"train": parts, "test": parts}, lists_all=True)
@@ -257,7 +255,7 @@ def rows_of_dialogue(out: Path, split: str, name: str, turn: int) -> list[str]:
     return [row["label"] for row in rows if row["dialogue_id"] == name and row["turn"] >= turn]
 
 
-def test_what_cannot_be_read(sample: Path, talk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read(sample, talk, tmp_path, capsys):
     root = tmp_path / "sgd" / "test"
     root.mkdir(parents=True)
     (root / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
@@ -300,9 +298,7 @@ def test_what_cannot_be_read(sample: Path, talk: Path, tmp_path: Path, capsys: p
         (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),
     ],
 )
-def test_mistakes(
-    flags: list[str], status: int, told: str, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes(flags, status, told, sample, tmp_path, capsys):
     flags = [str(sample) if flag == "SAMPLE" else flag for flag in flags]
     assert run(tmp_path / "out", "--quiet", *flags) == status
     said = capsys.readouterr().err
@@ -311,14 +307,14 @@ def test_mistakes(
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-def test_it_tells_of_a_source_that_sounds_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_tells_of_a_source_that_sounds_alike(tmp_path, capsys):
     source = tmp_path / "alike.txt"
     source.write_text("\n".join(f"yoga ferries {'laptop ' * (n % 7)} museums {n} tickets room" for n in range(400)))
     assert run(tmp_path / "out", "--source", str(source), "--rates", "0.01") == 0
     assert "have only content words that in-domain turns have, too: are they foreign?" in capsys.readouterr().err
 
 
-def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
+def test_real_dialogues(real_data, tmp_path):
     """Train from the other domains of dev; the annotation is sound, and DST states follow the turn before."""
     root = real_data / "sgd"
     assert run(tmp_path / "out", "--sgd", str(root), "--split", "train", "--rates", "0.2", "--quiet") == 0
@@ -332,7 +328,7 @@ def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
             assert all("active_intent" in frame["state"] for frame in turn["frames"])
 
 
-def test_all_rates_on_real_dialogues(real_data: Path, tmp_path: Path) -> None:
+def test_all_rates_on_real_dialogues(real_data, tmp_path):
     """RADDLE's three rates from a corpus's own turns, on dialogues of ten services."""
     root = real_data / "sgd"
     assert run(tmp_path / "out", "--sgd", str(root), "--split", "dev", "--quiet") == 0

@@ -1,10 +1,7 @@
 """``--preset table8`` and ``table9`` against Bordes, Boureau and Weston 2017, Tables 1, 8, 9 and 10."""
 
-from __future__ import annotations
-
 import argparse
 import json
-from pathlib import Path
 
 import pytest
 from babi_toy import CANDIDATES, dialogues, write_toy
@@ -49,9 +46,7 @@ def parsed(model: str, *argv: str, name: str = "chats") -> argparse.Namespace:
 
 
 @pytest.mark.parametrize(("model", "preset", "task", "rate", "margin", "size", "negatives", "last"), ROWS)
-def test_a_preset_has_the_row_of_its_task(
-    model: str, preset: str, task: str, rate: str, margin: str, size: str, negatives: str, last: str
-) -> None:
+def test_a_preset_has_the_row_of_its_task(model, preset, task, rate, margin, size, negatives, last):
     args = parsed(model, "--preset", preset, "--task", task)
     assert (args.learning_rate, args.margin) == (float(rate), float(margin))
     assert (args.size, args.negatives) == (int(size), int(negatives))
@@ -69,7 +64,7 @@ def test_a_preset_has_the_row_of_its_task(
 
 
 @pytest.mark.parametrize(("model", "preset"), [("embeddings", "table8"), ("memn2n", "table9")])
-def test_the_task_is_that_of_the_files_and_flags_win(model: str, preset: str) -> None:
+def test_the_task_is_that_of_the_files_and_flags_win(model, preset):
     named, given = parsed(model, "--preset", preset, name="task4"), parsed(model, "--preset", preset, "--task", "4")
     assert vars(named) == {**vars(given), "train": named.train, "dev": named.dev}
     other = parsed(model, "--size", "7", "--preset", preset, "--task", "2", "--batch_size=8", name="task4")
@@ -82,7 +77,7 @@ def test_the_task_is_that_of_the_files_and_flags_win(model: str, preset: str) ->
         parsed(model, "--preset", preset, name="task7")
 
 
-def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path: Path) -> None:
+def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path):
     """A and W of d x V, R of d x d, T = 1000 features of time and two of the speaker (appendix A)."""
     files = write_toy(tmp_path)
     lines = [
@@ -112,7 +107,7 @@ def test_what_is_trained_has_the_parameters_of_the_paper(tmp_path: Path) -> None
     assert found["shared"] == 32 * len(inputs | answers)
 
 
-def test_the_vocabulary_of_the_published_files(real_data: Path) -> None:
+def test_the_vocabulary_of_the_published_files(real_data):
     """The paper's 3,747 words are those of all files: 19 are left for the tasks that are not at hand."""
     folder = real_data / "babi"
     if not folder.is_dir():
@@ -134,9 +129,7 @@ def test_the_vocabulary_of_the_published_files(real_data: Path) -> None:
         ("memn2n", ["--preset", "table9", "--epochs", "8", "--match"], (0.9, 1.0)),  # 100 (100)
     ],
 )
-def test_a_third_of_the_training_set_gives_the_numbers_of_task_4(
-    model: str, flags: list[str], band: tuple[float, float], real_data: Path, tmp_path: Path
-) -> None:
+def test_a_third_of_the_training_set_gives_the_numbers_of_task_4(model, flags, band, real_data, tmp_path):
     folder = real_data / "babi"
     if not folder.is_dir():
         pytest.skip("PARAPET_DATA has no babi")

@@ -1,7 +1,5 @@
 """``--preset raddle`` and ``--preset soloist`` of soloist against RADDLE (Peng et al. 2021), section 5."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path
@@ -33,7 +31,7 @@ def config(*argv: str) -> SoloistConfig:
     return read_config(SoloistConfig, flags(*argv), device="cpu")
 
 
-def test_raddles_baselines_are_trained_as_the_paper_says() -> None:
+def test_raddles_baselines_are_trained_as_the_paper_says():
     """Adam from 5e-5, batches of one turn, 20 epochs, nothing chosen on dev."""
     of = config("--preset", "raddle")
     assert (of.epochs, of.steps, of.batch_size, of.learning_rate) == (EPOCHS, None, BATCH_SIZE, RATE)
@@ -43,13 +41,13 @@ def test_raddles_baselines_are_trained_as_the_paper_says() -> None:
     assert config("--preset", "raddle", "--consistency", "0").consistency == 0.0
 
 
-def test_pre_training_is_as_in_the_authors_script() -> None:
+def test_pre_training_is_as_in_the_authors_script():
     of = config("--preset", "soloist")
     assert (of.epochs, of.steps, of.batch_size, of.learning_rate) == (None, 500_000, 20, RATE)
     assert (of.weight_decay, of.keep, of.consistency, of.schedule, of.warmup) == (0.0, "last", 0.33, "linear", 0.0)
 
 
-def test_the_parameters_of_gpt_2_and_of_what_is_added() -> None:
+def test_the_parameters_of_gpt_2_and_of_what_is_added():
     """A row of embeddings for each mark, and the head of the third task."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -65,14 +63,14 @@ def test_the_parameters_of_gpt_2_and_of_what_is_added() -> None:
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     write_corpus(folder / "corpus")
     save_gpt2(folder / "gpt2", texts())
     return folder
 
 
-def test_the_optimiser_is_adam(toy: Path) -> None:
+def test_the_optimiser_is_adam(toy):
     of = config("--preset", "raddle", "--max_length", "100")
     steps = read_steps(str(toy / "corpus"), "train").rows[:4]
     learner = SoloistLearner(of, inspect(str(toy / "gpt2"), ("gpt2",)), steps, steps)
@@ -82,7 +80,7 @@ def test_the_optimiser_is_adam(toy: Path) -> None:
     assert [len(batch) for batch in batches] == [1] * 4
 
 
-def test_what_was_pre_trained_is_fine_tuned(toy: Path) -> None:
+def test_what_was_pre_trained_is_fine_tuned(toy):
     """Pre-training on two corpora, then fine-tuning its checkpoint: SOLOIST as RADDLE has it."""
 
     def trained(

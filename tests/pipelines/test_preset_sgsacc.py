@@ -1,7 +1,5 @@
 """``--preset sgsacc`` of ft_t5 and pt_t5 against SGSAcc (Chen, Lin and Byrne 2023), section 3 and Appendix E."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path
@@ -65,7 +63,7 @@ def t5_small() -> Any:
         return T5ForConditionalGeneration(shape)
 
 
-def test_the_parameters_of_the_prefixes() -> None:
+def test_the_parameters_of_the_prefixes():
     args = flags("pt_t5")
     t5 = t5_small()
     with torch.device("meta"):
@@ -84,7 +82,7 @@ def test_the_parameters_of_the_prefixes() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_steps_and_the_learning_rate_at_ten_points(model: str) -> None:
+def test_steps_and_the_learning_rate_at_ten_points(model):
     of = config(model)
     assert (of.epochs, of.steps, of.batch_size) == (EPOCHS, None, BATCH_SIZE)
     epoch = sum(1 for _ in bucketed(torch.ones(TRAIN_TURNS, dtype=torch.long), of.batch_size, torch.Generator()))
@@ -95,14 +93,14 @@ def test_steps_and_the_learning_rate_at_ten_points(model: str) -> None:
     assert of.learning_rate * of.rate(total - 1, total) == RATE
 
 
-def test_what_the_paper_leaves_open_is_ours() -> None:
+def test_what_the_paper_leaves_open_is_ours():
     args = flags("ft_t5")
     assert (args.max_input, args.max_output, args.clip) == (256, 128, 1.0)
     assert flags("ft_t5", "--batch_size", "4").batch_size == 4
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A corpus, a T5, and both models by the preset."""
     made = tmp_path_factory.mktemp("sgsacc")
     save_t5(made / "t5", texts(write_toy(made / "toy")), vocabulary=250, dropout=0.1)
@@ -113,7 +111,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_training_by_the_preset(model: str, folder: Path) -> None:
+def test_a_training_by_the_preset(model, folder):
     log = [json.loads(line) for line in (folder / model / "log.jsonl").read_text().splitlines()]
     epoch = -(-60 // BATCH_SIZE)
     assert [(row["epoch"], row["step"], row["learning_rate"]) for row in log] == [
@@ -128,7 +126,7 @@ def test_a_training_by_the_preset(model: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_optimiser_and_the_decoded_length(model: str, folder: Path) -> None:
+def test_the_optimiser_and_the_decoded_length(model, folder):
     rows = read_examples(str(folder / "toy"), "dev").rows
     learner = GenerationLearner(config(model), inspect(str(folder / "t5"), ["t5"]), rows, rows)
     assert type(learner.optimiser) is torch.optim.AdamW
@@ -144,7 +142,7 @@ def test_the_optimiser_and_the_decoded_length(model: str, folder: Path) -> None:
     assert tokens.shape[1] == 1 + 128  # the first begins the utterance
 
 
-def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder: Path) -> None:
+def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder):
     """``docs/train_generation.md`` has these commands."""
     said = {"pt_t5": ["--checkpoint", str(folder / "t5")], "ft_t5": []}
     best = {}

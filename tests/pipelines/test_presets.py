@@ -1,7 +1,5 @@
 """``--preset``, ``--steps`` and what goes with them: which flag wins, and what is refused."""
 
-from __future__ import annotations
-
 import argparse
 
 import pytest
@@ -23,7 +21,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return capsys.readouterr().err
 
 
-def test_a_preset_sets_what_other_flags_do_not() -> None:
+def test_a_preset_sets_what_other_flags_do_not():
     plain, preset = parsed(), parsed("--preset", "sgdx")
     assert (plain.epochs, plain.steps, plain.batch_size, plain.schedule) == (3, None, 32, "linear")
     assert (preset.epochs, preset.patience, preset.steps, preset.eval_steps) == (None, None, 50_000, 5_000)
@@ -37,7 +35,7 @@ def test_a_preset_sets_what_other_flags_do_not() -> None:
     assert parsed("--steps", "0").steps == parsed("--steps", "9", "--eval_steps", "0").eval_steps == 0  # refused later
 
 
-def test_t5dst_is_trained_as_the_paper_says() -> None:
+def test_t5dst_is_trained_as_the_paper_says():
     """Lee et al. 2022, Appendix A: the learning rate at ten points of the 50,000 steps; the lengths."""
     config = read_config(T5DstConfig, parsed("--preset", "sgdx"), device="cpu")
     points = range(0, 50_000, 5_556)
@@ -47,13 +45,13 @@ def test_t5dst_is_trained_as_the_paper_says() -> None:
     assert (config.prompts, config.answers, config.negatives) == ("slots", "raw", 1.0)
 
 
-def test_epochs_take_the_place_of_a_presets_steps() -> None:
+def test_epochs_take_the_place_of_a_presets_steps():
     args = parsed("--preset", "sgdx", "--epochs", "2")
     assert (args.epochs, args.patience, args.steps, args.eval_steps) == (2, 2, None, None)
     assert args.batch_size == 16
 
 
-def test_steps_take_the_place_of_a_presets_epochs() -> None:
+def test_steps_take_the_place_of_a_presets_epochs():
     family = family_of("t5dst")
     family.presets = {"short": {"epochs": 1, "patience": 9, "negatives": 0.5}}
     argv = ["--checkpoint", "t5", "--output", "out", "--preset", "short"]
@@ -63,7 +61,7 @@ def test_steps_take_the_place_of_a_presets_epochs() -> None:
     assert (args.epochs, args.patience, args.steps, args.eval_steps) == (None, None, 30, 7)
 
 
-def test_a_flag_without_a_value_can_be_of_a_preset() -> None:
+def test_a_flag_without_a_value_can_be_of_a_preset():
     parser = TrainingParser("train x", "", "", "", {"small": {"shared": True, "seed": "5"}})
     parser.group("training")("--shared", action="store_true", help="")
     parser.group("training")("--seed", help="")
@@ -72,7 +70,7 @@ def test_a_flag_without_a_value_can_be_of_a_preset() -> None:
     assert parser.parse(["--preset", "small", "--seed", "6"])[0].seed == "6"
 
 
-def test_what_contradicts_itself_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_contradicts_itself_is_refused(capsys):
     assert "argument --preset: invalid choice: 'sgd_x'" in refused(capsys, "--preset", "sgd_x")
     assert "argument --preset: expected one argument" in refused(capsys, "--preset")
     assert "argument --epochs: not allowed with argument --steps" in refused(capsys, "--steps", "9", "--epochs", "1")
@@ -89,7 +87,7 @@ def test_what_contradicts_itself_is_refused(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_presets_are_flags_of_their_model(model: str) -> None:
+def test_presets_are_flags_of_their_model(model):
     """Each is parsed as it stands, and --help shows what it sets."""
     family = family_of(model)
     parser = family.train_parser()

@@ -1,7 +1,5 @@
 """How a command shows how far it is: live lines on a terminal, messages elsewhere, events for a suite."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -32,7 +30,7 @@ from parapet.transforms.running.progress import READING, VARIABLE, advance, expe
         ("Write-pages-Write-file", "Write pages"),
     ],
 )
-def test_a_step_is_told_by_our_label(step: str, name: str) -> None:
+def test_a_step_is_told_by_our_label(step, name):
     assert step_name(step) == name
 
 
@@ -44,7 +42,7 @@ class Clock:
         return self.now
 
 
-def test_heartbeats_have_rate_and_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_heartbeats_have_rate_and_time_left(capsys):
     configure_logging("text", quiet=False)
     clock = Clock()
     with Display("suite", 3, clock=clock) as display:
@@ -69,7 +67,7 @@ def test_heartbeats_have_rate_and_time_left(capsys: pytest.CaptureFixture[str]) 
     ]
 
 
-def test_a_stage_is_timed_from_the_end_of_the_one_before(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_is_timed_from_the_end_of_the_one_before(capsys):
     configure_logging("json", quiet=False)
     clock = Clock()
     with Display(clock=clock) as display:
@@ -93,7 +91,7 @@ def test_a_stage_is_timed_from_the_end_of_the_one_before(capsys: pytest.CaptureF
     }
 
 
-def test_a_rate_leaves_out_how_a_stage_began() -> None:
+def test_a_rate_leaves_out_how_a_stage_began():
     clock = Clock()
     with Display(clock=clock, live=False) as display:
         display.start("evaluate")
@@ -106,7 +104,7 @@ def test_a_rate_leaves_out_how_a_stage_began() -> None:
         assert display.steps["evaluate"].pace(clock.now) == (5, 178)
 
 
-def test_events_go_to_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_go_to_the_sink(monkeypatch):
     events: list[Event] = []
     monkeypatch.setattr(progress, "sink", events.append)
     with running("parapet rewrite") as run:
@@ -134,7 +132,7 @@ def test_events_go_to_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     assert VARIABLE not in os.environ
 
 
-def test_nobody_reads_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nobody_reads_and_nothing_is_written(monkeypatch, tmp_path):
     assert list(tracked("ab", "dialogues")) == ["a", "b"]
     gone = tmp_path / "gone"
     monkeypatch.setenv(VARIABLE, str(gone))  # of a command that has ended
@@ -152,7 +150,7 @@ class FakeTerminal(io.StringIO):
         return [line for line in screen_of(self.getvalue()) if line]
 
 
-def test_messages_are_above_the_live_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_are_above_the_live_lines(monkeypatch):
     terminal = FakeTerminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "80")
@@ -179,7 +177,7 @@ def test_messages_are_above_the_live_lines(monkeypatch: pytest.MonkeyPatch) -> N
     assert sys.stderr is terminal
 
 
-def test_a_word_is_on_the_screen_before_anything_heavy_is_imported() -> None:
+def test_a_word_is_on_the_screen_before_anything_heavy_is_imported():
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", STOPS_AT_HEAVY, "rewrite", "--variants", ".", "--output", "unused"]
     command.append("--direct_num_workers=1")  # a flag of Beam's: its modules are asked for it
@@ -210,7 +208,7 @@ def rewrite(sample: Path, out: Path, *flags: str) -> int:
     return main(["rewrite", "--sgd", str(sample), "--variants", str(sample), "--output", str(out), *flags])
 
 
-def test_a_run_counts_its_dialogues(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_counts_its_dialogues(sample, tmp_path, monkeypatch):
     events: list[Event] = []
     monkeypatch.setattr(progress, "sink", events.append)
     assert rewrite(sample, tmp_path / "out", "--quiet") == 0
@@ -219,9 +217,7 @@ def test_a_run_counts_its_dialogues(sample: Path, tmp_path: Path, monkeypatch: p
     assert [event for event in events if event.unit][-1] == Event("", counted, counted, "dialogues")
 
 
-def test_heartbeats_of_a_run(
-    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_heartbeats_of_a_run(sample, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(progress, "HEARTBEAT", 0.001)
     assert rewrite(sample, tmp_path / "out", "--quiet") == 0
     assert capfd.readouterr() == ("", "")

@@ -1,7 +1,5 @@
 """``parapet reminders`` as a person runs it: a corpus that the other pipelines take, the same for any sharding."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -22,13 +20,13 @@ def dialogues_of(folder: Path) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(tmp_path_factory):
     out = tmp_path_factory.mktemp("output") / "out"
     assert run(["--output", str(out), *SIZES, "--per_file", "16", "--quiet"]) == 0
     return out
 
 
-def test_the_corpus(output: Path) -> None:
+def test_the_corpus(output):
     files = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
     assert files == {
         *("README.md", "report.html", "run.json", "statistics.json"),
@@ -58,7 +56,7 @@ def test_the_corpus(output: Path) -> None:
     assert counts["turns//train"] == len(utterances)
 
 
-def test_then_unseen_values_then_people(output: Path, tmp_path: Path) -> None:
+def test_then_unseen_values_then_people(output, tmp_path):
     unseen, hits = tmp_path / "unseen", tmp_path / "hits"
     assert main(["unseen_entities", "--sgd", str(output), "--output", str(unseen), "--quiet"]) == 0
     numbers = json.loads((unseen / "statistics.json").read_bytes())
@@ -88,7 +86,7 @@ def test_then_unseen_values_then_people(output: Path, tmp_path: Path) -> None:
         (["--per_file", "0"], "--per_file: 0: give 1 to 10,000"),
     ],
 )
-def test_mistakes(flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(flags, message, tmp_path, capsys):
     assert run(["--output", str(tmp_path / "out"), *flags]) == 2
     error = capsys.readouterr().err
     assert message in error

@@ -1,12 +1,10 @@
 """``parapet restaurants`` as a person runs it: the published files, the corpora, the numbers, any sharding."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -58,7 +56,7 @@ def run(out: Path, *flags: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(tmp_path_factory):
     out = tmp_path_factory.mktemp("simulated") / "out"
     assert run(out, *FLAGS, "--quiet") == 0
     return out
@@ -72,7 +70,7 @@ def sets(folder: Path) -> dict[tuple[int, str], list[BabiDialogue]]:
     }
 
 
-def test_published_files(output: Path) -> None:
+def test_published_files(output):
     found = sets(output)
     candidates = parse_candidates((output / "dialog-babi-candidates.txt").read_bytes())
     facts = set(parse_facts((output / "dialog-babi-kb-all.txt").read_bytes()))
@@ -96,7 +94,7 @@ def test_published_files(output: Path) -> None:
         assert (output / "babi_plus" / name).read_bytes() == (output / name).read_bytes()
 
 
-def test_splits_do_not_overlap(output: Path) -> None:
+def test_splits_do_not_overlap(output):
     """By the words of the files alone: what occurs in the out-of-vocabulary tests, and which calls and entities."""
     found = sets(output)
     values: dict[str, dict[str, set[str]]] = {}
@@ -120,7 +118,7 @@ def test_splits_do_not_overlap(output: Path) -> None:
             assert first == second or not requests[first] & requests[second]
 
 
-def test_corpora_in_the_sgd_layout(output: Path) -> None:
+def test_corpora_in_the_sgd_layout(output):
     found = sets(output)
     names = [f"task{task}{plus}{oov}" for task in TASKS for plus in ("", "-plus") for oov in ("", "-oov")]
     assert sorted(path.name for path in (output / "sgd").iterdir()) == sorted(names)
@@ -139,7 +137,7 @@ def test_corpora_in_the_sgd_layout(output: Path) -> None:
                 assert plus or users == [line.user for line in published.exchanges if line.user != SILENCE]
 
 
-def test_numbers_are_those_of_the_files(output: Path) -> None:
+def test_numbers_are_those_of_the_files(output):
     numbers = json.loads((output / "statistics.json").read_bytes())
     for (task, split), dialogues in sets(output).items():
         exchanges = [one for dialogue in dialogues for one in dialogue.exchanges]
@@ -176,7 +174,7 @@ def test_numbers_are_those_of_the_files(output: Path) -> None:
     assert sum(written.values()) == 4 * 5 * sum(SIZES.values())
 
 
-def test_more_dialogues_another_seed_another_domain(output: Path, tmp_path: Path) -> None:
+def test_more_dialogues_another_seed_another_domain(output, tmp_path):
     """What is there stays as the sets grow; a seed changes it; hotels are simulated as restaurants are."""
     (tmp_path / "hotels.toml").write_text(HOTELS)
     out = tmp_path / "out"
@@ -208,7 +206,7 @@ def test_more_dialogues_another_seed_another_domain(output: Path, tmp_path: Path
     assert simulating.simulate(world, 5, "dev", 0) != simulating.simulate(other, 5, "dev", 0)
 
 
-def test_other_pipelines_take_it(output: Path, tmp_path: Path) -> None:
+def test_other_pipelines_take_it(output, tmp_path):
     flags = ["--sgd", str(output / "sgd" / "task5-oov"), "--kinds", "typos", "--env", "none", "--quiet"]
     assert main(["language_variations", *flags, "--output", str(tmp_path / "out")]) == 0
     before = json.loads((output / "sgd/task5-oov/test/dialogues_001.json").read_bytes())
@@ -238,13 +236,13 @@ def test_other_pipelines_take_it(output: Path, tmp_path: Path) -> None:
         (["--ontology", "nowhere.toml"], "nowhere.toml: --ontology: there is no such file"),
     ],
 )
-def test_bad_flags(flags: list[str], message: str, tmp_path: Path, capsys: Any) -> None:
+def test_bad_flags(flags, message, tmp_path, capsys):
     assert run(tmp_path / "out", *flags) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_ambiguous_patterns(tmp_path: Path, capsys: Any) -> None:
+def test_ambiguous_patterns(tmp_path, capsys):
     """Ambiguity that the patterns alone do not show is found by the rule-based bot; nothing is published."""
     confusing = HOTELS + '[patterns.user]\nrequest = ["i need a hotel", "i need a hotel whose room is single"]\n'
     (tmp_path / "hotels.toml").write_text(confusing)
@@ -256,7 +254,7 @@ def test_ambiguous_patterns(tmp_path: Path, capsys: Any) -> None:
     assert not list((tmp_path / "out").glob("*.txt"))
 
 
-def test_checks_fail_where_something_is_wrong() -> None:
+def test_checks_fail_where_something_is_wrong():
     options = corpus.Config("out", default_ontology(), None, (1,), (("dev", 5),), 1000, ("babi",), "0", 3, (), 1.0)
     for written in (4, 5):
         counts = Counts()
@@ -271,7 +269,7 @@ def test_checks_fail_where_something_is_wrong() -> None:
         statistics.intersections(options.world(), shared)
 
 
-def test_the_published_structure(real_data: Path) -> None:
+def test_the_published_structure(real_data):
     """Tasks 1 and 4 beside the published files: equal where it is determined, near where it is drawn."""
     world = World(default_ontology(), "0", 3)
     published = read_values(parse_facts((real_data / "babi" / FACTS).read_bytes()))
@@ -305,7 +303,7 @@ def test_the_published_structure(real_data: Path) -> None:
         check_figures(task, theirs, repeated)
 
 
-def check_figures(task: int, found: Counter[Shape], repeated: int) -> None:
+def check_figures(task: int, found: "Counter[Shape]", repeated: int) -> None:
     """What the simulator's statistics say of the published files is so."""
     figures, means = PUBLISHED_STRUCTURE[task], PUBLISHED[task]
     shares: Counter[str] = Counter()

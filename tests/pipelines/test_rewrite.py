@@ -1,7 +1,5 @@
 """``parapet rewrite`` as a person runs it."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re
@@ -34,7 +32,7 @@ def variant_of(raw: dict[str, Any], variant: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def corpus(tmp_path: Path, sample: Path) -> Path:
+def corpus(tmp_path, sample):
     """The sample with two variants."""
     shutil.copytree(sample, tmp_path / "sgd")
     for split in layout.read_root(sample):
@@ -64,7 +62,7 @@ def letters_of(out: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
 
 
-def test_the_same_as_a_plain_reference_and_what_is_said(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_as_a_plain_reference_and_what_is_said(corpus, capsys):
     assert run(corpus) == 0
     reference(corpus / "sgd", corpus / "variants", corpus / "reference")
     found = files_of(corpus / "out")
@@ -74,10 +72,7 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus: Path, capsys: py
     assert set(found) - set(expected) == others
     assert found["dead_letters.jsonl"] == b""
     told = capsys.readouterr()
-    assert told.out.splitlines() == [
-        "v1: 40 rewritten, 0 left out",
-        "v2: 40 rewritten, 0 left out",
-    ]
+    assert told.out.splitlines() == ["v1: 40 rewritten, 0 left out", "v2: 40 rewritten, 0 left out"]
     manifest = json.loads(found["run.json"])
     assert set(manifest["files"]) == set(found) - {"run.json"}
     of_variant = {"dialogues": 40, "left_out": 0}
@@ -88,7 +83,7 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus: Path, capsys: py
     assert list(names["slots"])[1:] == list(names["slots"].values())[:-1]
 
 
-def test_the_output_is_a_set_of_corpora_and_of_variants(corpus: Path) -> None:
+def test_the_output_is_a_set_of_corpora_and_of_variants(corpus):
     """It can be read as a corpus, and what was recorded leads back to the original."""
     from parapet.schemas.dialogue import problems_of, read_dialogues
 
@@ -134,7 +129,7 @@ def test_the_output_is_a_set_of_corpora_and_of_variants(corpus: Path) -> None:
     assert same == first
 
 
-def test_some_variants_only_and_one_alone(corpus: Path) -> None:
+def test_some_variants_only_and_one_alone(corpus):
     assert run(corpus, "--variant", "v2", "--quiet") == 0
     whole = files_of(corpus / "out")
     assert {name.partition("/")[0] for name in whole if "/" in name} == {"v2"}
@@ -143,9 +138,7 @@ def test_some_variants_only_and_one_alone(corpus: Path) -> None:
     assert files_of(corpus / "alone") == whole
 
 
-def test_mismatches_are_told_and_their_dialogues_are_held_against_the_limit(
-    corpus: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mismatches_are_told_and_their_dialogues_are_held_against_the_limit(corpus, capsys):
     variants = corpus / "variants"
     for split in ("train", "dev", "test"):
         edit(variants / "v1" / split / "schema.json", lambda schema: [s["slots"].reverse() for s in schema[:1]])
@@ -173,9 +166,7 @@ def empty_variant(corpus: Path, variant: str) -> None:
         )
 
 
-def test_a_variant_of_which_nothing_matches_stops_the_run_at_once(
-    corpus: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_variant_of_which_nothing_matches_stops_the_run_at_once(corpus, capsys):
     empty_variant(corpus, "v1")
     assert run(corpus, "--max_bad", "99%") == 2
     told = capsys.readouterr().err
@@ -192,7 +183,7 @@ def test_a_variant_of_which_nothing_matches_stops_the_run_at_once(
     assert "has a match in v1, v2, so nothing" in capsys.readouterr().err
 
 
-def test_what_is_left_out_is_not_lost(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_left_out_is_not_lost(corpus, capsys):
     for split in ("train", "dev", "test"):
         edit(corpus / "variants/v2" / split / "schema.json", lambda schema: schema.__delitem__(0))
     assert run(corpus, "--max_bad", "100%") == 0
@@ -249,13 +240,7 @@ def bad_slot(dialogues: list[Any]) -> None:
         (lambda path: path.write_text("{}"), "found dict", ("", "", "", "broken_file: expected a list of dialogues")),
     ],
 )
-def test_a_bad_dialogue_or_file_fails_the_run_or_is_left_out(
-    spoil: Callable[[Path], object],
-    said: str,
-    letter: tuple[str, str, str, str],
-    corpus: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_bad_dialogue_or_file_fails_the_run_or_is_left_out(spoil, said, letter, corpus, capsys):
     assert run(corpus, "--quiet", out="good") == 0
     spoil(corpus / "sgd/dev/dialogues_001.json")
     capsys.readouterr()
@@ -288,7 +273,7 @@ def test_a_bad_dialogue_or_file_fails_the_run_or_is_left_out(
         assert (corpus / "out/v1/dev/dialogues_001.json").exists() == (letter[1] == "[0]")
 
 
-def test_many_bad_dialogues_are_counted_and_the_first_told(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_bad_dialogues_are_counted_and_the_first_told(corpus, capsys):
     def strip(dialogues: list[Any]) -> None:
         for dialogue in dialogues[:5]:
             del dialogue["turns"]
@@ -301,7 +286,7 @@ def test_many_bad_dialogues_are_counted_and_the_first_told(corpus: Path, capsys:
     assert told.count("Object missing required field `turns`") == 3
 
 
-def test_unusual_files_come_out_as_they_went_in(corpus: Path) -> None:
+def test_unusual_files_come_out_as_they_went_in(corpus):
     """A byte order mark, letters beyond ASCII, an empty file, no newline, and keys of other programs."""
     dev = corpus / "sgd/dev"
     dialogues = json.loads((dev / "dialogues_001.json").read_bytes())
@@ -317,7 +302,7 @@ def test_unusual_files_come_out_as_they_went_in(corpus: Path) -> None:
     assert found["v1/dev/dialogues_002.json"] == b"[]\n"
 
 
-def test_no_name_leads_out_of_the_output(corpus: Path, tmp_path: Path) -> None:
+def test_no_name_leads_out_of_the_output(corpus, tmp_path):
     for split in ("train", "dev", "test"):
         edit(
             corpus / "variants/v1" / split / "schema.json",
@@ -331,7 +316,7 @@ def test_no_name_leads_out_of_the_output(corpus: Path, tmp_path: Path) -> None:
     assert not list((corpus / "out").rglob("*%2F*"))
 
 
-def test_intents_that_no_schema_has_are_told(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_intents_that_no_schema_has_are_told(corpus, capsys):
     """MultiWOZ 2.2 has find_taxi, which its schema lacks; the published generator leaves such a name as it is."""
 
     def rename(dialogues: list[Any]) -> None:
@@ -356,23 +341,21 @@ def test_intents_that_no_schema_has_are_told(corpus: Path, capsys: pytest.Captur
         (["--output", "{corpus}/sgd"], "the same folder as --sgd"),
     ],
 )
-def test_mistakes_on_the_command_line(
-    flags: list[str], said: str, corpus: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_on_the_command_line(flags, said, corpus, capsys):
     before = copy.deepcopy(files_of(corpus))
     assert run(corpus, *(flag.format(corpus=corpus) for flag in flags)) == 2
     assert said in capsys.readouterr().err
     assert files_of(corpus) == before
 
 
-def test_an_output_of_another_pipeline_is_left_alone(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_of_another_pipeline_is_left_alone(corpus, capsys):
     (corpus / "out").mkdir()
     (corpus / "out/run.json").write_text(json.dumps({"pipeline": "compose", "files": {}}))
     assert run(corpus, "--quiet") == 2
     assert "holds what 'parapet compose' made" in capsys.readouterr().err
 
 
-def test_a_chain_of_names_as_today_s_published_generator_has_it(real_data: Path, tmp_path: Path) -> None:
+def test_a_chain_of_names_as_today_s_published_generator_has_it(real_data, tmp_path):
     """Events_1 in v3, where new names are other slots' old ones."""
     dialogues = real_data / "sgd_more/dev/dialogues_007.json"
     (tmp_path / "sgd/dev").mkdir(parents=True)
@@ -385,7 +368,7 @@ def test_a_chain_of_names_as_today_s_published_generator_has_it(real_data: Path,
     assert (told.returncode, told.stdout) == (0, "1 of 1 files equal\n")
 
 
-def test_the_published_dialogues(real_data: Path, tmp_path: Path) -> None:
+def test_the_published_dialogues(real_data, tmp_path):
     sgd = real_data / "sgd"
     flags = ["--sgd", str(sgd), "--variants", str(sgd / "sgd_x/data"), "--output", str(tmp_path / "out"), "--quiet"]
     assert main(["rewrite", *flags]) == 0

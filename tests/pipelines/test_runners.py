@@ -1,7 +1,5 @@
 """Beam's runners: their flags, the one that is refused, and what is checked before a job is built."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal
@@ -9,9 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,24 +54,24 @@ def options_of(*flags: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("flag", FLAGS)
-def test_the_flags_of_runners_reach_them(flag: str) -> None:
+def test_the_flags_of_runners_reach_them(flag):
     value = FLAGS[flag]
     assert options_of(f"{flag}={value}")[flag[2:]] == value
     assert options_of(flag, str(value))[flag[2:]] == value
 
 
 @pytest.mark.parametrize("flag", LISTS)
-def test_the_flags_that_may_be_repeated(flag: str) -> None:
+def test_the_flags_that_may_be_repeated(flag):
     assert options_of(f"{flag}={LISTS[flag]}")[flag[2:]] == [LISTS[flag]]
 
 
 @pytest.mark.parametrize("flag", SWITCHES)
-def test_the_switches(flag: str) -> None:
+def test_the_switches(flag):
     assert options_of(flag)[flag[2:]] is True
     assert options_of()[flag[2:]] is False
 
 
-def test_a_mistyped_flag_of_a_runner(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistyped_flag_of_a_runner(capsys):
     with pytest.raises(SystemExit):
         options_of("--flink_mastr=flink:8081")
     assert "--flink_master" in capsys.readouterr().err
@@ -91,16 +87,14 @@ def test_a_mistyped_flag_of_a_runner(capsys: pytest.CaptureFixture[str]) -> None
         ["--runner=BundleBasedDirectRunner"],
     ],
 )
-def test_runners_that_lose_data_are_refused(
-    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runners_that_lose_data_are_refused(flags, tmp_path, capsys):
     assert main(["compose", "--output", str(tmp_path / "out"), *flags]) == 2
     assert "Runner loses data without an error: it does not run all branches" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture
-def endpoint() -> Iterator[str]:
+def endpoint():
     """An address where somebody answers."""
     with socket.create_server(("localhost", 0)) as server:
         yield f"localhost:{server.getsockname()[1]}"
@@ -110,7 +104,7 @@ def check(*flags: str, output: str = "out", **inputs: str) -> None:
     runners.check(PipelineOptions(list(flags)), output, [(f"--{flag}", path) for flag, path in inputs.items()])
 
 
-def test_a_job_service_that_does_not_answer() -> None:
+def test_a_job_service_that_does_not_answer():
     with pytest.raises(InputError, match=r"localhost:1: no job service answers there"):
         check("--runner=PortableRunner", "--job_endpoint=localhost:1")
     with pytest.raises(InputError, match=r"jobs: no address: HOST:PORT"):
@@ -119,7 +113,7 @@ def test_a_job_service_that_does_not_answer() -> None:
         check("--runner=PortableRunner")
 
 
-def test_local_paths_that_containers_do_not_see(endpoint: str) -> None:
+def test_local_paths_that_containers_do_not_see(endpoint):
     service = ("--runner=PortableRunner", f"--job_endpoint={endpoint}")
     with pytest.raises(InputError, match=r"--sgd corpus: workers in containers cannot see it"):
         check(*service, output="gs://b/out", sgd="corpus")
@@ -128,7 +122,7 @@ def test_local_paths_that_containers_do_not_see(endpoint: str) -> None:
     check(*service, output="gs://b/out", sgd="gs://b/corpus")
 
 
-def test_local_paths_that_other_machines_may_not_see(endpoint: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_local_paths_that_other_machines_may_not_see(endpoint, caplog):
     external = ("--runner=PortableRunner", f"--job_endpoint={endpoint}", "--environment_type=EXTERNAL")
     with caplog.at_level(logging.WARNING):
         check(*external, "--environment_config=localhost:50000", sgd="corpus")
@@ -142,7 +136,7 @@ def test_local_paths_that_other_machines_may_not_see(endpoint: str, caplog: pyte
     assert caplog.messages == ["every worker must see the same files there: --output out, --sgd corpus"]
 
 
-def test_an_output_that_other_machines_wrote_for_themselves(tmp_path: Path) -> None:
+def test_an_output_that_other_machines_wrote_for_themselves(tmp_path):
     flags = ["--runner=PortableRunner", "--environment_type=EXTERNAL", "--environment_config=pool:50000"]
     external, manifest = PipelineOptions(flags), tmp_path / "out" / "run.json"
     written = partial(runners.written_here, external, str(tmp_path / "out"))
@@ -160,7 +154,7 @@ def test_an_output_that_other_machines_wrote_for_themselves(tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
-def test_a_killed_worker_process_ends_the_run(tmp_path: Path) -> None:
+def test_a_killed_worker_process_ends_the_run(tmp_path):
     """Beam alone would wait for ever; here for one that has not begun. A rerun ends as an undisturbed run."""
     argv = ["language_variations", "--kinds", "typos", "--env", "0.5", "--quiet"]
     command = [sys.executable, "-m", "parapet", *argv, "--output", str(tmp_path / "out"), "--workers", "2"]

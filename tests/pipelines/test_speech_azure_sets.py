@@ -1,12 +1,9 @@
 """``parapet speech_errors`` with Azure's SDK and a local service: what is asked, paid once, and what fails."""
 
-from __future__ import annotations
-
 import json
 import signal
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 
 import killed
 import pytest
@@ -15,14 +12,14 @@ pytest.importorskip("espeakng_loader")
 pytest.importorskip("azure.cognitiveservices.speech")
 
 from azure_speech_server import KEY, AzureSpeechServer
-from heard_sets import Some, both, dialogues_of, files_of, rows_of, run, three_dialogues, write_corpus
+from heard_sets import both, dialogues_of, files_of, rows_of, run, three_dialogues, write_corpus
 
 from parapet.pipelines.main import main
 from parapet.transforms.perturbations.speech.spoken import load_normalisation, spoken_words
 
 
 @pytest.fixture(scope="module")
-def some(tmp_path_factory: pytest.TempPathFactory) -> Some:
+def some(tmp_path_factory):
     """Three dialogues of the sample in two files, the dialogues, and their schema."""
     return three_dialogues(tmp_path_factory)
 
@@ -37,7 +34,7 @@ def azure(server: AzureSpeechServer) -> list[str]:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch):
     """The key, and no patience: what a service answers in a test is all that it will answer."""
     from parapet.transforms.perturbations.speech import azure
 
@@ -51,7 +48,7 @@ def impatient(init: Callable[..., None]) -> Callable[..., None]:
 
 
 @pytest.fixture(scope="module")
-def words(some: Some) -> set[str]:
+def words(some):
     """The distinct texts of the three dialogues."""
     rules = load_normalisation()
     said = (t["utterance"] for d in some[1] for t in d["turns"] if t["speaker"] == "USER")
@@ -59,7 +56,7 @@ def words(some: Some) -> set[str]:
 
 
 @pytest.mark.usefixtures("quick")
-def test_azure_speaks_and_listens(some: Some, words: set[str], tmp_path: Path, capsys) -> None:
+def test_azure_speaks_and_listens(some, words, tmp_path, capsys):
     with AzureSpeechServer(mishears=mishears) as server:
         flags = ["--sgd", str(some[0]), *azure(server)]
         assert run(tmp_path / "out", *flags) == 0
@@ -77,7 +74,7 @@ def test_azure_speaks_and_listens(some: Some, words: set[str], tmp_path: Path, c
 
 
 @pytest.mark.usefixtures("quick")
-def test_espeak_speaks_and_azure_listens(some: Some, tmp_path: Path, capsys) -> None:
+def test_espeak_speaks_and_azure_listens(some, tmp_path, capsys):
     """What eSpeak says is noise to the server: it hears words that nobody said, and no set can be made of them."""
     with AzureSpeechServer() as server:
         mixed = [*azure(server)[2:], "--speaker", "embedded", "--listener", "azure"]
@@ -87,7 +84,7 @@ def test_espeak_speaks_and_azure_listens(some: Some, tmp_path: Path, capsys) -> 
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_service_that_fails(some: Some, words: set[str], tmp_path: Path, capsys) -> None:
+def test_a_service_that_fails(some, words, tmp_path, capsys):
     """Some requests fail for good, after the sample: the run is not published, and the next asks for these alone."""
     # The server draws one at each handshake, and one at each request.
     faults = iter([*[""] * 33, "1007", *[""] * 11, "1007"])
@@ -110,14 +107,9 @@ def test_a_service_that_fails(some: Some, words: set[str], tmp_path: Path, capsy
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
-    ("faults", "told"),
-    [
-        (["401"] * 50, "credentials: "),
-        (["quota"] * 50, "quota: "),
-        (["503"] * 200, "unavailable: "),
-    ],
+    ("faults", "told"), [(["401"] * 50, "credentials: "), (["quota"] * 50, "quota: "), (["503"] * 200, "unavailable: ")]
 )
-def test_a_service_that_is_of_no_use(faults: list[str], told: str, some: Some, tmp_path: Path, capsys) -> None:
+def test_a_service_that_is_of_no_use(faults, told, some, tmp_path, capsys):
     with AzureSpeechServer(faults=faults) as server:
         assert run(tmp_path / "out", "--sgd", str(some[0]), *azure(server)) == 1
     said = capsys.readouterr().err
@@ -131,7 +123,7 @@ def without_snr(flags: list[str]) -> list[str]:
 
 
 @pytest.mark.usefixtures("quick")
-def test_what_fails_later_can_be_left_out(some: Some, tmp_path: Path, capsys) -> None:
+def test_what_fails_later_can_be_left_out(some, tmp_path, capsys):
     """The quota ends after the sample: with thresholds carried over there is none, and every turn counts."""
     out = tmp_path / "out"
     with AzureSpeechServer(mishears=mishears) as server:
@@ -152,7 +144,7 @@ def test_what_fails_later_can_be_left_out(some: Some, tmp_path: Path, capsys) ->
 
 
 @pytest.mark.usefixtures("quick")
-def test_killed_and_run_again_pays_once(some: Some, words: set[str], tmp_path: Path) -> None:
+def test_killed_and_run_again_pays_once(some, words, tmp_path):
     """SIGKILL after some answers; the rerun asks for the rest, and ends as an undisturbed run."""
     out = tmp_path / "out"
     with AzureSpeechServer(mishears=mishears) as server:
@@ -179,17 +171,11 @@ def test_killed_and_run_again_pays_once(some: Some, words: set[str], tmp_path: P
     assert files_of(out) == files_of(tmp_path / "undisturbed")
 
 
-ODD = {
-    "": "empty",
-    "?!": "empty",
-    "🙂🙂": "empty",
-    "Привет, как дела": "script",
-    "book it " * 1250: "too_long",
-}
+ODD = {"": "empty", "?!": "empty", "🙂🙂": "empty", "Привет, как дела": "script", "book it " * 1250: "too_long"}
 
 
 @pytest.mark.usefixtures("quick")
-def test_turns_that_nobody_can_say(some: Some, tmp_path: Path) -> None:
+def test_turns_that_nobody_can_say(some, tmp_path):
     """They are passed through and counted; what only looks odd is said. An id that is a path leads nowhere."""
     fine = {
         "a\0b": "a b",
@@ -221,7 +207,7 @@ def test_turns_that_nobody_can_say(some: Some, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_broken_dialogues_and_files(some: Some, tmp_path: Path, capsys) -> None:
+def test_broken_dialogues_and_files(some, tmp_path, capsys):
     far = json.loads(json.dumps(some[1][0]).replace(some[1][0]["dialogue_id"], "far"))
     far["turns"][0]["frames"][0]["slots"] = [{"slot": "city", "start": 2**63, "exclusive_end": 2**63 + 1}]
     half = {**some[1][1], "dialogue_id": "half\ud800"}
@@ -245,7 +231,7 @@ def test_broken_dialogues_and_files(some: Some, tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_dry_run_asks_nobody(some: Some, words: set[str], tmp_path: Path, capsys) -> None:
+def test_a_dry_run_asks_nobody(some, words, tmp_path, capsys):
     with AzureSpeechServer() as server:
         assert run(tmp_path / "out", "--sgd", str(some[0]), *azure(server), "--dry_run") == 0
     assert server.requests == []

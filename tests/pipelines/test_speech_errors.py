@@ -1,7 +1,5 @@
 """``parapet speech_errors`` as a person runs it: against a plain loop, on two processes, again, with mistakes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -16,7 +14,7 @@ pytest.importorskip("pocketsphinx")
 
 import soundfile
 from azure_speech_server import KEY
-from heard_sets import Some, both, dialogues_of, files_of, rows_of, run, three_dialogues, write_corpus
+from heard_sets import both, dialogues_of, files_of, rows_of, run, three_dialogues, write_corpus
 
 from parapet.transforms.perturbations.speech.alignment import align, share
 from parapet.transforms.perturbations.speech.embedded import Espeak, Sphinx
@@ -27,20 +25,20 @@ EMBEDDED = ["--wer", "0.1,0.3", "--language_model", "own", "--snr", "14,9,6,3", 
 
 
 @pytest.fixture(scope="session")
-def some(tmp_path_factory: pytest.TempPathFactory) -> Some:
+def some(tmp_path_factory):
     """Three dialogues of the sample in two files, the dialogues, and their schema."""
     return three_dialogues(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")  # a worker that comes back to this module does not listen again
-def heard(some: Some, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def heard(some, tmp_path_factory):
     """These as the embedded engines hear them."""
     out = tmp_path_factory.mktemp("heard") / "out"
     assert run(out, "--sgd", str(some[0]), *EMBEDDED, "--audio", "flac", "--quiet") == 0
     return out
 
 
-def test_a_set_is_what_a_plain_loop_makes(heard: Path, some: Some) -> None:
+def test_a_set_is_what_a_plain_loop_makes(heard, some):
     """Every turn spoken, put through its noise, heard and aligned here, one after the other."""
     numbers = json.loads((heard / "statistics.json").read_bytes())["sets"]
     (model,) = (path.stem for path in (heard / ".heard" / "models").glob("*.arpa"))
@@ -81,7 +79,7 @@ def test_a_set_is_what_a_plain_loop_makes(heard: Path, some: Some) -> None:
     assert sum(errors_of["SR-10"].values()) < sum(errors_of["SR-30"].values())
 
 
-def test_turns_are_heard_through_what_a_plain_search_chooses(heard: Path) -> None:
+def test_turns_are_heard_through_what_a_plain_search_chooses(heard):
     """Of the noises that a turn was heard through, which the cache knows, the nearest to its draw's share of errors."""
     made = json.loads((heard / "calibration.json").read_bytes())
     settings = {one["target"]: one["level"] for one in made["settings"]}
@@ -107,7 +105,7 @@ def test_turns_are_heard_through_what_a_plain_search_chooses(heard: Path) -> Non
             assert abs(errors - wanted) == min(abs(n - wanted) for n in found)
 
 
-def test_spans_are_where_values_were_heard(heard: Path) -> None:
+def test_spans_are_where_values_were_heard(heard):
     rules = load_normalisation()
     kept = lost = 0
     written = dialogues_of(heard / "SR-30")
@@ -132,13 +130,13 @@ def test_spans_are_where_values_were_heard(heard: Path) -> None:
     assert kept > lost
 
 
-def test_what_was_listened_to_can_be_listened_to(heard: Path) -> None:
+def test_what_was_listened_to_can_be_listened_to(heard):
     rows = rows_of(heard, "SR-30")
     files = sorted((heard / "SR-30" / "audio" / "test" / "dialogues_001").iterdir())
     assert [digest(read_sound(file.read_bytes())) for file in files] == [row["audio_sha256"] for row in rows]
 
 
-def test_the_same_in_any_order_on_two_workers(heard: Path, some: Some, tmp_path: Path) -> None:
+def test_the_same_in_any_order_on_two_workers(heard, some, tmp_path):
     """Dialogues in another order and other files, two workers, nothing known from before."""
     _, chosen, schema = some
     root = write_corpus(tmp_path / "sgd", schema, [chosen[2], chosen[0]], [chosen[1]])
@@ -148,7 +146,7 @@ def test_the_same_in_any_order_on_two_workers(heard: Path, some: Some, tmp_path:
         assert (tmp_path / "out" / name).read_bytes() == (heard / name).read_bytes(), name
 
 
-def test_a_rerun_listens_to_nothing_and_writes_the_same(heard: Path, some: Some, tmp_path: Path, capsys) -> None:
+def test_a_rerun_listens_to_nothing_and_writes_the_same(heard, some, tmp_path, capsys):
     """From the cache of the other run alone; and a new set from the same sounds."""
     flags = ["--sgd", str(some[0]), *EMBEDDED, "--audio", "flac", "--cache", str(heard / ".heard")]
     assert run(tmp_path / "again", *flags) == 0
@@ -161,7 +159,7 @@ def test_a_rerun_listens_to_nothing_and_writes_the_same(heard: Path, some: Some,
             assert row["utterance"] == row["original"]
 
 
-def test_thresholds_are_carried_over(heard: Path, some: Some, tmp_path: Path, capsys) -> None:
+def test_thresholds_are_carried_over(heard, some, tmp_path, capsys):
     flags = ["--sgd", str(some[0]), "--language_model", "own", "--cache", str(heard / ".heard")]
     carried = [*flags, "--wer", "0.1,0.3", "--calibration", str(heard / "calibration.json")]
     assert run(tmp_path / "out", *carried, "--seed", "0") == 0
@@ -180,7 +178,7 @@ def sound(path: Path, shape: tuple[int, ...], subtype: str) -> None:
     soundfile.write(path, drawn, 8000, subtype=subtype)
 
 
-def test_recordings_as_noise(some: Some, tmp_path: Path) -> None:
+def test_recordings_as_noise(some, tmp_path):
     """A stereo file and one of 8 bits, both shorter than what is said through them."""
     (tmp_path / "noise").mkdir()
     sound(tmp_path / "noise" / "stereo.wav", (4000, 2), "PCM_16")
@@ -231,7 +229,7 @@ def test_recordings_as_noise(some: Some, tmp_path: Path) -> None:
         (["--engine", "azure", "--azure_region", "x", "--voices", "klatt4"], "'klatt4' is no voice of Azure's"),
     ],
 )
-def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes(flags, told, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("AZURE_SPEECH_REGION", raising=False)
     monkeypatch.setenv("AZURE_SPEECH_KEY", KEY)
     assert run(tmp_path / "out", "--language_model", "own", *flags) == 2
@@ -241,7 +239,7 @@ def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys, monkeypat
     assert not (tmp_path / "out").exists()
 
 
-def test_sgd_as_it_lies(real_data: Path, tmp_path: Path, capsys) -> None:
+def test_sgd_as_it_lies(real_data, tmp_path, capsys):
     """Some turns of its dev split beside one file of train, of another service: with the defaults 10 % is reached."""
     every = json.loads((real_data / "sgd" / "dev" / "dialogues_001.json").read_bytes())
     chosen = [{**one, "turns": one["turns"][:4]} for one in every[::20][:5]]
@@ -263,14 +261,9 @@ def test_sgd_as_it_lies(real_data: Path, tmp_path: Path, capsys) -> None:
 
 @pytest.mark.parametrize(
     ("wer", "ratios", "hint"),
-    [
-        ("0.95", "14,10,6", "a lower --snr makes more errors"),
-        ("0.1", "4,2,0,-5", "a higher --snr makes fewer errors"),
-    ],
+    [("0.95", "14,10,6", "a lower --snr makes more errors"), ("0.1", "4,2,0,-5", "a higher --snr makes fewer errors")],
 )
-def test_a_target_out_of_reach_is_told_after_the_first_texts(
-    wer: str, ratios: str, hint: str, some: Some, tmp_path: Path, capsys
-) -> None:
+def test_a_target_out_of_reach_is_told_after_the_first_texts(wer, ratios, hint, some, tmp_path, capsys):
     """Transcript through the two ends of what may be used, and through nothing between them."""
     out = tmp_path / "out"
     flags = ["--language_model", "own", "--wer", f"{wer},0.5", "--snr", ratios, "--sample", "3"]

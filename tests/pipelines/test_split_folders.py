@@ -1,12 +1,9 @@
 """A split's folder, or its schema, is accepted where a corpus is; and whose dialogues are meant where nobody says."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +16,7 @@ from parapet.transforms.variants.matching import compose_variant
 
 
 @pytest.fixture(scope="module")
-def variants(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def variants(tmp_path_factory):
     """Of the sample: v1 has other names for its slots."""
     root = tmp_path_factory.mktemp("variants")
     for split in layout.read_root(layout.sample_root()):
@@ -45,7 +42,7 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("copy", "", "v1"),
     ],
 )
-def test_rewrite(sgd: str, given: str, out: str, sample: Path, variants: Path, tmp_path: Path) -> None:
+def test_rewrite(sgd, given, out, sample, variants, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd")
     shutil.copytree(sample / "dev", tmp_path / "sgd/copy")
     flags = ["--variants", str(variants / given), "--quiet"]
@@ -56,9 +53,7 @@ def test_rewrite(sgd: str, given: str, out: str, sample: Path, variants: Path, t
         assert (tmp_path / "out" / out / name).read_bytes() == (tmp_path / "whole/v1/dev" / name).read_bytes()
 
 
-def test_variants_of_other_splits_are_told_at_once(
-    sample: Path, variants: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_variants_of_other_splits_are_told_at_once(sample, variants, tmp_path, capsys):
     shutil.copytree(variants / "v1/train", tmp_path / "variants/v1/train")
     flags = ["--sgd", str(sample / "test"), "--variants", str(tmp_path / "variants"), "--output", str(tmp_path / "out")]
     assert main(["rewrite", *flags]) == 2
@@ -67,7 +62,7 @@ def test_variants_of_other_splits_are_told_at_once(
     assert "the variant has no such split, but train/schema.json" in told
 
 
-def test_augment(sample: Path, variants: Path, tmp_path: Path) -> None:
+def test_augment(sample, variants, tmp_path):
     flags = ["--oracle", str(variants), "--sets", "oracle", "--quiet"]
     assert main(["augment", "--sgd", str(sample / "dev"), *flags, "--output", str(tmp_path / "out")]) == 0
     whole = ["--sgd", str(sample), "--split", "dev", *flags]
@@ -77,7 +72,7 @@ def test_augment(sample: Path, variants: Path, tmp_path: Path) -> None:
         assert (tmp_path / "out" / place).read_bytes() == (tmp_path / "whole" / place).read_bytes()
 
 
-def test_statistics(sample: Path, variants: Path, tmp_path: Path) -> None:
+def test_statistics(sample, variants, tmp_path):
     flags = ["--variants", str(variants), "--quiet"]
     assert main(["statistics", "--sgd", str(sample / "dev"), *flags, "--output", str(tmp_path / "out")]) == 0
     found = json.loads((tmp_path / "out/statistics.json").read_bytes())
@@ -87,7 +82,7 @@ def test_statistics(sample: Path, variants: Path, tmp_path: Path) -> None:
     assert found["unseen_services"] == sum(one.service_name not in known for one in of_dev)
 
 
-def test_evaluate(sample: Path, variants: Path, tmp_path: Path) -> None:
+def test_evaluate(sample, variants, tmp_path):
     """Of the variants the same split's dialogues are scored, whatever the default is."""
     rewritten = ["--sgd", str(sample), "--variants", str(variants), "--quiet", "--output", str(tmp_path / "rewritten")]
     assert main(["rewrite", *rewritten]) == 0
@@ -130,7 +125,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return found
 
 
-def test_one_default_for_all() -> None:
+def test_one_default_for_all():
     defaults = {
         name: parser.get_default("split")
         for name, parser in parsers().items()
@@ -145,9 +140,7 @@ def test_one_default_for_all() -> None:
     )
 
 
-def test_an_absent_split_is_told_with_those_that_are_there(
-    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_absent_split_is_told_with_those_that_are_there(sample, tmp_path, capsys):
     shutil.copytree(sample / "dev", tmp_path / "sgd/dev")
     for flags in (
         ["language_variations"],

@@ -1,7 +1,5 @@
 """``parapet statistics`` as a person runs it."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math
@@ -83,7 +81,7 @@ def write(root: Path, **splits: list[dict[str, Any]]) -> Path:
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(tmp_path):
     """Banks in train, Hotels and Trains in test; v1 and v10 (which sorts behind v2) of all of them, v2 as well."""
     write(tmp_path / "sgd", train=[BANKS], test=[BANKS, HOTELS, TRAINS])
     for number, more in (("1", "now"), ("2", "today"), ("10", "eventually")):
@@ -109,7 +107,7 @@ def error_of(capfd: pytest.CaptureFixture[str]) -> str:
     return capfd.readouterr().err
 
 
-def test_statistics(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_statistics(corpus, capfd):
     assert run(corpus, quiet=False) == 0
     found = statistics_of(corpus / "out")
     # city is Banks' too, twice; stars is not; no intent is.
@@ -142,7 +140,7 @@ def test_statistics(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert said[-1] == f"report: {corpus / 'out' / 'report.html'}"
 
 
-def test_run_json_lists_the_files(corpus: Path) -> None:
+def test_run_json_lists_the_files(corpus):
     assert run(corpus) == 0
     manifest = json.loads((corpus / "out" / "run.json").read_text())
     assert sorted(manifest["files"]) == ["report.html", "statistics.json"]
@@ -151,7 +149,7 @@ def test_run_json_lists_the_files(corpus: Path) -> None:
     assert sorted(path.name for path in (corpus / "out").iterdir()) == sorted(FILES)
 
 
-def test_report_page_shows_the_numbers(corpus: Path) -> None:
+def test_report_page_shows_the_numbers(corpus):
     assert run(corpus) == 0
     page = (corpus / "out" / "report.html").read_text()
     distance = statistics_of(corpus / "out")["variants"]["v10"]["name_distance"]
@@ -159,13 +157,13 @@ def test_report_page_shows_the_numbers(corpus: Path) -> None:
     assert "3 services in 3 variants." in page
 
 
-def test_dev_is_taken_where_there_is_no_test(corpus: Path) -> None:
+def test_dev_is_taken_where_there_is_no_test(corpus):
     (corpus / "sgd" / "test").rename(corpus / "sgd" / "dev")
     assert run(corpus) == 0
     assert statistics_of(corpus / "out")["split"] == "dev"
 
 
-def test_services_that_compose_left_out_are_named(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_services_that_compose_left_out_are_named(corpus, capfd):
     for number, more in (("1", "now"), ("2", "today"), ("10", "eventually")):
         write(
             corpus / "variants" / f"v{number}", test=[variant_of(BANKS, number, more), variant_of(HOTELS, number, more)]
@@ -178,7 +176,7 @@ def test_services_that_compose_left_out_are_named(corpus: Path, capfd: pytest.Ca
     assert "services of the original that no variant has, not counted: Trains_1" in error_of(capfd)
 
 
-def test_one_variant_in_a_single_file(corpus: Path) -> None:
+def test_one_variant_in_a_single_file(corpus):
     variants = corpus / "single" / "de"
     variants.mkdir(parents=True)
     (variants / "schema.json").write_text(json.dumps([variant_of(HOTELS, "_de", "jetzt")]))
@@ -188,14 +186,14 @@ def test_one_variant_in_a_single_file(corpus: Path) -> None:
     assert found["self_bleu"] is None
 
 
-def test_a_service_missing_from_one_variant(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_service_missing_from_one_variant(corpus, capfd):
     write(corpus / "variants" / "v2", test=[variant_of(BANKS, "2", "today"), variant_of(HOTELS, "2", "today")])
     assert run(corpus) == 2
     assert "service 'Trains_1' is in variant v1, but missing from variant v2" in error_of(capfd)
     assert not (corpus / "out").exists()
 
 
-def test_another_number_of_slots(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_another_number_of_slots(corpus, capfd):
     less = copy.deepcopy(variant_of(HOTELS, "2", "today"))
     dropped = less["slots"].pop()["name"]
     less["intents"][0]["result_slots"].remove(dropped)
@@ -221,15 +219,13 @@ def test_another_number_of_slots(corpus: Path, capfd: pytest.CaptureFixture[str]
         (["--varaints", "x"], "unknown flag --varaints: did you mean --variants?"),
     ],
 )
-def test_wrong_flags(corpus: Path, capfd: pytest.CaptureFixture[str], flags: list[str], message: str) -> None:
+def test_wrong_flags(corpus, capfd, flags, message):
     assert run(corpus, *(flag.format(corpus) for flag in flags)) == 2
     assert message.format(corpus) in error_of(capfd)
     assert not (corpus / "out" / "run.json").exists()
 
 
-def test_services_that_the_corpus_lacks_are_ignored_with_one_note(
-    corpus: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_services_that_the_corpus_lacks_are_ignored_with_one_note(corpus, capfd):
     """The published variants have all services of SGD, whatever part of it the corpus is."""
     write(corpus / "sgd", test=[HOTELS])
     assert run(corpus, quiet=False) == 0
@@ -241,7 +237,7 @@ def test_services_that_the_corpus_lacks_are_ignored_with_one_note(
     assert statistics_of(corpus / "out") == statistics_of(corpus / "cut")
 
 
-def test_nothing_unseen_or_no_train(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_unseen_or_no_train(corpus, capfd):
     write(corpus / "sgd", train=[BANKS, HOTELS, TRAINS])
     assert main(["statistics", "--sgd", str(corpus / "sgd"), "--output", str(corpus / "alone")]) == 2
     assert "train has all services of test, so there are no unseen ones to measure" in error_of(capfd)
@@ -250,7 +246,7 @@ def test_nothing_unseen_or_no_train(corpus: Path, capfd: pytest.CaptureFixture[s
     assert "there is no train/schema.json, so nothing can be seen in train" in error_of(capfd)
 
 
-def test_variants_are_measured_without_a_train_split(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_variants_are_measured_without_a_train_split(corpus, capfd):
     assert run(corpus, out="whole") == 0
     (corpus / "sgd" / "train" / "schema.json").unlink()
     assert run(corpus, quiet=False) == 0
@@ -261,7 +257,7 @@ def test_variants_are_measured_without_a_train_split(corpus: Path, capfd: pytest
     assert found["average"]["name_distance"] > 0
 
 
-def test_variants_of_training_services_alone(corpus: Path) -> None:
+def test_variants_of_training_services_alone(corpus):
     """As the back-translated schemas of SGD-X: their distance is measured, and no names of unseen services."""
     for number, more in (("1", "now"), ("2", "today"), ("10", "eventually")):
         shutil.rmtree(corpus / "variants" / f"v{number}")
@@ -276,7 +272,7 @@ def test_variants_of_training_services_alone(corpus: Path) -> None:
     assert "counted over no service: train has all" in page
 
 
-def test_without_variants_the_names_seen_of_the_original(corpus: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_variants_the_names_seen_of_the_original(corpus, capfd):
     """The first column of Table 1: SGD-X says how many names of SGD's unseen services are not new."""
     out = corpus / "out"
     assert main(["statistics", "--sgd", str(corpus / "sgd"), "--output", str(out)]) == 0
@@ -291,7 +287,7 @@ def test_without_variants_the_names_seen_of_the_original(corpus: Path, capfd: py
     assert "slots seen" in (out / "report.html").read_text()
 
 
-def test_another_tokenizer(corpus: Path) -> None:
+def test_another_tokenizer(corpus):
     """``intl`` splits "user's", ``13a`` does not."""
     for variant in ("v1", "v2", "v10"):
         path = corpus / "variants" / variant / "test" / "schema.json"
@@ -304,7 +300,7 @@ def test_another_tokenizer(corpus: Path) -> None:
     assert ours["variants"]["v1"]["name_distance"] == other["variants"]["v1"]["name_distance"]
 
 
-def test_help_is_quick() -> None:
+def test_help_is_quick():
     started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "parapet", "statistics", "--help"], capture_output=True
@@ -319,7 +315,7 @@ def test_help_is_quick() -> None:
 @pytest.mark.skipif(
     "PARAPET_DATA" not in os.environ, reason="set PARAPET_DATA to a folder with sgd/ and sgd/sgd_x/data"
 )
-def test_sgd_x_dev_against_train(tmp_path: Path) -> None:
+def test_sgd_x_dev_against_train(tmp_path):
     sgd = Path(os.environ["PARAPET_DATA"]) / "sgd"
     flags = ["--sgd", str(sgd), "--variants", str(sgd / "sgd_x" / "data"), "--split", "dev", "--output", str(tmp_path)]
     assert main(["statistics", "--quiet", *flags]) == 0

@@ -1,7 +1,5 @@
 """``parapet suite``: the graph of a file, what is made again, failures, kills, results."""
 
-from __future__ import annotations
-
 import csv
 import fcntl
 import json
@@ -61,7 +59,7 @@ needs = "a checkpoint of theirs"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A folder with a corpus of the sample's test split, and a suite file."""
     (tmp_path / "corpus").mkdir()
     for split in ("train", "test"):
@@ -89,7 +87,7 @@ def append_to(folder: Path, text: str) -> None:
     path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
 
 
-def test_the_steps_of_a_file(folder: Path) -> None:
+def test_the_steps_of_a_file(folder):
     append_to(folder, '[variants]\nresponses = ["@sample/crowd/names.csv"]\nrewrite = { max_bad = "30%" }\n')
     append_to(folder, '[release]\nname = "small"\nversion = "1.0.0"\n')
     graph = graph_of(folder / "small.toml")
@@ -118,11 +116,11 @@ def test_the_steps_of_a_file(folder: Path) -> None:
     assert command_line(graph.steps["sets/wordy"], Path("/out"))[:2] == ["perturb", "verbose"]
     assert "--env=0.5" in command_line(graph.steps["sets/wordy"], Path("/out"))
     assert command_line(graph.steps["rewrite"], Path("/out"))[-4:] == [
-        *("--variants=/out/compose", "--max_bad=30%", "--output", "/out/rewrite"),
+        *("--variants=/out/compose", "--max_bad=30%", "--output", "/out/rewrite")
     ]
 
 
-def test_inputs_globs_and_each(folder: Path) -> None:
+def test_inputs_globs_and_each(folder):
     for name in ("b.txt", "a.txt"):
         (folder / name).write_text("1 hello\thi\n", encoding="utf-8")
     append_to(
@@ -145,7 +143,7 @@ needs = "chats: --set inputs.chats=DIR"
     assert not graph.left_out
 
 
-def test_a_system_is_trained_predicts_and_is_scored(folder: Path) -> None:
+def test_a_system_is_trained_predicts_and_is_scored(folder):
     append_to(
         folder, '[[systems]]\nname = "tiny"\ntrain = { model = "tiny_dst", epochs = 1, predict = { batch_size = 2 } }\n'
     )
@@ -161,7 +159,7 @@ def test_a_system_is_trained_predicts_and_is_scored(folder: Path) -> None:
     )
 
 
-def test_what_lacks_an_input_is_left_out_with_what_needs_it(folder: Path) -> None:
+def test_what_lacks_an_input_is_left_out_with_what_needs_it(folder):
     append_to(
         folder,
         """
@@ -178,7 +176,7 @@ needs = "--set systems.theirs.predictions=DIR"
     assert graph.systems == ["keywords", "theirs"]
 
 
-def test_references_name_the_longest_step() -> None:
+def test_references_name_the_longest_step():
     steps = ["sets/typos", "scores/ours/dst", "compose"]
     assert owner("sets/typos/typos-env1", steps) == "sets/typos"
     assert owner("scores/ours", steps) == "scores/ours/dst"
@@ -186,7 +184,7 @@ def test_references_name_the_longest_step() -> None:
     assert owner("composed", steps) is None
 
 
-def test_a_step_goes_on_without_what_failed(folder: Path) -> None:
+def test_a_step_goes_on_without_what_failed(folder):
     graph = graph_of(folder / "small.toml")
     scores = without(graph.steps["scores/keywords/dst"], ["sets/wordy"])
     assert scores is not None
@@ -194,7 +192,7 @@ def test_a_step_goes_on_without_what_failed(folder: Path) -> None:
     assert without(graph.steps["comparison"], ["scores/keywords/dst"]) is None
 
 
-def test_numbers_beside_those_of_a_paper(tmp_path: Path) -> None:
+def test_numbers_beside_those_of_a_paper(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "numbers.json").write_text('{"x": [{"y/z": 0.5, "none": null, "text": "1"}]}')
     assert pointed("@a/numbers.json#/x/0/y~1z", tmp_path) == 0.5
@@ -209,7 +207,7 @@ def test_numbers_beside_those_of_a_paper(tmp_path: Path) -> None:
     assert cell(None, 50.0, 1, compared=False) == "50.0"
 
 
-def test_numbersover_seeds(tmp_path: Path) -> None:
+def test_numbersover_seeds(tmp_path):
     for seed, value in (("0", 1.0), ("1", 2.0), ("x", 6.0)):
         (tmp_path / f"model-{seed}").mkdir()
         (tmp_path / f"model-{seed}" / "metrics.json").write_text(json.dumps({"a": value, "b": 2 * value + 2}))
@@ -224,7 +222,7 @@ def test_numbersover_seeds(tmp_path: Path) -> None:
     assert over_seeds(a, "@model-1/metrics.json#/a", 1, ("0", "1"), tmp_path) == pytest.approx((-0.25, 0.125**0.5))
 
 
-def test_entries_once_for_each_seed(folder: Path) -> None:
+def test_entries_once_for_each_seed(folder):
     text = """
 [[steps]]
 name = "{kind}-{seed}"
@@ -254,7 +252,7 @@ rows = [{ name = "changed", ours = "@typos-{seed}/statistics.json#/sets/typos/tu
             read_suite(str(folder / "small.toml"), [bad])
 
 
-def test_the_places_of_a_tables_rows(folder: Path) -> None:
+def test_the_places_of_a_tables_rows(folder):
     append_to(
         folder,
         """
@@ -279,7 +277,7 @@ rows = [
     graph_of(folder / "small.toml")
 
 
-def test_what_the_table_of_all_systems_has(folder: Path) -> None:
+def test_what_the_table_of_all_systems_has(folder):
     append_to(folder, '[compare]\nsets = ["wordy", "original"]\naverage = ["wordy/joint_goal_accuracy"]\n')
     graph = graph_of(folder / "small.toml", "compare.replicates=9")
     assert command_line(graph.steps["comparison"], Path("/out")) == [
@@ -288,13 +286,13 @@ def test_what_the_table_of_all_systems_has(folder: Path) -> None:
     ]
 
 
-def test_an_entry_with_a_seed_needs_a_name_with_it(folder: Path) -> None:
+def test_an_entry_with_a_seed_needs_a_name_with_it(folder):
     append_to(folder, '[[steps]]\nname = "a"\npipeline = "perturb typos"\nseed = "{seed}"\n')
     with pytest.raises(InputError, match=r"give it a name with {seed}"):
         read_suite(str(folder / "small.toml"))
 
 
-def test_sets_without_files_are_left_out(folder: Path) -> None:
+def test_sets_without_files_are_left_out(folder):
     (folder / "a-tst.txt").write_text("1 hello\thi\n", encoding="utf-8")
     append_to(
         folder,
@@ -316,7 +314,7 @@ needs = "chats"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """The folder of a suite that has run once. Tests must leave its output as it is."""
     folder = tmp_path_factory.mktemp("made")
     for split in ("train", "test"):
@@ -326,7 +324,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_results(made: Path) -> None:
+def test_the_results(made):
     out = made / "out"
     with (out / "table.csv").open(newline="", encoding="utf-8") as handle:
         rows = {(row["set"], row["metric"]): row for row in csv.DictReader(handle) if row["group"] == "all"}
@@ -356,7 +354,7 @@ def test_the_results(made: Path) -> None:
     assert set(manifest["files"]) == {"index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"}
 
 
-def test_again_nothing_runs(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_again_nothing_runs(made, capsys):
     before = content(made / "out")
     assert run(made) == 0
     assert "0 steps run, 4 unchanged" in capsys.readouterr().out
@@ -372,14 +370,7 @@ def test_again_nothing_runs(made: Path, capsys: pytest.CaptureFixture[str]) -> N
         ("code", 4),
     ],
 )
-def test_what_has_changed_is_made_again(
-    change: str,
-    again: int,
-    made: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_has_changed_is_made_again(change, again, made, tmp_path, monkeypatch, capsys):
     shutil.copytree(made, tmp_path / "copy")
     folder = tmp_path / "copy"
     if change == "option":
@@ -419,7 +410,7 @@ model = "tracker.py:Keywords"
 """
 
 
-def test_inputs_that_change_places_are_scored_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inputs_that_change_places_are_scored_again(folder, capsys):
     (folder / "small.toml").write_text(TWO_SETS, encoding="utf-8")
     (folder / "tracker.py").write_text("from parapet.evaluation.dst.baseline import Keywords\n", encoding="utf-8")
     for name in ("first", "second"):
@@ -441,7 +432,7 @@ def test_inputs_that_change_places_are_scored_again(folder: Path, capsys: pytest
     assert sorted(after.splitlines()) == sorted(renamed.splitlines()) != sorted(before.splitlines())
 
 
-def test_files_of_one_size_and_time_may_change_places(tmp_path: Path) -> None:
+def test_files_of_one_size_and_time_may_change_places(tmp_path):
     for name in ("first", "second"):
         (tmp_path / name).write_text(name[:5], encoding="utf-8")
         os.utime(tmp_path / name, (0, 0))
@@ -452,9 +443,7 @@ def test_files_of_one_size_and_time_may_change_places(tmp_path: Path) -> None:
     assert [state.hash_of(tmp_path / name) for name in ("first", "second")] == [second, first]
 
 
-def test_a_release_is_built_again_when_what_it_holds_has_changed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_release_is_built_again_when_what_it_holds_has_changed(folder, capsys):
     shutil.copytree(folder / "corpus", folder / "mine")
     text = '[corpus]\nsgd = "corpus"\n[[sets]]\nperturbation = "typos"\nseed = 1\n[[sets]]\npath = "mine"\n'
     text += '[release]\nname = "small"\nversion = "1.0.0"\n'
@@ -479,7 +468,7 @@ def cut_one(path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))[:-1]), encoding="utf-8")
 
 
-def test_what_a_model_imports_from_its_folder_is_part_of_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_model_imports_from_its_folder_is_part_of_it(folder, capsys):
     (folder / "small.toml").write_text(TWO_SETS.replace('[[sets]]\npath = "first"\n', ""), encoding="utf-8")
     shutil.copytree(folder / "corpus", folder / "second")
     (folder / "helpers").mkdir()
@@ -496,7 +485,7 @@ def test_what_a_model_imports_from_its_folder_is_part_of_it(folder: Path, capsys
     assert runs(folder, capsys) == 1
 
 
-def test_a_module_beside_the_suite_is_part_of_a_model(folder: Path) -> None:
+def test_a_module_beside_the_suite_is_part_of_a_model(folder):
     (folder / "tracking.py").write_text("from helper import Model\n", encoding="utf-8")
     (folder / "helper.py").write_text("class Model: pass\n", encoding="utf-8")
     before = source_hash("tracking:Model", folder)
@@ -510,7 +499,7 @@ def test_a_module_beside_the_suite_is_part_of_a_model(folder: Path) -> None:
     assert before != source_hash("models/mine.py:load", folder)
 
 
-def test_links_in_a_corpus_are_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_in_a_corpus_are_followed(folder, capsys):
     (folder / "corpus/test").rename(folder / "elsewhere")
     (folder / "corpus/test").symlink_to(folder / "elsewhere")
     (folder / "elsewhere/above").symlink_to(folder)  # a circle
@@ -520,15 +509,13 @@ def test_links_in_a_corpus_are_followed(folder: Path, capsys: pytest.CaptureFixt
     assert "1 step run, 0 unchanged" in capsys.readouterr().out
 
 
-def test_a_suite_in_the_folder_of_its_corpus_is_no_part_of_the_corpus(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_suite_in_the_folder_of_its_corpus_is_no_part_of_the_corpus(folder, capsys):
     for steps in (1, 0):
         assert run(folder, "--only", "sets/typos", output="corpus/out") == 0
         assert f"{steps} step{'s' * (not steps)} run, {1 - steps} unchanged" in capsys.readouterr().out
 
 
-def test_what_cannot_be_read_hides_no_other_file(tmp_path: Path) -> None:
+def test_what_cannot_be_read_hides_no_other_file(tmp_path):
     for n in range(9):  # the order of a folder is the file system's
         (tmp_path / "corpus" / f"{n}").mkdir(parents=True)
         (tmp_path / "corpus" / f"link{n}").symlink_to(f"link{n}")
@@ -556,7 +543,7 @@ def leaving(folder: Path, line: str, *flags: str) -> int:
     return run(folder, *flags)
 
 
-def test_a_step_that_leaves_without_a_result_is_not_done(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_that_leaves_without_a_result_is_not_done(folder, capsys):
     for _ in range(2):
         assert leaving(folder, "os._exit(0)") == 1
         assert (
@@ -567,7 +554,7 @@ def test_a_step_that_leaves_without_a_result_is_not_done(folder: Path, capsys: p
     assert (folder / "out/scores/ours/dst/run.json").is_file()
 
 
-def test_what_a_model_forks_keeps_no_lock(folder: Path) -> None:
+def test_what_a_model_forks_keeps_no_lock(folder):
     fork = "pid = os.fork(); pid or (os.setsid(), time.sleep(600)); open('pid', 'w').write(str(pid))"
     assert leaving(folder, fork) == 0
     child = int((folder / "pid").read_text())
@@ -578,7 +565,7 @@ def test_what_a_model_forks_keeps_no_lock(folder: Path) -> None:
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path, caplog):
     from parapet.pipelines.suite.running import locked
 
     (tmp_path / FOLDER).mkdir()
@@ -598,7 +585,7 @@ def test_a_lock_that_is_held_is_reported_with_its_process(tmp_path: Path, caplog
     assert f"(process {os.getpid()}" in caplog.text
 
 
-def test_a_step_cannot_have_the_name_of_a_result(folder: Path, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_cannot_have_the_name_of_a_result(folder, made, capsys):
     files = {path.name for path in (made / "out").iterdir() if path.is_file()}
     assert files <= set(RESULTS)
     text = (folder / "small.toml").read_text(encoding="utf-8")
@@ -610,7 +597,7 @@ def test_a_step_cannot_have_the_name_of_a_result(folder: Path, made: Path, capsy
     assert not (folder / "out").exists()
 
 
-def test_a_folder_of_other_files_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_other_files_is_refused(folder, capsys):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for output in (".", "corpus"):
         for flags in ([], ["--dry_run"]):
@@ -620,12 +607,9 @@ def test_a_folder_of_other_files_is_refused(folder: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("name", "../../evil"), ("version", "1"), ("nmae", "x"), ("parent", "x"), ("licence", "mine")],
+    ("key", "value"), [("name", "../../evil"), ("version", "1"), ("nmae", "x"), ("parent", "x"), ("licence", "mine")]
 )
-def test_a_release_that_cannot_be_is_refused_before_anything_runs(
-    key: str, value: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_release_that_cannot_be_is_refused_before_anything_runs(key, value, folder, capsys):
     release = {"name": "mine", "version": "1.0.0"} | {key: value}
     append_to(folder, "[release]\n" + "".join(f'{key} = "{value}"\n' for key, value in release.items()))
     for flags in ([], ["--dry_run"]):
@@ -644,9 +628,7 @@ def test_a_release_that_cannot_be_is_refused_before_anything_runs(
         (("mine",), '[[release.audits]]\npath = "nowhere"\n', "audits[0].path"),
     ],
 )
-def test_what_a_release_cannot_hold_is_refused_before_anything_runs(
-    sets: tuple[str, ...], release: str, place: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_release_cannot_hold_is_refused_before_anything_runs(sets, release, place, folder, capsys):
     text = '[[sets]]\nperturbation = "typos"\n' if not sets else ""
     text += "".join(f'[[sets]]\npath = "corpus"\nname = "{name}"\n' for name in sets)
     text += f'[release]\nname = "small"\nversion = "1.0.0"\n{release}'
@@ -656,7 +638,7 @@ def test_what_a_release_cannot_hold_is_refused_before_anything_runs(
         assert f"small.toml: release.{place}: " in capsys.readouterr().err
 
 
-def test_the_licence_of_a_release_lies_beside_the_suite(folder: Path) -> None:
+def test_the_licence_of_a_release_lies_beside_the_suite(folder):
     text = '[corpus]\nsgd = "corpus"\n[[sets]]\npath = "corpus"\nname = "mine"\n[release]\nname = "small"\n'
     text += 'version = "1.0.0"\nlicence = "LicenseRef-mine"\nlicence_file = "mine.txt"\n'
     (folder / "small.toml").write_text(text, encoding="utf-8")
@@ -665,7 +647,7 @@ def test_the_licence_of_a_release_lies_beside_the_suite(folder: Path) -> None:
     assert "Do as you like." in (folder / "out/release/small/1.0.0/LICENSE").read_text(encoding="utf-8")
 
 
-def test_twenty_thousand_seeds_make_a_graph_in_seconds(folder: Path) -> None:
+def test_twenty_thousand_seeds_make_a_graph_in_seconds(folder):
     """Four times the seeds take about four times as long: no step is compared with all others."""
     seconds = []
     for n in (2_000, 8_000):
@@ -678,7 +660,7 @@ def test_twenty_thousand_seeds_make_a_graph_in_seconds(folder: Path) -> None:
     assert seconds[1] < 10 * seconds[0]
 
 
-def test_steps_of_one_command_share_its_parser(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_one_command_share_its_parser(folder, monkeypatch):
     text = 'seeds = [0, 1, 2, 3, 4, 5]\n[[systems]]\nname = "m-{seed}"\nmodel = "keywords"\n'
     text += '[[sets]]\nperturbation = "typos"\nname = "t-{seed}"\n'
     (folder / "small.toml").write_text(text, encoding="utf-8")
@@ -694,7 +676,7 @@ def test_steps_of_one_command_share_its_parser(folder: Path, monkeypatch: pytest
     assert max(Counter(parsers).values()) == 1
 
 
-def test_a_failed_step_leaves_the_others_done(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_step_leaves_the_others_done(folder, capsys):
     append_to(folder, '[[sets]]\nperturbation = "ood"\nrates = [0.9]\n')
     append_to(folder, '[[steps]]\npipeline = "few_shot"\nsgd = "@sets/ood/ood-90"\n')
     assert run(folder) == 1
@@ -715,7 +697,7 @@ def test_a_failed_step_leaves_the_others_done(folder: Path, capsys: pytest.Captu
         assert "ood-10" in {row["set"] for row in csv.DictReader(handle)}
 
 
-def test_only_and_skip(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_and_skip(folder, capsys):
     assert run(folder, "--only", "sets/typos", "--dry_run") == 0
     assert "1 step would run" in capsys.readouterr().out
     assert run(folder, "--skip", "sets/wordy", "--dry_run") == 0
@@ -728,9 +710,7 @@ def test_only_and_skip(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert not (folder / "out").exists()
 
 
-def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(folder, capsys, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
     assert run(folder, "--dry_run") == 0
     told = capsys.readouterr()
@@ -745,7 +725,7 @@ def test_a_dry_run_lists_the_steps_and_warns_of_a_full_disk(
     assert not (folder / "out").exists()
 
 
-def test_a_set_that_needs_a_step_which_is_left_out(folder: Path) -> None:
+def test_a_set_that_needs_a_step_which_is_left_out(folder):
     """Systems are scored on the other sets, and a release has these."""
     append_to(folder, '[[sets]]\nperturbation = "unseen_entities"\nknowledge_base = "@more/kb.json"\n')
     append_to(folder, '[[steps]]\nname = "more"\npipeline = "few_shot"\nsgd = ""\nneeds = "entities"\n')
@@ -759,7 +739,7 @@ def test_a_set_that_needs_a_step_which_is_left_out(folder: Path) -> None:
     assert graph.needs["scores/keywords/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}
 
 
-def test_a_model_file_and_a_folder_of_predictions_on_a_corpus_of_ones_own(tmp_path: Path) -> None:
+def test_a_model_file_and_a_folder_of_predictions_on_a_corpus_of_ones_own(tmp_path):
     """Predictions of some sets: the others are scored without that system."""
     corpus, predictions = tmp_path / "my_corpus", tmp_path / "their_states"
     (corpus / "dev").mkdir(parents=True)
@@ -807,7 +787,7 @@ version = "1.0.0"
     assert {"original", "typos"} <= {path.name for path in (release / "data").iterdir()}
 
 
-def test_two_suites_cannot_write_to_one_folder(made: Path, tmp_path: Path) -> None:
+def test_two_suites_cannot_write_to_one_folder(made, tmp_path):
     from parapet.pipelines.suite.running import locked
 
     def enter() -> None:
@@ -826,7 +806,7 @@ def start(folder: Path, output: str) -> subprocess.Popen[str]:
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed)
 
 
-def test_files_where_it_is_run_are_not_taken_for_modules(folder: Path) -> None:
+def test_files_where_it_is_run_are_not_taken_for_modules(folder):
     for name in ("apache_beam.py", "parapet.py"):
         (folder / name).write_text("raise RuntimeError('this is not the module')\n", encoding="utf-8")
     words = [str(Path(sys.executable).with_name("parapet")), "suite", "small.toml", "--output", "out"]
@@ -834,7 +814,7 @@ def test_files_where_it_is_run_are_not_taken_for_modules(folder: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_killed_in_any_step_and_run_again(made: Path, tmp_path: Path) -> None:
+def test_killed_in_any_step_and_run_again(made, tmp_path):
     """The outputs end in the same bytes, and nothing of the killed run is left running."""
     shutil.copytree(made / "corpus", tmp_path / "corpus")
     shutil.copy(made / "small.toml", tmp_path)
@@ -855,7 +835,7 @@ def test_killed_in_any_step_and_run_again(made: Path, tmp_path: Path) -> None:
     assert content(out) == expected
 
 
-def test_ctrl_c_stops_the_steps_and_says_how_to_go_on(made: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_steps_and_says_how_to_go_on(made, tmp_path):
     shutil.copytree(made / "corpus", tmp_path / "corpus")
     shutil.copy(made / "small.toml", tmp_path)
     process = start(tmp_path, "out")

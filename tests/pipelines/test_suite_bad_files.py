@@ -1,7 +1,5 @@
 """Suite files that cannot work: each ends in one line with file, place and reason, before anything is made."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -161,10 +159,7 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "variants from nowhere": ("[variants]\nstopwords='none'\n", ("variants", "exactly one of path, responses, pivots")),
     "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "which pipeline")),
-    "an empty option without needs": (
-        "[[systems]]\nname='a'\nmodel=''\n",
-        ("systems[0].model", "empty", "--set"),
-    ),
+    "an empty option without needs": ("[[systems]]\nname='a'\nmodel=''\n", ("systems[0].model", "empty", "--set")),
     # two of a name
     "two sets of one name": (
         "[[sets]]\nperturbation='typos'\n[[sets]]\nperturbation='typos'\nseed='1'\n",
@@ -209,10 +204,7 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         ("tables[0].rows[0].ours", "@{step}"),
     ),
     # what is not there
-    "no such corpus": (
-        "[corpus]\nsgd='nowhere'\n[[sets]]\nperturbation='typos'\n",
-        ("nowhere", "there is no such"),
-    ),
+    "no such corpus": ("[corpus]\nsgd='nowhere'\n[[sets]]\nperturbation='typos'\n", ("nowhere", "there is no such")),
     "no such variants": ("[variants]\npath='nowhere'\n", ("variants", "nowhere", "there is no such")),
     "no such answers": ("[variants]\nresponses=['nowhere.csv']\n", ("variants", "nowhere.csv", "there is no such")),
     "no such predictions": (
@@ -220,10 +212,7 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         ("systems[0]", "nowhere", "there is no such"),
     ),
     "no such model file": ("[[systems]]\nname='a'\nmodel='nowhere.py:Tracker'\n", ("systems[0]", "nowhere.py")),
-    "no such set": (
-        "[[sets]]\npath='nowhere'\n[[systems]]\n" + KEYWORDS,
-        ("nowhere", "there is no such"),
-    ),
+    "no such set": ("[[sets]]\npath='nowhere'\n[[systems]]\n" + KEYWORDS, ("nowhere", "there is no such")),
     # abbreviations
     "an input is a number": ("[inputs]\nbabi=3\n[[sets]]\nperturbation='typos'\n", ("inputs", "str", "int")),
     "an empty input": (
@@ -238,10 +227,7 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         "[inputs]\nt5='nowhere'\n[[systems]]\nname='a'\ntrain={ model='t5dst', checkpoint='@t5' }\n",
         ("systems[0]", "checkpoint", "nowhere"),
     ),
-    "an input has a name of ours": (
-        "[inputs]\ncorpus='x'\n[[sets]]\nperturbation='typos'\n",
-        ("inputs", "'corpus'"),
-    ),
+    "an input has a name of ours": ("[inputs]\ncorpus='x'\n[[sets]]\nperturbation='typos'\n", ("inputs", "'corpus'")),
     "each is no list": ("[[steps]]\npipeline='few_shot'\neach={ a = 1 }\n", ("steps[0].each", "list of tables")),
     "each lacks a key": (
         "[[steps]]\npipeline='few_shot'\nname='f-{size}'\neach=[{ sizes = 1 }]\n",
@@ -268,9 +254,7 @@ def message(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_ends_in_one_line_before_anything_is_made(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bad_file_ends_in_one_line_before_anything_is_made(name, tmp_path, capsys):
     content, words = BAD[name]
     path = tmp_path / "bad.toml"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
@@ -284,13 +268,11 @@ def test_a_bad_file_ends_in_one_line_before_anything_is_made(
     assert not (tmp_path / "out").exists()
 
 
-def test_there_are_sixty_and_more_of_them() -> None:
+def test_there_are_sixty_and_more_of_them():
     assert len(BAD) >= 60
 
 
-def test_a_set_whose_extra_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
     from parapet.pipelines.suite import steps as options
 
     monkeypatch.setattr(options, "_is_installed", lambda extra: False)
@@ -320,13 +302,7 @@ def test_a_set_whose_extra_is_missing(
         (["sample", "--jobs", "-1"], ("--jobs",)),
     ],
 )
-def test_bad_flags(
-    argv: list[str],
-    words: tuple[str, ...],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_bad_flags(argv, words, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(tmp_path, *argv) == 2
     line = message(capsys)

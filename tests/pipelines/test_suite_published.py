@@ -1,7 +1,5 @@
 """The built-in suites of the papers: they can be read, their numbers are the papers', what they refer to is there."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib
@@ -29,13 +27,13 @@ def settings(name: str, folder: Path) -> list[str]:
 
 
 @pytest.fixture(params=sorted(PAPERS))
-def name(request: pytest.FixtureRequest) -> str:
+def name(request):
     """The name of a suite."""
     return str(request.param)
 
 
 @pytest.fixture
-def suite(name: str, tmp_path: Path) -> SuiteFile:
+def suite(name, tmp_path):
     return read_suite(name, settings(name, tmp_path))
 
 
@@ -52,7 +50,7 @@ def published(name: str, title: str, row: str) -> list[float]:
     return numbers
 
 
-def test_every_published_number_stands_in_the_paper(name: str, suite: SuiteFile, real_data: Path) -> None:
+def test_every_published_number_stands_in_the_paper(name, suite, real_data):
     text = (real_data / "papers" / PAPERS[name]).read_text(encoding="utf-8")
     numbers = {float(number) for number in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?", text)}
     known = numbers | SHARES.get(name, set())
@@ -61,7 +59,7 @@ def test_every_published_number_stands_in_the_paper(name: str, suite: SuiteFile,
             assert number != number or number in known, (table.title, row.name, number)
 
 
-def test_what_stands_in_one_line_of_the_paper_stands_in_one_row(real_data: Path) -> None:
+def test_what_stands_in_one_line_of_the_paper_stands_in_one_row(real_data):
     """Tables of RADDLE, whose numbers are many: none is in the place of another."""
     text = (real_data / "papers" / PAPERS["raddle"]).read_text(encoding="utf-8")
     lines = [re.findall(r"\d+\.\d+", line) for line in text.splitlines()]
@@ -78,7 +76,7 @@ def test_what_stands_in_one_line_of_the_paper_stands_in_one_row(real_data: Path)
     assert [row for row in compared if row not in whole] == []
 
 
-def test_the_papers_own_means_are_those_of_the_rows() -> None:
+def test_the_papers_own_means_are_those_of_the_rows():
     for row in ("Levenshtein", "BLEU"):
         full = {"Levenshtein": "normalized Levenshtein distance of names", "BLEU": "BLEU of descriptions"}[row]
         numbers = published("sgdx", "Table 1", full)
@@ -104,14 +102,14 @@ def test_the_papers_own_means_are_those_of_the_rows() -> None:
             assert 100 * (variants / original - 1) == pytest.approx(difference, abs=0.15)
 
 
-def test_the_graph_can_be_made_and_every_pointer_leads_to_a_step(suite: SuiteFile) -> None:
+def test_the_graph_can_be_made_and_every_pointer_leads_to_a_step(suite):
     graph = make_graph(suite, sets_of, lacks)  # raises for a step or a pointer that leads nowhere
     assert graph.steps
     for one in graph.left_out:
         assert one.needs or one.reason.endswith("is left out"), one
 
 
-def test_what_is_left_out_says_the_line_that_gives_it(suite: SuiteFile) -> None:
+def test_what_is_left_out_says_the_line_that_gives_it(suite):
     for one in make_graph(suite, sets_of, lacks).left_out:
         for given in re.findall(r"--set ([\w.+\-]+)=", one.needs):
             level, entry = given.split(".")[:2]
@@ -128,7 +126,7 @@ def test_what_is_left_out_says_the_line_that_gives_it(suite: SuiteFile) -> None:
             assert entry in names, given
 
 
-def test_with_what_it_needs_a_system_is_there(tmp_path: Path) -> None:
+def test_with_what_it_needs_a_system_is_there(tmp_path):
     given = settings("sgdx", tmp_path)
     trained = read_suite("sgdx", [*given, "inputs.t5=t5", "systems.T5DST.train.steps=2"])
     graph: Graph = make_graph(trained, sets_of, lacks)
@@ -141,14 +139,14 @@ def test_with_what_it_needs_a_system_is_there(tmp_path: Path) -> None:
     assert graph.steps["scores/T5DST/dst"].options["predictions"] == "states"
 
 
-def test_steps_on_the_corpus_take_the_split_that_systems_are_scored_on(tmp_path: Path) -> None:
+def test_steps_on_the_corpus_take_the_split_that_systems_are_scored_on(tmp_path):
     suite = read_suite("sgsacc", [*settings("sgsacc", tmp_path), "corpus.splits=dev", "inputs.nli=nli", "inputs.t5=t5"])
     steps = make_graph(suite, sets_of, lacks).steps
     names = ("reference-lexical", "FT-T5-nli", "ensemble", "scores/PT-T5/generation", "predictions/FT-T5/generation")
     assert {steps[name].options["split"] for name in names} == {"dev"}
 
 
-def test_steps_that_need_what_is_left_out_are_left_out_or_compare_the_rest(tmp_path: Path) -> None:
+def test_steps_that_need_what_is_left_out_are_left_out_or_compare_the_rest(tmp_path):
     judged = read_suite("sgsacc", [*settings("sgsacc", tmp_path), "inputs.nli=nli"])  # but no T5
     graph = make_graph(judged, sets_of, lacks)
     assert list(graph.steps) == ["reference-lexical", "reference-nli", "scores/reference/generation", "comparison"]
@@ -163,7 +161,7 @@ def test_steps_that_need_what_is_left_out_are_left_out_or_compare_the_rest(tmp_p
         assert "Table-3-tiny_dst" not in make_graph(suite, sets_of, lacks).steps
 
 
-def test_tasks_that_are_there_are_trained_and_scored(tmp_path: Path) -> None:
+def test_tasks_that_are_there_are_trained_and_scored(tmp_path):
     graph = make_graph(read_suite("babi", settings("babi", tmp_path)), sets_of, lacks)
     scored = [name for name, step in graph.steps.items() if step.command == ("evaluate", "ranking")]
     seeded = ("embeddings", "embeddings-bigrams", "embeddings-match", "memn2n", "memn2n-match")
@@ -174,7 +172,7 @@ def test_tasks_that_are_there_are_trained_and_scored(tmp_path: Path) -> None:
     assert graph.needs["memn2n-1-4-answers"] == {"memn2n-1-4"}
 
 
-def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path: Path) -> None:
+def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
     from parapet.pipelines.suite.page import beside_ours
 
     suite = read_suite("sgdx", settings("sgdx", tmp_path))
@@ -203,7 +201,7 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path: Path) ->
     assert shown_changes == ["SGP-DST, backtrans", "8\npaper 8, +0", "-17\npaper -17, +0"]
 
 
-def test_what_is_left_out_is_said_once_for_all_that_need_the_same(tmp_path: Path) -> None:
+def test_what_is_left_out_is_said_once_for_all_that_need_the_same(tmp_path):
     graph = make_graph(read_suite("babi", settings("babi", tmp_path)), sets_of, lacks)
     lines = {first.needs: names for names, first in graph.lacking()}
     assert len(graph.left_out) > 100
@@ -211,7 +209,7 @@ def test_what_is_left_out_is_said_once_for_all_that_need_the_same(tmp_path: Path
     assert len(lines) == len(graph.lacking()) <= 8
 
 
-def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path: Path) -> None:
+def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path):
     given = settings("raddle", tmp_path)
     assert make_graph(read_suite("raddle", given), sets_of, lacks).systems == ["Keywords"]
     graph = make_graph(read_suite("raddle", [*given, "inputs.foreign=own"]), sets_of, lacks)

@@ -1,12 +1,9 @@
 r"""Half a surrogate pair, which JSON can write ("\ud800") and no file of text can have, anywhere in a dialogue."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,7 +78,7 @@ POSITIONS = [(dialogue, way, is_key) for dialogue in dialogues_of("test")[:3] fo
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(POSITIONS))
-def test_wherever_it_stands_a_dialogue_is_written_or_left_out(position: tuple[dict[str, Any], Way, bool]) -> None:
+def test_wherever_it_stands_a_dialogue_is_written_or_left_out(position):
     dialogue = spoiled(*position)
     ((raw, plain),) = read_each(json.dumps([dialogue]).encode(), "a.json")
     assert (raw, plain) == (dialogue, False)
@@ -108,7 +105,7 @@ def test_wherever_it_stands_a_dialogue_is_written_or_left_out(position: tuple[di
         ("language_variations", ["--env", "0.5"]),
     ],
 )
-def test_no_run_ends_by_it(pipeline: str, flags: list[str], sample: Path, tmp_path: Path) -> None:
+def test_no_run_ends_by_it(pipeline, flags, sample, tmp_path):
     root = tmp_path / "sgd"
     shutil.copytree(sample, root)
     shutil.copytree(sample, tmp_path / "same/v1", ignore=shutil.ignore_patterns("dialogues_*"))
@@ -124,7 +121,7 @@ def test_no_run_ends_by_it(pipeline: str, flags: list[str], sample: Path, tmp_pa
     assert not {letter.dialogue_id for letter in dead} & {dialogue["dialogue_id"] for dialogue in whole}
 
 
-def test_in_a_schema_it_makes_a_bad_service(sample: Path, tmp_path: Path) -> None:
+def test_in_a_schema_it_makes_a_bad_service(sample, tmp_path):
     path = tmp_path / "schema.json"
     services = json.loads((sample / "test/schema.json").read_bytes())
     services[1]["slots"][0]["description"] += HALF
@@ -147,5 +144,5 @@ def test_in_a_schema_it_makes_a_bad_service(sample: Path, tmp_path: Path) -> Non
         ([1, None, HALF], "[2]"),
     ],
 )
-def test_its_place(value: Any, place: str | None) -> None:
+def test_its_place(value, place):
     assert surrogate_in(value) == place

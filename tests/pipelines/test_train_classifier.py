@@ -1,7 +1,5 @@
 """``parapet train classifier`` and ``parapet predict classifier``, as a person runs them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,7 +32,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     """Intents and labels of both kinds as JSON lines; and as ``parapet ood`` writes them."""
     folder = tmp_path_factory.mktemp("toy")
     turns, others = toy(), foreign()
@@ -56,7 +54,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(data: Path) -> Path:
+def model(data):
     """A net from scratch, trained in one go, with a threshold."""
     out = data / "model"
     flags = ["--train", str(data / "train.jsonl"), "--foreign", str(data / "foreign.jsonl")]
@@ -64,7 +62,7 @@ def model(data: Path) -> Path:
     return out
 
 
-def test_what_a_training_writes(model: Path) -> None:
+def test_what_a_training_writes(model):
     assert sorted(files_of(model)) == ["log.jsonl", "model.json", "report.html", "run.json", "weights.safetensors"]
     head, card = json.loads((model / "run.json").read_text()), json.loads((model / "model.json").read_text())
     assert head["pipeline"] == "train_classifier"
@@ -74,7 +72,7 @@ def test_what_a_training_writes(model: Path) -> None:
     assert card["labels"] == ["Alarm", "BuyTicket", "FindBus", "NONE"]
 
 
-def test_intents_of_lines(model: Path, data: Path, tmp_path: Path) -> None:
+def test_intents_of_lines(model, data, tmp_path):
     flags = ["classifier", "--quiet", "--model", str(model), "--reference", str(data / "test.jsonl")]
     assert predict([*flags, "--output", str(tmp_path / "out")]) == 0
     said = tmp_path / "out" / "predictions" / "intent.jsonl"
@@ -86,7 +84,7 @@ def test_intents_of_lines(model: Path, data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("score", ["msp", "energy"])
-def test_foreign_turns_by_the_scores_of_intents(score: str, model: Path, data: Path, tmp_path: Path) -> None:
+def test_foreign_turns_by_the_scores_of_intents(score, model, data, tmp_path):
     out = model
     if score == "energy":
         out = tmp_path / "energy"
@@ -100,7 +98,7 @@ def test_foreign_turns_by_the_scores_of_intents(score: str, model: Path, data: P
     assert {(row["predicted"] == "ood", row["score"] >= threshold) for row in rows} == {(True, True), (False, False)}
 
 
-def test_foreign_turns_that_are_learned(data: Path, tmp_path: Path) -> None:
+def test_foreign_turns_that_are_learned(data, tmp_path):
     flags = ["classifier", "--task", "ood", "--train", str(data / "foreign"), *SMALL]
     assert train([*flags, "--output", str(tmp_path / "model")]) == 0
     assert scored(tmp_path / "model", data, tmp_path)["#ALL"]["f1"] > ALL_FOREIGN + 0.25
@@ -118,7 +116,7 @@ def scored(model: Path, data: Path, folder: Path, *more: str) -> dict[str, dict[
     return metrics
 
 
-def test_a_corpus_its_variants_and_sets(sample: Path, tmp_path: Path) -> None:
+def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     """Trained on two corpora at once; predictions are the same on two workers, and of an utterance in all sets."""
     variant, other = tmp_path / "variants" / "v1", tmp_path / "reversed"
     renamed: Callable[[bytes], bytes] = lambda data: data.replace(b"BookRepair", b"ReserveMending")  # noqa: E731
@@ -157,9 +155,7 @@ def test_a_corpus_its_variants_and_sets(sample: Path, tmp_path: Path) -> None:
     assert [of["accuracy"] for of in metrics.values()] == pytest.approx([right / 49] * 5)
 
 
-def test_a_stopped_training_goes_on_to_the_same_bytes(
-    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_training_goes_on_to_the_same_bytes(model, data, tmp_path, monkeypatch):
     flags = ["--train", str(data / "train.jsonl"), "--foreign", str(data / "foreign.jsonl")]
     argv = ["classifier", *flags, *SMALL, "--output", str(tmp_path / "out")]
     with monkeypatch.context() as patched:
@@ -170,7 +166,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
     assert files_of(tmp_path / "out") == files_of(model)
 
 
-def test_a_checkpoint_as_a_person_trains_it(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_as_a_person_trains_it(data, tmp_path, capsys):
     bert = save_bert(tmp_path / "bert", [turn.utterance for turn in toy()])
     flags = ["classifier", "--train", str(data / "train.jsonl"), "--checkpoint", str(bert), "--max_length", "12"]
     flags += ["--batch_size", "16", "--learning_rate", "0.003", "--epochs", "4"]
@@ -188,7 +184,7 @@ def test_a_checkpoint_as_a_person_trains_it(data: Path, tmp_path: Path, capsys: 
     assert "predictions/intent.jsonl: 39 turns" in told.out
 
 
-def test_bad_input_is_told(model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_told(model, data, tmp_path, capsys):
     good, out = ["--train", str(data / "train.jsonl")], ["--output", str(tmp_path / "out")]
     one = lines(tmp_path / "one.jsonl", [Turn(("", str(i), 0), "a", "A") for i in range(40)])
     (tmp_path / "bare.jsonl").write_text('{"id": 1, "utterance": "a"}\n')

@@ -1,7 +1,5 @@
 """``parapet train damd`` and ``parapet predict damd``, as a person runs them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ FLAGS = ["--learning_rate", "0.01", "--epochs", "40", "--patience", "40", "--bat
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     write_corpus(folder / "corpus")
     return folder
@@ -38,7 +36,7 @@ def flags_of(corpus: Path, output: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def model(toy: Path) -> Path:
+def model(toy):
     assert train(flags_of(toy / "corpus", toy / "model")) == 0
     return toy / "model"
 
@@ -53,7 +51,7 @@ def scores(folder: Path, task: str, *flags: str) -> dict[str, Any]:
     return found
 
 
-def test_a_toy_set_is_learned_predicted_and_evaluated(model: Path, toy: Path, tmp_path: Path) -> None:
+def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     """Nearly all states, acts and goals; on one worker and on two the same, whatever the batch."""
     reference = ["--reference", str(toy / "corpus")]
     flags = ["damd", "--quiet", "--model", str(model), *reference, "--sets", f"again={toy / 'corpus'}"]
@@ -79,7 +77,7 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model: Path, toy: Path, tm
     assert counts["answered/original"] == counts["asked/again"] == 18
 
 
-def test_responses_depend_on_the_database(model: Path, toy: Path, tmp_path: Path) -> None:
+def test_responses_depend_on_the_database(model, toy, tmp_path):
     """With further inns in Rome in it, it says that there are many."""
     more = [{"city": "Rome", "stars": "two", "inn_name": f"New {n}"} for n in range(9)]
     (tmp_path / "db.json").write_text(json.dumps({"Inns_1": more}))
@@ -92,7 +90,7 @@ def test_responses_depend_on_the_database(model: Path, toy: Path, tmp_path: Path
     assert found == ["there is [inns_1_inn_name] only .", "there is [inns_1_inn_name] among many ."]
 
 
-def test_values_that_training_does_not_have_are_copied(tmp_path: Path) -> None:
+def test_values_that_training_does_not_have_are_copied(tmp_path):
     """Each dialogue is about a city of its own. As words that occur so rarely are unknown, cities must be copied."""
     corpus = tmp_path / "corpus"
     write_corpus(corpus)
@@ -119,9 +117,7 @@ def test_values_that_training_does_not_have_are_copied(tmp_path: Path) -> None:
     assert any(row["state"]["Inns_1"]["city"] == ["Gyax"] for row in said)
 
 
-def test_a_stopped_training_goes_on_to_the_same_bytes(
-    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
     def flags(name: str) -> list[str]:
         few = ["--epochs", "2", "--schedule", "plateau", "--multi_action", "3", "--held_out", "0.2"]
         return [*flags_of(toy / "corpus", tmp_path / name), *few]
@@ -138,7 +134,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
 
 
 @pytest.mark.parametrize("preset", ["raddle", "damd"])
-def test_presets_are_as_the_authors_train_it(preset: str) -> None:
+def test_presets_are_as_the_authors_train_it(preset):
     """config.py and README.md of github.com/thu-spmi/damd-multiwoz, "normal training without data augmentation"."""
     args = family_of("damd").train_parser().parse(["--preset", preset, "--output", "out"])[0]
     of = read_config(DamdConfig, args, device="cpu")
@@ -149,7 +145,7 @@ def test_presets_are_as_the_authors_train_it(preset: str) -> None:
     assert [of.rate(0, 9, dev[:n]) for n in range(7)] == [1, 1, 1, 1, 1, 0.5, 0.5]
 
 
-def test_bad_input_is_told(model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_told(model, toy, tmp_path, capsys):
     good = flags_of(toy / "corpus", tmp_path / "out")
     for flags, reason in (
         ([*good, "--vocabulary", "9"], "--vocabulary: 9: the names and placeholders alone are"),

@@ -1,7 +1,5 @@
 """``parapet train`` and ``parapet predict`` for system utterances, as a person runs them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -28,7 +26,7 @@ PREFIX = ["--learning_rate", "0.01", "--epochs", "30", "--prefix_length", "8", "
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """Corpora, variants, and a new T5."""
     folder = tmp_path_factory.mktemp("made")
     roots = write_toy(folder / "toy"), write_toy(folder / "varied", varied=True, other=True)
@@ -39,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tuned(made: Path) -> Path:
+def tuned(made):
     """A T5 that speaks in one way of the schema's own words, and in the other of the variant's."""
     out = made / "ft"
     corpora = ["--train", str(made / "toy"), str(made / "varied"), "--checkpoint", str(made / "t5")]
@@ -48,7 +46,7 @@ def tuned(made: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def prefixed(made: Path, tuned: Path) -> Path:
+def prefixed(made, tuned):
     """Prefixes that let the same T5 speak in the other way of the schema's own words."""
     out = made / "pt"
     given = ["--train", str(made / "other"), "--checkpoint", str(tuned / "checkpoint")]
@@ -90,7 +88,7 @@ def scores(predictions: Path, reference: Path, out: Path, *sets: str) -> dict[st
     return found
 
 
-def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made: Path, tuned: Path, tmp_path: Path) -> None:
+def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path):
     assert sorted(files_of(tuned)) == [
         *(f"checkpoint/{name}" for name in sorted(path.name for path in (tuned / "checkpoint").iterdir())),
         "log.jsonl",
@@ -130,9 +128,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made: Path, tuned: Pat
     assert sorted(rows, key=lambda row: (row["dialogue_id"], row["turn"])) == rows_of(file_of(said, "original"))
 
 
-def test_prefixes_learn_predict_and_need_their_t5(
-    made: Path, tuned: Path, prefixed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_path, capsys):
     assert sorted(files_of(prefixed)) == ["log.jsonl", MODEL, "report.html", "run.json", WEIGHTS]
     assert json.loads((prefixed / MODEL).read_text())["checkpoint"] == digest(str(tuned / "checkpoint"))
     given = ["pt_t5", "--quiet", "--model", str(prefixed), "--reference", str(made / "other")]
@@ -150,9 +146,7 @@ def test_prefixes_learn_predict_and_need_their_t5(
 
 
 @pytest.mark.parametrize("model", ["ft_t5", "pt_t5"])
-def test_a_stopped_training_goes_on_to_the_same_bytes(
-    model: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_training_goes_on_to_the_same_bytes(model, made, tmp_path, monkeypatch):
     given = [model, "--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--epochs", "2", *LEARNING]
     given += ["--prefix_length", "3", "--prefix_size", "8"] if model == "pt_t5" else []
     assert train([*given, "--output", str(tmp_path / "whole")]) == 0
@@ -163,9 +157,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
-def test_the_reranker_raises_sgsacc(
-    made: Path, tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_reranker_raises_sgsacc(made, tuned, tmp_path, capsys):
     weak = tmp_path / "weak"
     few = ["--learning_rate", "0.015", "--epochs", "5", *LEARNING]
     given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
@@ -174,11 +166,7 @@ def test_the_reranker_raises_sgsacc(
     found = {}
     for name, flags in {"plain": [], "ranked": ["--rerank", "lexical"]}.items():
         assert predict([*asked, *flags, "--output", str(tmp_path / name)]) == 0
-        found[name] = scores(
-            tmp_path / name / "predictions" / "original" / FILE,
-            made / "toy",
-            tmp_path / f"s-{name}",
-        )
+        found[name] = scores(tmp_path / name / "predictions" / "original" / FILE, made / "toy", tmp_path / f"s-{name}")
     assert found["ranked"]["#ALL"]["sgsacc"] > found["plain"]["#ALL"]["sgsacc"]
     assert found["ranked"]["#ALL"] == found["ranked"]["#RANKED"] == found["plain"]["#RANKED"]
     rows = {name: rows_of(tmp_path / name / "predictions" / "original" / FILE) for name in found}
@@ -226,9 +214,7 @@ def refused(argv: list[str], capsys: pytest.CaptureFixture[str], status: int = 2
     return told
 
 
-def test_turns_without_acts_are_told(
-    made: Path, tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_turns_without_acts_are_told(made, tuned, tmp_path, capsys):
     bare = tmp_path / "bare"
     shutil.copytree(made / "toy", bare)
     place = bare / "test" / "dialogues_001.json"
@@ -250,9 +236,7 @@ def test_turns_without_acts_are_told(
     assert "dialogues_001.json: [0].turns: not_sgd: Expected `array`" in told_of
 
 
-def test_templates_of_the_user_are_kept_with_the_model(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path, capsys):
     folder = tmp_path / "templates"
     folder.mkdir()
     lines = ("REQUEST!!city\tWhich one?", "CONFIRM!!city!!@\tYou go to @.", "INFORM!!has_garden!!True\tOutside.")
@@ -289,7 +273,7 @@ def test_templates_of_the_user_are_kept_with_the_model(
     assert "the same folder as --templates" in told
 
 
-def test_bad_training_input_is_told(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_training_input_is_told(made, tmp_path, capsys):
     out = ["--output", str(tmp_path / "out")]
 
     def told(*given: str, model: str = "ft_t5", corpus: Path = made / "toy", checkpoint: Path = made / "t5") -> str:

@@ -1,7 +1,5 @@
 """``parapet train`` and ``parapet predict`` for the bAbI tasks, as a person runs them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -29,13 +27,13 @@ RATES = {  # a memory network learns the toy set at once: slowly, so that it can
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     return folder, write_toy(folder)
 
 
 @pytest.fixture(scope="module")
-def memn2n(toy: tuple[Path, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def memn2n(toy, tmp_path_factory):
     """A model with match-type features, trained in one go."""
     out = tmp_path_factory.mktemp("models") / "memn2n"
     assert (
@@ -64,7 +62,7 @@ def right(answers: list[list[str]], toy_set: list) -> float:  # type: ignore[typ
 
 
 @pytest.mark.parametrize(("model", "match"), [("memn2n", False), ("embeddings", False), ("embeddings", True)])
-def test_learns_a_toy_set(model: str, match: bool, toy: tuple[Path, list[str]], tmp_path: Path) -> None:
+def test_learns_a_toy_set(model, match, toy, tmp_path):
     flags = ["--match", str(toy[0] / "kb.txt")] if match else []
     assert train([model, *toy[1], *flags, *SMALL, *RATES[model], "--output", str(tmp_path / "model")]) == 0
     from parapet.evaluation.models.babi.inference import load
@@ -73,7 +71,7 @@ def test_learns_a_toy_set(model: str, match: bool, toy: tuple[Path, list[str]], 
     assert right(loaded.answers(dialogues()), dialogues()) > LEARNED
 
 
-def test_what_a_training_writes(memn2n: Path, toy: tuple[Path, list[str]]) -> None:
+def test_what_a_training_writes(memn2n, toy):
     assert sorted(files_of(memn2n)) == ["log.jsonl", MODEL, "report.html", "run.json", WEIGHTS]
     head = json.loads((memn2n / "run.json").read_text())
     log = [json.loads(row) for row in (memn2n / "log.jsonl").read_text().splitlines()]
@@ -110,7 +108,7 @@ def trained_for(steps: int, flags: list[str]) -> None:
     train(flags)
 
 
-def test_a_killed_training_goes_on_to_the_same_bytes(memn2n: Path, toy: tuple[Path, list[str]], tmp_path: Path) -> None:
+def test_a_killed_training_goes_on_to_the_same_bytes(memn2n, toy, tmp_path):
     out = tmp_path / "killed"
     flags = ["memn2n", *toy[1], "--match", str(toy[0] / "kb.txt"), *SMALL, *RATES["memn2n"], "--output", str(out)]
     assert killed.ended(killed.start(trained_for, 20, flags)) == -signal.SIGKILL
@@ -121,9 +119,7 @@ def test_a_killed_training_goes_on_to_the_same_bytes(memn2n: Path, toy: tuple[Pa
     assert files_of(out) == files_of(memn2n)
 
 
-def test_predictions_are_the_same_on_two_workers_and_are_evaluated(
-    memn2n: Path, toy: tuple[Path, list[str]], tmp_path: Path
-) -> None:
+def test_predictions_are_the_same_on_two_workers_and_are_evaluated(memn2n, toy, tmp_path):
     test, oov = toy[0] / "toy-task1-tst.txt", toy[0] / "toy-task1-tst-OOV.txt"
     many = tmp_path / "toy-many.txt"  # of several chunks, in another order
     some = (dialogues() * 5)[::-1]
@@ -151,9 +147,7 @@ def test_predictions_are_the_same_on_two_workers_and_are_evaluated(
     assert of_sets["OOV"]["per_response"] > 0.5
 
 
-def test_what_is_too_long_is_cut_and_counted(
-    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_too_long_is_cut_and_counted(toy, tmp_path, capsys):
     flags = [*toy[1], "--memory", "3", *SMALL, "--epochs", "1"]
     assert train(["memn2n", *flags, "--output", str(tmp_path / "model")]) == 0
     test = toy[0] / "toy-task1-tst.txt"
@@ -168,9 +162,7 @@ def test_what_is_too_long_is_cut_and_counted(
     assert told in capsys.readouterr().err
 
 
-def test_what_a_memory_network_attends_to(
-    memn2n: Path, toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_memory_network_attends_to(memn2n, toy, tmp_path, capsys):
     test = toy[0] / "toy-task1-tst.txt"
     flags = ["memn2n", "--model", str(memn2n), "--reference", str(test)]
     plain, out, two = tmp_path / "plain", tmp_path / "out", tmp_path / "two"
@@ -200,16 +192,10 @@ def test_what_a_memory_network_attends_to(
     )
 
 
-def test_models_that_learn_nothing(
-    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_that_learn_nothing(toy, tmp_path, capsys):
     candidates, kb = ["--candidates", str(toy[0] / "candidates.txt")], ["--match", str(toy[0] / "kb.txt")]
     learned = ["--train", str(toy[0] / "toy-task1-trn.txt")]
-    made = {
-        "rules": [],
-        "tfidf": [*learned, *candidates, *kb, "--input", "last"],
-        "nearest": learned,
-    }
+    made = {"rules": [], "tfidf": [*learned, *candidates, *kb, "--input", "last"], "nearest": learned}
     for model, flags in made.items():
         assert train([model, *flags, "--output", str(tmp_path / model)]) == 0
     assert f"tfidf: the model is in {tmp_path / 'tfidf'}" in capsys.readouterr().out
@@ -222,9 +208,7 @@ def test_models_that_learn_nothing(
     assert "predictions/original/toy-task1-tst.jsonl: 104 answers" in told.out
 
 
-def test_dev_selects_the_input_of_tfidf(
-    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dev_selects_the_input_of_tfidf(toy, tmp_path, capsys):
     train_and_candidates = [
         "--train",
         str(toy[0] / "toy-task1-trn.txt"),
@@ -248,9 +232,7 @@ def test_dev_selects_the_input_of_tfidf(
     assert "--dev selects the input, and --input last is given: give one of them" in capsys.readouterr().err
 
 
-def test_rankings_are_written_and_scored(
-    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rankings_are_written_and_scored(toy, tmp_path, capsys):
     reference = ["--reference", str(toy[0] / "toy-task1-tst.txt")]
     given = ["nearest", "--train", str(toy[0] / "toy-task1-trn.txt"), "--similarity", "overlap"]
     assert train([*given, "--output", str(tmp_path / "model")]) == 0
@@ -277,9 +259,7 @@ def test_rankings_are_written_and_scored(
     assert "Within the first answers" in page
 
 
-def test_files_like_the_published_ones_of_task_6(
-    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_like_the_published_ones_of_task_6(toy, tmp_path, capsys):
     """Candidates without a last newline, empty user turns, facts without tabs: warned of, the answers are the same."""
     clean, odd = toy[0], tmp_path / "odd"
     odd.mkdir()
@@ -333,9 +313,7 @@ def refused(command: list[str], capsys: pytest.CaptureFixture[str], status: int 
     return told
 
 
-def test_bad_training_input_is_told(
-    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_training_input_is_told(toy, tmp_path, capsys):
     flags = toy[1]
     out = ["--output", str(tmp_path / "out")]
 
@@ -370,9 +348,7 @@ def test_bad_training_input_is_told(
     assert "out of memory: lower --batch_size, which is 32, or --size" in refused(huge, capsys, 1)
 
 
-def test_bad_models_are_told(
-    memn2n: Path, toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_models_are_told(memn2n, toy, tmp_path, capsys):
     card, weights = (memn2n / MODEL).read_bytes(), (memn2n / WEIGHTS).read_bytes()
     folder = tmp_path / "model"
     folder.mkdir()
@@ -431,9 +407,7 @@ def scored(model: str, flags: list[str], files: dict[str, list[str]], tmp_path: 
 
 
 @pytest.mark.parametrize(("task", "figures"), [(1, (5.6, 5.8)), (4, (9.5, 9.8))])
-def test_tfidf_gives_the_numbers_of_the_paper(
-    task: int, figures: tuple[float, float], real_data: Path, tmp_path: Path
-) -> None:
+def test_tfidf_gives_the_numbers_of_the_paper(task, figures, real_data, tmp_path):
     """As far as the order of candidates that share no word, which is as in the file, does not move them."""
     files = of_babi(real_data, task)
     found = scored("tfidf", [*files["train"], *files["candidates"]], files, tmp_path)
@@ -441,16 +415,14 @@ def test_tfidf_gives_the_numbers_of_the_paper(
 
 
 @pytest.mark.parametrize(("task", "figures"), [(1, [55.1, 44.2]), (4, [28.6, 28.5])])
-def test_nearest_gives_the_numbers_of_the_paper(
-    task: int, figures: list[float], real_data: Path, tmp_path: Path
-) -> None:
+def test_nearest_gives_the_numbers_of_the_paper(task, figures, real_data, tmp_path):
     """Table 2 has 55.1 (44.1) and 28.6 (28.6)."""
     files = of_babi(real_data, task)
     assert scored("nearest", files["train"][:2], files, tmp_path) == figures
 
 
 @pytest.mark.thorough
-def test_tfidf_with_match_types_gives_the_numbers_of_the_paper(real_data: Path, tmp_path: Path) -> None:
+def test_tfidf_with_match_types_gives_the_numbers_of_the_paper(real_data, tmp_path):
     files = of_babi(real_data, 1)
     assert scored("tfidf", [*files["train"], *files["candidates"], *files["match"]], files, tmp_path) == [22.4, 22.4]
 
@@ -459,9 +431,7 @@ def test_tfidf_with_match_types_gives_the_numbers_of_the_paper(real_data: Path, 
 @pytest.mark.parametrize(
     ("task", "match", "least"), [(1, False, (99, 72)), (1, True, (99, 92)), (4, False, (57, 56)), (4, True, (100, 100))]
 )
-def test_memn2n_is_as_good_as_the_papers(
-    task: int, match: bool, least: tuple[float, float], real_data: Path, tmp_path: Path
-) -> None:
+def test_memn2n_is_as_good_as_the_papers(task, match, least, real_data, tmp_path):
     files = of_babi(real_data, task)
     flags = [*files["train"], *files["candidates"], *(files["match"] if match else [])]
     plain, oov = scored("memn2n", flags, files, tmp_path)

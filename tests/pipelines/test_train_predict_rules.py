@@ -1,7 +1,5 @@
 """``parapet train rules`` from files to scores, on simulated and on the published tasks; and simulating again."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -18,7 +16,7 @@ SIZES = ["--sizes", "train=150,dev=1,test=40,oov=40", "--formats", "babi", "--qu
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def simulated(tmp_path_factory):
     """All five tasks."""
     folder = tmp_path_factory.mktemp("simulated") / "out"
     assert restaurants([*SIZES, "--output", str(folder)]) == 0
@@ -42,16 +40,14 @@ def scores(flags: list[str], tests: list[Path], candidates: Path, out: Path) -> 
 
 
 @pytest.mark.parametrize("tasks", ["1", "2", "3", "4", "5", "14"])
-def test_rules_learned_from_train_solve_the_tests(tasks: str, simulated: Path, tmp_path: Path) -> None:
+def test_rules_learned_from_train_solve_the_tests(tasks, simulated, tmp_path):
     train_files = [str(path) for task in tasks for path in simulated.glob(f"dialog-babi-task{task}-*-trn.txt")]
     tests = [path for task in tasks for path in sorted(simulated.glob(f"dialog-babi-task{task}-*-tst*.txt"))]
     flags = ["--train", *train_files, "--match", str(simulated / FACTS)]
     assert scores(flags, tests, simulated / CANDIDATES, tmp_path) == [(1, 1)] * 2 * len(tasks)
 
 
-def test_tasks_without_patterns_are_left_out(
-    simulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tasks_without_patterns_are_left_out(simulated, tmp_path, capsys):
     files = [str(path) for task in (1, 4) for path in simulated.glob(f"dialog-babi-task{task}-*-trn.txt")]
     out = tmp_path / "model"
     assert train(["rules", "--quiet", "--train", *files, "--match", str(simulated / FACTS), "--output", str(out)]) == 0
@@ -69,9 +65,7 @@ def test_tasks_without_patterns_are_left_out(
     assert not (tmp_path / "no").exists()
 
 
-def test_sentences_that_were_not_learned_are_counted(
-    simulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sentences_that_were_not_learned_are_counted(simulated, tmp_path, capsys):
     (path,) = simulated.glob("dialog-babi-task1-*-trn.txt")
     out, strange = str(tmp_path / "model"), tmp_path / "task1-strange.txt"
     assert train(["rules", "--train", str(path), "--match", str(simulated / FACTS), "--output", out, "--quiet"]) == 0
@@ -92,9 +86,7 @@ def test_sentences_that_were_not_learned_are_counted(
         (["--train", "trn.txt", "--match", "alone.txt"], "alone.txt: has none of the values in place"),
     ],
 )
-def test_bad_flags(
-    flags: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_flags(flags, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("trn.txt").write_text("1 hi\thello\n2 thai please\tsure\n3 <SILENCE>\tapi_call thai\n\n")
     Path("kb.txt").write_text("1 a R_food\tthai\n1 b R_food\tthai\n1 c R_food\tgreek\n")
@@ -113,7 +105,7 @@ def published(real_data: Path) -> Path:
 
 
 @pytest.mark.parametrize("tasks", ["1", "4", "14"])
-def test_rules_solve_the_published_tasks(tasks: str, real_data: Path, tmp_path: Path) -> None:
+def test_rules_solve_the_published_tasks(tasks, real_data, tmp_path):
     """Table 2 of the paper: 100 (100), also out of vocabulary."""
     folder = published(real_data)
     name = f"{folder}/dialog-babi-"
@@ -122,7 +114,7 @@ def test_rules_solve_the_published_tasks(tasks: str, real_data: Path, tmp_path: 
     assert scores(flags, tests, Path(f"{name}candidates.txt"), tmp_path) == [(1, 1)] * len(tests)
 
 
-def test_dialogues_simulated_in_the_published_words(real_data: Path, tmp_path: Path) -> None:
+def test_dialogues_simulated_in_the_published_words(real_data, tmp_path):
     """The same sentences about as often, of the user and the bot, and the same candidates."""
     folder = published(real_data)
     name = f"{folder}/dialog-babi-"

@@ -1,9 +1,6 @@
 """``train --perturb`` and ``--adversarial``, of every model that takes them: the same bytes, also after a stop."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,7 @@ SHIFTED = ("--adversarial_weight", "0.5", "--adversarial_epsilon", "0.2")
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     write_corpus(folder / "corpus", turns=3)
     write_inns(folder / "inns")
@@ -58,16 +55,14 @@ def log_of(folder: Path) -> list[dict[str, Any]]:
         ("sgp_dst", ("--perturb", "verbose", "--perturb_share", "1")),
     ],
 )
-def test_every_model_is_trained_on_perturbed_dialogues(
-    toy: Path, tmp_path: Path, model: str, more: Sequence[str]
-) -> None:
+def test_every_model_is_trained_on_perturbed_dialogues(toy, tmp_path, model, more):
     assert train(flags(toy, model, tmp_path / "robust", *more)) == 0
     options = json.loads((tmp_path / "robust" / "run.json").read_text())["options"]
     assert (options["perturb"], options["perturb_share"]) == (more[1], float(more[3]))
     assert ("adversarial" in options) == (model not in ("sgp_dst", "damd"))
 
 
-def test_another_share_trains_on_other_dialogues(toy: Path, tmp_path: Path) -> None:
+def test_another_share_trains_on_other_dialogues(toy, tmp_path):
     losses = {}
     for share in ("0", "1"):
         assert train(flags(toy, "tiny_dst", tmp_path / share, "--perturb", "verbose", "--perturb_share", share)) == 0
@@ -77,9 +72,7 @@ def test_another_share_trains_on_other_dialogues(toy: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("length", [("--epochs", "3"), ("--steps", "17", "--eval_steps", "6")])
-def test_a_stopped_training_goes_on_to_the_same_bytes(
-    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: Sequence[str]
-) -> None:
+def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch, length):
     """What is drawn depends on the seed and the epoch; an epoch has five steps, of some six losses each."""
 
     def given(name: str) -> list[str]:
@@ -95,7 +88,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
-def test_copies_of_a_mix_are_trained_on_too(toy: Path, tmp_path: Path) -> None:
+def test_copies_of_a_mix_are_trained_on_too(toy, tmp_path):
     """Augmentation: dialogues of one id in several corpora are all used, and held out together."""
     sets = ["--sgd", str(toy / "corpus"), "--split", "train", "--kinds", "verbose", "--env", "none", "--quiet"]
     assert main(["language_variations", *sets, "--output", str(tmp_path / "varied")]) == 0
@@ -109,7 +102,7 @@ def test_copies_of_a_mix_are_trained_on_too(toy: Path, tmp_path: Path) -> None:
     assert steps == [9, 5]  # of 36 and 18 dialogues, four at a time
 
 
-def test_bad_flags_are_told(toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_flags_are_told(toy, tmp_path, capsys):
     for more, reason in (
         (["--perturb", "typo"], "--perturb: there is no perturbation 'typo': did you mean 'typos'?"),
         (["--perturb", "ood"], "--perturb: ood needs the whole corpus and cannot run in the training loop"),

@@ -1,7 +1,5 @@
 """``parapet train sgp_dst`` on a tiny random checkpoint, and what comes of it: predicted, scored, gone on with."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -24,7 +22,7 @@ LEARNED = 0.6  # of the goals; after the first epoch hardly one is right
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy(tmp_path_factory):
     """A corpus and a checkpoint."""
     folder = tmp_path_factory.mktemp("toy")
     write_corpus(folder / "corpus")
@@ -38,14 +36,14 @@ def flags(toy: Path, out: Path, *more: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def model(toy: Path) -> Path:
+def model(toy):
     """One that learned the toy set."""
     out = toy / "model"
     assert train(flags(toy, out, "--epochs", "15", "--patience", "15")) == 0
     return out
 
 
-def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -> None:
+def test_learns_predicts_and_is_scored(model, toy, tmp_path):
     head = json.loads((model / "run.json").read_text())
     log = [json.loads(row) for row in (model / "log.jsonl").read_text().splitlines()]
     assert head["result"]["dev"] == max(row["dev"] for row in log) > LEARNED
@@ -62,7 +60,7 @@ def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -
     assert found["active_intent_accuracy"] > LEARNED  # training ends when all goals are right, whatever the intents are
 
 
-def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
+def test_predictions_do_not_depend_on_batches(model, toy):
     asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").rows]
     together = tracking.load(str(model), "cpu", 64).predict(asked)
     assert tracking.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
@@ -70,9 +68,7 @@ def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
     assert [alone.predict([one])[0] for one in asked[:8]] == together[:8]
 
 
-def test_what_is_too_long_is_cut_and_counted(
-    model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
     """In each set, whatever it is called: even as a flag is."""
     folder = tmp_path / "short"
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))
@@ -94,9 +90,7 @@ def test_what_is_too_long_is_cut_and_counted(
     assert 0 < counts["too_long/original"] == counts["too_long/output"] == expected
 
 
-def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
-    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch, capsys):
     few = ["--epochs", "1", "--module_epochs", "combine=3", "--negatives", "0.1", "--dev_frames", "6"]
     few += ["--batch_size", "4"]
     assert train(flags(toy, tmp_path / "whole", *few)) == 0
@@ -112,7 +106,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
     assert files_of(tmp_path / "cut") == whole
 
 
-def test_the_papers_training(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_papers_training(toy, tmp_path, monkeypatch):
     """Steps and learning rates of each module, as SGD-X has them in Appendix A: of 2e-5, at ten points each."""
     rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
     step = learning.BertAdam._step
@@ -154,9 +148,7 @@ def test_the_papers_training(toy: Path, tmp_path: Path, monkeypatch: pytest.Monk
             assert found[number] == pytest.approx(2e-5 * share, abs=1e-12)
 
 
-def test_what_cannot_be_trained_or_predict_is_told(
-    model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_trained_or_predict_is_told(model, toy, tmp_path, capsys):
     def told(*more: str, status: int = 2) -> str:
         assert train(flags(toy, tmp_path / "out", *more)) == status
         said = capsys.readouterr().err

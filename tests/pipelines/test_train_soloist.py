@@ -1,7 +1,5 @@
 """``parapet train soloist`` and ``parapet predict soloist``, as a person runs them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ FLAGS = ["--max_length", "100", "--learning_rate", "0.006", "--epochs", "60", "-
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     write_corpus(folder / "corpus")
     save_gpt2(folder / "gpt2", texts())
@@ -34,7 +32,7 @@ def flags_of(toy: Path, output: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def model(toy: Path) -> Path:
+def model(toy):
     assert train(flags_of(toy, toy / "model")) == 0
     return toy / "model"
 
@@ -49,7 +47,7 @@ def scores(folder: Path, task: str, *flags: str) -> dict[str, Any]:
     return found
 
 
-def test_a_toy_set_is_learned_predicted_and_evaluated(model: Path, toy: Path, tmp_path: Path) -> None:
+def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     """With another set, whose dialogues are the same in another order; on one worker and on two the same."""
     other = tmp_path / "other"
     for relative, data in files_of(toy / "corpus").items():
@@ -86,7 +84,7 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model: Path, toy: Path, tm
     assert counts["answered/original"] == counts["asked/other"] == 18
 
 
-def test_responses_depend_on_the_database(model: Path, toy: Path, tmp_path: Path) -> None:
+def test_responses_depend_on_the_database(model, toy, tmp_path):
     """Told of further inns in Rome, it says that there are many."""
     more = [{"city": "Rome", "stars": "two", "inn_name": f"New {n}"} for n in range(9)]
     (tmp_path / "db.json").write_text(json.dumps({"Inns_1": more}))
@@ -97,9 +95,7 @@ def test_responses_depend_on_the_database(model: Path, toy: Path, tmp_path: Path
     assert said == ["there is [inns_1_inn_name] among many ."]
 
 
-def test_a_stopped_training_goes_on_to_the_same_bytes(
-    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_training_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
     def flags(name: str) -> list[str]:
         few = ["--epochs", "2", "--batch_size", "8", "--consistency", "0.5", "--held_out", "0.2"]
         return [*flags_of(toy, tmp_path / name), *few]
@@ -116,7 +112,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(
     assert {one["flag"] for one in head["inputs"]} == {"train"}
 
 
-def test_bad_input_is_told(model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_told(model, toy, tmp_path, capsys):
     good = flags_of(toy, tmp_path / "out")
     empty = tmp_path / "empty"
     for relative, data in files_of(toy / "corpus").items():

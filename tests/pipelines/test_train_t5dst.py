@@ -1,7 +1,5 @@
 """``parapet train t5dst`` on a tiny random checkpoint, and what comes of it: predicted, scored, gone on with."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -25,7 +23,7 @@ LEARNED = 0.6  # of the goals; of a new model none is right, and of what is most
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy(tmp_path_factory):
     """A corpus of the first two user turns, and a checkpoint."""
     folder = tmp_path_factory.mktemp("toy")
     write_corpus(folder / "corpus", turns=3)
@@ -39,14 +37,14 @@ def flags(toy: Path, out: Path, *more: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def model(toy: Path) -> Path:
+def model(toy):
     """One that learned the toy set: training ends when all goals are right."""
     out = toy / "model"
     assert train(flags(toy, out, "--epochs", "60", "--patience", "60")) == 0
     return out
 
 
-def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -> None:
+def test_learns_predicts_and_is_scored(model, toy, tmp_path):
     head = json.loads((model / "run.json").read_text())
     log = [json.loads(row) for row in (model / "log.jsonl").read_text().splitlines()]
     assert head["result"]["dev"] == max(row["dev"] for row in log) > LEARNED
@@ -67,7 +65,7 @@ def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -
     assert found["active_intent_accuracy"] > LEARNED
 
 
-def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
+def test_predictions_do_not_depend_on_batches(model, toy):
     frames = read_labels(str(toy / "corpus"), "train").rows
     asked = [one.asked for one in frames]
     together = t5.load(str(model), "cpu", 64).predict(asked)
@@ -77,9 +75,7 @@ def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
     assert t5.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
 
 
-def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
-    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch, capsys):
     few = ["--epochs", "3", "--negatives", "0.2", "--dev_frames", "4", "--batch_size", "16"]
     assert train(flags(toy, tmp_path / "whole", *few)) == 0
     stopped.at_step(monkeypatch, t5.T5Learner, 11)  # of 8 an epoch
@@ -109,7 +105,7 @@ def preset(toy: Path, out: Path, *more: str) -> list[str]:
     return ["t5dst", "--preset", "sgdx", *given, *more]
 
 
-def test_the_preset_of_sgdx_is_the_papers(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_preset_of_sgdx_is_the_papers(toy, tmp_path, monkeypatch):
     """Lee et al. 2022, Appendix A: batches of 16, a constant 1e-4; with fewer steps than its 50,000."""
     sizes = counted_steps(monkeypatch)
     assert train(preset(toy, tmp_path / "out", "--steps", "20", "--max_output", "32")) == 0
@@ -140,7 +136,7 @@ def parameters_of(config: dict[str, int]) -> int:
     return config["vocab_size"] * wide + layers + biases + norms
 
 
-def test_t5_base_has_the_parameters_that_it_is_known_for() -> None:
+def test_t5_base_has_the_parameters_that_it_is_known_for():
     """The paper's checkpoint, google-t5/t5-base, without its weights; the formula is that of the tiny one."""
     sizes = {"d_model": 768, "d_kv": 64, "d_ff": 3072, "num_layers": 12, "num_decoder_layers": 12, "num_heads": 12}
     config = transformers.T5Config(vocab_size=32128, **sizes)
@@ -150,7 +146,7 @@ def test_t5_base_has_the_parameters_that_it_is_known_for() -> None:
     assert parameters == parameters_of(config.to_dict()) == 222_903_552
 
 
-def test_a_larger_corpus_takes_as_many_steps(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_larger_corpus_takes_as_many_steps(toy, tmp_path, monkeypatch):
     """Table 3 compares corpora of different sizes."""
     sizes = counted_steps(monkeypatch)
     few, corpus = ["--steps", "30", "--eval_steps", "15", "--max_output", "32"], str(toy / "corpus")
@@ -166,9 +162,7 @@ def test_a_larger_corpus_takes_as_many_steps(toy: Path, tmp_path: Path, monkeypa
     assert epochs[0] > epochs[1]
 
 
-def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(
-    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
     few = ["--steps", "14", "--eval_steps", "5", "--max_output", "8", "--dev_frames", "4"]
     assert train(preset(toy, tmp_path / "whole", *few)) == 0
     stopped.at_step(monkeypatch, t5.T5Learner, 9)
@@ -188,9 +182,7 @@ def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(
     assert {(state["active_intent"], *state["requested_slots"]) for state in found} == {("NONE",)}
 
 
-def test_what_is_too_long_is_cut_and_counted(
-    model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path, capsys):
     """A model of few tokens; on one worker and on two the same."""
     folder = tmp_path / "short"
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))
@@ -214,9 +206,7 @@ def test_what_is_too_long_is_cut_and_counted(
     assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
 
 
-def test_what_cannot_be_trained_is_told(
-    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch, capsys):
     def told(*more: str, status: int = 2) -> str:
         assert train(flags(toy, tmp_path / "out", *more)) == status
         said = capsys.readouterr().err
@@ -252,9 +242,7 @@ def test_what_cannot_be_trained_is_told(
     assert "out of memory: lower --batch_size, which is 8, or --max_length" in told(status=1)
 
 
-def test_what_cannot_predict_is_told(
-    model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_predict_is_told(model, toy, tmp_path, capsys):
     folder = tmp_path / "model"
     shutil.copytree(model, folder, ignore=shutil.ignore_patterns("run.json"))
 

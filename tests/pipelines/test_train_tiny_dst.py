@@ -1,7 +1,5 @@
 """``parapet train tiny_dst``: it learns a toy set, is predicted with and scored, and goes on where it was stopped."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -21,21 +19,21 @@ def flags(corpus: Path, out: Path, *more: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     write_corpus(folder / "corpus", turns=3)
     return folder
 
 
 @pytest.fixture(scope="module")
-def model(toy: Path) -> Path:
+def model(toy):
     """One that learned the toy set."""
     out = toy / "model"
     assert train(flags(toy / "corpus", out, "--epochs", "60", "--patience", "60")) == 0
     return out
 
 
-def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -> None:
+def test_learns_predicts_and_is_scored(model, toy, tmp_path):
     head = json.loads((model / "run.json").read_text())
     log = [json.loads(row) for row in (model / "log.jsonl").read_text().splitlines()]
     assert head["result"]["dev"] == max(row["dev"] for row in log) > 0.6  # none after the first epoch
@@ -51,7 +49,7 @@ def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -
     assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] == pytest.approx(head["result"]["dev"])
 
 
-def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
+def test_predictions_do_not_depend_on_batches(model, toy):
     frames = read_labels(str(toy / "corpus"), "train").rows
     asked = [one.asked for one in frames]
     together = tiny.load(str(model), "cpu", 64).predict(asked)
@@ -60,9 +58,7 @@ def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
     assert tiny.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
 
 
-def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
-    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch, capsys):
     few = ["--epochs", "3"]
     assert train(flags(toy / "corpus", tmp_path / "whole", *few)) == 0
     stopped.at_step(monkeypatch, tiny.TinyLearner, 8)  # in the second epoch
@@ -75,9 +71,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
-def test_a_training_keeps_its_state_in_its_folder(
-    toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_keeps_its_state_in_its_folder(toy, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "state.pt").write_bytes(b"of others")
     (tmp_path / "out/.training").symlink_to(tmp_path, target_is_directory=True)
@@ -86,14 +80,12 @@ def test_a_training_keeps_its_state_in_its_folder(
     assert (tmp_path / "state.pt").read_bytes() == b"of others"
 
 
-def test_held_out_dialogues_choose_instead_of_dev(toy: Path, tmp_path: Path) -> None:
+def test_held_out_dialogues_choose_instead_of_dev(toy, tmp_path):
     assert train(flags(toy / "corpus", tmp_path, "--held_out", "0.3", "--epochs", "1")) == 0
     assert {one["flag"] for one in json.loads((tmp_path / "run.json").read_text())["inputs"]} == {"train"}
 
 
-def test_what_cannot_be_trained_or_run_is_told(
-    model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_trained_or_run_is_told(model, toy, tmp_path, capsys):
     def told(argv: list[str], status: int = 2) -> str:
         command = train if "--train" in argv else predict
         assert command([*argv, "--output", str(tmp_path / "out")]) == status

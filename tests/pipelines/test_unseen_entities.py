@@ -1,7 +1,5 @@
 """``parapet unseen_entities`` as a person runs it: leaks and spans by plain search, processes, bad input."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -76,7 +74,7 @@ def check(original: Path, out: Path, training: Path, split: str) -> None:
                     assert f" {' '.join(found[i:j])} " not in seen, value
 
 
-def test_the_sample(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sample(sample, tmp_path, capsys):
     out = tmp_path / "out"
     assert run(out) == 0
     told = capsys.readouterr().out
@@ -103,7 +101,7 @@ def test_the_sample(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
                 assert row["canonical"].casefold() not in text
 
 
-def test_a_corpus_shaped_as_multiwoz(tmp_path: Path) -> None:
+def test_a_corpus_shaped_as_multiwoz(tmp_path):
     """Slots have their domain before them: what replaces a value has its form, and what has no kind stays."""
     parts = [["hotel", "restaurant", "taxi"], ["train"], ["attraction", "hotel"], ["police"], ["hospital"]] * 4
     root = write_corpus(tmp_path / "mw", {"train": parts, "test": parts})
@@ -138,7 +136,7 @@ def read_set(out: Path) -> Any:
     return read(out / "test" / "dialogues_001.json")
 
 
-def test_in_other_files_and_another_order(sample: Path, tmp_path: Path) -> None:
+def test_in_other_files_and_another_order(sample, tmp_path):
     dialogues = read(sample / "test" / "dialogues_001.json")
     root = tmp_path / "sgd"
     (root / "test").mkdir(parents=True)
@@ -154,7 +152,7 @@ def test_in_other_files_and_another_order(sample: Path, tmp_path: Path) -> None:
     assert made == {one["dialogue_id"]: one for one in read(tmp_path / "ordered" / "test" / "dialogues_001.json")}
 
 
-def test_a_gazetteer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_gazetteer(tmp_path, capsys):
     path = tmp_path / "towns.csv"
     towns = ["Quorndon", "Wexcombe", "Zelah", "Ystrad", "Xanten", "Vaduz"]
     path.write_text("slot_or_kind,value\n" + "".join(f"city,{town}\n" for town in towns))
@@ -176,7 +174,7 @@ def test_a_gazetteer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "no_unseen_value" in {row["reason"] for row in rows_of(tmp_path / "few")}
 
 
-def test_an_unchanged_set_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unchanged_set_fails(tmp_path, capsys):
     path = tmp_path / "values.csv"
     path.write_text("slot_or_kind,value\nairport,Quorndon Airfield\n")
     assert run(tmp_path / "out", "--values", str(path)) == 1
@@ -195,7 +193,7 @@ def test_an_unchanged_set_fails(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--sgd", "nowhere"], "nowhere: --sgd: there is no such file or folder"),
     ],
 )
-def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(flags, told, tmp_path, capsys):
     assert run(tmp_path / "out", *flags) == 2
     said = capsys.readouterr().err
     assert told in said
@@ -203,7 +201,7 @@ def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "out").exists()
 
 
-def test_real_data(real_dialogues: Path, tmp_path: Path) -> None:
+def test_real_data(real_dialogues, tmp_path):
     """The real dialogues, checked by plain search."""
     root = real_dialogues
     assert run(tmp_path / "out", "--sgd", str(root), "--split", "train,dev", "--quiet") == 0

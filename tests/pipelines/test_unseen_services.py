@@ -1,7 +1,5 @@
 """``parapet unseen_services`` as a person runs it: nothing lost, nothing of what is held out in training."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -25,13 +23,13 @@ def domains(dialogue: Any) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "out"
     assert run_named("unseen_services", ["--output", str(out), "--test_seen", "--quiet"]) == 0
     return out
 
 
-def test_the_splits(made: Path, sample: Path) -> None:
+def test_the_splits(made, sample):
     numbers = json.loads((made / "statistics.json").read_bytes())
     assert set(numbers["held_out"]) == {"Ferries", "Gyms", "Libraries", "Repairs"}  # of the test's schema
     for domain, of in numbers["held_out"].items():
@@ -59,7 +57,7 @@ def test_the_splits(made: Path, sample: Path) -> None:
         assert of["seen"]["slot_names_seen"] == pytest.approx(share, abs=1e-6)
 
 
-def test_the_splits_as_given(made: Path, sample: Path) -> None:
+def test_the_splits_as_given(made, sample):
     given = json.loads((made / "statistics.json").read_bytes())["as_given"]
     splits = {one.split: one.services for one in read_root(sample)}
     known = {one.service_name for one in splits["train"]}
@@ -77,7 +75,7 @@ def test_the_splits_as_given(made: Path, sample: Path) -> None:
     assert given["train"]["unseen_services"] == []
 
 
-def test_by_service_on_two_workers(made: Path, tmp_path: Path) -> None:
+def test_by_service_on_two_workers(made, tmp_path):
     out = tmp_path / "out"
     flags = ["--by", "service", "--hold_out", "Gyms_1, Libraries_2", "--test_seen", "--quiet"]
     assert run_named("unseen_services", ["--output", str(out), *flags, *TWO_WORKERS]) == 0
@@ -91,7 +89,7 @@ def test_by_service_on_two_workers(made: Path, tmp_path: Path) -> None:
     assert all(json.loads(path.read_bytes()) for path in out.rglob("dialogues_*.json"))  # none without a dialogue
 
 
-def test_one_schema_and_idle_frames(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_schema_and_idle_frames(tmp_path, capsys):
     """As MultiWOZ 2.2 is: one schema for all splits, a frame for every service in every user turn."""
     services = [
         {
@@ -158,7 +156,7 @@ def test_one_schema_and_idle_frames(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--sgd", "{out}"], "--output: the same folder as --sgd"),
     ],
 )
-def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(flags, told, tmp_path, capsys):
     out = str(tmp_path / "out")
     assert run_named("unseen_services", ["--output", out, *(flag.format(out=out) for flag in flags)]) == 2
     said = capsys.readouterr().err
@@ -167,7 +165,7 @@ def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "out").exists()
 
 
-def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
+def test_real_dialogues(real_data, tmp_path):
     root = real_data / "sgd"
     flags = ["--sgd", str(root), "--hold_out", "Restaurants,Travel", "--quiet"]
     assert run_named("unseen_services", ["--output", str(tmp_path / "out"), *flags]) == 0

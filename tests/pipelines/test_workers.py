@@ -1,7 +1,5 @@
 """``--workers``: how many there are, what happens when one dies, and the quick import of Beam."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import subprocess
@@ -28,13 +26,13 @@ def flags(workers: object = "auto", *runner_flags: str) -> argparse.Namespace:
 
 
 @pytest.fixture
-def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def three_cores(monkeypatch):
     monkeypatch.setattr(workers.os, "sched_getaffinity", lambda _: {0, 1, 2})
     monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 16 << 30)
 
 
 @pytest.mark.usefixtures("three_cores")
-def test_auto_takes_a_core_each_where_the_input_is_large(tmp_path: Path) -> None:
+def test_auto_takes_a_core_each_where_the_input_is_large(tmp_path):
     (tmp_path / "corpus" / "test").mkdir(parents=True)
     (tmp_path / "corpus" / "test" / "dialogues_001.json").write_bytes(b" " * 600)
     (tmp_path / "more.csv").write_bytes(b" " * 400)
@@ -45,7 +43,7 @@ def test_auto_takes_a_core_each_where_the_input_is_large(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("three_cores")
-def test_auto_takes_fewer_where_there_is_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_takes_fewer_where_there_is_little_memory(monkeypatch):
     monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 2 << 30)
     assert workers.count(flags(), [__file__], large=1) == 2
     monkeypatch.setattr("parapet.pipelines.workers.memory_bytes", lambda: 1 << 20)
@@ -53,12 +51,12 @@ def test_auto_takes_fewer_where_there_is_little_memory(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("three_cores")
-def test_auto_is_one_in_a_suite(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_one_in_a_suite(monkeypatch):
     monkeypatch.setattr(progress, "sink", lambda _: None)
     assert workers.count(flags(), [__file__], large=1) == 1
 
 
-def test_flags_of_beams_decide_where_they_are_given() -> None:
+def test_flags_of_beams_decide_where_they_are_given():
     assert workers.count(flags("auto", "--direct_num_workers=2"), [], large=1) == 0
     assert workers.count(flags("auto", "--runner=PortableRunner"), [], large=1) == 0
     assert workers.count(flags(2, "--no_auth"), [], large=1) == 2
@@ -67,13 +65,13 @@ def test_flags_of_beams_decide_where_they_are_given() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
-def test_other_numbers_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_numbers_are_refused(text, capsys):
     with pytest.raises(SystemExit, match="2"):
         Parser("x", "", "").parse(["--output", "out", f"--workers={text}"])
     assert f"{text!r} is neither auto nor a number from 1 on" in capsys.readouterr().err
 
 
-def test_both_kinds_of_flags_are_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_kinds_of_flags_are_a_mistake(tmp_path, capsys):
     wrong = ["--workers=2", "--direct_num_workers=2", "--output", str(tmp_path / "out")]
     assert perturb.run(["typos", *wrong]) == 2
     assert "give one of the two" in capsys.readouterr().err
@@ -99,13 +97,13 @@ DIES = """
 """
 
 
-def test_a_worker_that_is_killed_ends_the_run(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_ends_the_run(tmp_path):
     done = program(DIES, tmp_path / "pid")
     assert done.returncode == 1
     assert done.stderr.endswith("a worker process was killed: out of memory? --workers 1 needs less of it\n")
 
 
-def test_workers_end_with_the_command(tmp_path: Path) -> None:
+def test_workers_end_with_the_command(tmp_path):
     place = tmp_path / "pid"
     command = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DIES), str(place), "wait"])
     until(lambda: place.exists() and place.read_text().endswith("\n"))
@@ -123,7 +121,7 @@ def until(holds) -> None:  # type: ignore[no-untyped-def]
         time.sleep(0.02)
 
 
-def test_beam_is_imported_without_what_a_local_run_does_not_need() -> None:
+def test_beam_is_imported_without_what_a_local_run_does_not_need():
     script = """
         import sys
         from parapet.pipelines import lean_imports
@@ -139,7 +137,7 @@ def test_beam_is_imported_without_what_a_local_run_does_not_need() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_spacy_is_imported_without_torch() -> None:
+def test_spacy_is_imported_without_torch():
     script = """
         import sys
         from parapet.pipelines import lean_imports
@@ -155,7 +153,7 @@ def test_spacy_is_imported_without_torch() -> None:
 
 
 @pytest.mark.parametrize("argument", ["--output=gs://bucket/out", "--runner=DataflowRunner", "BUCKET.toml"])
-def test_elsewhere_beam_is_imported_whole(argument: str, tmp_path: Path) -> None:
+def test_elsewhere_beam_is_imported_whole(argument, tmp_path):
     (tmp_path / "BUCKET.toml").write_text('corpus = "gs://bucket/corpus"')
     script = """
         import sys

@@ -33,11 +33,7 @@ RAW = {
                         {"act": "INFORM", "slot": "to", "values": ["Rome"], "canonical_values": ["Rome"]},
                         {"act": "THANK_YOU", "slot": "", "values": []},
                     ],
-                    "state": {
-                        "active_intent": "GetTaxi",
-                        "requested_slots": ["fare"],
-                        "slot_values": {"to": ["Rome"]},
-                    },
+                    "state": {"active_intent": "GetTaxi", "requested_slots": ["fare"], "slot_values": {"to": ["Rome"]}},
                 }
             ],
         },
@@ -103,11 +99,7 @@ SYSTEM = ["turns", 1, "frames", 0]
         ([*FRAME, "slots", 0, "exclusive_end"], 10, (".slots[0]", "span 10-10 is not inside the utterance")),
         ([*FRAME, "slots", 0, "start"], -1, (".slots[0]", "span -1-14 is not inside the utterance")),
         ([*FRAME, "actions", 1, "slot"], "dest", (".actions[1].slot", "the service has no slot 'dest'")),
-        (
-            [*FRAME, "state", "active_intent"],
-            "GetBus",
-            (".state.active_intent", "the service has no intent 'GetBus'"),
-        ),
+        ([*FRAME, "state", "active_intent"], "GetBus", (".state.active_intent", "the service has no intent 'GetBus'")),
         ([*FRAME, "state", "slot_values"], {"dest": ["Rome"]}, (".state", "the service has no slot 'dest'")),
         ([*FRAME, "state", "requested_slots"], ["dest"], (".state", "the service has no slot 'dest'")),
         ([*SYSTEM, "service_call", "method"], "Get", (".service_call.method", "the service has no intent 'Get'")),

@@ -1,10 +1,7 @@
 """Dialogue files read and written one dialogue at a time."""
 
-from __future__ import annotations
-
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,18 +27,18 @@ def file_of(items: list[tuple[Any, bool]]) -> bytes:
 
 @settings(deadline=None)
 @given(st.lists(JSON, min_size=1, max_size=4), st.booleans())
-def test_the_bytes_are_those_of_json(items: list[Any], escaped: bool) -> None:
+def test_the_bytes_are_those_of_json(items, escaped):
     expected = (json.dumps(items, indent=2, sort_keys=True) + "\n").encode()
     assert file_of(list(read_each(json.dumps(items, ensure_ascii=escaped).encode(), "x"))) == expected
 
 
 @pytest.mark.parametrize("text", ["\x7f", "é", "\u2028", "😀 and \ud7ff", '"\\/\b\f\n\r\t\x00\x1f'])
-def test_awkward_characters(text: str) -> None:
+def test_awkward_characters(text):
     assert file_of([({text: text}, True)]) == (json.dumps([{text: text}], indent=2) + "\n").encode()
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**64), 10**30])
-def test_large_numbers_stay_as_they_are(number: int) -> None:
+def test_large_numbers_stay_as_they_are(number):
     items = list(read_each(json.dumps([{"a": number}]).encode(), "x"))
     assert items == [({"a": number}, True)]
     assert json.loads(file_of(items)) == [{"a": number}]
@@ -50,12 +47,12 @@ def test_large_numbers_stay_as_they_are(number: int) -> None:
 @pytest.mark.parametrize(
     "data", ['[{"a": NaN}]', '[1, {"a": -Infinity}]', '[{"a": "\\ud800"}]', '[{"b": 1, "a": Infinity}, 2]']
 )
-def test_what_only_python_takes_comes_out_as_python_writes_it(data: str) -> None:
+def test_what_only_python_takes_comes_out_as_python_writes_it(data):
     items = list(read_each(data.encode(), "x"))
     assert file_of(items) == (json.dumps(json.loads(data), indent=2, sort_keys=True) + "\n").encode()
 
 
-def test_infinity_is_not_taken_for_null() -> None:
+def test_infinity_is_not_taken_for_null():
     ((found, plain),) = read_each(b"[Infinity]", "x")
     assert math.isinf(found)
     assert not plain
@@ -77,7 +74,7 @@ def test_infinity_is_not_taken_for_null() -> None:
         (b'"' + b"x" * limits.MAX_DIALOGUE + b'"', "", "too_large: the dialogue has 16,777,2"),
     ],
 )
-def test_an_item_that_cannot_be_kept_is_refused_by_itself(item: bytes, where: str, reason: str) -> None:
+def test_an_item_that_cannot_be_kept_is_refused_by_itself(item, where, reason):
     first, (found, plain), last = read_each(b'[{"a": "\\":"},' + item + b',{"b" : 1}]', "x")
     assert (first, last) == (({"a": '":'}, True), ({"b": 1}, True))
     assert isinstance(found, InputError)
@@ -88,7 +85,7 @@ def test_an_item_that_cannot_be_kept_is_refused_by_itself(item: bytes, where: st
         typed(found)
 
 
-def test_an_item_with_the_id_of_an_earlier_one_is_refused_by_itself() -> None:
+def test_an_item_with_the_id_of_an_earlier_one_is_refused_by_itself():
     first, (second, plain), third = read_each(
         b'[{"dialogue_id": "a"}, {"dialogue_id": "a"}, {"dialogue_id": "A"}]', "x"
     )
@@ -107,11 +104,11 @@ def test_an_item_with_the_id_of_an_earlier_one_is_refused_by_itself() -> None:
         b'{"a": {"x": 1}, "b": {"x": "\\u003a\\u003A"}}',
     ],
 )
-def test_an_item_at_the_limit_is_read(item: bytes) -> None:
+def test_an_item_at_the_limit_is_read(item):
     assert list(read_each(b"[" + item + b"]", "x")) == [(json.loads(item), True)]
 
 
-def test_a_byte_order_mark_and_an_empty_list() -> None:
+def test_a_byte_order_mark_and_an_empty_list():
     assert list(read_each(b"\xef\xbb\xbf[1]", "x")) == [(1, True)]
     assert list(read_each(b" [ ] ", "x")) == []
 
@@ -128,14 +125,14 @@ def test_a_byte_order_mark_and_an_empty_list() -> None:
         (b"[" * 100_000, "", "nested more than 64 levels deep"),
     ],
 )
-def test_bad_files_are_told_with_their_place(data: bytes, where: str, reason: str) -> None:
+def test_bad_files_are_told_with_their_place(data, where, reason):
     with pytest.raises(InputError) as caught:
         list(read_each(data, "x.json"))
     assert (caught.value.path, caught.value.where) == ("x.json", where)
     assert caught.value.reason.startswith(reason)
 
 
-def test_deep_nesting_is_written_or_told() -> None:
+def test_deep_nesting_is_written_or_told():
     deep: Any = []
     for _ in range(300):
         deep = [deep]
@@ -146,7 +143,7 @@ def test_deep_nesting_is_written_or_told() -> None:
         dialogue_text(deep)
 
 
-def test_the_published_files_come_out_as_they_are(real_data: Path) -> None:
+def test_the_published_files_come_out_as_they_are(real_data):
     files = [path for split in SPLITS for path in dialogue_files(real_data / "sgd", split)]
     assert files
     for path in files:

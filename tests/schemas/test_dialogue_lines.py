@@ -1,7 +1,5 @@
 """Lines of dialogues: the same as the rows of the table, whatever a file holds and however it is laid out."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import json
@@ -67,7 +65,7 @@ def expected(data: bytes) -> tuple[pa.Table, list[bytes]]:
 
 @settings(max_examples=150, deadline=None)
 @given(items=st.lists(DIALOGUE, max_size=3), layout=st.sampled_from(LAYOUTS))
-def test_lines_are_the_rows_and_read_back_they_are_the_table(items: list[Any], layout: Any) -> None:
+def test_lines_are_the_rows_and_read_back_they_are_the_table(items, layout):
     data = layout(items)
     found = dialogue_lines(data, "d.json", "d.json")
     table, lines = expected(data)
@@ -76,7 +74,7 @@ def test_lines_are_the_rows_and_read_back_they_are_the_table(items: list[Any], l
     assert [dialogue.dialogue_id for dialogue in found.dialogues] == [item["dialogue_id"] for item in items]
 
 
-def test_collection_goes_on_afterwards_as_before() -> None:
+def test_collection_goes_on_afterwards_as_before():
     with collection_paused():
         with collection_paused():
             assert not gc.isenabled()
@@ -89,19 +87,19 @@ def sample_items(sample: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("start", [2**31 - 1, -(2**31)])
-def test_the_outermost_positions(sample: Path, start: int) -> None:
+def test_the_outermost_positions(sample, start):
     items = sample_items(sample)
     items[0]["turns"][0]["frames"][0]["slots"] = [{"slot": "x", "start": start, "exclusive_end": 9}]
     data = dialogue_bytes(items)
     assert dialogue_lines(data, "d.json", "d.json").lines == expected(data)[1]
 
 
-def test_the_same_key_twice_is_once(sample: Path) -> None:
+def test_the_same_key_twice_is_once(sample):
     data = dialogue_bytes(sample_items(sample)).replace(b'"speaker": "USER"', b'"speaker": "USER", "speaker": "USER"')
     assert dialogue_lines(data, "d.json", "d.json").lines == expected(data)[1]
 
 
-def test_every_character_is_kept(sample: Path) -> None:
+def test_every_character_is_kept(sample):
     items = sample_items(sample)
     text = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000)
     items[0]["turns"][0]["utterance"] = text
@@ -111,7 +109,7 @@ def test_every_character_is_kept(sample: Path) -> None:
     assert orjson.loads(found.lines[0])["layout"] == "published"
 
 
-def test_a_table_of_many_blocks_is_one(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_many_blocks_is_one(sample, monkeypatch):
     data = dialogue_bytes(sample_items(sample))
     lines = dialogue_lines(data, "d.json", "d.json").lines
     whole = lines_table(lines)
@@ -130,16 +128,13 @@ AT = "x.json: [0] (dialogue 1_00000)"
         (lambda span: span.update(start=10**30), f"{AT}: holds what Parquet cannot: "),
         (lambda span: span.update(start="1"), "x.json: [0].turns[0].frames[0].slots[0].start: Expected `int`"),
         (lambda span: span.update(slot=None), "x.json: [0].turns[0].frames[0].slots[0].slot: Expected `str`"),
-        (
-            lambda span: span.update(slot="\ud800"),
-            f"{AT}.turns[0].frames[0].slots[0].slot: holds what",
-        ),
+        (lambda span: span.update(slot="\ud800"), f"{AT}.turns[0].frames[0].slots[0].slot: holds what"),
         (lambda span: span.update(more=float("nan")), "x.json: [0].turns[0].frames[0].slots[0].more: "),
         (lambda span: span.update(more=float("inf")), "x.json: [0].turns[0].frames[0].slots[0].more: "),
         (lambda span: span.update(more=10**30), f"{AT}: holds what Parquet cannot: Integer exceeds 64-bit range"),
     ],
 )
-def test_what_no_row_can_hold_is_an_error(sample: Path, change: Any, reason: str) -> None:
+def test_what_no_row_can_hold_is_an_error(sample, change, reason):
     items = copy.deepcopy(sample_items(sample))
     items[0]["turns"][0]["frames"][0]["slots"] = [{"slot": "x", "start": 0, "exclusive_end": 1}]
     change(items[0]["turns"][0]["frames"][0]["slots"][0])

@@ -1,9 +1,6 @@
 """Dialogues and services as rows, and back: nothing is lost, byte for byte where the file is laid out as SGD's are."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +55,7 @@ FRAME = st.builds(
         slots=st.lists(SPAN, max_size=2),
         actions=st.lists(ACTION, max_size=2),
         state=st.fixed_dictionaries(
-            {
-                "active_intent": TEXT,
-                "requested_slots": TEXTS,
-                "slot_values": st.dictionaries(TEXT, TEXTS, max_size=2),
-            }
+            {"active_intent": TEXT, "requested_slots": TEXTS, "slot_values": st.dictionaries(TEXT, TEXTS, max_size=2)}
         ),
         service_call=st.fixed_dictionaries({"method": TEXT, "parameters": st.dictionaries(TEXT, TEXT, max_size=2)}),
         service_results=st.lists(st.dictionaries(TEXT, TEXT, max_size=2), max_size=2),
@@ -75,14 +68,14 @@ DIALOGUE = st.fixed_dictionaries({"dialogue_id": TEXT, "services": TEXTS, "turns
 
 @settings(deadline=None)
 @given(st.lists(DIALOGUE, max_size=3))
-def test_any_dialogues_come_back(dialogues: list[dict[str, Any]]) -> None:
+def test_any_dialogues_come_back(dialogues):
     data = dialogue_bytes(dialogues)
     rows = through_arrow(dialogue_rows(dialogues, "dialogues_001.json", data), DIALOGUES)
     assert [dialogue_of(row) for row in rows] == dialogues
     assert dialogue_file(rows[::-1]) == data
 
 
-def test_source_json_only_where_the_columns_do_not_say_everything() -> None:
+def test_source_json_only_where_the_columns_do_not_say_everything():
     turn: dict[str, Any] = {"speaker": "USER", "utterance": "Hi", "frames": [{"service": "A_1", "slots": []}]}
     plain = {"dialogue_id": "1", "services": ["A_1"], "turns": [turn]}
     assert dialogue_row(plain, "f", 0)["source_json"] is None
@@ -100,7 +93,7 @@ def test_source_json_only_where_the_columns_do_not_say_everything() -> None:
         ("other", lambda data: json.dumps(json.loads(data)).encode()),
     ],
 )
-def test_the_layout_of_a_file(layout: str, change: Callable[[bytes], bytes], sample: Path) -> None:
+def test_the_layout_of_a_file(layout, change, sample):
     for name, rows_of, file_of in (
         ("test/dialogues_001.json", lambda raw, data: dialogue_rows(raw, "f", data), dialogue_file),
         ("test/schema.json", lambda raw, data: service_rows(raw, "original", data), schema_file),
@@ -128,7 +121,7 @@ SERVICE: dict[str, Any] = {
 }
 
 
-def test_a_service_in_the_published_order_needs_no_source_json() -> None:
+def test_a_service_in_the_published_order_needs_no_source_json():
     row = service_row(SERVICE, "v1", 3)
     assert (row["variant"], row["position"], row["source_json"]) == ("v1", 3, None)
     (back,) = through_arrow([row], SERVICES)
@@ -144,7 +137,7 @@ def test_a_service_in_the_published_order_needs_no_source_json() -> None:
         lambda service: {**service, "intents": [{"name": "Find", "description": "", "unknown": 1}]},
     ],
 )
-def test_any_other_service_comes_back_too(change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def test_any_other_service_comes_back_too(change):
     service = change(SERVICE)
     (back,) = through_arrow([service_row(service, "v1", 0)], SERVICES)
     assert json.dumps(service_of(back)) == json.dumps(service)
@@ -168,11 +161,11 @@ def check_file(path: Path) -> None:
         assert not [row["dialogue_id"] for row in rows if row["source_json"] is not None]
 
 
-def test_the_sample_comes_back_byte_for_byte(sample: Path) -> None:
+def test_the_sample_comes_back_byte_for_byte(sample):
     for path in every_file(sample):
         check_file(path)
 
 
-def test_sgd_and_sgd_x_come_back_byte_for_byte(real_data: Path) -> None:
+def test_sgd_and_sgd_x_come_back_byte_for_byte(real_data):
     for path in every_file(real_data / "sgd"):
         check_file(path)

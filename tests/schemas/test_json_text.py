@@ -1,10 +1,6 @@
 """JSON is kept as it stands, or refused with its place."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,7 +19,7 @@ JSON = st.recursive(
 
 
 @given(st.lists(JSON, max_size=4), st.booleans(), st.sampled_from([None, 1]))
-def test_items_are_found_without_parsing(items: list[Any], escaped: bool, indent: int | None) -> None:
+def test_items_are_found_without_parsing(items, escaped, indent):
     data = json.dumps(items, ensure_ascii=escaped, indent=indent).encode()
     found = items_in(data)
     assert found is not None
@@ -34,20 +30,20 @@ def test_items_are_found_without_parsing(items: list[Any], escaped: bool, indent
 @pytest.mark.parametrize(
     "data", [b"", b"{}", b"3", b"[", b'["a]', b"[1}", b"[1] 2", b"x [1]", b'[{"a": 1]', b'["\\"' + b'\\"' * 200_000]
 )
-def test_what_is_no_list(data: bytes) -> None:
+def test_what_is_no_list(data):
     items = items_in(data)
     if items is not None:  # closed by another bracket: the items say so
         with pytest.raises(ValueError, match="line"):
             [json.loads(item) for item in items]
 
 
-def test_items_of_any_depth_are_found() -> None:
+def test_items_of_any_depth_are_found():
     deep = b"[" * 100_000 + b"]" * 100_000
     assert items_in(b"[1, " + deep + b", {}]") == [b"1", b" " + deep, b" {}"]
 
 
 @pytest.mark.parametrize("number", ["10" * 15, "18446744073709551616", "-9223372036854775809", "1" * 4300])
-def test_whole_numbers_stay_whole(number: str) -> None:
+def test_whole_numbers_stay_whole(number):
     for found in (parse_json(number.encode(), "x"), parse_json_line(number), parse_exactly(number.encode())):
         assert (found, type(found)) == (int(number), int)
 
@@ -60,7 +56,7 @@ def test_whole_numbers_stay_whole(number: str) -> None:
         ("1" * 4301, f"the number {'1' * 40}… has 4,301 digits, over the limit of 4,300"),
     ],
 )
-def test_numbers_that_python_cannot_hold(data: str, reason: str) -> None:
+def test_numbers_that_python_cannot_hold(data, reason):
     for parse in (lambda text: parse_json(text, "x"), parse_as_python):
         with pytest.raises(InputError) as caught:
             parse(data.encode())
@@ -83,7 +79,7 @@ def test_numbers_that_python_cannot_hold(data: str, reason: str) -> None:
         ('{"a": ' + "[" * 2_000 + "]" * 2_000 + "}", "", "nested more than 64 levels deep"),
     ],
 )
-def test_what_would_change_is_refused(text: str, where: str, reason: str) -> None:
+def test_what_would_change_is_refused(text, where, reason):
     with pytest.raises(InputError) as caught:
         parse_exactly(text.encode())
     assert caught.value.where.startswith(where)
@@ -98,7 +94,7 @@ def test_what_would_change_is_refused(text: str, where: str, reason: str) -> Non
         ('{"%s": [1e999]}' % ("k" * 10_000), "k" * 79 + "\u2026"),
     ],
 )
-def test_a_number_out_of_range_has_its_place(text: str, where: str) -> None:
+def test_a_number_out_of_range_has_its_place(text, where):
     with pytest.raises(InputError, match=r"^x: .*the number -?1e999 is out of range$") as caught:
         parse_json(text.encode(), "x")
     assert caught.value.where == where
@@ -108,7 +104,7 @@ SERVICE = '{"service_name": "%s", "description": "d", "slots": [], "intents": []
 
 
 @pytest.mark.parametrize("more", ["1" + "0" * 30, "-0.0", "1e+30", "NaN", "-Infinity", '{"b": 1, "a": 0.1}', "1.5e-07"])
-def test_unknown_keys_of_a_schema_stay_as_they_stand(more: str, tmp_path: Path) -> None:
+def test_unknown_keys_of_a_schema_stay_as_they_stand(more, tmp_path):
     text = "[" + SERVICE % ("A_1", more) + "]"
     (tmp_path / "schema.json").write_text(text)
     (split,) = layout.read_root(tmp_path)
@@ -118,7 +114,7 @@ def test_unknown_keys_of_a_schema_stay_as_they_stand(more: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("more", ["1e400", "0.12345678901234567891", '{"a": 1, "a": 2}', "[" * 300 + "]" * 300])
 @pytest.mark.parametrize("depth", [1, 2_000])
-def test_a_service_that_cannot_be_kept_is_bad_by_itself(more: str, depth: int, tmp_path: Path) -> None:
+def test_a_service_that_cannot_be_kept_is_bad_by_itself(more, depth, tmp_path):
     more = "[" * depth + more + "]" * depth
     (tmp_path / "schema.json").write_text(f"[{SERVICE % ('A_1', 1)}, {SERVICE % ('B_1', more)}]")
     (split,) = layout.read_root(tmp_path, leave_out_bad=True)

@@ -1,7 +1,5 @@
 """What is no file, too large or compressed is refused in one line; nothing waits for a pipe."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io
@@ -61,7 +59,7 @@ def unreadable(path: Path) -> None:
         (a_device, "is a device, not a file"),
     ],
 )
-def test_what_is_no_file(make: Callable[[Path], None], reason: str, reader: str, tmp_path: Path) -> None:
+def test_what_is_no_file(make, reason, reader, tmp_path):
     os.chdir(tmp_path)  # the path of a socket must be short
     make(path := Path("schema.json"))
     with pytest.raises(InputError) as caught:
@@ -71,16 +69,14 @@ def test_what_is_no_file(make: Callable[[Path], None], reason: str, reader: str,
 
 @pytest.mark.parametrize("make", [a_folder, unreadable])
 @pytest.mark.parametrize("reader", ["whole", "text", "input"])
-def test_what_cannot_be_read(make: Callable[[Path], None], reader: str, tmp_path: Path) -> None:
+def test_what_cannot_be_read(make, reader, tmp_path):
     make(path := tmp_path / "schema.json")
     with pytest.raises(InputError, match="cannot be read: "):
         READERS[reader](str(path))
 
 
 @pytest.mark.parametrize("make", [a_pipe, a_folder, a_device])
-def test_a_schema_that_is_no_file_is_not_passed_over(
-    make: Callable[[Path], None], sample: Path, tmp_path: Path
-) -> None:
+def test_a_schema_that_is_no_file_is_not_passed_over(make, sample, tmp_path):
     (tmp_path / "test").mkdir()
     (tmp_path / "test/schema.json").write_bytes((sample / "test/schema.json").read_bytes())
     (tmp_path / "train").mkdir()
@@ -106,17 +102,13 @@ def test_a_schema_that_is_no_file_is_not_passed_over(
         (["release", "build", "--config", "{}"], "a.toml"),
     ],
 )
-def test_no_command_waits_for_a_pipe(
-    flags: list[str], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_waits_for_a_pipe(flags, name, tmp_path, capsys):
     a_pipe(path := tmp_path / name)
     assert main([*(flag.format(path) for flag in flags), "--output", str(tmp_path / "out")]) == 2
     assert name in capsys.readouterr().err
 
 
-def test_a_dialogue_file_that_is_a_pipe_is_a_bad_file(
-    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dialogue_file_that_is_a_pipe_is_a_bad_file(sample, tmp_path, capsys):
     for split in ("train", "test"):
         (tmp_path / split).mkdir()
         for path in (sample / split).glob("*.json"):
@@ -134,7 +126,7 @@ def test_a_dialogue_file_that_is_a_pipe_is_a_bad_file(
 
 
 @pytest.mark.parametrize("reader", [limits.read_whole, read_input])
-def test_the_size_of_a_file(reader: Callable[[str, int], bytes], tmp_path: Path) -> None:
+def test_the_size_of_a_file(reader, tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"x" * 100)
     assert reader(str(path), 100) == b"x" * 100
@@ -146,14 +138,14 @@ def test_the_size_of_a_file(reader: Callable[[str, int], bytes], tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "limit"), [("schema.json", limits.MAX_SCHEMA_FILE), ("dialogues_001.json", limits.MAX_DIALOGUE_FILE)]
 )
-def test_a_file_beyond_its_limit_is_not_read(name: str, limit: int, tmp_path: Path) -> None:
+def test_a_file_beyond_its_limit_is_not_read(name, limit, tmp_path):
     with (tmp_path / name).open("wb") as handle:
         handle.truncate(limit + 1)  # sparse: no disk is used
     with pytest.raises(InputError, match=f"over the limit of {limits.in_bytes(limit)}"):
         read_input(str(tmp_path / name), limit)
 
 
-def test_a_file_that_is_cut_off_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_cut_off_while_it_is_read(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     path.write_bytes(b"x" * 100)
 
@@ -170,7 +162,7 @@ def service(slots: int = 0, **more: object) -> dict[str, object]:
     return {"service_name": "A_1", "description": "", "slots": named, "intents": [], **more}
 
 
-def test_slots_and_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_and_services(tmp_path, monkeypatch):
     assert len(parse_service(service(limits.MAX_ELEMENTS)).slots) == limits.MAX_ELEMENTS
     with pytest.raises(InputError, match="has 1,001 slots, over the limit of 1,000"):
         parse_service(service(limits.MAX_ELEMENTS + 1))
@@ -184,7 +176,7 @@ def test_slots_and_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_line_beyond_the_limit_costs_itself(number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_line_beyond_the_limit_costs_itself(number, monkeypatch, tmp_path):
     monkeypatch.setattr(limits, "MAX_LINE", 50)
     lines = [b"one,two\n", b"1,2\n", b"3,4\n"]
     for extra, problem in ((42, ""), (5_000, "too_large: the line has more than 50 bytes")):
@@ -204,7 +196,7 @@ def test_a_line_beyond_the_limit_costs_itself(number: int, monkeypatch: pytest.M
         assert [n for n, line in found if line is None] == ([number] if problem else [])
 
 
-def test_a_row_of_several_lines_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_of_several_lines_beyond_the_limit(monkeypatch):
     monkeypatch.setattr(limits, "MAX_LINE", 50)
     for extra, problems in ((30, ["", ""]), (31, ["", "too_large: the row has more than 50 bytes"])):
         data = b'one,two\n1,"' + b"x" * 15 + b"\n" + b"x" * extra + b'\nx"\n'
@@ -212,7 +204,7 @@ def test_a_row_of_several_lines_beyond_the_limit(monkeypatch: pytest.MonkeyPatch
         assert found[:2] == problems
 
 
-def test_utf_16_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_utf_16_beyond_the_limit(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_bytes("a,b\n1,2\n".encode("utf-16"))
     for limit, texts in ((18, ["a,b\n", "1,2\n"]), (10, [None])):
         monkeypatch.setattr(limits, "MAX_FILE", limit)
@@ -233,7 +225,7 @@ FORMATS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_compressed_file_is_read_to_its_end_or_refused(suffix: str, tmp_path: Path) -> None:
+def test_a_compressed_file_is_read_to_its_end_or_refused(suffix, tmp_path):
     data = FORMATS[suffix](TEXT)
     path = tmp_path / f"a.csv{suffix}"
     for content in (data, data + data, data + b"\0" * 512):
@@ -253,7 +245,7 @@ def test_a_compressed_file_is_read_to_its_end_or_refused(suffix: str, tmp_path: 
 
 
 @pytest.mark.parametrize("suffix", [suffix for suffix in FORMATS if suffix != ".lzma"])
-def test_a_compressed_file_of_another_name(suffix: str, tmp_path: Path) -> None:
+def test_a_compressed_file_of_another_name(suffix, tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(FORMATS[suffix](TEXT))
     with pytest.raises(InputError, match=f"give it a name in {suffix[:3]}"):
@@ -263,7 +255,7 @@ def test_a_compressed_file_of_another_name(suffix: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_bomb_is_read_in_pieces(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_read_in_pieces(suffix, tmp_path, monkeypatch):
     path = tmp_path / f"a.csv{suffix}"
     path.write_bytes(FORMATS[suffix](bytes(8 * 2**20)))
     monkeypatch.setattr(limits, "MAX_LINE", 2**16)

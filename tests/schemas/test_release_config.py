@@ -1,7 +1,5 @@
 """``release.toml``: what is read, and what is refused in words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -30,7 +28,7 @@ def read(folder: Path, text: str) -> None:
     read_config(folder / "release.toml")
 
 
-def test_what_is_left_out_has_defaults(tmp_path: Path) -> None:
+def test_what_is_left_out_has_defaults(tmp_path):
     (tmp_path / "release.toml").write_text(GOOD)
     config = read_config(tmp_path / "release.toml")
     assert (config.name, config.version, config.language, config.shard_mb, config.parent) == (
@@ -63,7 +61,7 @@ def test_what_is_left_out_has_defaults(tmp_path: Path) -> None:
         ('[[authors]]\nname = "Ada"', "authors = []", "release.toml: authors: name at least one"),
     ],
 )
-def test_what_cannot_be_is_said(old: str, new: str, said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_is_said(old, new, said, tmp_path):
     assert old in GOOD
     with pytest.raises(InputError) as error:
         read(tmp_path, GOOD.replace(old, new))
@@ -79,7 +77,7 @@ def test_what_cannot_be_is_said(old: str, new: str, said: str, tmp_path: Path) -
         ('name = "a"\nkey = ["x"]\nsplit = "te-st"', "tables[0].split: 'te-st' cannot be one"),
     ],
 )
-def test_a_table_that_cannot_be(table: str, said: str, tmp_path: Path) -> None:
+def test_a_table_that_cannot_be(table, said, tmp_path):
     with pytest.raises(InputError) as error:
         read(tmp_path, f'{GOOD}\n[[tables]]\npath = "x"\nkind = "memory"\n{table}')
     assert said in str(error.value)
@@ -92,16 +90,16 @@ _IDENTITY, _ISSUER = 'identity = "ada@example.org"', 'issuer = "https://example.
 @pytest.mark.parametrize(
     "lines", [(), (_IDENTITY,), (_ISSUER,), (_KEY, _IDENTITY), (_KEY, _ISSUER), (_KEY, _IDENTITY, _ISSUER)]
 )
-def test_a_release_is_signed_in_one_way(lines: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_release_is_signed_in_one_way(lines, tmp_path):
     with pytest.raises(InputError, match="signing: name a 'key', or an 'identity' and 'issuer'"):
         read(tmp_path, "\n".join([GOOD, "[signing]", *lines]))
 
 
 @pytest.mark.parametrize("lines", [(_KEY,), (_IDENTITY, _ISSUER)])
-def test_who_signs_a_release(lines: tuple[str, ...], tmp_path: Path) -> None:
+def test_who_signs_a_release(lines, tmp_path):
     read(tmp_path, "\n".join([GOOD, "[signing]", *lines]))
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_no_file(tmp_path):
     with pytest.raises(InputError, match="there is no such file; docs/release"):
         read_config(tmp_path / "release.toml")

@@ -81,11 +81,7 @@ def test_usual_service_names_are_taken(name):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [
-        ("required_slots", ["city", "price"]),
-        ("optional_slots", {"price": "1"}),
-        ("result_slots", ["price"]),
-    ],
+    [("required_slots", ["city", "price"]), ("optional_slots", {"price": "1"}), ("result_slots", ["price"])],
 )
 def test_a_reference_to_a_slot_that_lacks(key, value):
     where, reason = refusal(changed(["intents", 0, key], value))

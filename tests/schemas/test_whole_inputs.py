@@ -1,11 +1,9 @@
 """What Parapet has written is read whole or not at all, whoever reads it; what others have written as it is."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -94,7 +92,7 @@ SMALL[DEAD_LETTERS] = OTHERS[DEAD_LETTERS] = b""
 
 
 @pytest.mark.parametrize("before", [None, SMALL], ids=["new", "rerun"])
-def test_after_a_kill_anywhere_an_output_is_whole_or_refused(tmp_path: Path, before: dict[str, bytes] | None) -> None:
+def test_after_a_kill_anywhere_an_output_is_whole_or_refused(tmp_path, before):
     """Seen from the folder, from each folder below it, and from each file."""
     output, whole = tmp_path / "out", [{p: d for p, d in of.items() if p[0] == "v"} for of in (SMALL, OTHERS)]
     n_refused = n_read = 0
@@ -118,7 +116,7 @@ def test_after_a_kill_anywhere_an_output_is_whole_or_refused(tmp_path: Path, bef
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def mixed(tmp_path_factory):
     """A composition over which another was killed: v1 is of the second, the others of the first."""
     folder = tmp_path_factory.mktemp("mixed")
     output = folder / "out"
@@ -169,9 +167,7 @@ READERS = [
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_every_reader_refuses_a_mix_of_two_runs(
-    mixed: Path, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_reader_refuses_a_mix_of_two_runs(mixed, command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(mixed)
     words = [word.replace("OUT", "out").replace("MODEL", "model").replace("ROWS", "rows") for word in command.split()]
     assert main([*words, "--output", str(tmp_path / "output")]) == 2
@@ -192,12 +188,12 @@ def test_every_reader_refuses_a_mix_of_two_runs(
         lambda out: read_root(out / "v1/test"),
     ],
 )
-def test_every_function_refuses_a_mix_of_two_runs(mixed: Path, read: Callable[[Path], object]) -> None:
+def test_every_function_refuses_a_mix_of_two_runs(mixed, read):
     with pytest.raises(InputError, match=BROKEN_OFF):
         read(mixed / "out")
 
 
-def test_a_broken_off_run_may_be_finished_with_what_lies_in_its_folder(tmp_path: Path) -> None:
+def test_a_broken_off_run_may_be_finished_with_what_lies_in_its_folder(tmp_path):
     """A reviewer's sheet, for one: its own rerun is what mends the folder."""
     output = tmp_path / "out"
     run(output, FIRST)
@@ -213,7 +209,7 @@ def test_a_broken_off_run_may_be_finished_with_what_lies_in_its_folder(tmp_path:
 
 
 @pytest.fixture
-def output(tmp_path: Path) -> Path:
+def output(tmp_path):
     run(tmp_path / "out", FIRST)
     return tmp_path / "out"
 
@@ -223,7 +219,7 @@ def refused(place: Path, match: str) -> None:
         check_published(place)
 
 
-def test_whole_outputs_are_read_and_so_are_copies_and_parts_of_them(output: Path, tmp_path: Path) -> None:
+def test_whole_outputs_are_read_and_so_are_copies_and_parts_of_them(output, tmp_path):
     copy, part, link = tmp_path / "copy", tmp_path / "part", tmp_path / "link"
     shutil.copytree(output, copy)
     shutil.copytree(output / "v1", part)
@@ -241,7 +237,7 @@ def test_whole_outputs_are_read_and_so_are_copies_and_parts_of_them(output: Path
     assert check_published(part) is None
 
 
-def test_people_may_edit_sheets_and_pages_and_add_files(output: Path) -> None:
+def test_people_may_edit_sheets_and_pages_and_add_files(output):
     (output / "review.csv").write_text("another,sheet\n")
     (output / "report.html").unlink()
     (output / "v1/notes.txt").write_text("mine")
@@ -249,7 +245,7 @@ def test_people_may_edit_sheets_and_pages_and_add_files(output: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "v1", "v1/test", "v1/test/schema.json"])
-def test_a_file_of_another_size_or_content_is_refused(output: Path, place: str) -> None:
+def test_a_file_of_another_size_or_content_is_refused(output, place):
     path = output / "v1/test/schema.json"
     path.write_bytes(SCHEMA + b" ")
     refused(output / place, r"v1/test/schema.json: is not as 'parapet compose' wrote it: run it again, or remove run")
@@ -260,7 +256,7 @@ def test_a_file_of_another_size_or_content_is_refused(output: Path, place: str) 
     assert check_published(output / place) is not None
 
 
-def test_a_folder_of_another_run_in_its_place_is_refused(output: Path, tmp_path: Path) -> None:
+def test_a_folder_of_another_run_in_its_place_is_refused(output, tmp_path):
     """Moved there, its files keep their times, and here their sizes."""
     other = {path: data.replace(b"_1", b"_7") for path, data in FIRST.items()}
     run(tmp_path / "other", other)
@@ -271,14 +267,14 @@ def test_a_folder_of_another_run_in_its_place_is_refused(output: Path, tmp_path:
     assert check_published(output / "v1") is not None
 
 
-def test_what_is_missing_is_named(output: Path) -> None:
+def test_what_is_missing_is_named(output):
     (output / "v3/dev/schema.json").unlink()
     refused(output, "v3/dev/schema.json: is not there, though 'parapet compose' wrote it")
     assert check_published(output / "v2") is not None
 
 
 @pytest.fixture(scope="module")
-def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unfinished(tmp_path_factory):
     """What ``cp -r`` without hidden files copies of a composition that is being published."""
     output = tmp_path_factory.mktemp("unfinished") / "out"
     assert main(["compose", "--allow_partial", "--quiet", "--output", str(output)]) == 0
@@ -299,16 +295,14 @@ def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=" ".join,
 )
-def test_an_unfinished_output_is_refused_by_every_command(
-    unfinished: Path, tmp_path: Path, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unfinished_output_is_refused_by_every_command(unfinished, tmp_path, flags, capsys):
     *command, below = flags
     assert main([*command, str(unfinished / below), "--output", str(tmp_path / "new")]) == 2
     assert f"{unfinished}: has dead_letters.jsonl and no run.json" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 
-def test_a_file_of_the_users_in_an_unfinished_output_is_taken(unfinished: Path, tmp_path: Path) -> None:
+def test_a_file_of_the_users_in_an_unfinished_output_is_taken(unfinished, tmp_path):
     assert check_published(unfinished / "review.csv") is None
     shutil.copytree(unfinished, tmp_path / "kept")
     (tmp_path / "kept" / DEAD_LETTERS).unlink()
@@ -316,20 +310,20 @@ def test_a_file_of_the_users_in_an_unfinished_output_is_taken(unfinished: Path, 
 
 
 @pytest.mark.parametrize("name", ["v4/test/schema.json", "v1/train/schema.json", "v1/test/dialogues_001.json"])
-def test_what_was_put_beside_it_is_refused(output: Path, name: str) -> None:
+def test_what_was_put_beside_it_is_refused(output, name):
     (output / name).parent.mkdir(parents=True, exist_ok=True)
     (output / name).write_bytes(b"[]")
     refused(output, f"{name}: is not of the run of 'parapet compose' that wrote this folder")
 
 
-def test_a_linked_folder_beside_it_is_refused_and_may_lead_in_a_circle(output: Path, sample: Path) -> None:
+def test_a_linked_folder_beside_it_is_refused_and_may_lead_in_a_circle(output, sample):
     (output / "again").symlink_to(output, target_is_directory=True)
     assert check_published(output) is not None
     (output / "v4").symlink_to(sample, target_is_directory=True)
     refused(output, r"v4/\w+/\w+\.json: is not of the run")
 
 
-def test_another_output_below_one_is_its_own(output: Path) -> None:
+def test_another_output_below_one_is_its_own(output):
     run(output / "deeper/other", FIRST)
     assert check_published(output) is not None
     found = check_published(output / "deeper/other/v1")
@@ -340,7 +334,7 @@ def test_another_output_below_one_is_its_own(output: Path) -> None:
 # --- what is not of Parapet ------------------------------------------------------------------------------------------
 
 
-def test_foreign_folders_are_taken_as_they_are(sample: Path, tmp_path: Path) -> None:
+def test_foreign_folders_are_taken_as_they_are(sample, tmp_path):
     shutil.copytree(sample, tmp_path / "corpus")
     (tmp_path / "run.json").write_text('{"pipeline": 1, "files": []}')
     (tmp_path / "corpus/run.json").write_text('{"name": "of another program"}')
@@ -349,7 +343,7 @@ def test_foreign_folders_are_taken_as_they_are(sample: Path, tmp_path: Path) -> 
     assert parapet.load_corpus(tmp_path / "corpus").splits == ("train", "dev", "test")
 
 
-def test_a_corpus_in_the_folder_of_another_run_is_foreign(output: Path, sample: Path) -> None:
+def test_a_corpus_in_the_folder_of_another_run_is_foreign(output, sample):
     """Outputs in one's working folder, or below a corpus, say nothing of what stands beside them."""
     shutil.copytree(sample, output / "corpora/mine")
     assert check_published(output / "corpora/mine") is None
@@ -361,7 +355,7 @@ def test_a_corpus_in_the_folder_of_another_run_is_foreign(output: Path, sample: 
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_a_corpus_of_linked_splits_is_checked_for_each(output: Path, sample: Path, tmp_path: Path, split: str) -> None:
+def test_a_corpus_of_linked_splits_is_checked_for_each(output, sample, tmp_path, split):
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     (corpus / split).symlink_to(output / "v1/test", target_is_directory=True)
@@ -372,13 +366,13 @@ def test_a_corpus_of_linked_splits_is_checked_for_each(output: Path, sample: Pat
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"pipeline": "compo'])
-def test_a_torn_manifest_is_refused(output: Path, content: bytes) -> None:
+def test_a_torn_manifest_is_refused(output, content):
     (output / "run.json").write_bytes(content)
     refused(output, r"run.json: is not JSON")
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a//b", "v1/../../x"])
-def test_a_crafted_manifest_leads_nowhere(output: Path, name: str) -> None:
+def test_a_crafted_manifest_leads_nowhere(output, name):
     manifest = json.loads((output / "run.json").read_bytes())
     manifest["files"] = {name: {"bytes": 1, "sha256": ""}}
     (output / "run.json").write_text(json.dumps(manifest))
@@ -386,7 +380,7 @@ def test_a_crafted_manifest_leads_nowhere(output: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "sgd/original", "sgd/original/test/schema.json", "data"])
-def test_half_a_release_is_refused(tmp_path: Path, sample: Path, place: str) -> None:
+def test_half_a_release_is_refused(tmp_path, sample, place):
     shutil.copytree(sample, tmp_path / "sgd/original")
     (tmp_path / "data").mkdir()
     (tmp_path / "MANIFEST.json").write_text('{"format": "another"}')
@@ -397,7 +391,7 @@ def test_half_a_release_is_refused(tmp_path: Path, sample: Path, place: str) -> 
     assert check_published(tmp_path / place) is None
 
 
-def test_what_is_no_file_hangs_no_reader(output: Path) -> None:
+def test_what_is_no_file_hangs_no_reader(output):
     path = output / "v1/test/schema.json"
     path.unlink()
     os.mkfifo(path)
@@ -407,7 +401,7 @@ def test_what_is_no_file_hangs_no_reader(output: Path) -> None:
     assert check_published(output) is None
 
 
-def test_a_run_that_has_only_begun_is_named(tmp_path: Path) -> None:
+def test_a_run_that_has_only_begun_is_named(tmp_path):
     (tmp_path / "out/.incomplete").mkdir(parents=True)
     refused(tmp_path / "out", "a run of Parapet was broken off here")
     assert check_published(tmp_path) is None
@@ -417,11 +411,11 @@ def test_a_run_that_has_only_begun_is_named(tmp_path: Path) -> None:
     ("pipeline", "command"),
     [("compose", "parapet compose"), ("train_t5dst", "parapet train t5dst"), ("few_shot", "parapet few_shot")],
 )
-def test_commands_are_named_as_they_are_called(pipeline: str, command: str) -> None:
+def test_commands_are_named_as_they_are_called(pipeline, command):
     assert command_of(pipeline) == command
 
 
-def test_of_a_whole_output_nothing_is_hashed(tmp_path: Path) -> None:
+def test_of_a_whole_output_nothing_is_hashed(tmp_path):
     contents = {f"v{i % 5}/test/dialogues_{i:05d}.json": b"[]" for i in range(300)}
     run(tmp_path, contents)
     calls = 0
@@ -438,7 +432,7 @@ def test_of_a_whole_output_nothing_is_hashed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("apply", [parapet.apply_variants, parapet.beam.ApplyVariants])
-def test_the_library_takes_no_variants_that_are_not_whole(apply: Callable[..., object], tmp_path: Path) -> None:
+def test_the_library_takes_no_variants_that_are_not_whole(apply, tmp_path):
     run(tmp_path, FIRST)
     shutil.rmtree(tmp_path / "v3")
     arguments = [parapet.load_corpus(), tmp_path] if apply is parapet.apply_variants else [tmp_path]

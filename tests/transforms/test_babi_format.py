@@ -1,9 +1,5 @@
 """Files of the bAbI dialog tasks: what is written is read again, deviations are reported, errors have their line."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +31,7 @@ lines = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(lines, min_size=1, max_size=4))
-def test_what_is_written_is_read(dialogues: list[list[Fact | Exchange]]) -> None:
+def test_what_is_written_is_read(dialogues):
     data = "".join(dialogue_text(one) for one in dialogues).encode()
     found = list(parse_dialogues(data))
     assert [list(one.lines) for one in found] == dialogues
@@ -78,7 +74,7 @@ def test_what_is_written_is_read(dialogues: list[list[Fact | Exchange]]) -> None
         (b"1 hi\thello\n2 \xff\tb\n\n", "x.txt: line 2: not UTF-8"),
     ],
 )
-def test_bad_files(data: bytes, told: str) -> None:
+def test_bad_files(data, told):
     with pytest.raises(InputError) as error:
         list(parse_dialogues(data, "x.txt"))
     assert str(error.value).startswith(told)
@@ -91,7 +87,7 @@ def accepted(caplog: pytest.LogCaptureFixture) -> list[str]:
     return found
 
 
-def test_the_published_files_of_task_6(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_published_files_of_task_6(caplog):
     """Invented lines with the traits of those files: they are read, and a warning says what was accepted."""
     train = (
         b"1 <SILENCE>\tWelcome , what would you like ?\n2 \tSorry , I did not hear you .\n3 sushi\tapi_call sushi\n"
@@ -102,9 +98,7 @@ def test_the_published_files_of_task_6(caplog: pytest.LogCaptureFixture) -> None
     assert first.exchanges[1].bot == "Sorry , I did not hear you ."
     assert first.facts == [Fact("api_call", "no", "result")]
     assert (second.line, second.exchanges[0].user) == (7, "hi")
-    assert accepted(caplog) == [
-        "trn.txt: accepted 2 empty user turns, read as <SILENCE>; the first is in line 2",
-    ]
+    assert accepted(caplog) == ["trn.txt: accepted 2 empty user turns, read as <SILENCE>; the first is in line 2"]
     assert parse_candidates(b"1 Welcome\n1 Good bye .", "c.txt") == ["Welcome", "Good bye ."]
     assert accepted(caplog) == ["c.txt: accepted 1 last line without a newline (is it whole?); line 2"]
     facts = [Fact("the_cow", "R_cuisine", "thai"), Fact("the_cow", "R_price", "cheap")]
@@ -128,13 +122,13 @@ def test_the_published_files_of_task_6(caplog: pytest.LogCaptureFixture) -> None
         (b"\xef\xbb\xbf1 hi\thello\r\n2 ok\tyes\r\n\r\n\r\n", []),
     ],
 )
-def test_deviations(data: bytes, told: list[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_deviations(data, told, caplog):
     (dialogue,) = parse_dialogues(data, "x.txt")
     assert dialogue.lines == (Exchange("hi", "hello"), Exchange("ok", "yes"))
     assert accepted(caplog) == [f"x.txt: {one}" for one in told]
 
 
-def test_deviating_facts_and_candidates(caplog: pytest.LogCaptureFixture) -> None:
+def test_deviating_facts_and_candidates(caplog):
     spaced = b"1 a R_b\tc\n1 a R_d \t 7 Milton Road\r\n\n"
     assert list(parse_facts(spaced, "kb.txt")) == [Fact("a", "R_b", "c"), Fact("a", "R_d", "7 Milton Road")]
     assert accepted(caplog) == ["kb.txt: accepted 1 line with stray blanks, dropped; line 2"]
@@ -143,19 +137,19 @@ def test_deviating_facts_and_candidates(caplog: pytest.LogCaptureFixture) -> Non
 
 
 @pytest.mark.parametrize("data", [b"1 a R_b c d\n", b"1 a\tb\n", b"1 a R_b\tc\td\n", b"1 a R_b\t\n", b"a R_b\tc\n"])
-def test_bad_knowledge_base(data: bytes) -> None:
+def test_bad_knowledge_base(data):
     with pytest.raises(InputError, match="line 2"):
         list(parse_facts(b"1 a R_b\tc\n" + data, "kb.txt"))
 
 
-def test_names() -> None:
+def test_names():
     assert dialogues_name(1, "train") == "dialog-babi-task1-API-calls-trn.txt"
     assert dialogues_name(5, "oov") == "dialog-babi-task5-full-dialogs-tst-OOV.txt"
     assert dialogues_name(2, "dev", 2, 10) == "dialog-babi-task2-API-refine-dev-00002-of-00010.txt"
     assert (CANDIDATES, FACTS) == ("dialog-babi-candidates.txt", "dialog-babi-kb-all.txt")
 
 
-def test_the_published_files(real_data: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_published_files(real_data, caplog):
     """All of them are read without a deviation, and written again letter for letter."""
     folder = real_data / "babi"
     for path in sorted(folder.glob("dialog-babi-task*.txt")):

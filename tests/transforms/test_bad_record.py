@@ -1,7 +1,5 @@
 """What becomes of an error that is raised while a record is handled."""
 
-from __future__ import annotations
-
 import errno
 import pickle
 import types
@@ -58,20 +56,20 @@ def wrong_count() -> Exception:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_is_no_fault_of_a_record_is_passed_on(error: Exception) -> None:
+def test_what_is_no_fault_of_a_record_is_passed_on(error):
     with pytest.raises(type(error)) as caught:
         bad_record(error)
     assert caught.value is error
 
 
-def test_an_input_error_is_the_dead_letter_as_it_is() -> None:
+def test_an_input_error_is_the_dead_letter_as_it_is():
     error = InputError("not_sgd: no turns", "a.json", "[3]")
     assert bad_record(error) is error
     assert fatal(error) is error
     assert trace_of(error) == ""
 
 
-def test_a_fault_of_parapet_has_the_innermost_place_in_it() -> None:
+def test_a_fault_of_parapet_has_the_innermost_place_in_it():
     fault = bad_record(wrong_count())
     assert isinstance(fault, Fault)
     head = (
@@ -88,20 +86,20 @@ def test_a_fault_of_parapet_has_the_innermost_place_in_it() -> None:
     assert (again.reason, again.trace) == (fault.reason, fault.trace)
 
 
-def test_a_fault_of_a_plugin_has_the_innermost_place_in_that() -> None:
+def test_a_fault_of_a_plugin_has_the_innermost_place_in_that():
     fault = bad_record(wrong_count(), plugin().Perturbation())
     assert fault.reason.startswith("plugin_error: TypeError: unsupported operand")
     assert fault.reason.endswith(" (some_plugin/sub.py:3, in perturb)")
     assert "/home/someone" not in fault.reason + trace_of(fault)
 
 
-def test_what_code_of_the_users_has_reported_itself() -> None:
+def test_what_code_of_the_users_has_reported_itself():
     fault = bad_record(UserCodeError("tracker.py:T failed in predict:\nTraceback ...\nKeyError: 'x'", "--model"))
     assert fault.reason == "plugin_error: tracker.py:T failed in predict"
     assert trace_of(fault) == "Traceback ...\nKeyError: 'x'"
 
 
-def test_messages_are_short_one_line_and_the_same_in_each_run() -> None:
+def test_messages_are_short_one_line_and_the_same_in_each_run():
     error = raised(ValueError(f"<thing at 0x7f1c2d3e4f50>\n\n is\ud800 {'x' * 1000}"))
     reason = bad_record(error).reason
     assert reason.startswith("internal_error: ValueError: <thing at 0x...> is\\ud800 xxx")
@@ -114,14 +112,14 @@ def test_messages_are_short_one_line_and_the_same_in_each_run() -> None:
     assert bad_record(raised(Odd())).reason.startswith("internal_error: Odd (")
 
 
-def test_private_messages_are_withheld() -> None:
+def test_private_messages_are_withheld():
     fault = bad_record(raised(KeyError("Ada Lovelace")), is_private=True)
     assert fault.reason.startswith("internal_error: KeyError (")
     assert "Lovelace" not in fault.reason
     assert trace_of(fault).endswith("\nKeyError")
 
 
-def test_a_recursion_error_is_the_records_and_its_traceback_is_short() -> None:
+def test_a_recursion_error_is_the_records_and_its_traceback_is_short():
     def deeper(n: int) -> int:
         return deeper(n + 1)
 

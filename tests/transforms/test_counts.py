@@ -1,16 +1,13 @@
 """Typed counts, and what must hold of them."""
 
-from __future__ import annotations
-
 import pickle
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.counts import Balance, CountKey, Counts, Exact, Invariant, Least, Zero, check_invariants
+from parapet.transforms.running.counts import Balance, CountKey, Counts, Exact, Least, Zero, check_invariants
 
 NAMES = st.sampled_from(["turns", "dialogues", "reason"])
 PARTS = st.sampled_from(["", "typos", "test", "no_rule"])
@@ -27,7 +24,7 @@ def counts_of(**numbers: int) -> Counts:
 
 
 @given(st.dictionaries(KEYS, st.integers(1, 9)))
-def test_sums_are_those_of_a_plain_loop(numbers: dict[CountKey, int]) -> None:
+def test_sums_are_those_of_a_plain_loop(numbers):
     counts = Counts.of_pairs((tuple(key), n) for key, n in numbers.items())
     assert counts.sum("turns") == sum(n for key, n in numbers.items() if key.name == "turns")
     assert counts.sum("turns", set="typos", split="") == sum(
@@ -40,7 +37,7 @@ def test_sums_are_those_of_a_plain_loop(numbers: dict[CountKey, int]) -> None:
 
 
 @given(st.dictionaries(KEYS, st.integers(1, 9)))
-def test_a_manifest_has_the_counts_without_a_value(numbers: dict[CountKey, int]) -> None:
+def test_a_manifest_has_the_counts_without_a_value(numbers):
     counts = Counts(numbers)
     read = Counts.of_json(counts.as_json())
     assert read == {key: n for key, n in numbers.items() if not key.value}
@@ -72,7 +69,7 @@ def test_a_manifest_has_the_counts_without_a_value(numbers: dict[CountKey, int])
         (RATE_OF_AVAILABLE, counts_of(varied__r=2, turns__k=6, able__k=1), ["varied of r"]),
     ],
 )
-def test_invariants(invariant: Invariant, counts: Counts, wrong: Sequence[str]) -> None:
+def test_invariants(invariant, counts, wrong):
     assert list(invariant(counts)) == wrong
     if wrong:
         with pytest.raises(RuntimeError, match=f"do not balance for {wrong[0]}"):
@@ -82,7 +79,7 @@ def test_invariants(invariant: Invariant, counts: Counts, wrong: Sequence[str]) 
 
 
 @pytest.mark.parametrize(("changed", "total", "needed", "fails"), [(5, 10, False, False), (4, 10, False, True)])
-def test_a_share_that_must_be_reached(changed: int, total: int, needed: bool, fails: bool) -> None:
+def test_a_share_that_must_be_reached(changed, total, needed, fails):
     least = Least("changed", "turns", 0.5, "typos", "user turns changed", needed=needed)
     counts = counts_of(changed__typos=changed, turns__typos=total)
     if fails:
@@ -94,7 +91,7 @@ def test_a_share_that_must_be_reached(changed: int, total: int, needed: bool, fa
         check_invariants(counts, [least])
 
 
-def test_nothing_at_all_is_too_little_only_where_something_is_needed() -> None:
+def test_nothing_at_all_is_too_little_only_where_something_is_needed():
     check_invariants(Counts(), [Least("changed", "turns", 0.5, "typos", "turns changed")])
     with pytest.raises(InputError, match=r"only 0\.0% of 0 turns"):
         check_invariants(Counts(), [Least("changed", "turns", 0.5, "typos", "turns changed", needed=True)])

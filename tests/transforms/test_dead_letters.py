@@ -1,7 +1,5 @@
 """How many records may be bad, and what is said where there are more."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest
@@ -33,21 +31,21 @@ def refused(tallies: list[Tally], max_bad: Fraction = ONE) -> str:
     return error.value.reason
 
 
-def test_the_issue_s_eleven_dialogues_are_left_out() -> None:
+def test_the_issue_s_eleven_dialogues_are_left_out():
     tally = Tally("dialogue", 2921, 11, is_record=True)
     check_bad([tally], ONE, "used", {}, [])
     (line,) = warnings_of([tally], {"bad_span": 11}, "out/dead_letters.jsonl", "left out")
     assert line == "left out: 11 of 2,921 dialogues (bad_span 11); see out/dead_letters.jsonl"
 
 
-def test_more_is_an_error_that_says_how_many_why_and_which_limit_would_do() -> None:
+def test_more_is_an_error_that_says_how_many_why_and_which_limit_would_do():
     assert refused([Tally("dialogue", 250, 3, is_record=True)]) == (
         "3 of 250 dialogues could not be used, over --max_bad 1%, so nothing was published: not_sgd 7, bad_span 3; the "
         "first: a: 1; b: 2; c: 3; and 1 more; mend these, or --max_bad 1.2% goes on without them"
     )
 
 
-def test_where_all_are_bad_no_limit_is_advised() -> None:
+def test_where_all_are_bad_no_limit_is_advised():
     some, none = Tally("dialogue", 9, 1, "v1", True), Tally("dialogue", 9, 9, "v2", True)
     assert "--max_bad 100" not in refused([some, none])
     check_bad([some, none], Fraction(1), "used", {}, [])
@@ -65,7 +63,7 @@ def test_where_all_are_bad_no_limit_is_advised() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 9999), st.integers(0, 9999)), min_size=1, max_size=4), st.integers(0, 100))
-def test_the_limit_that_is_advised_passes(found: list[tuple[int, int]], hundredths: int) -> None:
+def test_the_limit_that_is_advised_passes(found, hundredths):
     tallies = [Tally("dialogue", max(n, bad), min(n, bad), str(i), True) for i, (n, bad) in enumerate(found)]
     try:
         check_bad(tallies, Fraction(hundredths, 100), "used", {}, [])
@@ -87,11 +85,11 @@ def test_the_limit_that_is_advised_passes(found: list[tuple[int, int]], hundredt
     ("share", "down", "up"),
     [("0", "0%", "0%"), ("1/100", "1%", "1%"), ("11/2921", "0.38%", "0.38%"), ("1/3", "33.3%", "33.4%")],
 )
-def test_shares_as_they_are_told(share: str, down: str, up: str) -> None:
+def test_shares_as_they_are_told(share, down, up):
     assert (percent(Fraction(share)), percent(Fraction(share), up=True)) == (down, up)
 
 
-def test_letters_of_a_run_are_in_the_order_of_the_keys_and_a_record_counts_once() -> None:
+def test_letters_of_a_run_are_in_the_order_of_the_keys_and_a_record_counts_once():
     elements = [("b", letters(2, "v1")), ("a", letters(1)), ("b", letters(2, "v2"))]
     assert in_order(elements) == in_order(reversed(elements)) == [*letters(1), *letters(2, "v1"), *letters(2, "v2")]
     with pytest.raises(InputError, match=r"bad_span 5; the first: .*dialogue 0.*dialogue 1[^;]*; mend these"):

@@ -1,7 +1,5 @@
 """Exact shares of a corpus: those of a plain sort, however turns are divided among files and workers."""
 
-from __future__ import annotations
-
 import random
 
 import apache_beam as beam
@@ -26,7 +24,7 @@ KEYS = st.one_of(
     ("rate", "turns", "size"),
     [("0.1", 5, 1), ("0.1", 4, 0), ("0.5", 1, 1), ("0.5", 3, 2), ("0.8", 3686, 2949), ("0.1", 45, 5), ("1", 7, 7)],
 )
-def test_halves_go_up(rate: str, turns: int, size: int) -> None:
+def test_halves_go_up(rate, turns, size):
     assert size_of(rate, turns) == size
 
 
@@ -43,14 +41,14 @@ def reference(keys: list[bytes], turns: int) -> list[set[bytes]]:
 
 
 @given(KEYS, st.integers(0, 30), st.integers(1, 6), st.randoms(use_true_random=False))
-def test_exact_nested_and_however_divided(keys: list[bytes], others: int, parts: int, drawn: random.Random) -> None:
+def test_exact_nested_and_however_divided(keys, others, parts, drawn):
     divided_keys = divided(keys, others, parts, drawn)
     found = thresholds(divided_keys, RATES)
     taken = [{key for key in keys if 0 < level_of(key, found) <= i} for i in range(1, len(RATES) + 1)]
     assert taken == reference(keys, len(keys) + others)
 
 
-def test_in_a_pipeline() -> None:
+def test_in_a_pipeline():
     """Groups by themselves, one of them without any key."""
     drawn = random.Random(1)
     keys = [drawn.randbytes(WIDTH) for _ in range(500)]

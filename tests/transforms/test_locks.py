@@ -1,7 +1,5 @@
 """One run writes to a folder, or several read it; nobody waits for the dead."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -54,7 +52,7 @@ def refused(folder: Path, how: str = "writing") -> str:
     return caught.value.reason
 
 
-def test_one_process_writes_or_several_read(tmp_path: Path) -> None:
+def test_one_process_writes_or_several_read(tmp_path):
     with held("writing", tmp_path) as other:
         who = rf"is being written by '.*' \(process {other.pid}, since \d\d:\d\d:\d\d\): wait until it ends"
         assert re.fullmatch(who, refused(tmp_path), re.DOTALL)
@@ -69,7 +67,7 @@ def test_one_process_writes_or_several_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fork", ["", "fork"])
-def test_the_dead_hold_nothing_not_even_by_their_children(tmp_path: Path, fork: str) -> None:
+def test_the_dead_hold_nothing_not_even_by_their_children(tmp_path, fork):
     with held("writing", tmp_path, fork) as other:
         refused(tmp_path)
         other.kill()
@@ -78,7 +76,7 @@ def test_the_dead_hold_nothing_not_even_by_their_children(tmp_path: Path, fork: 
             pass
 
 
-def test_who_is_stopped_still_holds(tmp_path: Path) -> None:
+def test_who_is_stopped_still_holds(tmp_path):
     """It may go on."""
     with held("writing", tmp_path) as other:
         other.send_signal(signal.SIGSTOP)
@@ -89,7 +87,7 @@ def test_who_is_stopped_still_holds(tmp_path: Path) -> None:
             pass
 
 
-def test_a_thread_may_lock_again_and_others_may_not(tmp_path: Path) -> None:
+def test_a_thread_may_lock_again_and_others_may_not(tmp_path):
     with disk.writing(str(tmp_path)), ThreadPoolExecutor(1) as threads:
         with disk.writing(str(tmp_path)), disk.reading(str(tmp_path)):
             pass
@@ -98,7 +96,7 @@ def test_a_thread_may_lock_again_and_others_may_not(tmp_path: Path) -> None:
     assert not disk._writers
 
 
-def test_a_folder_that_stays_empty_goes_and_others_stay(tmp_path: Path) -> None:
+def test_a_folder_that_stays_empty_goes_and_others_stay(tmp_path):
     (tmp_path / "there").mkdir()
     for place in ("there", "new/deeper/still", "used/deeper"):
         with disk.writing(str(tmp_path / place)):
@@ -108,7 +106,7 @@ def test_a_folder_that_stays_empty_goes_and_others_stay(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["deeper", "file", "there", "used"]
 
 
-def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path, monkeypatch):
     """By one who has made it, and failed, while another waited to open it."""
     folder, opened, calls = tmp_path / "out", disk._opened, []
 
@@ -127,7 +125,7 @@ def test_a_folder_that_was_removed_meanwhile_is_made_again(tmp_path: Path, monke
     assert not folder.exists()
 
 
-def test_where_there_are_no_locks_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_are_no_locks_the_run_goes_on(tmp_path, monkeypatch):
     def unsupported(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
@@ -137,7 +135,7 @@ def test_where_there_are_no_locks_the_run_goes_on(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "closed/out"])
-def test_what_cannot_be_made_is_for_others_to_report(tmp_path: Path, place: str) -> None:
+def test_what_cannot_be_made_is_for_others_to_report(tmp_path, place):
     (tmp_path / "file").touch()
     with disk.writing(str(tmp_path / place)):
         pass
@@ -163,16 +161,14 @@ WRITERS = [
 
 
 @pytest.fixture(scope="module")
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def busy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("busy")
     with held("writing", folder / "out"):
         yield folder / "out"
 
 
 @pytest.mark.parametrize("command", WRITERS)
-def test_two_commands_cannot_write_to_one_folder(
-    busy: Path, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_commands_cannot_write_to_one_folder(busy, tmp_path, command, capsys):
     (tmp_path / "release.toml").touch()
     words = [word.replace("V", str(tmp_path)) for word in command.split()]
     assert main([*words, "--output", str(busy)]) == 2
@@ -180,14 +176,12 @@ def test_two_commands_cannot_write_to_one_folder(
     assert list(busy.iterdir()) == []
 
 
-def test_functions_that_write_lock_too(busy: Path) -> None:
+def test_functions_that_write_lock_too(busy):
     with pytest.raises(InputError, match="is being written by"):
         parapet.load_corpus().save(busy)
 
 
-def test_what_is_read_is_not_written_and_the_other_way_round(
-    tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_read_is_not_written_and_the_other_way_round(tmp_path, sample, capsys):
     out = tmp_path / "out"
     files.prepare(str(out), "save")
     content = (sample / "test/schema.json").read_bytes()
@@ -202,13 +196,13 @@ def test_what_is_read_is_not_written_and_the_other_way_round(
     assert not (tmp_path / "other").exists()
 
 
-def test_wrong_usage_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_leaves_no_folder(tmp_path, capsys):
     for flags in (["--split", "none"], ["--sgd", str(tmp_path / "absent")]):
         assert main(["perturb", "typos", *flags, "--output", str(tmp_path / "a/b")]) == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_does_not_hold_its_folder_for_those_that_follow(tmp_path: Path, sample: Path) -> None:
+def test_a_run_does_not_hold_its_folder_for_those_that_follow(tmp_path, sample):
     """In one process, over and over, with what it has read."""
     with ExitStack() as stack:
         for _ in range(2):

@@ -1,7 +1,5 @@
 """Nothing outside of an output folder is touched, whatever lies in it, and one run at a time writes there."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -32,7 +30,7 @@ def run(output: Path, contents: dict[str, bytes]) -> None:
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Path:
+def outside(tmp_path):
     """What must survive: with the very names that the outputs have."""
     folder = tmp_path / "outside"
     for path, data in {**FIRST, **SECOND, "writable": b"w"}.items():
@@ -51,7 +49,7 @@ def crafted(output: Path, names: list[str], name: str = "run.json") -> None:
 
 @pytest.mark.parametrize("name", ["run.json", ".run.previous.json", ".incomplete/.run.previous.json"])
 @pytest.mark.parametrize("path", ["v1/test/schema.json", "v1/dev/schema.json", "a/b/v1/dev/schema.json"])
-def test_a_crafted_manifest_removes_nothing_outside(tmp_path: Path, outside: Path, name: str, path: str) -> None:
+def test_a_crafted_manifest_removes_nothing_outside(tmp_path, outside, name, path):
     """Each file that it names lies behind a link; the run writes others."""
     before, output = files_of(outside), tmp_path / "out"
     link = path.removesuffix("/schema.json")
@@ -65,7 +63,7 @@ def test_a_crafted_manifest_removes_nothing_outside(tmp_path: Path, outside: Pat
     assert not (output / "gone.json").exists()
 
 
-def test_a_crafted_manifest_replaces_nothing_outside(tmp_path: Path, outside: Path) -> None:
+def test_a_crafted_manifest_replaces_nothing_outside(tmp_path, outside):
     before, output = files_of(outside), tmp_path / "out"
     output.mkdir()
     (output / "v1").symlink_to(outside / "v1", target_is_directory=True)
@@ -78,7 +76,7 @@ def test_a_crafted_manifest_replaces_nothing_outside(tmp_path: Path, outside: Pa
     assert files_of(outside) == before
 
 
-def test_links_that_are_files_are_replaced_and_not_followed(tmp_path: Path, outside: Path) -> None:
+def test_links_that_are_files_are_replaced_and_not_followed(tmp_path, outside):
     before, output = files_of(outside), tmp_path / "out"
     (output / "v1/test").mkdir(parents=True)
     for path in ("v1/test/schema.json", "run.json", ".run.previous.json"):
@@ -90,7 +88,7 @@ def test_links_that_are_files_are_replaced_and_not_followed(tmp_path: Path, outs
     assert not any((output / path).is_symlink() for path in ("v1/test/schema.json", "run.json"))
 
 
-def test_staging_that_is_a_link_is_refused(tmp_path: Path, outside: Path) -> None:
+def test_staging_that_is_a_link_is_refused(tmp_path, outside):
     before, output = files_of(outside), tmp_path / "out"
     output.mkdir()
     (output / ".incomplete").symlink_to(outside, target_is_directory=True)
@@ -103,7 +101,7 @@ def test_staging_that_is_a_link_is_refused(tmp_path: Path, outside: Path) -> Non
     assert files_of(outside) == before
 
 
-def test_links_in_what_a_killed_run_has_staged_are_not_followed(tmp_path: Path, outside: Path) -> None:
+def test_links_in_what_a_killed_run_has_staged_are_not_followed(tmp_path, outside):
     before, output = files_of(outside), tmp_path / "out"
     (output / ".incomplete").mkdir(parents=True)
     (output / ".incomplete/v1").symlink_to(outside / "v1", target_is_directory=True)
@@ -111,7 +109,7 @@ def test_links_in_what_a_killed_run_has_staged_are_not_followed(tmp_path: Path, 
     assert files_of(outside) == before
 
 
-def test_a_link_within_the_folder_and_one_to_the_folder_are_fine(tmp_path: Path) -> None:
+def test_a_link_within_the_folder_and_one_to_the_folder_are_fine(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "out").symlink_to(tmp_path / "disk", target_is_directory=True)
     run(tmp_path / "out", FIRST)
@@ -119,7 +117,7 @@ def test_a_link_within_the_folder_and_one_to_the_folder_are_fine(tmp_path: Path)
     assert files_of(tmp_path / "disk").keys() - {"run.json"} == SECOND.keys()
 
 
-def test_pipes_in_the_place_of_outputs_hang_no_run(tmp_path: Path) -> None:
+def test_pipes_in_the_place_of_outputs_hang_no_run(tmp_path):
     run(tmp_path, FIRST)
     (tmp_path / "report.html").unlink()
     os.mkfifo(tmp_path / "report.html")
@@ -136,7 +134,7 @@ def test_pipes_in_the_place_of_outputs_hang_no_run(tmp_path: Path) -> None:
 # --- one run at a time -----------------------------------------------------------------------------------------------
 
 
-def test_a_run_does_not_publish_where_another_has_begun(tmp_path: Path) -> None:
+def test_a_run_does_not_publish_where_another_has_begun(tmp_path):
     """As where there are no locks: the second run begins while the first one writes."""
     first = stage(tmp_path, FIRST)
     token = files._tokens[str(tmp_path)]
@@ -149,7 +147,7 @@ def test_a_run_does_not_publish_where_another_has_begun(tmp_path: Path) -> None:
     assert files_of(tmp_path).keys() - {"run.json"} == SECOND.keys()
 
 
-def test_what_was_published_may_be_published_again(tmp_path: Path) -> None:
+def test_what_was_published_may_be_published_again(tmp_path):
     """A runner repeats what it has heard nothing of; by then the token is gone."""
     manifest = stage(tmp_path, FIRST)
     token = files._tokens[str(tmp_path)]
@@ -162,16 +160,11 @@ def test_what_was_published_may_be_published_again(tmp_path: Path) -> None:
 
 # --- what commands keep beside their outputs -------------------------------------------------------------------------
 
-LINKED = [
-    (".suite", ["suite", "sample"]),
-    ("scores", ["leaderboard", "--release", "{}", "--submissions", "{}"]),
-]
+LINKED = [(".suite", ["suite", "sample"]), ("scores", ["leaderboard", "--release", "{}", "--submissions", "{}"])]
 
 
 @pytest.mark.parametrize(("name", "command"), LINKED)
-def test_a_command_follows_no_link_out_of_its_folder(
-    tmp_path: Path, outside: Path, name: str, command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_follows_no_link_out_of_its_folder(tmp_path, outside, name, command, capsys):
     before, output = files_of(outside), tmp_path / "out"
     output.mkdir()
     (output / name).symlink_to(outside, target_is_directory=True)
@@ -186,9 +179,7 @@ def test_a_command_follows_no_link_out_of_its_folder(
     ("name", "link", "command"),
     [("release", "release", ("release", "build")), ("train/v1", "train", ("train", "tiny_dst"))],
 )
-def test_a_suite_clears_nothing_away_outside_of_its_folder(
-    tmp_path: Path, outside: Path, name: str, link: str, command: tuple[str, ...]
-) -> None:
+def test_a_suite_clears_nothing_away_outside_of_its_folder(tmp_path, outside, name, link, command):
     from parapet.pipelines.suite.running import State
     from parapet.pipelines.suite.steps import Step
 

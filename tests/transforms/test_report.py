@@ -1,7 +1,5 @@
 """The page and the card of every command: all sections are there, and no text of strangers is markup."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from html.parser import HTMLParser
@@ -73,7 +71,7 @@ def report(text: str) -> Report:
     )
 
 
-def test_no_text_is_markup_in_the_page() -> None:
+def test_no_text_is_markup_in_the_page():
     hostile, plain = Page(page(report(HOSTILE))), Page(page(report("plain `<b>` text\nsmall")))
     allowed = {name for name, _ in plain.tags}
     assert {name for name, _ in hostile.tags} <= allowed
@@ -88,7 +86,7 @@ def test_no_text_is_markup_in_the_page() -> None:
     page(report(HOSTILE)).encode()
 
 
-def test_no_text_is_markup_in_the_card() -> None:
+def test_no_text_is_markup_in_the_card():
     tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(card(report(HOSTILE)))
     inside = [child for token in tokens for child in token.children or []]
     assert not [token for token in [*tokens, *inside] if token.type in ("html_block", "html_inline", "link_open")]
@@ -99,7 +97,7 @@ def test_no_text_is_markup_in_the_card() -> None:
     card(report(HOSTILE)).encode()
 
 
-def test_page_shows_what_the_report_has() -> None:
+def test_page_shows_what_the_report_has():
     shown = page(
         Report(
             command="evaluate",
@@ -125,7 +123,7 @@ def test_page_shows_what_the_report_has() -> None:
     assert '<li><a href="metrics.json">metrics.json</a>: all numbers</li>' in footer
 
 
-def test_long_tables_are_cut_and_say_where_the_rest_is() -> None:
+def test_long_tables_are_cut_and_say_where_the_rest_is():
     table = Table(title="Slots", columns=["Slot"], rows=[*([f"slot {i}"] for i in range(1203)), ["All"]], total_rows=1)
     many = Report(command="x", title="X", headline="X", sections=[table])
     assert "slot 999<" in page(many)
@@ -137,7 +135,7 @@ def test_long_tables_are_cut_and_say_where_the_rest_is() -> None:
     assert "1,103 more rows are in `statistics.json`." in card(many)
 
 
-def test_card_has_tables_notes_and_terms() -> None:
+def test_card_has_tables_notes_and_terms():
     text = card(
         Report(
             command="ood",
@@ -161,7 +159,7 @@ def test_card_has_tables_notes_and_terms() -> None:
     )
 
 
-def test_edits_of_a_text_are_marked() -> None:
+def test_edits_of_a_text_are_marked():
     parts = edited("I want tea", [(2, 6, "wnat", "letters swapped"), (10, 10, " please", "")])
     assert parts == [Part("I ", "want", "wnat", "letters swapped"), Part(" tea", "", " please")]
     assert edited("", []) == [Part("")]
@@ -179,12 +177,12 @@ def test_edits_of_a_text_are_marked() -> None:
     )
 
 
-def test_aligned_words_are_marked_and_keep_their_spaces() -> None:
+def test_aligned_words_are_marked_and_keep_their_spaces():
     parts = edited_words([("one", "one"), ("two", "too"), ("", "x"), ("y", "")])
     assert parts == [Part("one"), Part(" ", "two", "too"), Part(" ", "", "x"), Part(" ", "y")]
 
 
-def test_labels_of_charts_are_whole_and_do_not_overlap() -> None:
+def test_labels_of_charts_are_whole_and_do_not_overlap():
     sets = ["original", "typos-env1", "a-set-with-a-name-that-is-longer-than-the-others-and-wrapped", "SR-10"]
     groups = ["All services", "Seen services", "Unseen services"]
     dots = [Dot(name, 0.2 * i, 0.1 * i, 0.3 * i, group) for name in sets for i, group in enumerate(groups, 1)]

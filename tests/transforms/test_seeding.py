@@ -1,7 +1,5 @@
 """Seeded randomness: the numbers are fixed for good, and distributed as they should be."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from itertools import islice
@@ -25,7 +23,7 @@ ANY_TEXT = st.text(alphabet=st.characters(codec=None, categories=None), max_size
 
 @given(st.lists(ANY_TEXT, max_size=4), st.lists(ANY_TEXT, max_size=4))
 @example(["a", "b"], ["a\0b"])
-def test_hashes_depend_on_all_parts(first: list[str], second: list[str]) -> None:
+def test_hashes_depend_on_all_parts(first, second):
     """Parts are separated by a NUL, which people's ids and seeds do not contain."""
     digest = hashlib.sha256("\0".join(first).encode("utf-8", "surrogatepass"))
     assert stable_digest(*first) == digest.hexdigest()
@@ -33,7 +31,7 @@ def test_hashes_depend_on_all_parts(first: list[str], second: list[str]) -> None
     assert (stable_hash(*first) == stable_hash(*second)) == ("\0".join(first) == "\0".join(second))
 
 
-def test_numbers_are_fixed() -> None:
+def test_numbers_are_fixed():
     """Releases depend on them: a change here changes every published set."""
     assert stable_digest("0", "e", "names", "é") == "9ecca69a1b78bbc9949aeb6e809adfaf91f37a65b2a9dc88707a90c696c3ebd0"
     assert stable_digest("1", "2", "3", "4") != stable_digest("12", "", "3", "4")
@@ -42,7 +40,7 @@ def test_numbers_are_fixed() -> None:
     assert [StratifiedRng("seed", "task2", number=n).below(7) for n in range(7)] == [4, 0, 3, 6, 2, 5, 1]
 
 
-def test_chances() -> None:
+def test_chances():
     rng = SeededRng("seed")
     assert not any(rng.chance(0) for _ in range(200))
     assert all(rng.chance(1) for _ in range(200))
@@ -51,7 +49,7 @@ def test_chances() -> None:
 
 
 @given(st.integers(1, 5000), st.text(max_size=5), st.integers(0, 10**6))
-def test_stratified_choices(n: int, key: str, number: int) -> None:
+def test_stratified_choices(n, key, number):
     rng = StratifiedRng("seed", key, number=number)
     assert 0 <= rng.below(n) < n
     assert sorted(rng.shuffled(range(n % 50))) == list(range(n % 50))
@@ -64,7 +62,7 @@ def test_stratified_choices(n: int, key: str, number: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.text(max_size=5))
-def test_each_path_is_taken_before_one_is_taken_again(sizes: list[int], key: str) -> None:
+def test_each_path_is_taken_before_one_is_taken_again(sizes, key):
     """How many branches there are may depend on the branch before, as far as its number is even or odd."""
 
     def path(number: int) -> tuple[int, ...]:
@@ -80,7 +78,7 @@ def test_each_path_is_taken_before_one_is_taken_again(sizes: list[int], key: str
         assert set(Counter(paths).values()) == {2}
 
 
-def test_stratified_choices_are_fair() -> None:
+def test_stratified_choices_are_fair():
     """The outcome of one number is that of no other; over numbers and keys each is as frequent."""
     counts = Counter(StratifiedRng(str(key), number=7).below(5) for key in range(2000))
     assert max(counts.values()) - min(counts.values()) < 120  # a standard deviation of the difference is 28

@@ -1,7 +1,5 @@
 """Charts: well-formed whatever the labels are, accessible, the numbers where they belong."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from xml.etree import ElementTree
@@ -28,7 +26,7 @@ def tips(root: ElementTree.Element) -> list[str]:
     return [node.find("title").text for node in root.iter() if node is not root and node.find("title") is not None]
 
 
-def test_bars_show_categories_and_values() -> None:
+def test_bars_show_categories_and_values():
     series = [Series("here", (0.25, None, 0.5)), Series("there", (0.1, 0.2, 0.3))]
     root = ElementTree.fromstring(svg.bars("k", "Title", "What is seen", ["v1", "v2", "v3"], series, two))
     assert root.tag == "svg"
@@ -41,7 +39,7 @@ def test_bars_show_categories_and_values() -> None:
     assert {node.get("class") for node in root.iter("rect")} == {"bar s1", "bar s2"}
 
 
-def test_bars_are_as_long_as_their_values() -> None:
+def test_bars_are_as_long_as_their_values():
     series = [Series("n", (1.0, 2.0, 0.0, None))]
     root = ElementTree.fromstring(svg.bars("k", "t", "d", ["a", "b", "c", "d"], series, number))
     widths = [float(node.get("width")) for node in root.iter("rect")]
@@ -51,7 +49,7 @@ def test_bars_are_as_long_as_their_values() -> None:
     assert texts(root, "value") == ["1", "2", "0", "–"]
 
 
-def test_dots_lie_on_the_axis_within_their_intervals() -> None:
+def test_dots_lie_on_the_axis_within_their_intervals():
     dots = [Dot("SR-10", 0.4, 0.3, 0.6, "seen"), Dot("SR-10", 0.2, group="unseen"), Dot("SR-20", None, group="seen")]
     root = ElementTree.fromstring(svg.dots("k", "t", "d", dots))
     ticks = {
@@ -77,12 +75,12 @@ def test_dots_lie_on_the_axis_within_their_intervals() -> None:
         ([None], ["0%", "0.02%"]),
     ],
 )
-def test_the_axis_has_round_numbers_and_zero(values: list[float | None], ticks: list[str]) -> None:
+def test_the_axis_has_round_numbers_and_zero(values, ticks):
     root = ElementTree.fromstring(svg.dots("k", "t", "d", [Dot(f"{value}", value) for value in values]))
     assert texts(root, "tick") == ticks
 
 
-def test_curves_rise_with_their_values() -> None:
+def test_curves_rise_with_their_values():
     drawn = [Curve("sample", [(-5, 0.7), (0, 0.4), (20, 0.02)]), Curve("other", [(0, 0.5)])]
     root = ElementTree.fromstring(svg.curves("k", "t", "d", drawn, ("noise, dB", "errors"), percent))
     first = next(root.iter("polyline")).get("points").split()
@@ -94,7 +92,7 @@ def test_curves_rise_with_their_values() -> None:
     assert tips(root)[0] == "sample, -5: 70.0%"
 
 
-def test_points_lie_between_their_ticks_and_labels_where_there_is_room() -> None:
+def test_points_lie_between_their_ticks_and_labels_where_there_is_room():
     points = [
         Point("Flights_4", 0.1, 0.2, "unseen"),
         Point("Media_1", 0.5, 0.8, "seen"),
@@ -118,7 +116,7 @@ def test_points_lie_between_their_ticks_and_labels_where_there_is_room() -> None
     assert texts(root, "label") == ["unseen", "seen", "sensitivity", "accuracy"]
 
 
-def test_long_labels_are_wrapped_and_whole() -> None:
+def test_long_labels_are_wrapped_and_whole():
     label = "a_set_with_a_long_name and more words than fit into one line 名前の長いセット名前の長いセット"
     for drawn in (
         svg.bars("k", "t", "d", [label], [Series("", (1.0,))], number),
@@ -131,7 +129,7 @@ def test_long_labels_are_wrapped_and_whole() -> None:
 
 @given(st.lists(st.tuples(LABEL, VALUE), max_size=12), LABEL, LABEL)
 @example([("v1", 5e-324)], "least of all floats", "t")
-def test_any_label_and_value_gives_well_formed_svg(rows: list[tuple[str, float | None]], name: str, title: str) -> None:
+def test_any_label_and_value_gives_well_formed_svg(rows, name, title):
     categories, values = [label for label, _ in rows], tuple(value for _, value in rows)
     series = [Series(name, values), Series(name, values, "ref")]
     dots = [Dot(label, value, value, value, name) for label, value in rows]
@@ -151,7 +149,7 @@ def test_any_label_and_value_gives_well_formed_svg(rows: list[tuple[str, float |
         assert "nan" not in {value.lower() for node in root.iter() for value in node.attrib.values()}
 
 
-def test_labels_cannot_leave_their_place() -> None:
+def test_labels_cannot_leave_their_place():
     drawn = svg.bars("k", "</title><script>", '"><img>', ["<b>&"], [Series("<i>", (1.0,))], number)
     assert "<script>" not in drawn
     assert "<img>" not in drawn

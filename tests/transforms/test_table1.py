@@ -1,7 +1,5 @@
 """The measures against a slow plain reference, sacrebleu itself and known values."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
@@ -95,7 +93,7 @@ def plain_bleu(hypotheses: list[str], references: list[str]) -> float:
 
 @settings(deadline=None)
 @given(PAIRS)
-def test_corpus_bleu_is_sacrebleus_to_the_last_bit(pairs: list[tuple[str, str]]) -> None:
+def test_corpus_bleu_is_sacrebleus_to_the_last_bit(pairs):
     hypotheses, references = (list(texts) for texts in zip(*pairs, strict=True))
     expected = BLEU(lowercase=True, tokenize="intl").corpus_score(hypotheses, [references]).score
     assert corpus_bleu(hypotheses, references) == expected
@@ -103,7 +101,7 @@ def test_corpus_bleu_is_sacrebleus_to_the_last_bit(pairs: list[tuple[str, str]])
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=4))
-def test_self_bleu_by_description_is_sacrebleus_sentence_bleu(rows: list[tuple[str, str, str]]) -> None:
+def test_self_bleu_by_description_is_sacrebleus_sentence_bleu(rows):
     texts = {name: [row[i] for row in rows] for i, name in enumerate(("", "v1", "v2"))}
     texts["v3"] = texts[""]
     item = table1.Item(described(texts[""]), {name: described(texts[name]) for name in ("v1", "v2", "v3")})
@@ -117,7 +115,7 @@ def test_self_bleu_by_description_is_sacrebleus_sentence_bleu(rows: list[tuple[s
     assert scored == pytest.approx(sum(scores) / len(scores), abs=1e-9)
 
 
-def test_corpus_bleu_of_known_texts() -> None:
+def test_corpus_bleu_of_known_texts():
     same = ["the town of the hotel", "how many stars the hotel has"]
     assert corpus_bleu(same, same) == pytest.approx(100)
     assert corpus_bleu([text.upper() for text in same], same) == pytest.approx(100)
@@ -129,7 +127,7 @@ def test_corpus_bleu_of_known_texts() -> None:
     assert corpus_bleu(["find a hotel in"], ["find a hotel in town"]) == pytest.approx(77.8801, abs=1e-4)
 
 
-def test_signature_says_how_bleu_was_computed() -> None:
+def test_signature_says_how_bleu_was_computed():
     assert "tok:13a" in table1.bleu_signature("13a")
     assert table1.bleu_signature().startswith("nrefs:1|case:lc|eff:no|tok:intl|smooth:exp|version:")
 
@@ -169,7 +167,7 @@ def reference_measures(originals: list[Service], variants: dict[str, list[Servic
     }
 
 
-def test_measures_agree_with_the_plain_reference() -> None:
+def test_measures_agree_with_the_plain_reference():
     originals = [HOTELS, BANKS]
     variants = {
         "v1": [renamed(one, "1", V1) for one in originals],
@@ -190,7 +188,7 @@ def test_measures_agree_with_the_plain_reference() -> None:
     assert measured["variants"]["v1"]["name_distance"] == pytest.approx(by_hand)
 
 
-def test_the_order_of_services_does_not_show() -> None:
+def test_the_order_of_services_does_not_show():
     items = [
         table1.Item(renamed(HOTELS, f"_{i}", {"stars": "s" * i}), {"v1": HOTELS, "v2": BANKS_LIKE})
         for i in range(1, 40)
@@ -203,7 +201,7 @@ def test_the_order_of_services_does_not_show() -> None:
 BANKS_LIKE = renamed(HOTELS, "2", V2)
 
 
-def test_measures_without_variants_or_names() -> None:
+def test_measures_without_variants_or_names():
     nothing = {"variants": {}, "average": {}, "self_bleu": None, "self_bleu_by_description": None}
     assert measures([HOTELS], {}) == nothing
     bare = service("Bare_1", [], [], "Nothing to do here today")
@@ -213,7 +211,7 @@ def test_measures_without_variants_or_names() -> None:
     assert measured["self_bleu"] is None
 
 
-def test_seen_shares_count_every_occurrence() -> None:
+def test_seen_shares_count_every_occurrence():
     unseen = [
         service("A_2", [("city", ""), ("date", "")], [("FindHotel", "")], ""),
         service("B_2", [("city", ""), ("fare", "")], [("BuyTicket", ""), ("SendMoney", "")], ""),
@@ -223,7 +221,7 @@ def test_seen_shares_count_every_occurrence() -> None:
     assert table1.names_seen([], [HOTELS]) == {"slot_names_seen": None, "intent_names_seen": None}
 
 
-def test_table_takes_names_from_unseen_services_only() -> None:
+def test_table_takes_names_from_unseen_services_only():
     trains = renamed(BANKS, "_2", {"amount": "stars", "SendMoney": "FindHotel"})
     items = [
         table1.Item(HOTELS, {"v1": renamed(HOTELS, "1", V1)}),
@@ -237,7 +235,7 @@ def test_table_takes_names_from_unseen_services_only() -> None:
     assert list(found)[:5] == ["original", "variants", "average", "self_bleu", "self_bleu_by_description"]
 
 
-def test_align_by_the_suffix_that_fits_most() -> None:
+def test_align_by_the_suffix_that_fits_most():
     # Hotels_11 is variant 1 of Hotels_1 and the name of another service.
     originals = {name: Service(name, "", [], []) for name in ("Hotels_1", "Hotels_11", "Banks_1")}
     variant = {name + "1": Service(name + "1", "", [], []) for name in originals}
@@ -252,19 +250,19 @@ def test_align_by_the_suffix_that_fits_most() -> None:
     assert table1.align(originals, {"same": originals})[0]["Banks_1"]["same"] is originals["Banks_1"]
 
 
-def test_align_leaves_out_what_no_variant_has() -> None:
+def test_align_leaves_out_what_no_variant_has():
     originals = {"Hotels_1": HOTELS, "Banks_1": BANKS}
     aligned, unknown = table1.align(originals, {"v1": {"Hotels_11": renamed(HOTELS, "1", V1)}})
     assert (list(aligned), unknown) == (["Hotels_1"], [])
 
 
-def test_align_names_the_services_that_the_original_lacks() -> None:
+def test_align_names_the_services_that_the_original_lacks():
     variants = {f"v{k}": {f"Hotels_1{k}": HOTELS, f"Trains_2{k}": BANKS, f"Buses_1{k}": BANKS} for k in (1, 2)}
     aligned, unknown = table1.align({"Hotels_1": HOTELS}, variants)
     assert (list(aligned), unknown) == (["Hotels_1"], ["Buses_1", "Trains_2"])
 
 
-def test_align_refuses_what_does_not_match() -> None:
+def test_align_refuses_what_does_not_match():
     originals = {"Hotels_1": HOTELS, "Banks_1": BANKS}
     both = {"Hotels_11": HOTELS, "Banks_11": BANKS}
     with pytest.raises(InputError, match="service 'Banks_1' is in variant v1, but missing from variant v2"):

@@ -1,7 +1,5 @@
 """The report of ``statistics``: measured and published numbers, and what was left out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from parapet.transforms.reports.report import Bars, Report, Table, page
@@ -39,7 +37,7 @@ def rows(report: Report) -> dict[str, list[str]]:
     return {row[0]: list(row[1:]) for row in table.rows}
 
 
-def test_measured_and_published_numbers() -> None:
+def test_measured_and_published_numbers():
     report = statistics_report(statistics())
     found = rows(report)
     assert list(found) == ["original", "v1", "v2", "v3", "v4", "v5", "Average"]
@@ -54,13 +52,13 @@ def test_measured_and_published_numbers() -> None:
     assert "SGD-X published for all of SGD" in page(report)
 
 
-def test_published_numbers_stand_beside_v1_to_v5_only() -> None:
+def test_published_numbers_stand_beside_v1_to_v5_only():
     report = statistics_report(statistics(("de", "v1")))
     assert rows(report)["de"] == ["10%", "0%", "0.28", "17.8"]
     assert [len(section.series) for section in report.sections if isinstance(section, Bars)] == [1, 1]
 
 
-def test_the_original_alone() -> None:
+def test_the_original_alone():
     nothing = {"variants": {}, "average": {}, "self_bleu": None, "self_bleu_by_description": None}
     report = statistics_report(statistics() | nothing)
     assert rows(report) == {"original": ["63%\nSGD-X 65%", "80%\nSGD-X 71%"]}
@@ -74,12 +72,12 @@ def test_the_original_alone() -> None:
     ]
 
 
-def test_services_without_variants_are_named() -> None:
+def test_services_without_variants_are_named():
     report = statistics_report(statistics(services_without_variants=["Banks_2", "Media_2"]))
     assert report.notes == ["2 services of the original in no variant and not counted: Banks_2, Media_2."]
 
 
-def test_numbers_that_are_not_defined() -> None:
+def test_numbers_that_are_not_defined():
     none = {"slot_names_seen": None, "intent_names_seen": None, "name_distance": None, "description_bleu": None}
     without = statistics(variants=("v1",)) | {"variants": {"v1": none}, "average": none, "self_bleu": None}
     assert rows(statistics_report(without))["v1"] == ["–", "–", "–", "–"]

@@ -127,7 +127,7 @@ def test_as_description_changes_no_word(text, original):
     assert written == clean(written)
 
 
-def test_numbers_as_text() -> None:
+def test_numbers_as_text():
     assert [percent(0.646), percent(0.646, 0), percent(-0.2, signed=True), percent(None), percent(float("nan"))] == [
         "64.6%",
         "65%",

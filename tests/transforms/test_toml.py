@@ -1,7 +1,5 @@
 """Tables as TOML are read again as they were."""
 
-from __future__ import annotations
-
 import tomllib
 from typing import Any
 
@@ -21,5 +19,5 @@ def tables(inner: Any) -> Any:
 
 @settings(max_examples=60)
 @given(st.dictionaries(KEYS, st.recursive(PLAIN, tables, max_leaves=6), max_size=3))
-def test_toml_is_read_again(table: dict[str, Any]) -> None:
+def test_toml_is_read_again(table):
     assert tomllib.loads(toml_of(table)) == table

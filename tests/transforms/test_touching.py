@@ -1,9 +1,6 @@
 """What a dialogue touches: not what it lists, nor what persists in idle frames."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -65,14 +62,14 @@ def typed(services: list[str], *turns: list[dict[str, Any]]) -> tuple[dict[str, 
         stated("C", slot_values={"x": ["1"]}),
     ],
 )
-def test_what_touches(touching: dict[str, Any]) -> None:
+def test_what_touches(touching):
     _, found = typed(["A_1"], [stated("A_1", active_intent="FindA"), idle("C")], [], [touching, idle("A_1")])
     assert touched_in_turns(found) == [("A_1",), (), ("C",)]
     assert touched_services(found) == ("A_1", "C")
     assert domains_of(found) == ("A", "C")
 
 
-def test_a_state_touches_when_it_changes() -> None:
+def test_a_state_touches_when_it_changes():
     first = stated("C", active_intent="Find", slot_values={"x": ["1"]})
     turns = [
         [first],
@@ -91,19 +88,19 @@ def test_a_state_touches_when_it_changes() -> None:
     assert touched == [True, False, False, False, False, False, True, False, True, False, True]
 
 
-def test_the_list_of_a_dialogue_counts_only_where_it_has_no_frame() -> None:
+def test_the_list_of_a_dialogue_counts_only_where_it_has_no_frame():
     assert touched_services(typed(["B_1", "A_1"], [idle("A_1")])[1]) == ()
     assert touched_services(typed(["B_1", "A_1"], [], [])[1]) == ("A_1", "B_1")
 
 
-def test_what_a_turn_speaks_of_when_it_touches_nothing() -> None:
+def test_what_a_turn_speaks_of_when_it_touches_nothing():
     _, found = typed(["A_1"], [idle("A_1")], [], [stated("B_1", active_intent="Find")], [frame("A_1")], [])
     assert services_in_turns(found) == [("B_1",)] * 5
     _, nothing = typed(["A_1"], [idle("B_1"), idle("C")], [])
     assert services_in_turns(nothing) == [("B_1", "C"), ("A_1",)]
 
 
-def test_touched_and_idle_and_without() -> None:
+def test_touched_and_idle_and_without():
     call = {"method": "FindB_1", "parameters": {}}
     raw, found = typed(["A_1", "B_1"], [idle("A_1"), idle("C")], [frame("B_1", service_call=call)])
     used = used_by(found, SERVICES)
@@ -119,7 +116,7 @@ def test_touched_and_idle_and_without() -> None:
 
 
 @given(st.integers(0, 99), st.lists(st.sampled_from(DOMAINS), min_size=1, unique=True), st.booleans())
-def test_dialogues_shaped_as_multiwoz(number: int, domains: list[str], lists_all: bool) -> None:
+def test_dialogues_shaped_as_multiwoz(number, domains, lists_all):
     """Whether intents persist or not, each turn touches what it was made to be about, and the closing nothing."""
     found = msgspec.convert(dialogue(number, domains, lists_all=lists_all), Dialogue)
     assert touched_services(found) == domains_of(found) == tuple(sorted(domains))
@@ -130,7 +127,7 @@ def test_dialogues_shaped_as_multiwoz(number: int, domains: list[str], lists_all
     assert list(dict.fromkeys(user)) == [(domain,) for domain in domains]
 
 
-def test_of_sgd_every_frame_and_all_that_is_listed(sample: Path, real_data: Path) -> None:
+def test_of_sgd_every_frame_and_all_that_is_listed(sample, real_data):
     paths = sorted([*real_data.glob("sgd/dev/dialogues_*.json"), *sample.glob("*/dialogues_*.json")])
     assert len(paths) > 4
     for path in paths:

@@ -1,7 +1,5 @@
 """What a plug-in does to the process of a command stays within its call."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -83,7 +81,7 @@ def perturbed(folder: Path, place: str, line: str) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("line", ["os.chdir('../elsewhere')", "os.fork()"])
 @pytest.mark.parametrize("place", PLACES)
-def test_output_is_published_once_where_the_command_began(place: str, line: str, tmp_path: Path) -> None:
+def test_output_is_published_once_where_the_command_began(place, line, tmp_path):
     ended = perturbed(tmp_path, place, line)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert {"out/run.json", "out/odd/test/dialogues_001.json"} <= set(files_of(tmp_path / "here"))
@@ -91,14 +89,14 @@ def test_output_is_published_once_where_the_command_began(place: str, line: str,
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_command_that_a_plugin_ends_has_failed(place: str, tmp_path: Path) -> None:
+def test_a_command_that_a_plugin_ends_has_failed(place, tmp_path):
     ended = perturbed(tmp_path, place, "os._exit(0)")
     assert ended.returncode == 1
     assert ended.stderr == "error: the process was ended by code that it ran, with os._exit(0)\n"
 
 
 @pytest.mark.parametrize("place", [place for place in PLACES if place != "close"])  # all is done by then
-def test_a_plugin_that_exits_is_an_error(place: str, tmp_path: Path) -> None:
+def test_a_plugin_that_exits_is_an_error(place, tmp_path):
     ended = perturbed(tmp_path, place, "sys.exit(0)")
     assert ended.returncode == (2 if place == "import" else 1)
     assert "called sys.exit(0)" in ended.stderr

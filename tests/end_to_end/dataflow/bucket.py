@@ -1,7 +1,5 @@
 """Google Cloud Storage on this machine: gcp-storage-emulator in memory, behind the real clients."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import Counter
@@ -71,7 +69,7 @@ class Bucket:
         self.storage.buckets[name]["softDeletePolicy"] = {"retentionDurationSeconds": 0}
         self.put("sgd", sample_root())
 
-    def __enter__(self) -> Bucket:
+    def __enter__(self) -> "Bucket":
         for name in list(logging.root.manager.loggerDict):
             if name.startswith(("gcp_storage_emulator", "api.")):
                 logging.getLogger(name).disabled = True

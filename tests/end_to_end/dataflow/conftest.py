@@ -1,9 +1,6 @@
 """A storage emulator in place of Google's, for all tests of this folder."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,14 +8,14 @@ from dataflow.bucket import Bucket
 
 
 @pytest.fixture(scope="package")
-def bucket() -> Iterator[Bucket]:
+def bucket():
     """``gs://corpora``, with the sample as ``sgd``; Google's own clients reach it, in this process and in others."""
     with Bucket("corpora") as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
+def _logging_as_it_was():
     """A command sets up logging for its own process; the tests' must come back."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level

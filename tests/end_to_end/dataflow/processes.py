@@ -1,7 +1,5 @@
 """Commands as processes of their own, to be watched, interrupted and killed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Dataflow's API on this machine: takes a job, runs what was staged for it (or only says so), and tells its state."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -74,7 +72,7 @@ class Dataflow:
         self.state, self.error = "JOB_STATE_RUNNING", ""
         self.stopped = threading.Event()
 
-    def __enter__(self) -> Dataflow:
+    def __enter__(self) -> "Dataflow":
         service = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -1,7 +1,5 @@
 """Pipelines from ``gs://`` to ``gs://`` write what they write locally, whole, whatever kills them on the way."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -9,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +15,6 @@ from apache_beam.io.filesystems import FileSystems
 from commands import ended, lines
 from kit import files_of
 
-from dataflow.bucket import Bucket
 from dataflow.processes import start
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
@@ -55,7 +51,7 @@ def run_in_a_fresh_process(commands: list[list[str]]) -> None:
 
 
 @pytest.fixture(scope="package")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def local(tmp_path_factory):
     """What the chain writes locally."""
     place = tmp_path_factory.mktemp("local")
     (place / "sgd").symlink_to(sample_root())
@@ -63,7 +59,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_the_bytes_are_those_of_a_local_run(bucket: Bucket, local: Path, capsys) -> None:
+def test_the_bytes_are_those_of_a_local_run(bucket, local, capsys):
     for name, argv in zip(CHAIN, commands(CHAIN, bucket.url, f"{bucket.url}/out"), strict=True):
         assert main(argv) == 0
         assert bucket.tree(f"out/{name}") == files_of(local / "out" / name), name
@@ -71,7 +67,7 @@ def test_the_bytes_are_those_of_a_local_run(bucket: Bucket, local: Path, capsys)
 
 
 @pytest.mark.thorough
-def test_the_bytes_of_the_others(bucket: Bucket, local: Path) -> None:
+def test_the_bytes_of_the_others(bucket, local):
     run_in_a_fresh_process(commands(OTHERS, str(local), str(local / "out")))
     bucket.put("more", local / "out")
     for name, argv in zip(OTHERS, commands(OTHERS, bucket.url, f"{bucket.url}/more"), strict=True):
@@ -80,7 +76,7 @@ def test_the_bytes_of_the_others(bucket: Bucket, local: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_killed_while_publishing_and_run_again(bucket: Bucket, local: Path) -> None:
+def test_killed_while_publishing_and_run_again(bucket, local):
     """SIGKILL when some of the files are in place, over a run of another shape; the rerun has another one again."""
     out, corpus = f"{bucket.url}/killed", f"{bucket.url}/sgd"
     bucket.put("variants", local / "out/compose")
@@ -119,7 +115,7 @@ def publish(output: str, contents: dict[str, bytes]) -> None:
     files.publish(output, {"pipeline": "compose", "files": described})
 
 
-def test_cut_off_at_any_step_of_publishing(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_off_at_any_step_of_publishing(bucket, monkeypatch):
     """Whatever the k-th change to the bucket is: where there is a run.json all that it names is there, as it says."""
     real, left = requests.Session.request, 0
 
@@ -167,7 +163,7 @@ def reason_of(place: str) -> str:
     return ""
 
 
-def test_what_is_read_from_a_bucket_is_whole(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_read_from_a_bucket_is_whole(bucket, monkeypatch):
     output = f"{bucket.url}/read"
     publish(output, {**CONTENTS, "v1/test/schema.json": b"[2]"})
     for place in (output, f"{output}/", f"{output}/v1", f"{output}/v1/test/schema.json", f"{output}/review.csv"):
@@ -190,7 +186,7 @@ def test_what_is_read_from_a_bucket_is_whole(bucket: Bucket, monkeypatch: pytest
 
 
 @pytest.mark.thorough
-def test_a_run_does_not_publish_where_another_has_begun(bucket: Bucket) -> None:
+def test_a_run_does_not_publish_where_another_has_begun(bucket):
     """A bucket has no locks. The first run is told, whether the second has ended or not."""
     output = f"{bucket.url}/two"
 
@@ -212,7 +208,7 @@ def test_a_run_does_not_publish_where_another_has_begun(bucket: Bucket) -> None:
     assert bucket.tree("two").keys() == {*OTHERS, "run.json"}
 
 
-def test_what_somebody_changed_is_not_replaced(bucket: Bucket) -> None:
+def test_what_somebody_changed_is_not_replaced(bucket):
     output = f"{bucket.url}/changed"
     publish(output, CONTENTS)
     publish(output, CONTENTS)
@@ -226,7 +222,7 @@ def test_what_somebody_changed_is_not_replaced(bucket: Bucket) -> None:
     assert bucket.tree("changed").keys() == {*OTHERS, "run.json"}
 
 
-def test_many_files_are_moved_with_few_questions(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_are_moved_with_few_questions(bucket, monkeypatch):
     """250 files over 250 others: copied and deleted a hundred at a time."""
     output, many = f"{bucket.url}/many", {f"v1/{n}.json": b"[]" for n in range(250)}
     for name, data in many.items():

@@ -1,7 +1,5 @@
 """Ctrl-C, a full disk and a place that cannot be written: one line, nothing published, and a rerun that works."""
 
-from __future__ import annotations
-
 import resource
 import shutil
 import signal
@@ -12,14 +10,13 @@ from pathlib import Path
 import pytest
 from kit import files_of
 
-from dataflow.bucket import Bucket
 from dataflow.processes import start, wait_until
 from parapet.pipelines.main import main
 from parapet.schemas.layout import dialogue_files, sample_root
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory):
     """The sample with enough copies of its dialogues to be stopped among them, and variants of it."""
     root = tmp_path_factory.mktemp("large")
     shutil.copytree(sample_root(), root / "sgd")
@@ -36,7 +33,7 @@ def rewrite(corpus: Path, out: Path) -> list[str]:
     return ["rewrite", "--sgd", str(corpus / "sgd"), "--variants", str(corpus / "variants"), "--output", str(out)]
 
 
-def test_ctrl_c(corpus: Path, tmp_path: Path) -> None:
+def test_ctrl_c(corpus, tmp_path):
     out = tmp_path / "out"
     process = start(*rewrite(corpus, out))
     wait_until(lambda: list(out.glob(".incomplete/v1/train/dialogues_*.json")), process)
@@ -61,7 +58,7 @@ def room_for(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk(tmp_path: Path, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk(tmp_path, corpus, capsys):
     out = tmp_path / "out"
     flags = ["rewrite", "--variants", str(corpus / "variants"), "--output", str(out), "--quiet"]
     assert main(flags) == 0
@@ -84,7 +81,7 @@ def test_a_full_disk(tmp_path: Path, corpus: Path, capsys: pytest.CaptureFixture
         ("gs://no-such-bucket/out", "gs://no-such-bucket/out: cannot write here: Request failed with status code 404"),
     ],
 )
-def test_a_place_that_cannot_be_written(out: str, said: str, bucket: Bucket, corpus: Path, capsys) -> None:
+def test_a_place_that_cannot_be_written(out, said, bucket, corpus, capsys):
     assert main(["rewrite", "--variants", str(corpus / "variants"), "--output", out]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {said}")

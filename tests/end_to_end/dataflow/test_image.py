@@ -1,7 +1,5 @@
 """The recipes of the images, for workers and for users, fit what ``setup.py`` installs. No image is built here."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -21,7 +19,7 @@ RECIPE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 USER_RECIPE = (ROOT / "docker" / "user.Dockerfile").read_text(encoding="utf-8")
 
 
-def test_its_beam_is_the_one_that_submits() -> None:
+def test_its_beam_is_the_one_that_submits():
     (beam,) = re.findall(r"^ARG BEAM_VERSION=(.+)$", RECIPE, re.M)
     allowed = [wanted for wanted in map(Requirement, requires(DISTRIBUTION) or []) if wanted.name == "apache-beam"]
     assert allowed
@@ -37,19 +35,19 @@ def bases(recipe: str) -> list[str]:
     return [Template(image).substitute(arguments) for image in re.findall(r"^FROM (\S+)", recipe, re.M)]
 
 
-def test_its_python_is_one_that_the_package_takes() -> None:
+def test_its_python_is_one_that_the_package_takes():
     assert bases(RECIPE) == [f"apache/beam_python3.11_sdk:{version('apache-beam')}"]
     assert "3.11" in SpecifierSet(metadata(DISTRIBUTION)["Requires-Python"])
 
 
-def test_all_packages_are_let_in() -> None:
+def test_all_packages_are_let_in():
     let_in = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.M)
     packages = {"parapet", *(path.name for path in (ROOT / "parapet").iterdir() if path.is_symlink())}
     assert packages <= {*let_in}
     assert {"setup.py", "README.md"} <= {*let_in}
 
 
-def test_the_users_image_has_a_python_that_the_package_takes() -> None:
+def test_the_users_image_has_a_python_that_the_package_takes():
     (python,) = re.findall(r"^ARG PYTHON_VERSION=(.+)$", USER_RECIPE, re.M)
     assert python in SpecifierSet(metadata(DISTRIBUTION)["Requires-Python"])
     assert bases(USER_RECIPE) == [f"python:{python}-slim"] * 2
@@ -83,7 +81,7 @@ def installed_in_image(root: Path, lock: str, missing: str = "none") -> tuple[in
 
 
 @pytest.mark.parametrize(("lock", "files"), [("core", ["core"]), ("demo", ["torch-cpu", "demo"])])
-def test_the_users_image_installs_the_lock_file_that_is_named(lock: str, files: list[str], tmp_path: Path) -> None:
+def test_the_users_image_installs_the_lock_file_that_is_named(lock, files, tmp_path):
     assert re.findall(r"^ARG LOCK=(.*)$", USER_RECIPE, re.M) == ["core"]
     assert (ROOT / "requirements" / f"{lock}.txt").is_file()
     status, (*locked, project) = installed_in_image(tmp_path, lock)
@@ -95,13 +93,13 @@ def test_the_users_image_installs_the_lock_file_that_is_named(lock: str, files: 
     assert project.endswith(" --no-deps --no-build-isolation .")
 
 
-def test_the_users_image_is_not_built_without_the_lock_file(tmp_path: Path) -> None:
+def test_the_users_image_is_not_built_without_the_lock_file(tmp_path):
     status, calls = installed_in_image(tmp_path, "core", missing="core")
     assert status == 1
     assert all("--require-hashes" in call for call in calls)
 
 
-def test_the_users_image_runs_parapet_without_rights_in_data() -> None:
+def test_the_users_image_runs_parapet_without_rights_in_data():
     last = USER_RECIPE.rpartition("\nFROM ")[2]
     instructions = dict(re.findall(r"^([A-Z]+) (.+)$", last, re.M))
     assert instructions["ENTRYPOINT"] == '["parapet"]'

@@ -1,7 +1,5 @@
 """A job service in a process of its own, and workers that take their work from it: nothing is shared by memory."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -41,7 +39,7 @@ def serving(folder: Path) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+def started(monkeypatch):
     """The workers that the job service has started."""
     start, ids = BeamFnExternalWorkerPoolServicer.StartWorker, set()
 
@@ -75,9 +73,7 @@ def compare(place: Path, folder: Path, service: list[str], names: Iterable[str],
         assert files_of(there / name) == files_of(here / name), name
 
 
-def test_a_job_service_writes_the_same(
-    started: set[str], sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_service_writes_the_same(started, sample, tmp_path, capsys):
     (tmp_path / "sgd").symlink_to(sample)
     with serving(tmp_path) as service:
         compare(tmp_path, tmp_path, service, ["compose", "rewrite"], capsys)
@@ -85,9 +81,7 @@ def test_a_job_service_writes_the_same(
 
 
 @pytest.mark.thorough
-def test_every_pipeline_on_beams_own_job_service(
-    started: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_pipeline_on_beams_own_job_service(started, tmp_path, capsys):
     write_inputs(tmp_path / "in")
     names = [name for name in lines("", "") if name not in ("release", "suite", "leaderboard")]
     with serving(tmp_path) as service:
@@ -96,9 +90,7 @@ def test_every_pipeline_on_beams_own_job_service(
 
 
 @pytest.mark.thorough
-def test_the_command_is_its_own_job_service(
-    started: set[str], sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_is_its_own_job_service(started, sample, tmp_path, capsys):
     (tmp_path / "sgd").symlink_to(sample)
     service = ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"]
     compare(tmp_path, tmp_path, service, ["compose"], capsys)

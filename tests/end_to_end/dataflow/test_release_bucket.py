@@ -1,10 +1,7 @@
 """Releases from ``gs://`` to ``gs://``: the bytes of a local one, whole, whatever cuts the publishing off."""
 
-from __future__ import annotations
-
 import itertools
 import threading
-from pathlib import Path
 
 import pytest
 import requests
@@ -12,7 +9,6 @@ from commands import RELEASE_OF_TEST
 from kit import files_of
 
 import parapet
-from dataflow.bucket import Bucket
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -23,7 +19,7 @@ def build(place: str, output: str, *flags: str) -> int:
 
 
 @pytest.fixture
-def local(bucket: Bucket, tmp_path: Path) -> Path:
+def local(bucket, tmp_path):
     """A local release; the bucket has the same configuration."""
     (tmp_path / "sgd").symlink_to(sample_root())
     (tmp_path / "release.toml").write_text(RELEASE_OF_TEST)
@@ -32,7 +28,7 @@ def local(bucket: Bucket, tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def test_the_bytes_are_those_of_a_local_release(bucket: Bucket, local: Path, capsys) -> None:
+def test_the_bytes_are_those_of_a_local_release(bucket, local, capsys):
     assert build(bucket.url, f"{bucket.url}/out_release") == 0
     assert bucket.tree("out_release") == files_of(local)
     assert main(["release", "verify", f"{bucket.url}/out_release/sample", "--quiet"]) == 0
@@ -42,7 +38,7 @@ def test_the_bytes_are_those_of_a_local_release(bucket: Bucket, local: Path, cap
     assert "already exists, and a release never changes" in capsys.readouterr().err
 
 
-def test_cut_off_at_any_step_of_publishing(bucket: Bucket, local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_off_at_any_step_of_publishing(bucket, local, monkeypatch):
     """Whichever the k-th change to the bucket is: no SHA256SUMS before everything is there; the rerun ends the same."""
     from parapet.transforms.release import building
 

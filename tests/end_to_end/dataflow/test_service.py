@@ -1,14 +1,11 @@
 """A run on Dataflow as far as it goes without the cloud: built, staged, submitted, run as staged, waited for."""
 
-from __future__ import annotations
-
 import fcntl
 import io
 import json
 import os
 import signal
 import tarfile
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -51,7 +48,7 @@ def flags(bucket: Bucket, prefix: str, endpoint: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _hurried() -> Iterator[None]:
+def _hurried():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dataflow_runner, "time", Hurried)
         patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
@@ -72,7 +69,7 @@ class Job(msgspec.Struct):
 
 
 @pytest.fixture(scope="module")
-def job(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Job:
+def job(bucket, tmp_path_factory):
     """``rewrite`` on the service, which runs the staged pipeline with the staged package; and on this machine."""
     here = tmp_path_factory.mktemp("job")
     assert main(["compose", "--allow_partial", "--output", str(here / "variants"), "--quiet"]) == 0
@@ -108,20 +105,20 @@ def job(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Job:
     )
 
 
-def test_the_staged_package_alone_writes_what_a_local_run_writes(job: Job) -> None:
+def test_the_staged_package_alone_writes_what_a_local_run_writes(job):
     assert job.status == 0
     assert job.wrote == job.expected
     assert len(job.wrote) > 30
 
 
-def test_the_command_waits_and_reports(job: Job) -> None:
+def test_the_command_waits_and_reports(job):
     assert "v5: 40 rewritten, 0 left out" in job.out
     assert f"job {JOB}: https://console.cloud.google.com/dataflow/jobs/us-central1/{JOB}?project=p-x\n" in job.err
     assert f"Job {JOB} is in state JOB_STATE_DONE\n" in job.err
     assert job.err.rstrip().endswith(": dialogues 40")
 
 
-def test_the_staged_package_has_all_that_workers_load(job: Job) -> None:
+def test_the_staged_package_has_all_that_workers_load(job):
     package = ROOT / "parapet"
     folders = [package, *(path for path in package.iterdir() if path.is_symlink())]
     ours = {str(path.relative_to(ROOT)): path for folder in folders for path in folder.rglob("*")}
@@ -130,7 +127,7 @@ def test_the_staged_package_has_all_that_workers_load(job: Job) -> None:
     assert not wanted - job.package.keys()
 
 
-def test_the_request(job: Job) -> None:
+def test_the_request(job):
     assert job.request["path"].startswith("/v1b3/projects/p-x/locations/us-central1/jobs")
     assert job.request["type"] == JobType.JOB_TYPE_BATCH
     options = job.request["environment"]["sdkPipelineOptions"]["options"]
@@ -160,7 +157,7 @@ STEPS = {
 
 
 @pytest.fixture(scope="module")
-def variants(bucket: Bucket) -> str:
+def variants(bucket):
     """A variant that is the original under another suffix: enough to build jobs on."""
     for split in ("train", "dev", "test"):
         services = json.loads((sample_root() / split / "schema.json").read_bytes())
@@ -194,7 +191,7 @@ def on(bucket: Bucket, variants: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_the_job_of_each_pipeline(name: str, bucket: Bucket, variants: str, tmp_path: Path, capsys) -> None:
+def test_the_job_of_each_pipeline(name, bucket, variants, tmp_path, capsys):
     """Built as a template, for a container that has Parapet in it: nothing is staged but the graph."""
     out = ["--output", f"{bucket.url}/{name}/out", f"--template_location={tmp_path}/job.json"]
     assert main([name, *on(bucket, variants)[name], *out, *flags(bucket, name, NOWHERE), *CONTAINER]) == 0
@@ -213,7 +210,7 @@ def test_the_job_of_each_pipeline(name: str, bucket: Bucket, variants: str, tmp_
     assert {path.rpartition(".")[0] for path in bucket.tree(f"{name}/out")} <= {".incomplete/.owner"}
 
 
-def test_a_release_is_made_by_the_job_and_finished_by_the_command(bucket: Bucket, job: Job, tmp_path: Path) -> None:
+def test_a_release_is_made_by_the_job_and_finished_by_the_command(bucket, job, tmp_path):
     """The job's workers have the staged package of the other job, and no other Parapet."""
     bucket.write("release.toml", RELEASE.encode())
 
@@ -229,7 +226,7 @@ def test_a_release_is_made_by_the_job_and_finished_by_the_command(bucket: Bucket
     assert bucket.tree("releases") == bucket.tree("again")
 
 
-def test_a_release_cannot_be_a_template(bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_release_cannot_be_a_template(bucket, tmp_path, capsys):
     bucket.write("release.toml", RELEASE.encode())
     command = ["release", "build", "--config", f"{bucket.url}/release.toml", "--output", f"{bucket.url}/template"]
     job = ["--template_location", f"{tmp_path}/job.json", *flags(bucket, "template", NOWHERE), *CONTAINER]
@@ -255,7 +252,7 @@ def submit(bucket: Bucket, prefix: str, service: Dataflow) -> int:
         ("Startup of the worker pool failed: quota 'CPUS' exceeded", "quota 'CPUS' exceeded (PARAPET_DEBUG=1"),
     ],
 )
-def test_a_job_that_fails(bucket: Bucket, message: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_fails(bucket, message, said, capsys):
     with Dataflow(lambda _: message) as service:
         assert submit(bucket, "failing", service) == 1
     told = capsys.readouterr()
@@ -265,9 +262,7 @@ def test_a_job_that_fails(bucket: Bucket, message: str, said: str, capsys: pytes
     assert f"/jobs/us-central1/{JOB}?project=p-x" in told.err
 
 
-def test_counts_are_shown_and_ctrl_c_leaves_the_job_and_says_how_to_stop_it(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_counts_are_shown_and_ctrl_c_leaves_the_job_and_says_how_to_stop_it(bucket, monkeypatch, capsys):
     events: list[progress.Event] = []
     monkeypatch.setattr(progress, "sink", events.append)
     monkeypatch.setattr(runners, "METRICS_EVERY", 0.01)

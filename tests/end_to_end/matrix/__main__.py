@@ -4,8 +4,6 @@ Writes FOLDER/cells.csv, and the table and the picture of the documentation: doc
 docs/images/inputs_outputs.svg. What was tried is in FOLDER, and is not tried again.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

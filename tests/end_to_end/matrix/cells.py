@@ -1,7 +1,5 @@
 """Tries one output, or a part of one, as the value of one flag."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

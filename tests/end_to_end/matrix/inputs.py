@@ -1,7 +1,5 @@
 """Every flag that reads a file or folder, in a command line that works but for its value: the columns of the matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 VALUE = "{value}"  # what is tried

@@ -1,7 +1,5 @@
 """The matrix as a table and as a picture: outputs down, inputs across; inputs that take the same share a column."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any

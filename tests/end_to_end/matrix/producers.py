@@ -1,7 +1,5 @@
 """What each command writes, on the bundled sample: the rows of the matrix."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

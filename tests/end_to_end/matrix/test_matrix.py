@@ -1,7 +1,5 @@
 """The matrix of outputs and inputs agrees with the commands; some of it is tried here, all by make test-matrix."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -16,13 +14,13 @@ from parapet.pipelines.main import main
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_input_of_every_command_is_in_the_matrix() -> None:
+def test_every_input_of_every_command_is_in_the_matrix():
     """A new flag that reads needs a line in ``inputs.py``."""
     lines = command_lines("place")
     assert set(lines) == {key for key in registered() if key[:2] not in SERVICES} | set(MORE)
 
 
-def test_the_documentation_has_every_input() -> None:
+def test_the_documentation_has_every_input():
     """As of the last ``make test-matrix``: a new one has not been tried, or the page is old."""
     shown = json.loads((ROOT / "docs/inputs_outputs.json").read_text())["inputs"]
     picture = (ROOT / "docs/images/inputs_outputs.svg").read_text()
@@ -32,7 +30,7 @@ def test_the_documentation_has_every_input() -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
+def place(tmp_path_factory, sample):
     """Two outputs: sets of dialogues, and task pages."""
     place = tmp_path_factory.mktemp("matrix")
     (place / "sgd").symlink_to(sample)
@@ -44,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
     return place
 
 
-def test_what_does_not_fit_is_refused_with_a_reason(place: Path, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused_with_a_reason(place, tmp_path):
     """The two outputs as a whole, at every input whose command needs nothing but the sample besides."""
     ran = set()
     faults = []

@@ -4,8 +4,6 @@ A point is any moment at which being cut off could hurt: before a journal line, 
 disk), after it; before a request is sent, after it was answered; before and after a file takes its name.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

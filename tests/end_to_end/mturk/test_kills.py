@@ -1,7 +1,5 @@
 """Killed anywhere, run again: each HIT exists once, each assignment is paid once, no bonus is sent twice."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -11,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +119,7 @@ def facts(server: LocalMTurk, batch: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Iterator[tuple[list[Stage], World, Runner]]:
+def stages(tmp_path_factory, sample):
     """An undisturbed run over three services, with the world kept before each command."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "tests")
@@ -180,7 +177,7 @@ def _undisturbed(folder: Path, world: World, runner: Runner, sample: Path) -> li
     return found
 
 
-def test_nothing_is_made_or_paid_twice(stages: tuple[list[Stage], World, Runner]) -> None:
+def test_nothing_is_made_or_paid_twice(stages):
     commands, world, runner = stages
     chosen = random.Random(7)
     # Every point of every command, tokens forgotten or not, in random order.

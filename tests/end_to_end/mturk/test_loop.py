@@ -1,7 +1,5 @@
 """The whole loop: hits, publish, workers, collect, compose, top up twice, compose, pay; answers are a batch's."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -67,14 +65,14 @@ class Loop:
 
 
 @pytest.fixture
-def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def credentials(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "tests")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "tests")
 
 
 @pytest.mark.usefixtures("credentials")
 @pytest.mark.parametrize("corpus", ["sample", pytest.param("sgd", marks=pytest.mark.thorough)])
-def test_the_whole_loop(corpus: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_the_whole_loop(corpus, tmp_path, request):
     if corpus == "sample":
         sample: Path = request.getfixturevalue("sample")
         schemas, answers = sample, sample / "crowd" / "assignments.jsonl"

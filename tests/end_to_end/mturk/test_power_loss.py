@@ -1,11 +1,7 @@
 """The power fails while a command runs: whatever the disk has kept, running it again makes and pays nothing twice."""
 
-from __future__ import annotations
-
 import random
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from faults.operations import KILL_BEFORE, Machine, library
@@ -13,7 +9,7 @@ from faults.points import spread
 from faults.power_loss import Disk, put, read_tree
 from kit import THOROUGH
 
-from .test_kills import Runner, Stage, World, _undisturbed, facts
+from .test_kills import Runner, World, _undisturbed, facts
 
 POINTS = 12 if THOROUGH else 2  # of each command
 STATES = 4 if THOROUGH else 2  # of the disk, at each of them
@@ -26,7 +22,7 @@ ENVIRONMENT = {
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Iterator[tuple[list[Stage], World, Machine]]:
+def stages(tmp_path_factory, sample):
     """An undisturbed run, with the world kept before each command."""
     place = library()
     if place is None:
@@ -48,7 +44,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Iterator[t
 
 
 @pytest.mark.thorough
-def test_a_power_failure_makes_nothing_twice(stages: tuple[list[Stage], World, Machine], tmp_path: Path) -> None:
+def test_a_power_failure_makes_nothing_twice(stages, tmp_path):
     commands, world, machine = stages
     drawn, fates = random.Random(3), {"as undisturbed": 0, "refused": 0}
     for stage in commands:

@@ -1,12 +1,9 @@
 """The metrics of dialogue states: equal to the published numbers, to a plain reference, and to cases worked by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +28,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_equals_the_official_scoring(real_data: Path, name: str) -> None:
+def test_equals_the_official_scoring(real_data, name):
     settings, across_turn = SETTINGS[name]
     expected = json.loads((real_data / "evaluation" / "expected_dev.json").read_bytes())[name]
     splits = {split.split: split.services for split in read_root(real_data / "sgd")}
@@ -82,7 +79,7 @@ UTTERANCE = "tea at 6 pm, Rue É."
 
 @given(STATES, STATES, SPANS, st.none() | SPANS, st.booleans())
 @settings(max_examples=300, deadline=None)
-def test_equals_the_plain_reference(wanted: Any, given_: Any, spans: Any, predicted: Any, fuzzy: bool) -> None:
+def test_equals_the_plain_reference(wanted, given_, spans, predicted, fuzzy):
     reference: dict[str, Any] = {"state": wanted, "slots": spans}
     other: dict[str, Any] = {"state": given_} | ({} if predicted is None else {"slots": predicted})
     expected = frame_metrics(reference, other, UTTERANCE, SERVICE, fuzzy)
@@ -103,12 +100,12 @@ def test_equals_the_plain_reference(wanted: Any, given_: Any, spans: Any, predic
 
 
 @given(st.text(max_size=12), st.text(max_size=12))
-def test_fuzzy_score_is_the_plain_match(first: str, second: str) -> None:
+def test_fuzzy_score_is_the_plain_match(first, second):
     assert fuzzy_score(first, second) == match(first, second, True)
     assert fuzzy_score(first, second) == fuzzy_score(second, first)
 
 
-def test_fuzzy_scores_of_known_pairs() -> None:
+def test_fuzzy_scores_of_known_pairs():
     # "6 half past" and "30 6 pm" share "6 p": 2 * 3 of 18 characters.
     pairs = {("6 pm", "PM 6"): 1.0, ("half past 6", "6:30 pm"): 0.33, ("", "x"): 0.0, ("?!", "!?"): 0.0, ("", ""): 1.0}
     assert {pair: fuzzy_score(*pair) for pair in pairs} == pairs
@@ -118,7 +115,7 @@ def frame(value: float, turn: int = 0, dialogue_id: str = "1", service: str = "C
     return Scored(dialogue_id, turn, 0, service, "", (value,) * len(METRICS), (), ("", ""))
 
 
-def test_sensitivity_as_worked_by_hand() -> None:
+def test_sensitivity_as_worked_by_hand():
     check = "import doctest, sys, parapet.evaluation.dst.totals as it; sys.exit(doctest.testmod(it).failed)"
     subprocess.run([sys.executable, "-c", check], check=True)
     right = [[frame(value), frame(0.0, turn=2)] for value in (1.0, 1.0, 1.0, 0.0, 0.0)]
@@ -136,7 +133,7 @@ def test_sensitivity_as_worked_by_hand() -> None:
     )
 
 
-def test_a_turn_is_the_product_of_its_frames() -> None:
+def test_a_turn_is_the_product_of_its_frames():
     two = [
         [frame(a), frame(b, service="Bars_1"), frame(0.3, turn=2)] for a, b in ((1.0, 0.5), (1.0, 1.0), (0.5, math.nan))
     ]
@@ -173,7 +170,7 @@ def plain_interval(dialogues: Any, of_turns: Any, seed: str, replicates: int) ->
 
 @given(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 30), st.sampled_from([0.0, 0.3, 0.9]))
 @settings(max_examples=60, deadline=None)
-def test_sensitivity_of_random_predictions_is_the_plain_one(seed: int, n_variants: int, n: int, wrong: float) -> None:
+def test_sensitivity_of_random_predictions_is_the_plain_one(seed, n_variants, n, wrong):
     random = np.random.default_rng(seed)
     # Random dialogues of turns of one to three frames; random scores, of which some are 0 under all variants.
     places = [(f"d{i % 7}", i // 7, j) for i in range(n) for j in range(random.integers(1, 4))]
@@ -197,7 +194,7 @@ def test_sensitivity_of_random_predictions_is_the_plain_one(seed: int, n_variant
                 assert all(map(math.isnan, interval))
 
 
-def test_intervals_across_turns_are_of_the_products() -> None:
+def test_intervals_across_turns_are_of_the_products():
     places = [("d0", 0, 0), ("d0", 0, 1), ("d0", 2, 0), ("d1", 0, 0), ("d1", 0, 1), ("d2", 0, 0)]
     products = np.array([0.5, 1.0, 0.0, 1.0])  # d0 has two turns
     scores = scores_of(places, np.array([1.0, 0.5, 1.0, 0.9, 0.0, 1.0]), across_turn=True)
@@ -219,7 +216,7 @@ def scores_of(places: Any, values: Any, across_turn: bool = False) -> Scores:
     return Scores("v", list(by_dialogue.values()), {}, frozenset(), {}, {}, across_turn)
 
 
-def test_weighted_sums_are_exact() -> None:
+def test_weighted_sums_are_exact():
     random = np.random.default_rng(3)
     for high in (2**20, 2**46, 2**54):
         values = random.integers(0, high, (bootstrap.CHUNK, 5, 2))
@@ -228,14 +225,14 @@ def test_weighted_sums_are_exact() -> None:
         assert (bootstrap.weighted(drawn, -values) == -np.einsum("dr,dsc->rsc", drawn, values)).all()
 
 
-def test_sums_are_the_same_in_any_order() -> None:
+def test_sums_are_the_same_in_any_order():
     parts = [totals.add_up([[frame(0.1 * i, dialogue_id=str(i))]], frozenset()) for i in range(40)]
     assert totals.merged(parts) == totals.merged(reversed(parts))
     halves = [totals.merged(parts[::2]), totals.merged(parts[1::2])]
     assert totals.means(totals.merged(halves)) == totals.means(totals.merged(parts))
 
 
-def test_bootstrap_finds_the_spread_of_a_mean() -> None:
+def test_bootstrap_finds_the_spread_of_a_mean():
     values = np.random.default_rng(7).normal(0.6, 0.2, 400)
     found = bootstrap.replicated("0", [(list(map(str, range(400))), values)], 2000)
     between = bootstrap.interval(bootstrap.means(found)[:, 0])
@@ -245,7 +242,7 @@ def test_bootstrap_finds_the_spread_of_a_mean() -> None:
     assert bootstrap.interval(np.array([math.nan])) is None
 
 
-def test_official_mode_counts_what_it_passes_over() -> None:
+def test_official_mode_counts_what_it_passes_over():
     user = {"speaker": "USER", "utterance": "tea", "frames": [{"service": "Cafes_1", "state": _state(kind=["tea"])}]}
     odd = {**user, "frames": [{"service": "Cafes_1", "state": _state(kind=["tea"], colour=["red"])}]}
     system = {"speaker": "SYSTEM", "utterance": "ok", "frames": []}
@@ -267,7 +264,7 @@ def _parsed(*dialogues: Any) -> list[frames.Dialogue]:
     return frames.parse_dialogues(json.dumps(dialogues).encode(), "p.json")
 
 
-def test_the_plain_reference_equals_the_official_scoring(real_data: Path) -> None:
+def test_the_plain_reference_equals_the_official_scoring(real_data):
     place = real_data / "evaluation" / "predictions" / "dev"
     splits = {split.split: split for split in read_root(real_data / "sgd")}
     pairs = [(real_data / "sgd" / "dev" / path.name, path) for path in sorted(place.glob("*.json"))]

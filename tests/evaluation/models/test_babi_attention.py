@@ -1,7 +1,5 @@
 """The attention of a memory network: which line has which weight, and the page that shows it."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec
@@ -32,7 +30,7 @@ def found_in(model: NetAnswers, first: int = 0) -> list[Response]:
     return list(responses(first, SOME, model.ranked(SOME, 1), model.attention(SOME)))
 
 
-def test_each_line_of_the_history_has_a_weight_at_each_hop() -> None:
+def test_each_line_of_the_history_has_a_weight_at_each_hop():
     found = found_in(answering(), first=7)
     assert [(one.dialogue, one.turn) for one in found] == [(7, 0), (7, 1), (7, 2), (7, 3), (8, 0), (8, 1), (8, 2)]
     last = found[3]
@@ -53,7 +51,7 @@ def test_each_line_of_the_history_has_a_weight_at_each_hop() -> None:
             assert sum(memory.attention[hop] for memory in one.memories) == pytest.approx(1, abs=1e-5)
 
 
-def test_the_weights_are_those_of_the_softmax() -> None:
+def test_the_weights_are_those_of_the_softmax():
     """Of the second turn: p_i = softmax(q · m_i), section "Attention over the memory" of appendix A."""
     model = answering(hops=1)
     net = model.net
@@ -67,17 +65,17 @@ def test_the_weights_are_those_of_the_softmax() -> None:
     assert [memory.attention[0] for memory in found_in(model)[1].memories] == pytest.approx(weights[::-1], abs=1e-6)
 
 
-def test_a_short_memory_has_the_last_lines() -> None:
+def test_a_short_memory_has_the_last_lines():
     last = found_in(answering(memory=2))[3]
     assert [memory.time for memory in last.memories] == [6, 7]
 
 
-def test_what_is_written_can_be_read_back() -> None:
+def test_what_is_written_can_be_read_back():
     found = found_in(answering())
     assert [msgspec.json.decode(line, type=Response) for line in lines_of(found).splitlines()] == found
 
 
-def test_the_page_shows_all_but_lines_with_little_attention() -> None:
+def test_the_page_shows_all_but_lines_with_little_attention():
     shares = [0.5, 0.004, 0.001, 0.405, 0.002, 0.088, *[0.0] * 15]
     memories = [Memory(i + 1, "User", f"line {i + 1}", [share, share]) for i, share in enumerate(shares)]
     found = [Response(0, 0, memories, "what", "yes", ["yes"]), Response(1, 0, [], "why", "yes", ["no", "maybe", "yes"])]
@@ -95,7 +93,7 @@ def test_the_page_shows_all_but_lines_with_little_attention() -> None:
     assert page.count("<details>") == 1
 
 
-def test_what_is_said_is_no_markup() -> None:
+def test_what_is_said_is_no_markup():
     hostile = "<script>alert(1)</script>"
     memories = [Memory(1, "User", hostile, [1.0])]
     page = page_of(hostile, [Response(0, 0, memories, hostile, hostile, [hostile])]).decode()

@@ -1,7 +1,5 @@
 """The bAbI models against plain references, word by word and turn by turn."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any
@@ -124,7 +122,7 @@ def plain_scores(model: MemN2N, known: Vocabulary, memory: list[tuple[int, str]]
 
 @pytest.mark.parametrize("match", [True, False])
 @pytest.mark.parametrize(("hops", "time"), [(1, "back"), (3, "back"), (2, "index")])
-def test_memn2n_computes_what_the_paper_says(match: bool, hops: int, time: str) -> None:
+def test_memn2n_computes_what_the_paper_says(match, hops, time):
     model, known = net(match=match, hops=hops, time=time)
     some = [*dialogues()[:3], *ODD, *unseen()[:1]]
     turns = turns_of(encode(some, numbers_of(CANDIDATES)), numbers_of(known.words), model.matches.entities, CPU)
@@ -134,7 +132,7 @@ def test_memn2n_computes_what_the_paper_says(match: bool, hops: int, time: str) 
     assert torch.allclose(scores, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
 
 
-def test_embeddings_take_the_history_as_one_bag() -> None:
+def test_embeddings_take_the_history_as_one_bag():
     model, known = net("embeddings")
     some = [*dialogues()[:2], *ODD]
     turns = turns_of(encode(some, {}), numbers_of(known.words), model.matches.entities, CPU)
@@ -157,7 +155,7 @@ def test_embeddings_take_the_history_as_one_bag() -> None:
 
 
 @pytest.mark.parametrize("model", ["memn2n", "embeddings"])
-def test_neither_padding_nor_company_changes_an_answer(model: str) -> None:
+def test_neither_padding_nor_company_changes_an_answer(model):
     made, known = net(model)
     some = [*dialogues(), *ODD, *unseen()]
     together = NetAnswers(made, known, CPU, batch=1000).answers(some)
@@ -166,28 +164,28 @@ def test_neither_padding_nor_company_changes_an_answer(model: str) -> None:
     assert NetAnswers(made, known, CPU, batch=3).answers(some[::-1]) == together[::-1]
 
 
-def test_histories_are_what_stands_before_each_turn() -> None:
+def test_histories_are_what_stands_before_each_turn():
     some = [*dialogues(), *ODD]
     assert [n for one in some for n in histories(one)] == [
         len(before) for one in some for before, _ in texts_before(one)
     ]
 
 
-def test_equal_scores_give_the_first_candidate() -> None:
+def test_equal_scores_give_the_first_candidate():
     model, known = net(match=False)
     torch.nn.init.zeros_(model.answers)
     assert NetAnswers(model, known, CPU, batch=8).answers([dialogue("thai", "rome")]) == [["hello"] * 3]
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=6), st.data())
-def test_ragged_rows_are_taken_as_lists_are(rows: list[list[int]], data: st.DataObject) -> None:
+def test_ragged_rows_are_taken_as_lists_are(rows, data):
     ids = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)) if rows else []
     values, offsets = Ragged.of(rows).take(torch.tensor(ids, dtype=torch.long))
     assert values.tolist() == [value for i in ids for value in rows[i]]
     assert offsets.tolist() == [sum(len(rows[k]) for k in ids[:i]) for i in range(len(ids))]
 
 
-def test_dialogues_of_facts_alone_have_no_answers() -> None:
+def test_dialogues_of_facts_alone_have_no_answers():
     some = [BabiDialogue((Fact("a", "R_b", "c"),))] * 3
     made, known = net()
     assert NetAnswers(made, known, CPU, batch=2).answers(some) == [[], [], []]
@@ -200,7 +198,7 @@ def babi_config(**options: Any) -> BabiConfig:
 
 
 @pytest.mark.parametrize(("model", "negatives"), [("memn2n", 0), ("embeddings", 5)])
-def test_learns_in_half_precision_as_on_a_gpu(model: str, negatives: int) -> None:
+def test_learns_in_half_precision_as_on_a_gpu(model, negatives):
     corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
     config = babi_config(model=model, size=8, hops=2, memory=9, batch_size=8, learning_rate=0.01, margin=1.0,
                     negatives=negatives, epochs=1, patience=1, seed=str(SEED), threads=1, device="cpu")  # fmt: skip
@@ -213,7 +211,7 @@ def test_learns_in_half_precision_as_on_a_gpu(model: str, negatives: int) -> Non
     assert all(value.grad.isfinite().all() for value in learner.module.parameters())
 
 
-def test_ranges() -> None:
+def test_ranges():
     assert ranges(torch.tensor([5, 0, 2]), torch.tensor([2, 0, 3])).tolist() == [5, 6, 2, 3, 4]
 
 
@@ -222,7 +220,7 @@ WORDS = st.sampled_from([*CUISINES[:3], "rome", "thai_phone", "table", "hello", 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=4).map(" ".join), min_size=1, max_size=5))
-def test_match_types_are_those_of_the_definition(said: list[str]) -> None:
+def test_match_types_are_those_of_the_definition(said):
     matches = Matches(CANDIDATES, KNOWLEDGE)
     turns = turns_of(
         encode([BabiDialogue(tuple(Exchange(text, "hello") for text in said))], {}), {}, matches.entities, CPU
@@ -261,7 +259,7 @@ FREQUENCIES = Frequencies.of(LEARNED)
 
 @pytest.mark.parametrize("history", [True, False])
 @pytest.mark.parametrize("match", [True, False])
-def test_tfidf_is_that_of_the_definition(history: bool, match: bool) -> None:
+def test_tfidf_is_that_of_the_definition(history, match):
     some = [*dialogues()[::5], *ODD, *unseen()[:2]]
     found = TfIdf(CANDIDATES, KNOWLEDGE if match else {}, FREQUENCIES, history).answers(some)
     for one, answers in zip(some, found, strict=True):
@@ -275,7 +273,7 @@ def test_tfidf_is_that_of_the_definition(history: bool, match: bool) -> None:
         assert not list(rest)
 
 
-def test_a_word_that_no_utterance_has_weighs_as_much_as_one_that_a_single_one_has() -> None:
+def test_a_word_that_no_utterance_has_weighs_as_much_as_one_that_a_single_one_has():
     some = Frequencies.of([BabiDialogue((Exchange("a b b", "c"), Exchange("a", "d"), Exchange("a", "d")))])
     assert some == Frequencies(3, {"a": 3, "b": 1})
     assert [some.idf(word) for word in ("a", "b", "c")] == [0, math.log(3), math.log(3)]
@@ -292,14 +290,14 @@ def ranking(model: Answerer, said: str, top: int) -> list[str]:
 PAIRS = (("a b c", "long"), ("a b", "short"), ("b a", "later"), ("d e", "two"), ("d e", "one"), ("d e", "one"))
 
 
-def test_nearest_by_overlap_takes_most_shared_words_then_fewest_words_then_the_first() -> None:
+def test_nearest_by_overlap_takes_most_shared_words_then_fewest_words_then_the_first():
     model = nearest("overlap", *PAIRS)
     answers = [ranking(model, said, 1) for said in ("a b", "a a b", "a b c", "d", "zzz")]
     assert answers == [["short"], ["short"], ["long"], ["one"], ["one"]]
     assert ranking(model, "c b a e", 9) == ["long", "short", "later", "one", "two"]
 
 
-def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all_others() -> None:
+def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all_others():
     model = nearest("exact", *PAIRS)
     answers = [ranking(model, said, 1) for said in ("b a", "a  b", "d e", "d", "a b c")]
     assert answers == [["later"], ["one"], ["one"], ["one"], ["long"]]
@@ -307,7 +305,7 @@ def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all
     assert ranking(model, "b a", 9) == ["later", "one", "long", "short", "two"]
 
 
-def test_rankings_begin_with_the_answer_and_have_no_candidate_twice() -> None:
+def test_rankings_begin_with_the_answer_and_have_no_candidate_twice():
     some = [*dialogues()[::7], *ODD]
     models: list[Answerer] = [
         TfIdf(CANDIDATES, KNOWLEDGE, FREQUENCIES, True),
@@ -323,7 +321,7 @@ def test_rankings_begin_with_the_answer_and_have_no_candidate_twice() -> None:
         assert [[one[:3] for one in rankings] for rankings in everything] == found
 
 
-def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
+def test_the_bot_of_the_simulator_answers_its_own_dialogues():
     from parapet.evaluation.models.babi.baselines import RuleBot
     from parapet.transforms.simulators.restaurants.ontology import default_ontology
     from parapet.transforms.simulators.restaurants.simulating import World, lines_of, simulate
@@ -336,13 +334,13 @@ def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
     assert bot.not_understood == 2
 
 
-def test_the_right_answer_is_never_drawn_against_itself() -> None:
+def test_the_right_answer_is_never_drawn_against_itself():
     answers = torch.tensor([0, 2, 3])
     drawn = negatives_of(answers, 4, 50)
     assert [set(row) for row in drawn.tolist()] == [{1, 2, 3}, {0, 1, 3}, {0, 1, 2}]
 
 
-def test_the_ranking_loss_is_the_mean_over_negatives_within_the_margin() -> None:
+def test_the_ranking_loss_is_the_mean_over_negatives_within_the_margin():
     scores = torch.tensor([[1.0, 0.5, 0.95, 1.3], [2.0, 0.0, 0.0, 0.0]], requires_grad=True)
     loss = ranking_loss(scores, margin=0.1)
     assert loss.item() == pytest.approx(((0.05 + 0.4) / 2 + 0) / 2)
@@ -362,9 +360,7 @@ SHAPES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("match", [True, False])
 @pytest.mark.parametrize(("model", "shape"), SHAPES)
-def test_chosen_candidates_have_the_scores_that_they_have_among_all(
-    model: str, shape: dict[str, Any], match: bool
-) -> None:
+def test_chosen_candidates_have_the_scores_that_they_have_among_all(model, shape, match):
     made, known = net(model, match, **shape)
     numbers = numbers_of(CANDIDATES)
     turns = turns_of(encode([*dialogues()[:4], *ODD], numbers), numbers_of(known.words), made.matches.entities, CPU)
@@ -374,7 +370,7 @@ def test_chosen_candidates_have_the_scores_that_they_have_among_all(
         assert torch.allclose(made(turns, ids, chosen), made(turns, ids).gather(1, chosen), atol=1e-12)
 
 
-def test_without_history_a_type_is_recorded_whatever_the_input() -> None:
+def test_without_history_a_type_is_recorded_whatever_the_input():
     made, known = net("embeddings", input="last")
     some = [BabiDialogue((Exchange("hi", "hello"), Exchange("a table in rome", "on it")))]
     turns = turns_of(encode(some, {}), numbers_of(known.words), made.matches.entities, CPU)
@@ -391,7 +387,7 @@ def test_without_history_a_type_is_recorded_whatever_the_input() -> None:
             assert score == pytest.approx(float(query @ embedded))
 
 
-def test_bigrams_are_words_within_a_line() -> None:
+def test_bigrams_are_words_within_a_line():
     assert tokens_of("a b c", bigrams=True) == ["a", "b", "c", "a b", "b c"]
     assert tokens_of("a b c", bigrams=False) == ["a", "b", "c"]
     some = [BabiDialogue((Exchange("a b", "c"), Exchange("b a", "c")))]
@@ -401,7 +397,7 @@ def test_bigrams_are_words_within_a_line() -> None:
 
 
 @pytest.mark.parametrize(("model", "shape"), SHAPES)
-def test_sparse_gradients_move_parameters_as_dense_ones_do(model: str, shape: dict[str, Any]) -> None:
+def test_sparse_gradients_move_parameters_as_dense_ones_do(model, shape):
     corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
     share = {"share": "on" if shape.get("share") else "off"}
     config = babi_config(model=model, size=8, batch_size=1, learning_rate=0.5, margin=1.0, negatives=5, epochs=1,
@@ -424,7 +420,7 @@ def test_sparse_gradients_move_parameters_as_dense_ones_do(model: str, shape: di
     assert not torch.equal(moved[0]["words"], before["words"])
 
 
-def test_of_two_nets_the_better_one_on_dev_is_kept() -> None:
+def test_of_two_nets_the_better_one_on_dev_is_kept():
     corpus = Corpus(dialogues(), dialogues(), CANDIDATES, {}, "1")
     config = babi_config(model="embeddings", size=8, batch_size=1, learning_rate=0.5, margin=1.0, negatives=5, epochs=1,
                     patience=1, seed=str(SEED), threads=1, device="cpu", share="auto")  # fmt: skip
@@ -450,9 +446,7 @@ EPOCHS = 8
 
 
 @pytest.mark.parametrize(("model", "share"), [("memn2n", "off"), ("embeddings", "auto")])
-def test_turns_scored_ahead_are_trained_as_turn_by_turn(
-    model: str, share: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_turns_scored_ahead_are_trained_as_turn_by_turn(model, share, monkeypatch):
     def all_others(answers: torch.Tensor, candidates: int, _: int) -> torch.Tensor:
         return (answers[:, None] + torch.arange(1, candidates)) % candidates
 

@@ -1,7 +1,5 @@
 """The text classifier: features, scores, answers that depend on nothing else, a net and checkpoints that learn."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -71,21 +69,21 @@ def right(model: Classifier, turns: list[Turn]) -> float:
 
 
 @given(st.lists(st.text(st.characters()), max_size=4), st.integers(1, 50))
-def test_any_text_has_features(texts: list[str], length: int) -> None:
+def test_any_text_has_features(texts, length):
     rows, long = Hashed(7, length).encode(texts)
     assert all(1 <= number <= 7 for row in rows for number in row)
     assert [bool(row) for row in rows] == [bool(words_of(text)) for text in texts]
     assert long == sum(len(words_of(text)) > length for text in texts)
 
 
-def test_the_newest_words_stay() -> None:
+def test_the_newest_words_stay():
     encoder = Hashed(10**6, 3)
     (whole, end), long = encoder.encode(["I said: find 12 ferries", "find 99 ferries"])
     assert whole == end  # and digits are alike
     assert long == 1
 
 
-def test_pieces_lose_their_beginning(tmp_path: Path) -> None:
+def test_pieces_lose_their_beginning(tmp_path):
     folder = save_bert(tmp_path / "bert", ["find me a ferry to the island"], positions=16)
     from transformers import AutoTokenizer
 
@@ -100,7 +98,7 @@ def frame(service: str, intent: str, *acts: str) -> Frame:
     return Frame(service, [], [Action(act, "", []) for act in acts], State(intent, [], {}))
 
 
-def test_the_intent_of_a_turn_with_several_services() -> None:
+def test_the_intent_of_a_turn_with_several_services():
     old, new, none = frame("a", "A"), frame("b", "B"), frame("c", "NONE")
     named = frame("a", "A", "INFORM", "INFORM_INTENT")
     for frames, wanted in (([old, new], new), ([new, old], old), ([named, new], named), ([old, none], old),
@@ -110,7 +108,7 @@ def test_the_intent_of_a_turn_with_several_services() -> None:
     assert frame_of([old, none], ["c"]) == none
 
 
-def test_intents_of_a_corpus_with_frames_of_every_service(tmp_path: Path) -> None:
+def test_intents_of_a_corpus_with_frames_of_every_service(tmp_path):
     """As MultiWOZ 2.2 is: intents of earlier services persist, and are not the turn's."""
     write_corpus(tmp_path / "mw", {"train": [["police"], ["hotel", "taxi", "attraction"]]})  # odd ones persist
     labels = [turn.label for turn in read_turns(str(tmp_path / "mw"), "train", INTENT)]
@@ -118,7 +116,7 @@ def test_intents_of_a_corpus_with_frames_of_every_service(tmp_path: Path) -> Non
     assert labels == ["find_police", "NONE", *of_hotel, "find_taxi", *["find_attraction"] * 3]
 
 
-def test_what_is_held_out_depends_on_the_dialogue() -> None:
+def test_what_is_held_out_depends_on_the_dialogue():
     turns = [Turn((name, str(i), turn), "", "a") for name in ("original", "v1") for i in range(200) for turn in (0, 2)]
     learned, held = held_out(turns, 0.1, "0", lambda turn: turn.key[1])
     assert 40 < len(held) < 160
@@ -126,7 +124,7 @@ def test_what_is_held_out_depends_on_the_dialogue() -> None:
 
 
 @given(st.lists(st.lists(st.floats(-30, 30), min_size=3, max_size=3), min_size=1, max_size=4))
-def test_scores_as_their_formulas(rows: list[list[float]]) -> None:
+def test_scores_as_their_formulas(rows):
     logits = torch.tensor(rows, dtype=torch.float64)
     sums = [math.fsum(map(math.exp, row)) for row in rows]
     msp = [1 - math.exp(max(row)) / total for row, total in zip(rows, sums, strict=True)]
@@ -137,24 +135,24 @@ def test_scores_as_their_formulas(rows: list[list[float]]) -> None:
     assert foreign(logits, ["in_domain", "ood", "x"], "msp").tolist() == pytest.approx(known, abs=1e-12)
 
 
-def test_what_training_never_had_says_nothing() -> None:
+def test_what_training_never_had_says_nothing():
     torch.manual_seed(SEED)
     bag = Bag(100, 4, 2)
     empty = bag.eval()(torch.tensor([[0, 0], [5, 0]]), torch.ones(2, 2))
     assert torch.equal(empty, bag.classes.bias.expand(2, 2))
 
 
-def test_the_threshold_of_the_highest_f1() -> None:
+def test_the_threshold_of_the_highest_f1():
     assert best_of([(0.1, False), (0.4, True), (0.5, False), (0.9, True)]) == (0.4, 0.8)
     assert best_of([(0.1, False)]) == (None, None)
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save_bert(tmp_path_factory.mktemp("bert") / "tiny", [turn.utterance for turn in toy()])
 
 
-def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert: Path, tmp_path: Path) -> None:
+def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path):
     turns = toy()
     config = config_of(checkpoint=str(bert), **FINE_TUNING, epochs=8, max_length=32)
     corpus = Corpus(turns, turns[::3], [], [])
@@ -176,7 +174,7 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert: Path, tmp
         load(folder, "cpu", 1)
 
 
-def test_a_roberta_with_another_head_and_fewer_positions(tmp_path: Path) -> None:
+def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):
     checkpoint = inspect(str(save_roberta(tmp_path / "nli")), KINDS, "--checkpoint")
     corpus = Corpus(toy()[:24], toy()[:6], [], [])
     with pytest.raises(InputError, match="--max_length: 65: the checkpoint has 64 positions"):
@@ -186,7 +184,7 @@ def test_a_roberta_with_another_head_and_fewer_positions(tmp_path: Path) -> None
     assert {one.label for one in model.answers(["find a bus", "set it"])[0]} <= set(card.labels)
 
 
-def test_folders_that_do_not_fit(tmp_path: Path) -> None:
+def test_folders_that_do_not_fit(tmp_path):
     made = trained(config_of(epochs=1), Corpus(toy(), toy(), [], []), tmp_path / "o")
     folder = write(tmp_path / "model", made)
     assert isinstance(read_card(folder), Card)

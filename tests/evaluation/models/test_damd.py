@@ -1,10 +1,5 @@
 """DAMD: spans as words, what can be copied, decoders that depend on nothing else, other acts of the same state."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-
 import msgspec
 import pytest
 import torch
@@ -74,7 +69,7 @@ TEXTS = [texts_of(step) for step in STEPS]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Of nets as small as these several threads are slower by far where the machine is busy."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -87,7 +82,7 @@ NEVER_USED = (2 * 100 * 100 + 100 + 100) + 2 * (100 * 100 + 100)  # of the actio
 BOOKING = 2 * 2 * 3 * 100  # two bits of the pointer, in two decoders with three gates
 
 
-def test_the_net_has_as_many_parameters_as_the_authors() -> None:
+def test_the_net_has_as_many_parameters_as_the_authors():
     """Theirs has an attention and two copies of spans that its settings switch off, and a pointer to bookings."""
     net = Net(Sizes(words=3000, embedding=50, hidden=100))
     found = sum(one.numel() for one in net.parameters())
@@ -106,7 +101,7 @@ STATES = st.builds(
 
 @settings(max_examples=60)
 @given(st.dictionaries(NAMES, STATES, max_size=2))
-def test_a_belief_state_comes_back_as_training_writes_it(belief: dict[str, State]) -> None:
+def test_a_belief_state_comes_back_as_training_writes_it(belief):
     """With the letters' case and the spaces of its values, where no other value has the same words."""
     parts = belief_parts(belief, "")
     step = Step("1", 0, (("<|user|>", ""),), parts)
@@ -118,7 +113,7 @@ def test_a_belief_state_comes_back_as_training_writes_it(belief: dict[str, State
     assert [mark for mark, _ in written] == [mark for mark, _ in parts]
 
 
-def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said() -> None:
+def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said():
     surfaces = Surfaces({"city": {"san jose": "San José's"}, "stars": {"two": "2"}})
 
     def value(slot: str, words: str, before: str = "", *said: str) -> str:
@@ -134,7 +129,7 @@ def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said() -> None
 
 @settings(max_examples=60)
 @given(st.text(max_size=12))
-def test_no_word_of_a_text_is_a_name(text: str) -> None:
+def test_no_word_of_a_text_is_a_name(text):
     """Nobody can say a mark or a placeholder, and every word can be written to a file."""
     for word in words_of(text):
         assert word.encode()
@@ -142,14 +137,14 @@ def test_no_word_of_a_text_is_a_name(text: str) -> None:
         assert word == "[" or not word.startswith("[")
 
 
-def test_words_keep_what_belongs_to_them() -> None:
+def test_words_keep_what_belongs_to_them():
     assert words_of("It's $1,200.50, at 5:30 pm -- e-mail me!") == [
         *("it's", "$", "1,200.50", ",", "at", "5:30", "pm", "-", "-", "e-mail", "me", "!")
     ]
     assert response_words("[inns_1_inn_name]'s [x y]?") == ["[inns_1_inn_name]", "'", "s", "[", "x", "y", "]", "?"]
 
 
-def test_a_users_values_are_replaced_by_placeholders() -> None:
+def test_a_users_values_are_replaced_by_placeholders():
     belief = [(SERVICE, "Inns_1"), (SLOT, "city"), (VALUE, "New York"), (SLOT, "near"), (VALUE, "York"), (VALUE, "")]
     said = words_of("in new york , near York , york")
     found = "in [inns_1_city] , near [inns_1_near] , york"
@@ -157,7 +152,7 @@ def test_a_users_values_are_replaced_by_placeholders() -> None:
     assert delexicalised([], belief) == []
 
 
-def test_the_pointer_is_of_the_service_that_changed_last() -> None:
+def test_the_pointer_is_of_the_service_that_changed_last():
     def belief(**stars: str) -> list[tuple[str, str]]:
         return [part for name, value in stars.items() for part in ((SERVICE, name), (SLOT, "stars"), (VALUE, value))]
 
@@ -169,7 +164,7 @@ def test_the_pointer_is_of_the_service_that_changed_last() -> None:
     assert matches_of((), (), database) is None
 
 
-def test_what_is_not_in_the_vocabulary_can_be_copied_alone() -> None:
+def test_what_is_not_in_the_vocabulary_can_be_copied_alone():
     vocabulary = Vocabulary(["<|slot|>city", "in", "[p]"])
     one = Texts(
         previous=["where", "?"],
@@ -192,7 +187,7 @@ def test_what_is_not_in_the_vocabulary_can_be_copied_alone() -> None:
     assert vocabulary.text([5, oslo], found.own) == ["in", "oslo"]
 
 
-def test_names_come_first_into_the_vocabulary_and_then_frequent_words() -> None:
+def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
     names = sorted({word for one in TEXTS for word in (*one.belief, *one.acts) if word[0] == "<"})
     placeholders = sorted({word for one in TEXTS for word in one.response or () if word[0] == "["} | {"[inns_1_stars]"})
     room = len(SPECIAL) + len(names) + len(placeholders)
@@ -213,7 +208,7 @@ def scores() -> tuple[Tensor, Tensor, Tensor]:
     return generated, copied, torch.tensor([[5, 6, 6, 0], [7, 4, 5, 0]])
 
 
-def test_a_word_is_as_likely_as_all_ways_to_write_it() -> None:
+def test_a_word_is_as_likely_as_all_ways_to_write_it():
     generated, copied, numbers = scores()
     found = torch.zeros(2, 3, 8).double()
     for step in range(2):
@@ -239,13 +234,13 @@ def config(**own: object) -> DamdConfig:
 
 
 @pytest.fixture(scope="module")
-def learner() -> DamdLearner:
+def learner():
     torch.manual_seed(SEED)
     return DamdLearner(config(), STEPS, STEPS[:9])
 
 
 @pytest.fixture(scope="module")
-def model(learner: DamdLearner) -> Damd:
+def model(learner):
     """Of random weights: what it writes is long, and depends on all that is before it."""
     card = Card(words=learner.vocabulary.words, surfaces={}, embedding=6, hidden=8, longest=Longest(14, 9, 9))
     torch.manual_seed(SEED)
@@ -255,7 +250,7 @@ def model(learner: DamdLearner) -> Damd:
     return Damd(card, net, KNOWN, torch.device("cpu"), 8)
 
 
-def test_a_batch_changes_nothing(model: Damd) -> None:
+def test_a_batch_changes_nothing(model):
     steps = [*STEPS[:9], *(Step("x", turn, (("<|user|>", "Zürich " * turn + "two"),)) for turn in (0, 2, 9))]
     model.batch = 8
     many = model.answers(steps)
@@ -268,14 +263,14 @@ def test_a_batch_changes_nothing(model: Damd) -> None:
     assert model.answers([]) == []
 
 
-def test_of_long_utterances_the_last_words_are_read(model: Damd) -> None:
+def test_of_long_utterances_the_last_words_are_read(model):
     said = [f"w{n}" for n in range(300)]
     step = Step("x", 2, (("<|system|>", "hi"), ("<|user|>", " ".join(said))))
     assert texts_of(step).user == said[100:]
     assert [model.answers([one])[0].long for one in (step, STEPS[0])] == [True, False]
 
 
-def test_a_decoder_has_the_states_that_it_was_taught(model: Damd) -> None:
+def test_a_decoder_has_the_states_that_it_was_taught(model):
     """What it writes, taught as if it were right, leads to the same states and is the most likely at each place."""
     net, numbers = model.net, model.vocabulary.numbered(TEXTS[1])
     with torch.inference_mode():
@@ -294,7 +289,7 @@ def test_a_decoder_has_the_states_that_it_was_taught(model: Damd) -> None:
         assert likeliest(*net.belief.scores(taught.states, sources), 0).tolist() == written.numbers.tolist()
 
 
-def test_dev_is_what_would_be_written() -> None:
+def test_dev_is_what_would_be_written():
     """The share of belief spans that are right after the right words is that of writing them word by word."""
     torch.manual_seed(SEED)
     learner = DamdLearner(config(hidden=24, embedding=12, learning_rate=0.02, batch_size=12), STEPS, STEPS[:9])
@@ -324,7 +319,7 @@ def turn(speaker: str, *actions: tuple[str, str, list[str]]) -> Turn:
     return msgspec.convert({"speaker": speaker, "utterance": "", "frames": frames}, Turn)
 
 
-def test_acts_come_back_without_values() -> None:
+def test_acts_come_back_without_values():
     said = turn(
         "SYSTEM",
         ("INFORM", "city", ["Rome"]),
@@ -348,7 +343,7 @@ def acting(number: int, kind: str, slots: str = "", state: str = "city") -> Step
     return Step(str(number), 0, (("<|user|>", "hi"),), belief, (), "ok", (), acts, ("INFORM",))
 
 
-def test_acts_of_other_turns_in_the_same_state_are_right_too() -> None:
+def test_acts_of_other_turns_in_the_same_state_are_right_too():
     """Of other kinds: its own is learned from the turn itself. Values and the dialogue are no part of a state."""
     steps = [acting(0, "OFFER", "ab"), acting(1, "REQUEST", "a"), acting(2, "REQUEST", "b"), acting(3, "REQUEST", "c"),
              acting(4, "INFORM", "a", state="stars"), acting(5, "")]  # fmt: skip
@@ -368,7 +363,7 @@ def test_acts_of_other_turns_in_the_same_state_are_right_too() -> None:
     assert {tuple(one[0]) for one in drawn} == {tuple(one) for one in requests}
 
 
-def test_further_acts_add_to_the_loss(learner: DamdLearner) -> None:
+def test_further_acts_add_to_the_loss(learner):
     steps = [acting(number, kind) for number, kind in enumerate(("OFFER", "REQUEST", "INFORM"))]
     batch, found = torch.arange(3), []
     for most in (0, 2):
@@ -379,7 +374,7 @@ def test_further_acts_add_to_the_loss(learner: DamdLearner) -> None:
     assert found[1] > found[0]
 
 
-def test_further_acts_are_those_of_the_steps_that_an_epoch_has() -> None:
+def test_further_acts_are_those_of_the_steps_that_an_epoch_has():
     """Perturbed dialogues may have other steps than the corpus; what is written at most does not depend on them."""
     steps = [acting(number, kind) for number, kind in enumerate(("OFFER", "REQUEST", "INFORM"))]
 
@@ -403,7 +398,7 @@ def test_further_acts_are_those_of_the_steps_that_an_epoch_has() -> None:
     assert learner.longest == longest
 
 
-def test_folders_that_do_not_fit(model: Damd, tmp_path: Path) -> None:
+def test_folders_that_do_not_fit(model, tmp_path):
     for relative, data in files_of(model.card, model.net.float()).items():
         (tmp_path / relative).write_bytes(data)
     model.net.double()

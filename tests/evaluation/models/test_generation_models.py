@@ -1,7 +1,5 @@
 """Utterances from acts: templates, prefixes beside a frozen T5, beam search that no batch changes, the reranker."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +44,12 @@ def act(name: str, slot: str = "", *values: str, kind: Any = "free") -> Act:
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy(tmp_path_factory):
     return write_toy(tmp_path_factory.mktemp("toy") / "toy")
 
 
 @pytest.fixture(scope="module")
-def checkpoint(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(toy, tmp_path_factory):
     # The seed is one whose utterances are long and many.
     return save_t5(tmp_path_factory.mktemp("models") / "t5", texts(toy), size=16, layers=2, vocabulary=200)
 
@@ -84,7 +82,7 @@ INPUTS = ["Request City of the cafe.", "There are 5 results.", "How about this: 
 SAID = ["Which city ?", "I have 5 cafes .", "Opa is nice . Anything else ?"]
 
 
-def test_no_prefix_is_the_plain_t5(checkpoint: Path) -> None:
+def test_no_prefix_is_the_plain_t5(checkpoint):
     tokenizer, t5, _ = loaded(checkpoint)
     plain = logits(t5, tokenizer, INPUTS, SAID)
     held = attach(t5)
@@ -94,7 +92,7 @@ def test_no_prefix_is_the_plain_t5(checkpoint: Path) -> None:
             torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
-def test_each_prefix_counts_and_is_the_same_in_any_batch(checkpoint: Path) -> None:
+def test_each_prefix_counts_and_is_the_same_in_any_batch(checkpoint):
     tokenizer, t5, _ = loaded(checkpoint)
     plain = logits(t5, tokenizer, INPUTS, SAID)
     held, every = attach(t5), drawn(t5, 3)
@@ -118,7 +116,7 @@ def slow_attention(module: Any, query: Any, key: Any, value: Any, prefix: Any, b
     return torch.stack(heads, 1)[None]
 
 
-def test_attention_is_that_of_the_paper(checkpoint: Path) -> None:
+def test_attention_is_that_of_the_paper(checkpoint):
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     _, t5, _ = loaded(checkpoint)
@@ -150,7 +148,7 @@ CONFIG = GenerationConfig(
 )
 
 
-def test_prefixes_learn_and_the_t5_stays_bit_for_bit(checkpoint: Path, toy: Path) -> None:
+def test_prefixes_learn_and_the_t5_stays_bit_for_bit(checkpoint, toy):
     rows = read_examples(str(toy), "train").rows
     learner = GenerationLearner(CONFIG, inspect(str(checkpoint), ["t5"]), rows, rows)
     t5 = learner.t5
@@ -177,7 +175,7 @@ def test_prefixes_learn_and_the_t5_stays_bit_for_bit(checkpoint: Path, toy: Path
     assert all(torch.equal(after[name], before[name]) for name in before)
 
 
-def test_dev_is_one_over_the_perplexity(checkpoint: Path, toy: Path) -> None:
+def test_dev_is_one_over_the_perplexity(checkpoint, toy):
     rows = read_examples(str(toy), "dev").rows[:7]
     learner = GenerationLearner(CONFIG, inspect(str(checkpoint), ["t5"]), rows, rows)
     tokenizer, t5 = learner.tokenizer, learner.t5
@@ -194,7 +192,7 @@ def test_dev_is_one_over_the_perplexity(checkpoint: Path, toy: Path) -> None:
 
 
 @pytest.mark.parametrize("prefixed", [False, True])
-def test_no_batch_and_no_order_changes_what_is_said(checkpoint: Path, toy: Path, prefixed: bool) -> None:
+def test_no_batch_and_no_order_changes_what_is_said(checkpoint, toy, prefixed):
     tokenizer, t5, model = loaded(checkpoint)
     if prefixed:
         attach(t5).of = drawn(t5, 3)
@@ -227,7 +225,7 @@ def slow_greedy(t5: Any, tokenizer: Any, text: str, most: int) -> tuple[list[int
     return tokens[1:], sum(told) / len(told)
 
 
-def test_what_is_too_long_loses_its_beginning(checkpoint: Path, caplog: pytest.LogCaptureFixture, toy: Path) -> None:
+def test_what_is_too_long_loses_its_beginning(checkpoint, caplog, toy):
     tokenizer, _, model = loaded(checkpoint, max_input=8)
     long = "How about this: Name of the cafe is Opa. Request City of the cafe."
     end = tokenizer.decode(tokenizer(long)["input_ids"][-8:-1])
@@ -248,7 +246,7 @@ def test_what_is_too_long_loses_its_beginning(checkpoint: Path, caplog: pytest.L
     assert set(ends) == {tokenizer.eos_token_id}
 
 
-def test_held_out_dialogues_are_whole(toy: Path) -> None:
+def test_held_out_dialogues_are_whole(toy):
     rows = read_examples(str(toy), "train").rows
     opened = [type(one)(one.text, one.said, f"hello {i // 5}") for i, one in enumerate(rows)]
     train, dev = held_out(opened, 0.3, "1", lambda one: one.opening)
@@ -257,7 +255,7 @@ def test_held_out_dialogues_are_whole(toy: Path) -> None:
     assert dev
 
 
-def test_the_reranker_takes_what_says_most_then_what_is_likely() -> None:
+def test_the_reranker_takes_what_says_most_then_what_is_likely():
     turn = SystemTurn("d", 1, "", "", (act("INFORM", "city", "Oslo"), act("REQ_MORE", kind="none")))
     both, one, none = "The city is Oslo. Anything else?", "The city is Oslo.", "The city is Rome."
     plain = "It is the city of Oslo. Anything else?"
@@ -275,13 +273,13 @@ def test_the_reranker_takes_what_says_most_then_what_is_likely() -> None:
     assert chosen([silent], {silent.place: [Candidate("", 0.0)]}, WORDS, Lexical()) == {silent.place: ""}
 
 
-def test_candidates_of_several_systems() -> None:
+def test_candidates_of_several_systems():
     first = [Candidate("b", -1.0), Candidate("a", -2.0)]
     second = [Candidate("a", -0.5), Candidate("c", -1.0)]
     assert merged(first, second) == (Candidate("a", -0.5), Candidate("b", -1.0), Candidate("c", -1.0))
 
 
-def test_an_ensemble_by_hand() -> None:
+def test_an_ensemble_by_hand():
     """SGSAcc, section 3: a point for each act that an utterance entails, the likelihood in case of a tie."""
     said, other = "The city is Oslo.", "It is the city of Oslo."
     both, none = f"{said} Anything else?", "Hm."

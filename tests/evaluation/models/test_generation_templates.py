@@ -1,7 +1,5 @@
 """The input of ft_t5 and pt_t5: templates of acts, in T2G2's order; the user's own, in T2G2's format."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,7 +49,7 @@ def write(folder: Path, **services: str) -> Path:
     return folder
 
 
-def test_sentences_in_the_words_of_the_schema() -> None:
+def test_sentences_in_the_words_of_the_schema():
     said = {
         act("REQUEST", "city"): "Request City of the cafe.",
         act("REQUEST", "city", "Oslo", "Rome"): "Request City of the cafe: Oslo or Rome.",
@@ -71,7 +69,7 @@ def test_sentences_in_the_words_of_the_schema() -> None:
     assert text_of([], WORDS) == ""
 
 
-def test_the_keys_of_t2g2(tmp_path: Path) -> None:
+def test_the_keys_of_t2g2(tmp_path):
     templates, paths = read_templates(str(write(tmp_path / "t", Cafes_1=CAFES, Cafes_2="GOODBYE\tBye.\n")))
     assert [path.name for path in paths] == ["Cafes_1.tsv", "Cafes_2.tsv"]
     said = {
@@ -95,7 +93,7 @@ def test_the_keys_of_t2g2(tmp_path: Path) -> None:
     assert missing == ["REQUEST!!city!!@", "NOTIFY_SUCCESS!!BuyCafe", "GOODBYE"]
 
 
-def test_acts_are_in_the_order_of_t2g2_in_each_frame(tmp_path: Path) -> None:
+def test_acts_are_in_the_order_of_t2g2_in_each_frame(tmp_path):
     acts = [
         act("REQ_MORE", kind="none"),
         act("CONFIRM", "city", "Oslo"),
@@ -131,7 +129,7 @@ def plainly(template: str, values: Sequence[str]) -> str:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(SENTENCES, st.lists(VALUES, max_size=6), st.text("abc_", min_size=1, max_size=5))
-def test_any_template_is_filled_with_any_values(tmp_path: Path, parts: list[str], values: list[str], slot: str) -> None:
+def test_any_template_is_filled_with_any_values(tmp_path, parts, values, slot):
     template = " ".join(parts)
     given_values = tuple((values + ["x"] * 6)[: template.count("@")])
     one = act("INFORM", slot, *given_values)
@@ -145,7 +143,7 @@ def test_any_template_is_filled_with_any_values(tmp_path: Path, parts: list[str]
     assert "Oslo" in text_of([more], WORDS, templates)
 
 
-def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path: Path) -> None:
+def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path):
     expected = "expected a key, a tab and a sentence"
     bad = {
         "GOODBYE": expected,
@@ -168,6 +166,6 @@ def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path: Path)
             read_templates(str(place))
 
 
-def test_of_lines_with_one_key_the_last_counts(tmp_path: Path) -> None:
+def test_of_lines_with_one_key_the_last_counts(tmp_path):
     folder = write(tmp_path / "t", Cafes_1="\ufeffGOODBYE\tBye.\nGOODBYE\tSee  you.\r\n")
     assert read_templates(str(folder))[0] == {"Cafes_1": {"GOODBYE": "See you."}}

@@ -1,7 +1,5 @@
 """Robust training: what is drawn, the worst of several versions, shifted embeddings, and whether it helps."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterator, Sequence
@@ -56,7 +54,7 @@ def versions(share: float, count: int = 1, names: str = "typos,verbose", seed: s
 # What is drawn.
 
 
-def test_a_draw_depends_on_seed_and_epoch_alone() -> None:
+def test_a_draw_depends_on_seed_and_epoch_alone():
     first = versions(0.5).draw(3)
     assert first == versions(0.5).draw(3)
     others = [versions(0.5).draw(4), versions(0.5, seed="1").draw(3)]
@@ -67,7 +65,7 @@ def test_a_draw_depends_on_seed_and_epoch_alone() -> None:
     assert later.draw(3) == first
 
 
-def test_the_share_of_dialogues_is_perturbed() -> None:
+def test_the_share_of_dialogues_is_perturbed():
     assert all(found == [one.rows] for one, found in zip(versions(0).dialogues, versions(0).draw(1), strict=True))
     always = versions(1, 2)
     for one, found in zip(always.dialogues, always.draw(1), strict=True):
@@ -84,7 +82,7 @@ def test_the_share_of_dialogues_is_perturbed() -> None:
     assert len(set(counts)) > 1
 
 
-def test_states_stay_and_spans_follow(tmp_path: Path) -> None:
+def test_states_stay_and_spans_follow(tmp_path):
     """Of the inns: the city that was said is where the span of the perturbed turn says."""
     corpus = write_inns(tmp_path / "corpus")
 
@@ -105,14 +103,14 @@ def test_states_stay_and_spans_follow(tmp_path: Path) -> None:
     assert changed > len(found.dialogues) / 2
 
 
-def test_a_dialogue_that_cannot_be_read_is_named_with_its_file(tmp_path: Path) -> None:
+def test_a_dialogue_that_cannot_be_read_is_named_with_its_file(tmp_path):
     root = write_corpus(tmp_path)
     (root / "train" / "dialogues_001.json").write_text(json.dumps(dialogues()[:1] * 2))
     with pytest.raises(InputError, match=r"train/dialogues_001\.json: duplicate_id"):
         list(readable(str(root), "train", said))
 
 
-def test_what_cannot_run_in_the_loop_is_refused() -> None:
+def test_what_cannot_run_in_the_loop_is_refused():
     for names, reason in (
         ("typo", "did you mean 'typos'?"),
         ("", "give names of perturbations"),
@@ -124,7 +122,7 @@ def test_what_cannot_run_in_the_loop_is_refused() -> None:
         assert reason in str(told.value)
 
 
-def test_a_dialogue_that_cannot_be_perturbed_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dialogue_that_cannot_be_perturbed_stays_as_it_is(caplog):
     """Its frames lack what a perturbation reads: one warning."""
     odd = {"dialogue_id": "1", "services": [], "turns": [{"speaker": "USER", "utterance": "so long", "frames": None}]}
     one = Versions([Readable(json.dumps(odd).encode(), said(odd), said)] * 2, "typos", 1.0, 1, "0")
@@ -132,7 +130,7 @@ def test_a_dialogue_that_cannot_be_perturbed_stays_as_it_is(caplog: pytest.LogCa
     assert caplog.text.count("typos cannot perturb a dialogue") == 1
 
 
-def test_a_perturbation_that_adds_turns_is_refused() -> None:
+def test_a_perturbation_that_adds_turns_is_refused():
     """Its examples would be numbered otherwise than those of the original."""
     one = dialogues()[0]
 
@@ -149,7 +147,7 @@ def test_a_perturbation_that_adds_turns_is_refused() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max_size=6), st.integers(1, 3))
-def test_versions_are_found_by_their_numbers(shapes: list[tuple[int, bool]], count: int) -> None:
+def test_versions_are_found_by_their_numbers(shapes, count):
     """Each example has a name: dialogue, version, place. Then each is cut into parts."""
     drawn = [
         [[f"{n}.{v}.{i}" for i in range(size)] for v in range(count if several else 1)]
@@ -170,7 +168,7 @@ def test_versions_are_found_by_their_numbers(shapes: list[tuple[int, bool]], cou
         assert len({(dialogue, place) for dialogue, _, place in places}) == 1
 
 
-def test_a_version_with_another_number_of_examples_is_refused() -> None:
+def test_a_version_with_another_number_of_examples_is_refused():
     with pytest.raises(InputError, match="2 examples in one version and 1 in another"):
         laid_out([[["a"], ["b", "c"]]], lambda _, rows: rows)
 
@@ -202,7 +200,7 @@ class Chosen(Learner):
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
-def test_the_worst_is_that_of_a_plain_loop(data: st.DataObject) -> None:
+def test_the_worst_is_that_of_a_plain_loop(data):
     count, examples = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 5))
     losses = data.draw(st.lists(st.integers(0, 3).map(float), min_size=count * examples, max_size=count * examples))
     table = [
@@ -222,7 +220,7 @@ FEW = ["--epochs", "1", "--batch_size", "4", "--device", "cpu", "--output", "out
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     write_corpus(folder / "corpus", turns=3)
     save_t5(folder / "t5", texts())
@@ -232,7 +230,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> None:
+def _one_thread():
     torch.set_num_threads(1)
 
 
@@ -253,7 +251,7 @@ MODELS = ("tiny_dst", "t5dst", "soloist")
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_each_example_has_the_loss_of_a_batch_of_its_own(toy: Path, model: str) -> None:
+def test_each_example_has_the_loss_of_a_batch_of_its_own(toy, model):
     learner = learner_of(toy, model)
     learner.module.eval()
     batch = torch.tensor([5, 0, 3])
@@ -263,7 +261,7 @@ def test_each_example_has_the_loss_of_a_batch_of_its_own(toy: Path, model: str) 
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_worst_version_of_a_model_is_trained_on(toy: Path, model: str) -> None:
+def test_the_worst_version_of_a_model_is_trained_on(toy, model):
     """Against the losses of all versions, computed one by one."""
     learner = learner_of(toy, model, "--perturb", "typos,verbose", "--perturb_share", "0.7", "--adversarial", "3")
     learner.prepare(1)
@@ -282,7 +280,7 @@ def test_the_worst_version_of_a_model_is_trained_on(toy: Path, model: str) -> No
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_an_epoch_is_the_same_whatever_was_prepared_before(toy: Path, model: str) -> None:
+def test_an_epoch_is_the_same_whatever_was_prepared_before(toy, model):
     flags = ("--perturb", "typos", "--adversarial", "2")
     learner, other = learner_of(toy, model, *flags), learner_of(toy, model, *flags)
     for epoch in (1, 2, 3):
@@ -303,7 +301,7 @@ def test_an_epoch_is_the_same_whatever_was_prepared_before(toy: Path, model: str
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_shift_changes_predictions_more_than_a_random_one(toy: Path, model: str) -> None:
+def test_a_shift_changes_predictions_more_than_a_random_one(toy, model):
     """The divergence that is added, beside that of random shifts of the same length."""
     learner, batch, epsilon = learner_of(toy, model), torch.tensor([5, 0, 3]), 0.3
     learner.module.eval()
@@ -323,7 +321,7 @@ def test_a_shift_changes_predictions_more_than_a_random_one(toy: Path, model: st
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_regularisation_leaves_the_loss_and_trains_on_the_divergence(toy: Path, model: str) -> None:
+def test_the_regularisation_leaves_the_loss_and_trains_on_the_divergence(toy, model):
     learner, batch = learner_of(toy, model), torch.tensor([5, 0, 3])
     learner.module.train()
     found = {}
@@ -343,12 +341,12 @@ def test_the_regularisation_leaves_the_loss_and_trains_on_the_divergence(toy: Pa
     assert all(torch.isfinite(one).all() for one in gradients)
 
 
-def test_a_shift_is_as_long_as_it_should_be() -> None:
+def test_a_shift_is_as_long_as_it_should_be():
     vectors, direction = torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([[0.0, 0.1], [0.0, 0.0]])
     assert along(direction, vectors, 0.1).tolist() == [pytest.approx([0.0, 0.5]), [0.0, 0.0]]
 
 
-def test_passes_drop_the_same() -> None:
+def test_passes_drop_the_same():
     """With dropout and without a shift, nothing diverges: so only the shift counts."""
 
     class Dropping(Chosen):
@@ -446,7 +444,7 @@ def config(**length: Any) -> TrainingConfig:
     return TrainingConfig(batch_size=2, learning_rate=0.05, seed="0", threads=1, device="cpu", keep="last", **length)
 
 
-def test_typos_in_the_loop_help_against_typos(tmp_path: Path) -> None:
+def test_typos_in_the_loop_help_against_typos(tmp_path):
     dev = mistyped(range(60))
     assert len(dev) > 60
     length = config(steps=180, eval_steps=180)
@@ -457,14 +455,14 @@ def test_typos_in_the_loop_help_against_typos(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [{"epochs": 5}, {"steps": 15, "eval_steps": 4}])
-def test_every_epoch_is_prepared_before_it_is_trained_on(tmp_path: Path, length: dict[str, int]) -> None:
+def test_every_epoch_is_prepared_before_it_is_trained_on(tmp_path, length):
     """An epoch has three steps; with --steps, one is prepared again where dev came between."""
     learner = Bag("typos", mistyped(range(2)))
     fit(learner, config(**length), str(tmp_path), {})
     assert learner.epochs == ([1, 2, 3, 4, 5] if "epochs" in length else [1, 2, 2, 3, 3, 4, 5])
 
 
-def test_batches_are_those_of_the_epoch_they_are_in() -> None:
+def test_batches_are_those_of_the_epoch_they_are_in():
     """Drawn one by one, also where a stretch begins and ends within epochs."""
     learner = Bag("typos", [])
     stretch = Stretch(learner, config(steps=20, eval_steps=8), Position(2, 1, 2))
@@ -477,7 +475,7 @@ def test_batches_are_those_of_the_epoch_they_are_in() -> None:
         assert sorted(i for number, batch in seen for i in batch if number == epoch) == list(range(len(WORDS)))
 
 
-def test_frames_are_labelled_as_those_of_the_original(toy: Path) -> None:
+def test_frames_are_labelled_as_those_of_the_original(toy):
     """Dialogues that are read again have the frames of the corpus, in its order."""
     from parapet.evaluation.models.dst.data import read_labels, reader_of
 
@@ -486,7 +484,7 @@ def test_frames_are_labelled_as_those_of_the_original(toy: Path) -> None:
     assert found == read_labels(root, "train").rows
 
 
-def test_versions_of_a_dialogue_are_held_out_together(toy: Path) -> None:
+def test_versions_of_a_dialogue_are_held_out_together(toy):
     """Perturbed ones, which share the id, and those under other ids, which share the first utterance."""
     from parapet.evaluation.models.dst.data import Openings, read_labels
     from parapet.evaluation.models.examples import held_out

@@ -1,7 +1,5 @@
 """SGP-DST: what the modules read, their context features and labels, the rules, and predictions alone and together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +14,7 @@ from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Context, Example
 from parapet.evaluation.models.configs import SgpDstConfig
-from parapet.evaluation.models.dst.data import Labelled, read_labels
+from parapet.evaluation.models.dst.data import read_labels
 from parapet.evaluation.models.dst.sgp_learning import (
     BertAdam,
     dialogues_in,
@@ -82,7 +80,7 @@ def heard(memory: Memory, service: Service, *actions: tuple[str, str, str]) -> N
     memory.hear("said", [frame])
 
 
-def test_what_the_modules_read() -> None:
+def test_what_the_modules_read():
     intents = intents_of(FOODS, True)
     assert intents.options == ("look for food # find food", "book # book table", "none")
     assert (intents.head, intents.context, intents_of(FOODS, False).context) == ((), "keep", "jump")
@@ -96,7 +94,7 @@ def test_what_the_modules_read() -> None:
     assert needed(Service("x", "", FOODS.slots, [])) == {"dish", "area", "place", "phone"}
 
 
-def test_the_context_features_of_a_dialogue() -> None:
+def test_the_context_features_of_a_dialogue():
     """A slot that nobody spoke of, that the system asks for, for which it gave a value, and both."""
     memory = Memory()
 
@@ -122,7 +120,7 @@ def test_the_context_features_of_a_dialogue() -> None:
     assert role_of("seats", "Ride", TAXIS) == OPTIONAL
 
 
-def test_what_may_be_copied() -> None:
+def test_what_may_be_copied():
     memory = Memory()
     heard(memory, FOODS, ("OFFER", "place", "Opa"), ("INFORM", "phone", "12"), ("CONFIRM", "area", "north"))
     assert [slot.name for slot in memory.copy_questions(FOODS, ())] == ["area", "place"]
@@ -137,14 +135,14 @@ def test_what_may_be_copied() -> None:
     assert not memory.goes_on([FOODS, TAXIS])
 
 
-def test_where_a_value_is_said() -> None:
+def test_where_a_value_is_said():
     assert found_last(["Opa"], "opa, with soup, opa") == (16, 19)
     assert found_last(["Roma", "or Roma"], "Opa, or Roma? Opa!") == (5, 12)  # of those that end there the longest
     assert found_last(["so", ""], "opa, with soup") is None  # no word of its own
     assert found_last([], "opa") is None
 
 
-def test_what_a_turn_changes() -> None:
+def test_what_a_turn_changes():
     memory = Memory()
     heard(memory, FOODS, ("OFFER", "place", "Roma"), ("CONFIRM", "area", "north"), ("REQUEST", "dish", "curry"))
     memory.states["Food_1"] = State("FindFood", [], {"dish": ["a soup", "soup"]})
@@ -170,7 +168,7 @@ def test_what_a_turn_changes() -> None:
     assert tuple(intent_name(FOODS, option) for option in range(3)) == names
 
 
-def test_the_rules() -> None:
+def test_the_rules():
     assert value_of(DISH, Decision(), "soup") == "soup"
     assert value_of(DISH, Decision(1), "soup") == "dontcare"
     assert value_of(AREA, Decision(3), "") == "south"
@@ -190,12 +188,12 @@ def test_the_rules() -> None:
 
 
 @pytest.fixture(scope="module")
-def frames(tmp_path_factory: pytest.TempPathFactory) -> list[Labelled]:
+def frames(tmp_path_factory):
     return read_labels(str(write_corpus(tmp_path_factory.mktemp("toy") / "corpus")), "train").rows
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+def loaded(tmp_path_factory):
     folder = save_bert(tmp_path_factory.mktemp("bert") / "bert", texts(), positions=128)
     return load_encoder(inspect(str(folder), ARCHITECTURES))
 
@@ -208,7 +206,7 @@ def decoded(tokenizer: Any, batch: Batch, row: int, chosen: torch.Tensor | None 
     return str(tokenizer.decode(batch.tokens[row][kept]))
 
 
-def test_rows_of_combine(loaded: tuple[Any, Any]) -> None:
+def test_rows_of_combine(loaded):
     tokenizer = loaded[0]
     words = Texts(tokenizer, EXCHANGE)
     questions = Questions(words, "combine", 60)
@@ -232,7 +230,7 @@ def test_rows_of_combine(loaded: tuple[Any, Any]) -> None:
     assert tokenizer.decode(batch.tokens[1, column]) == "pizza"
 
 
-def test_rows_of_the_other_modules(loaded: tuple[Any, Any]) -> None:
+def test_rows_of_the_other_modules(loaded):
     tokenizer = loaded[0]
     words = Texts(tokenizer, ["", *EXCHANGE])
     intents = Questions(words, "intents", 60)
@@ -252,7 +250,7 @@ def test_rows_of_the_other_modules(loaded: tuple[Any, Any]) -> None:
     assert batch.options.numel() == 0
 
 
-def test_what_is_too_long(loaded: tuple[Any, Any]) -> None:
+def test_what_is_too_long(loaded):
     exchange = (5 * EXCHANGE[0], EXCHANGE[1])
     words = Texts(loaded[0], exchange)
     short = Questions(words, "combine", 32)
@@ -282,7 +280,7 @@ def plain_best(starts: list[float], ends: list[float], open: list[bool], null: i
     return i, j, total
 
 
-def test_spans_are_those_of_a_plain_loop() -> None:
+def test_spans_are_those_of_a_plain_loop():
     generator = torch.Generator().manual_seed(SEED)
     starts, ends = torch.randn(2, 40, 20, generator=generator).unbind(0)
     open = torch.rand(40, 20, generator=generator) < 0.7
@@ -299,7 +297,7 @@ def test_spans_are_those_of_a_plain_loop() -> None:
     assert (leads > 0).all()
 
 
-def test_dialogues_are_told_apart(frames: list[Labelled]) -> None:
+def test_dialogues_are_told_apart(frames):
     found = list(dialogues_in([*frames[:4], *frames[:4], *frames[:1]]))
     assert [len(one) for one in found] == [3, 1, 3, 1, 1]
     examples: list[Example] = [one.asked for one in [*frames[:7], *frames[:2]]]
@@ -319,7 +317,7 @@ def test_dialogues_are_told_apart(frames: list[Labelled]) -> None:
     assert [turn.services for turn in follow(without, Memory())] == [(FOODS,), (FOODS,)]
 
 
-def test_what_is_learned_from(loaded: tuple[Any, Any], frames: list[Labelled]) -> None:
+def test_what_is_learned_from(loaded, frames):
     words = Texts(loaded[0], ["", *(text for one in frames for _, text in one.asked.history)])
     questions, labels, lost = questions_of(words, frames, 128)
     assert lost == 0
@@ -337,7 +335,7 @@ def test_what_is_learned_from(loaded: tuple[Any, Any], frames: list[Labelled]) -
     assert answers["combine"] == 18 * 2 + 6 + 12
 
 
-def test_predictions_depend_on_the_example_alone(loaded: tuple[Any, Any], frames: list[Labelled]) -> None:
+def test_predictions_depend_on_the_example_alone(loaded, frames):
     tokenizer, encoder = loaded
     with torch.random.fork_rng():
         torch.manual_seed(SEED + 1)
@@ -354,7 +352,7 @@ def test_predictions_depend_on_the_example_alone(loaded: tuple[Any, Any], frames
     assert alone.predict([]) == []
 
 
-def test_examples_have_the_actions_of_the_system_alone(frames: list[Labelled]) -> None:
+def test_examples_have_the_actions_of_the_system_alone(frames):
     for one in frames:
         assert len(one.asked.frames) == len(one.asked.history)
         for (speaker, _), some in zip(one.asked.history, one.asked.frames, strict=True):
@@ -363,7 +361,7 @@ def test_examples_have_the_actions_of_the_system_alone(frames: list[Labelled]) -
 
 
 @pytest.mark.parametrize("architecture", ["distilbert", "electra", "roberta"])
-def test_encoders_of_other_kinds(architecture: str, loaded: tuple[Any, Any]) -> None:
+def test_encoders_of_other_kinds(architecture, loaded):
     """Their embeddings take the context feature as BERT's do, also where they are smaller than the hidden states."""
     from transformers import AutoConfig, AutoModel
 
@@ -385,7 +383,7 @@ def test_encoders_of_other_kinds(architecture: str, loaded: tuple[Any, Any]) -> 
 
 
 @pytest.mark.parametrize(("vocabulary", "millions"), [(28996, 108.3), (30522, 109.5)], ids=["cased", "uncased"])
-def test_an_encoder_is_bert_base(vocabulary: int, millions: float) -> None:
+def test_an_encoder_is_bert_base(vocabulary, millions):
     from transformers import BertConfig, BertModel
 
     with torch.device("meta"):
@@ -414,7 +412,7 @@ def plain_adam(
     return weights
 
 
-def test_bert_adam_is_the_plain_one() -> None:
+def test_bert_adam_is_the_plain_one():
     generator = torch.Generator().manual_seed(SEED)
     start = torch.randn(2, 5, generator=generator, dtype=torch.float64)
     gradients = 2 * torch.randn(8, 2, 5, generator=generator, dtype=torch.float64)
@@ -432,7 +430,7 @@ def test_bert_adam_is_the_plain_one() -> None:
     assert unused.tolist() == [1.0, 1.0]
 
 
-def test_modules_that_take_turns_are_trained_as_if_alone() -> None:
+def test_modules_that_take_turns_are_trained_as_if_alone():
     def trained(order: str) -> dict[str, list[float]]:
         weights = {name: torch.tensor([1.0, -2.0], requires_grad=True) for name in "ab"}
         groups = [{"params": [weights[name]], "weight_decay": 0.01, "steps": 4, "warmup": 0.5} for name in "ab"]
@@ -453,12 +451,12 @@ def test_modules_that_take_turns_are_trained_as_if_alone() -> None:
         (0.7, [0, 1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 1, 2 / 3, 1 / 3, 0]),
     ],
 )
-def test_learning_rates_after_each_tenth(warmup: float, expected: list[float]) -> None:
+def test_learning_rates_after_each_tenth(warmup, expected):
     assert [warmup_linear(tenth / 10, warmup) for tenth in range(11)] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(("more", "combine"), [([], 3), (["--module_epochs", "combine=1"], 1)])
-def test_steps_of_the_papers_preset(more: list[str], combine: int) -> None:
+def test_steps_of_the_papers_preset(more, combine):
     """32 inputs a step; one epoch of each encoder, but for "combine" on the original training set."""
     argv = ["--preset", "sgdx", "--checkpoint", "bert", "--output", "out", *more]
     args = SgpDst("sgp_dst").train_parser().parse(argv)[0]

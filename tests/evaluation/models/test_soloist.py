@@ -1,7 +1,5 @@
 """The sequence model: parts, placeholders, token ids, decoding that depends on nothing else, what is learned."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -84,32 +82,32 @@ STEPS = [step for one in TYPED for step in steps_of(one, KNOWN)]
 
 @settings(max_examples=40)
 @given(st.dictionaries(NAMES, STATES, max_size=3))
-def test_a_belief_state_comes_back(belief: dict[str, State]) -> None:
+def test_a_belief_state_comes_back(belief):
     assert belief_of(belief_parts(belief, "")) == belief
 
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(MARKS), st.sampled_from(["", "a", "b"]))))
-def test_any_parts_are_a_belief_state(told: list[tuple[str, str]]) -> None:
+def test_any_parts_are_a_belief_state(told):
     for name, state in belief_of(told).items():
         assert name
         assert all(len(values) == 1 and values[0] for values in state.slot_values.values())
         assert len(set(state.requested_slots)) == len(state.requested_slots)
 
 
-def test_what_makes_no_sense_is_passed_over() -> None:
+def test_what_makes_no_sense_is_passed_over():
     written = [(SLOT, "x"), (VALUE, "y"), (OF, "A"), (VALUE, "z"), (SLOT, "s"), (ASKED, "q"), (VALUE, "v"), (OF, ""),
              (INTENT, "lost")]  # fmt: skip
     assert belief_of(written) == {"A": State("NONE", ["q"], {"s": ["v"]})}
 
 
-def test_of_several_values_the_one_that_was_said_last() -> None:
+def test_of_several_values_the_one_that_was_said_last():
     state = State("", [], {"time": ["6 pm", "18:00", "six"], "date": ["a", "b"], "none": []})
     found = belief_parts({"A": state}, "at 18:00 , i mean six , so 6 pm , or six ?")
     assert found == ((OF, "A"), (INTENT, "NONE"), (SLOT, "date"), (VALUE, "a"), (SLOT, "time"), (VALUE, "six"))
 
 
-def test_services_stay_and_requests_do_not() -> None:
+def test_services_stay_and_requests_do_not():
     first = {"A": State("Find", ["q"], {"s": ["v"]})}
     frames = msgspec.convert(
         [
@@ -122,7 +120,7 @@ def test_services_stay_and_requests_do_not() -> None:
     assert after(first, typed) == {"A": State("Find", [], {"s": ["v"]}), "B": State("Get", ["r"], {})}
 
 
-def test_how_many_entities_there_are() -> None:
+def test_how_many_entities_there_are():
     def database(**wanted: str) -> str:
         belief = {"Inns_1": State("", [], {slot: [value] for slot, value in wanted.items()}), "X": State("", [], {})}
         return " ".join(text for _, text in database_parts(belief, KNOWN))
@@ -140,7 +138,7 @@ ROWS = st.lists(st.dictionaries(st.sampled_from(["x", "y", "arriveBy"]), CELLS),
 
 @settings(max_examples=40)
 @given(ROWS, st.dictionaries(st.sampled_from(["x", "y", "arriveBy", "z"]), st.lists(CELLS, min_size=1, max_size=2)))
-def test_as_many_as_are_found(rows: list[dict[str, str]], wanted: dict[str, list[str]]) -> None:
+def test_as_many_as_are_found(rows, wanted):
     knowledge = Knowledge({"X": rows}, [("X", "x", "a", "said"), ("X", "x", "b", "b")])
     meant = {slot: knowledge.meant("X", slot, values) for slot, values in wanted.items()}
     assert Database(knowledge).matches("X", wanted) == len(knowledge.find("X", meant))
@@ -153,7 +151,7 @@ def turn(text: str, spans: list[tuple[str, int, int]], acts: list[tuple[str, str
     return msgspec.convert({"speaker": "SYSTEM", "utterance": text, "frames": [frame]}, Turn)
 
 
-def test_placeholders() -> None:
+def test_placeholders():
     said = "Opa in Rome, 3 stars; 33 rooms. Opa Rome? True"
     spans = [
         ("inn_name", 0, 3),
@@ -171,14 +169,14 @@ def test_placeholders() -> None:
     assert delexicalised(turn("7 7", [], [("count", "7")])) == "7 7"
 
 
-def test_idle_services_are_in_no_belief() -> None:
+def test_idle_services_are_in_no_belief():
     """MultiWOZ 2.2 has a frame of every service in every user turn."""
     one = msgspec.convert(multiwoz_corpus.dialogue(1, ["hotel", "taxi"], lists_all=True), Dialogue)
     services = [[text for mark, text in step.belief if mark == OF] for step in steps_of(one, KNOWN)]
     assert services == [["hotel"]] * 3 + [["hotel", "taxi"]] * 2
 
 
-def test_the_steps_of_a_dialogue() -> None:
+def test_the_steps_of_a_dialogue():
     first, second, third = steps_of(TYPED[0], KNOWN)
     assert [step.turn for step in (first, second, third)] == [0, 2, 4]
     assert second.response == "there is [inns_1_inn_name] only ."
@@ -192,12 +190,12 @@ def test_the_steps_of_a_dialogue() -> None:
 
 
 @pytest.fixture(scope="module")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> str:
+def gpt2(tmp_path_factory):
     return str(save_gpt2(tmp_path_factory.mktemp("gpt2") / "tiny", texts()))
 
 
 @pytest.fixture(scope="module")
-def learner(gpt2: str) -> SoloistLearner:
+def learner(gpt2):
     config = SoloistConfig(
         checkpoint="gpt2",
         max_length=100, consistency=0.0, weight_decay=0.01, batch_size=4, learning_rate=0.006, warmup=0, epochs=1,
@@ -207,7 +205,7 @@ def learner(gpt2: str) -> SoloistLearner:
     return SoloistLearner(config, inspect(gpt2, KINDS), STEPS, STEPS[:9])
 
 
-def test_texts_come_back_from_token_ids(learner: SoloistLearner) -> None:
+def test_texts_come_back_from_token_ids(learner):
     tokens = learner.tokens
     for step, ids in zip(STEPS[:6], tokens.sequences(STEPS[:6]), strict=True):
         assert tuple(tokens.parts(ids.belief)[:-1]) == step.belief
@@ -217,7 +215,7 @@ def test_texts_come_back_from_token_ids(learner: SoloistLearner) -> None:
     assert sum(one in tokens.marks.values() for one in tokens.ids(hostile)) == 1
 
 
-def test_what_is_learned_stands_where_it_should(learner: SoloistLearner) -> None:
+def test_what_is_learned_stands_where_it_should(learner):
     """The loss is on belief states and responses, with what ends them; of a long history the newest is read."""
     sequences = learner.tokens.sequences(STEPS)
     for limit in (200, 9):
@@ -235,7 +233,7 @@ def test_what_is_learned_stands_where_it_should(learner: SoloistLearner) -> None
     assert learner.longest == (longest[0] * 5 // 4 + 1, longest[1] * 5 // 4 + 1)
 
 
-def test_dev_is_what_would_be_written(learner: SoloistLearner) -> None:
+def test_dev_is_what_would_be_written(learner):
     """The share of belief states right by one pass over the true ones is that of writing them token by token."""
     sequences = learner.tokens.sequences(STEPS[:9])
     model, end = learner.module.model, learner.tokens.marks["<|database|>"]
@@ -264,7 +262,7 @@ def test_dev_is_what_would_be_written(learner: SoloistLearner) -> None:
     assert beliefs > 0
 
 
-def test_spoiled_steps(learner: SoloistLearner) -> None:
+def test_spoiled_steps(learner):
     torch.manual_seed(SEED + 1)
     steps = learner.steps
     made = [spoil(steps, 0) for _ in range(60)]
@@ -274,7 +272,7 @@ def test_spoiled_steps(learner: SoloistLearner) -> None:
 
 
 @pytest.fixture(scope="module")
-def model(gpt2: str) -> Soloist:
+def model(gpt2):
     """Of random weights: what it writes is long, and depends on all that is before it."""
     tokenizer, model = saving.load(inspect(gpt2, KINDS), MODEL_CLASS)
     tokens = Tokens(tokenizer)
@@ -284,7 +282,7 @@ def model(gpt2: str) -> Soloist:
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, "7")])
-def test_a_batch_changes_nothing(model: Soloist, sampling: Sampling) -> None:
+def test_a_batch_changes_nothing(model, sampling):
     steps = [*STEPS[:4], Step("long", 0, (("<|user|>", "an inn " * 60),))]
     model.sampling = sampling
     model.batch = 8
@@ -295,7 +293,7 @@ def test_a_batch_changes_nothing(model: Soloist, sampling: Sampling) -> None:
     assert [one.long for one in many] == [False] * 4 + [True]
 
 
-def test_a_belief_that_leaves_the_history_too_little_room_is_told(model: Soloist) -> None:
+def test_a_belief_that_leaves_the_history_too_little_room_is_told(model):
     """192 positions: 160 of a history and 20 of a belief state leave no 15 for a response."""
     tight = Soloist(Card(length=160, belief=20, response=15), model.model, model.tokens, KNOWN, torch.device("cpu"), 8)
     steps = [Step("1", 0, (("<|user|>", "inn " * n),)) for n in (9, 157)]
@@ -304,7 +302,7 @@ def test_a_belief_that_leaves_the_history_too_little_room_is_told(model: Soloist
     assert [one.long for one in tight.answers(steps)] == [False, True]
 
 
-def test_padding_changes_nothing_and_the_cache_neither(model: Soloist) -> None:
+def test_padding_changes_nothing_and_the_cache_neither(model):
     """Against the plain way: each prompt alone, and all of it read again for each token."""
     prompts = [[5, 6, 7, 8, 9, 10], [5], [30, 31, 32]]
     with torch.inference_mode():
@@ -317,7 +315,7 @@ def test_padding_changes_nothing_and_the_cache_neither(model: Soloist) -> None:
 
 @settings(max_examples=40)
 @given(st.lists(st.floats(-9, 9), min_size=4, max_size=4), st.floats(0.05, 1), st.text(max_size=3))
-def test_draws_are_among_the_most_likely(scores: list[float], top_p: float, key: str) -> None:
+def test_draws_are_among_the_most_likely(scores, top_p, key):
     logits = torch.tensor([scores], dtype=torch.float64)
     told = logits.round(decimals=9).softmax(1)[0].tolist()
     token = int(drawn(logits, Sampling(top_p, "0"), [key]))
@@ -325,14 +323,14 @@ def test_draws_are_among_the_most_likely(scores: list[float], top_p: float, key:
     assert int(drawn(logits, Sampling(1e-9, "0"), [key])) == int(likeliest(logits))
 
 
-def test_draws_are_as_likely_as_they_should_be() -> None:
+def test_draws_are_as_likely_as_they_should_be():
     logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]], dtype=torch.float64).log().expand(2000, 4)
     counts = drawn(logits, Sampling(0.75, "0"), [str(n) for n in range(2000)]).bincount(minlength=4)
     assert counts[2:].tolist() == [0, 0]
     assert counts[0] / 2000 == pytest.approx(0.5 / 0.8, abs=0.03)
 
 
-def test_states_of_a_schema_that_has_other_slots(model: Soloist) -> None:
+def test_states_of_a_schema_that_has_other_slots(model):
     """What a variant's schema does not name is left out and counted."""
     service = parse_service({**SERVICE, "slots": SERVICE["slots"][:2], "intents": []})
     state = State("FindInn", ["phone"], {"stars": ["two"], "rooms": ["9"]})
@@ -348,7 +346,7 @@ def test_states_of_a_schema_that_has_other_slots(model: Soloist) -> None:
     assert len(lines.splitlines()) == 3
 
 
-def test_folders_and_checkpoints_that_do_not_fit(gpt2: str, model: Soloist, tmp_path: Path) -> None:
+def test_folders_and_checkpoints_that_do_not_fit(gpt2, model, tmp_path):
     for relative, data in files_of(model.card, model.model.float(), model.tokens.tokenizer).items():
         (tmp_path / relative).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / relative).write_bytes(data)
@@ -374,7 +372,7 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2: str, model: Soloist, tmp_
         inspect(str(save_roberta(tmp_path / "nli")), KINDS)
 
 
-def test_what_real_annotation_tells(real_data: Path) -> None:
+def test_what_real_annotation_tells(real_data):
     """True belief states come back as they were, and with delexicalised responses nearly all goals are met."""
     source = read_source(str(real_data / "sgd"), "dev")
     said: dict[str, list[Response]] = {}

@@ -1,10 +1,6 @@
 """T5DST: what is asked, what is understood, rows in batches, greedy answers, decisions that depend on no batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from pathlib import Path
-from random import Random
 
 import msgspec
 import pytest
@@ -43,7 +39,7 @@ SERVICE = msgspec.convert(FOOD, Service)
 DISH, AREA, PLACE, PHONE = SERVICE.slots
 
 
-def test_what_is_asked() -> None:
+def test_what_is_asked():
     domain = " [domain] Food_1 places to eat"
     assert [prompt.text for prompt in prompts_of(SERVICE)] == [
         f"{domain} [slot] dish what to eat",
@@ -56,7 +52,7 @@ def test_what_is_asked() -> None:
     assert turn_text("USER", "i want pizza") == " [USER] i want pizza"
 
 
-def test_what_should_be_answered() -> None:
+def test_what_should_be_answered():
     state = State("FindFood", ["phone", "area"], {"dish": ["Soup", "a soup"], "area": ["south", "north"]})
     history = (("USER", "SOUP"), ("SYSTEM", "a soup?"), ("USER", "soup, south or north"))
     assert [target(prompt, SERVICE, state, history) for prompt in prompts_of(SERVICE)] == [
@@ -71,14 +67,14 @@ def test_what_should_be_answered() -> None:
     assert [target(prompt, SERVICE, empty, history) for prompt in prompts_of(SERVICE)] == ["NONE"] * 6
 
 
-def test_slots_alone_can_be_asked_for() -> None:
+def test_slots_alone_can_be_asked_for():
     prompts = prompts_of(SERVICE, "slots")
     assert prompts == [prompt for prompt in prompts_of(SERVICE) if prompt.kind == "slot"]
     state = state_of(SERVICE, [(prompt, "x") for prompt in prompts], "raw")
     assert state == State("NONE", [], {slot.name: ["x"] for slot in SERVICE.slots})
 
 
-def test_one_of_equal_values_is_drawn() -> None:
+def test_one_of_equal_values_is_drawn():
     """The same one for a seed and a place; over places all of them, of categorical slots too."""
     state = State("NONE", [], {"dish": ["Soup", "a soup", "broth"], "area": ["south", "north"], "place": ["there"]})
     dish, area, place, _ = prompts_of(SERVICE, "slots")
@@ -93,7 +89,7 @@ def test_one_of_equal_values_is_drawn() -> None:
     assert drawn(dish, "0") == drawn(dish, "0") != drawn(dish, "1")
 
 
-def test_of_several_values_that_is_taken_which_was_said_last() -> None:
+def test_of_several_values_that_is_taken_which_was_said_last():
     history = (("USER", "at 5 or 5 pm"), ("SYSTEM", "17:00, then"), ("USER", "yes"))
     assert said_last(["5 pm", "17:00"], history) == "17:00"
     assert said_last(["5 pm", "5"], history[:1]) == "5 pm"  # behind the other
@@ -104,17 +100,17 @@ def test_of_several_values_that_is_taken_which_was_said_last() -> None:
     ("answer", "meant"),
     [("north", "north"), ("NORTH", "north"), ("nort", "north"), ("dontcare", "dontcare"), ("NONE", ""), ("", "")],
 )
-def test_answers_for_categorical_slots(answer: str, meant: str) -> None:
+def test_answers_for_categorical_slots(answer, meant):
     assert value_of(answer, AREA) == meant
 
 
-def test_answers_can_be_taken_as_they_are() -> None:
+def test_answers_can_be_taken_as_they_are():
     answers = ["nort", "NORTH", "pizza", "dontcare"]
     assert [value_of(answer, AREA, "raw") for answer in answers] == answers
     assert [value_of(answer, AREA, "raw") for answer in ("NONE", "")] == ["", ""]
 
 
-def test_answers_that_are_near_nothing() -> None:
+def test_answers_that_are_near_nothing():
     assert value_of("pizza", AREA) == ""
     assert value_of("pizza", DISH) == "pizza"
     assert value_of("NONE", DISH) == ""
@@ -123,7 +119,7 @@ def test_answers_that_are_near_nothing() -> None:
 
 
 @given(st.text(), st.text(), st.text())
-def test_any_answers_make_a_state(value: str, intent: str, requested: str) -> None:
+def test_any_answers_make_a_state(value, intent, requested):
     told = {"slot": value, "intent": intent, "requested": requested}
     state = state_of(SERVICE, [(prompt, told[prompt.kind]) for prompt in prompts_of(SERVICE)])
     assert state.active_intent in ("NONE", "FindFood", "BookTable")
@@ -145,9 +141,7 @@ def test_any_answers_make_a_state(value: str, intent: str, requested: str) -> No
     st.sampled_from([None, 99]),
     st.randoms(),
 )
-def test_rows_are_those_of_a_plain_loop(
-    parts: list[tuple[list[int], list[int]]], limit: int, first: int | None, random: Random
-) -> None:
+def test_rows_are_those_of_a_plain_loop(parts, limit, first, random):
     tokens = Tokens()
     pairs = Pairs(tokens, [(tokens.add(a), tokens.add(b)) for a, b in parts], limit, first)
     lead = [] if first is None else [first]
@@ -164,7 +158,7 @@ def test_rows_are_those_of_a_plain_loop(
     assert mask.tolist() == [[1] * len(expected[number]) + [0] * (width - len(expected[number])) for number in numbers]
 
 
-def test_a_dialogue_is_written_once() -> None:
+def test_a_dialogue_is_written_once():
     tokens = Tokens()
     turns = tuple(("USER" if i % 2 == 0 else "SYSTEM", "x" * (i + 1)) for i in range(5))
     known = Histories(tokens, lambda turn: [len(turn[1])] * len(turn[1]))
@@ -177,7 +171,7 @@ def test_a_dialogue_is_written_once() -> None:
     assert known.add(turns[:1]) == [Stretch(20, 21)]
 
 
-def test_close_choices_are_made_alone() -> None:
+def test_close_choices_are_made_alone():
     computed: list[tuple[int, ...]] = []
 
     def decide(numbers: Sequence[int]) -> list[tuple[str, float]]:
@@ -200,11 +194,11 @@ class Right:
 
 
 @pytest.fixture(scope="module")
-def frames(tmp_path_factory: pytest.TempPathFactory) -> list[Labelled]:
+def frames(tmp_path_factory):
     return read_labels(str(write_corpus(tmp_path_factory.mktemp("toy") / "corpus")), "train").rows
 
 
-def test_joint_goal_accuracy_and_the_frames_it_is_of(frames: list[Labelled]) -> None:
+def test_joint_goal_accuracy_and_the_frames_it_is_of(frames):
     assert joint_goal_accuracy(Right(frames), frames) == 1.0
     wrong = [Labelled(one.asked, State("NONE", [], {"dish": ["nothing of that"]})) for one in frames]
     found = joint_goal_accuracy(Right(frames), [*frames, *wrong])
@@ -219,16 +213,16 @@ def test_joint_goal_accuracy_and_the_frames_it_is_of(frames: list[Labelled]) -> 
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(tmp_path_factory):
     return save_t5(tmp_path_factory.mktemp("t5") / "t5", texts())
 
 
 @pytest.fixture(scope="module")
-def loaded(checkpoint: Path):  # type: ignore[no-untyped-def]
+def loaded(checkpoint):  # type: ignore[no-untyped-def]
     return load(inspect(str(checkpoint), KINDS), "AutoModelForSeq2SeqLM")
 
 
-def test_answers_are_those_of_generate(loaded, frames: list[Labelled]) -> None:  # type: ignore[no-untyped-def]
+def test_answers_are_those_of_generate(loaded, frames):  # type: ignore[no-untyped-def]
     tokenizer, t5 = loaded
     asked = [one.asked for one in frames[:4]]
     questions = Questions(tokenizer, asked, 512)
@@ -245,7 +239,7 @@ def test_answers_are_those_of_generate(loaded, frames: list[Labelled]) -> None: 
         assert margin > 0
 
 
-def test_answers_end_at_their_limit(checkpoint: Path) -> None:
+def test_answers_end_at_their_limit(checkpoint):
     """Of a T5 that never ends one: its token is never the most likely."""
     tokenizer, t5 = load(inspect(str(checkpoint), KINDS), "AutoModelForSeq2SeqLM")
     with torch.no_grad():
@@ -258,7 +252,7 @@ def test_answers_end_at_their_limit(checkpoint: Path) -> None:
         assert len(answer) == limit
 
 
-def test_predictions_do_not_depend_on_batches(loaded, frames: list[Labelled]) -> None:  # type: ignore[no-untyped-def]
+def test_predictions_do_not_depend_on_batches(loaded, frames):  # type: ignore[no-untyped-def]
     tokenizer, t5 = loaded
     asked = [one.asked for one in frames[:7]]
     together = T5Tracker(tokenizer, t5, Card(length=512, answer=4), 64).predict(asked)
@@ -268,7 +262,7 @@ def test_predictions_do_not_depend_on_batches(loaded, frames: list[Labelled]) ->
     assert alone.predict([]) == []
 
 
-def test_inputs_and_answers_keep_to_their_lengths(checkpoint: Path, frames: list[Labelled]) -> None:
+def test_inputs_and_answers_keep_to_their_lengths(checkpoint, frames):
     """A dialogue and a value of thousands of tokens: the schema is whole, an answer has its end."""
     asked = msgspec.structs.replace(frames[0].asked, history=(("USER", "pizza or curry " * 900),))
     long = Labelled(asked, State("NONE", [], {"dish": ["soup " * 900]}))
@@ -291,7 +285,7 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint: Path, frames: list
     assert sorted(drawn.tolist()) == list(range(len(learner.inputs)))  # all without a value, too
 
 
-def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint: Path, frames: list[Labelled]) -> None:
+def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint, frames):
     config = T5DstConfig(
         checkpoint="t5",
         max_output=64,
@@ -321,7 +315,7 @@ def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint: Path, fra
     assert torch.isfinite(learner.loss(torch.tensor([0, 5])))
 
 
-def test_a_taxi_is_asked_for_its_own_slots() -> None:
+def test_a_taxi_is_asked_for_its_own_slots():
     prompts = prompts_of(msgspec.convert(TAXI, Service))
     assert [prompt.slot.name if prompt.slot else prompt.kind for prompt in prompts] == [
         "goal",

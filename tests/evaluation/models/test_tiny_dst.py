@@ -1,9 +1,5 @@
 """The small tracker: what it reads, and that its answers do not depend on company."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given
@@ -56,7 +52,7 @@ def asked(history: tuple[tuple[str, str], ...] = HISTORY, service: Service = TAB
 
 
 @pytest.fixture(scope="module")
-def frames(sample: Path) -> list[Labelled]:
+def frames(sample):
     return read_labels(str(sample), "train").rows
 
 
@@ -70,11 +66,11 @@ def frames(sample: Path) -> list[Labelled]:
         ("Freshwater fish or pizza and pasta", {"Freshwater fish", "pizza and pasta"}),
     ],
 )
-def test_what_may_be_a_value_is_found(utterance: str, texts: set[str]) -> None:
+def test_what_may_be_a_value_is_found(utterance, texts):
     assert texts <= set(read(utterance, True).texts)
 
 
-def test_systems_name_things_and_say_no_phrases() -> None:
+def test_systems_name_things_and_say_no_phrases():
     texts = set(read("Opa has cheap food at 12", False).texts)
     assert {"Opa", "12"} < texts
     assert all("Opa" in text or "12" in text for text in texts)
@@ -86,7 +82,7 @@ def test_systems_name_things_and_say_no_phrases() -> None:
         st.sampled_from(["at", "7:30", "pm", "Zum", "and", "the 12th", "of", "May,", "$5", "\u0130", "in", ".", "?"])
     ).map(" ".join)
 )
-def test_mentions_are_parts_of_what_was_said(utterance: str) -> None:
+def test_mentions_are_parts_of_what_was_said(utterance):
     said = read(utterance, True)
     assert len(said.spans) == len(said.texts) == len(said.flags)
     assert len(set(said.spans)) == len(said.spans)
@@ -95,18 +91,18 @@ def test_mentions_are_parts_of_what_was_said(utterance: str) -> None:
         assert 0 <= first < behind <= len(said.rows)
 
 
-def test_values_lose_their_spelling() -> None:
+def test_values_lose_their_spelling():
     assert normal("Twelve") == normal("12") == "12"
     assert normal("Six PM") == normal("6 pm") != normal("7 pm")
     assert normal("?!") == "?!"
 
 
-def test_rows_of_words_are_the_same_on_every_machine() -> None:
+def test_rows_of_words_are_the_same_on_every_machine():
     assert row_of("Hotels") == row_of("hotel") == 6517
     assert row_of("12") == row_of("34") != row_of("345")
 
 
-def test_the_right_options_of_one_frame() -> None:
+def test_the_right_options_of_one_frame():
     slot_values = {"city": ["bad orb"], "number_of_seats": ["2"], "style": ["dontcare"], "time": ["noon"]}
     frame = encode(asked())
     right = right_options(frame, State("BookTable", [], slot_values))
@@ -116,7 +112,7 @@ def test_the_right_options_of_one_frame() -> None:
     assert right[:, ANY].tolist() == [False, False, False, False, True]
 
 
-def test_grouping_follows_histories() -> None:
+def test_grouping_follows_histories():
     other = asked((("USER", "hello"),))
     every = [asked(HISTORY[:1]), asked(HISTORY[:1], name="e"), asked(), other, asked(), asked(HISTORY, BARE)]
     groups = list(grouped([Labelled(example, State("NONE", [], {})) for example in every]))
@@ -141,7 +137,7 @@ def tracker(batch: int) -> Tracker:
     return Tracker(net.double().eval(), batch)
 
 
-def test_neither_company_nor_batch_nor_order_changes_a_state(frames: list[Labelled]) -> None:
+def test_neither_company_nor_batch_nor_order_changes_a_state(frames):
     examples = [*(frame.asked for frame in frames[:40]), *ODD]
     together = tracker(64).predict(examples)
     assert len({str(state) for state in together}) > 25
@@ -159,7 +155,7 @@ def learner(frames: list[Labelled]) -> TinyLearner:
     return TinyLearner(config, frames, frames[:4])
 
 
-def test_learns_in_half_precision_as_on_a_gpu(frames: list[Labelled]) -> None:
+def test_learns_in_half_precision_as_on_a_gpu(frames):
     trained = learner(frames)
     trained.module.train()
     with torch.autocast("cpu", torch.bfloat16):
@@ -170,7 +166,7 @@ def test_learns_in_half_precision_as_on_a_gpu(frames: list[Labelled]) -> None:
     assert not [name for name, gradient in gradients.items() if gradient is None or not gradient.isfinite().all()]
 
 
-def test_services_without_slots_or_intents_are_learned_beside_others(frames: list[Labelled]) -> None:
+def test_services_without_slots_or_intents_are_learned_beside_others(frames):
     bare = [Labelled(example, State("NONE", [], {})) for example in ODD]
     trained = learner([*bare, *frames[:6]])
     assert trained.loss(torch.arange(len(trained.dialogues))).isfinite()
@@ -178,7 +174,7 @@ def test_services_without_slots_or_intents_are_learned_beside_others(frames: lis
 
 
 @pytest.mark.thorough
-def test_a_hundred_dialogues_of_a_service_teach_it(real_data: Path, tmp_path: Path) -> None:
+def test_a_hundred_dialogues_of_a_service_teach_it(real_data, tmp_path):
     """Held-out dialogues of the service that was learned; what training has most often, nothing, is right in 5 %."""
     known = read_labels(str(real_data / "sgd"), "train").rows
     train, chosen = held_out(known, 0.2, "0", lambda frame: frame.opening)

@@ -1,7 +1,5 @@
 """The training loop: it goes on where it was stopped, keeps the best, stops early, and says what is wrong."""
 
-from __future__ import annotations
-
 import json
 import sys
 import types
@@ -75,7 +73,7 @@ def same(first: Trained, second: Trained) -> bool:
 
 
 @pytest.mark.parametrize("stop_at", [1, 4, 8, 18])  # of 3 steps an epoch
-def test_goes_on_to_the_same_end(tmp_path: Path, stop_at: int) -> None:
+def test_goes_on_to_the_same_end(tmp_path, stop_at):
     devs = [0.1, 0.3, 0.2, 0.3, 0.4, 0.1]
     whole = run(tmp_path / "whole", Line(devs))
     with pytest.raises(Stopped):
@@ -90,7 +88,7 @@ def test_goes_on_to_the_same_end(tmp_path: Path, stop_at: int) -> None:
 
 
 @pytest.mark.parametrize("stop_at", [1, 5, 6, 14, 20])  # of 3 steps an epoch, and dev after every 5
-def test_a_training_by_steps_goes_on_to_the_same_end(tmp_path: Path, stop_at: int) -> None:
+def test_a_training_by_steps_goes_on_to_the_same_end(tmp_path, stop_at):
     length, devs = {"steps": 20, "eval_steps": 5}, [0.3, 0.0, 1.0, 0.2]
     whole = run(tmp_path / "whole", Line(devs), **length)
     with pytest.raises(Stopped):
@@ -106,9 +104,7 @@ def test_a_training_by_steps_goes_on_to_the_same_end(tmp_path: Path, stop_at: in
 
 
 @pytest.mark.parametrize("length", [{"epochs": 4, "patience": 1}, {"steps": 12, "eval_steps": 3}])
-def test_the_last_weights_are_kept_where_requested(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, length: dict[str, int]
-) -> None:
+def test_the_last_weights_are_kept_where_requested(tmp_path, caplog, length):
     caplog.set_level("INFO")
     line = Line([0.2, 1.0, 0.1, 0.0])
     trained = run(tmp_path, line, keep="last", **length)
@@ -119,9 +115,7 @@ def test_the_last_weights_are_kept_where_requested(
 
 
 @pytest.mark.parametrize("length", [{"steps": 20, "eval_steps": 5}, {"epochs": 7, "patience": 9}])
-def test_progress_is_that_of_the_whole_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: dict[str, int]
-) -> None:
+def test_progress_is_that_of_the_whole_training(tmp_path, monkeypatch, length):
     """The totals are of all steps; a training that resumes begins where it was."""
 
     def events(name: str, line: Line) -> list[tuple[int, int]]:
@@ -144,7 +138,7 @@ def test_progress_is_that_of_the_whole_training(
 
 
 @pytest.mark.parametrize("examples", [1, 7, 20, 400])
-def test_steps_are_as_many_whatever_the_size_of_the_corpus(tmp_path: Path, examples: int) -> None:
+def test_steps_are_as_many_whatever_the_size_of_the_corpus(tmp_path, examples):
     line = Line([0.0] * 4, examples=examples)
     log = run(tmp_path, line, steps=11, eval_steps=3).log
     assert line.steps == 11
@@ -152,7 +146,7 @@ def test_steps_are_as_many_whatever_the_size_of_the_corpus(tmp_path: Path, examp
     assert log[-1].best  # of equal ones that which has learned most
 
 
-def test_an_epoch_is_gone_through_once_before_the_next_begins(tmp_path: Path) -> None:
+def test_an_epoch_is_gone_through_once_before_the_next_begins(tmp_path):
     line = Line([0.0] * 3)
     run(tmp_path, line, steps=9, eval_steps=4)
     seen = [int(number) for batch in line.batches_seen for number in batch]
@@ -162,7 +156,7 @@ def test_an_epoch_is_gone_through_once_before_the_next_begins(tmp_path: Path) ->
 
 @pytest.mark.parametrize("schedule", ["constant", "linear"])
 @pytest.mark.parametrize("warmup", [0.0, 0.1, 0.7])
-def test_the_learning_rate_rises_and_stays_or_falls(tmp_path: Path, schedule: str, warmup: float) -> None:
+def test_the_learning_rate_rises_and_stays_or_falls(tmp_path, schedule, warmup):
     """Computed anew: over a share of the steps from nearly 0 to the full rate; then constant, or to nearly 0."""
     total = 40
     log = run(tmp_path, Line([0.0] * total), steps=total, eval_steps=1, schedule=schedule, warmup=warmup).log
@@ -177,7 +171,7 @@ def test_the_learning_rate_rises_and_stays_or_falls(tmp_path: Path, schedule: st
     assert max(rates) == pytest.approx(1.0)
 
 
-def test_gradients_are_clipped(tmp_path: Path) -> None:
+def test_gradients_are_clipped(tmp_path):
     """Plain gradient descent of rate 1: a step is as long as the gradient that it follows."""
 
     def moved(folder: str, clip: float) -> float:
@@ -193,7 +187,7 @@ def test_gradients_are_clipped(tmp_path: Path) -> None:
     assert moved("long", 2 * free) == pytest.approx(free, rel=1e-3)
 
 
-def test_the_log_has_the_curve_of_the_loss(tmp_path: Path) -> None:
+def test_the_log_has_the_curve_of_the_loss(tmp_path):
     line = Line([0.1, 0.2])
     first, second = run(tmp_path, line, steps=55, eval_steps=40).log
     losses = torch.tensor(line.losses)
@@ -203,14 +197,14 @@ def test_the_log_has_the_curve_of_the_loss(tmp_path: Path) -> None:
     assert second.loss == pytest.approx(float((losses * sizes)[40:].sum() / sizes[40:].sum()))
 
 
-def test_stops_when_it_is_no_better_or_cannot_be(tmp_path: Path) -> None:
+def test_stops_when_it_is_no_better_or_cannot_be(tmp_path):
     assert [row.best for row in run(tmp_path / "a", Line([0.5, 0.4, 0.5]), patience=2).log] == [True, False, False]
     assert len(run(tmp_path / "c", Line([0.0, 0.0, 0.0, 0.2, 0.1, 0.2]), patience=2).log) == 6  # slow to begin
     assert len(run(tmp_path / "b", Line([0.5, 1.0])).log) == 2
     assert len(run(tmp_path / "b", Line([])).log) == 2  # what was done is not done again
 
 
-def test_another_training_is_not_mixed_in(tmp_path: Path) -> None:
+def test_another_training_is_not_mixed_in(tmp_path):
     run(tmp_path, Line([0.1] * 6))
     other = {**HEADER, "options": {"epochs": 7, "seed": "0"}, "torch": "9"}
     with pytest.raises(InputError, match=r"other --epochs, torch is here.*delete .*\.training"):
@@ -218,7 +212,7 @@ def test_another_training_is_not_mixed_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 10, 2000, -30])
-def test_a_damaged_state_is_told(tmp_path: Path, keep: int) -> None:
+def test_a_damaged_state_is_told(tmp_path, keep):
     run(tmp_path, Line([1.0]))
     place = tmp_path / STATE
     place.write_bytes(place.read_bytes()[:keep])
@@ -226,7 +220,7 @@ def test_a_damaged_state_is_told(tmp_path: Path, keep: int) -> None:
         run(tmp_path, Line([1.0]))
 
 
-def test_a_state_runs_no_code(tmp_path: Path) -> None:
+def test_a_state_runs_no_code(tmp_path):
     place = tmp_path / STATE
     place.parent.mkdir()
     torch.save({"header": json.dumps(HEADER), "module": Path("x")}, place)
@@ -234,7 +228,7 @@ def test_a_state_runs_no_code(tmp_path: Path) -> None:
         run(tmp_path, Line([1.0]))
 
 
-def test_a_state_of_other_shapes_is_told(tmp_path: Path) -> None:
+def test_a_state_of_other_shapes_is_told(tmp_path):
     run(tmp_path, Line([0.1] * 6))
     line = Line([1.0])
     line.module = nn.Sequential(nn.Linear(2, 1))
@@ -242,7 +236,7 @@ def test_a_state_of_other_shapes_is_told(tmp_path: Path) -> None:
         run(tmp_path, line)
 
 
-def test_a_loss_that_is_no_number_ends_it(tmp_path: Path) -> None:
+def test_a_loss_that_is_no_number_ends_it(tmp_path):
     line = Line([0.5])
     line.x[3] = torch.nan
     with pytest.raises(InputError, match="--learning_rate: the loss is not a finite number in epoch 1: lower it"):
@@ -250,14 +244,14 @@ def test_a_loss_that_is_no_number_ends_it(tmp_path: Path) -> None:
     assert not (tmp_path / STATE).exists()
 
 
-def test_memory_that_is_used_up_is_told() -> None:
+def test_memory_that_is_used_up_is_told():
     with pytest.raises(InputError, match="out of memory: lower --batch_size"), enough_memory("lower --batch_size"):
         torch.empty(2**60)
     with pytest.raises(RuntimeError, match="shape"), enough_memory("lower --batch_size"):
         torch.zeros(2, 3) @ torch.zeros(2, 3)
 
 
-def test_what_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert device_of("auto").type == "cpu"
     with pytest.raises(InputError, match="--device: torch finds no GPU here"):

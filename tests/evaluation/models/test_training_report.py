@@ -1,7 +1,5 @@
 """The page of a training: the curves are those of the log, the weights' row stands out, text is escaped."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -24,11 +22,11 @@ def trained(log: list[Measurement]) -> TrainedModel:
 LOG = [measured(4, 0.25, True, [8.0, 6.0]), measured(8, 0.75, True, [4.0, 2.0]), measured(10, 0.5, False, [1.0])]
 
 
-def test_the_loss_is_where_its_steps_are() -> None:
+def test_the_loss_is_where_its_steps_are():
     assert losses_of(LOG) == [(1, 8.0), (3, 6.0), (5, 4.0), (7, 2.0), (9, 1.0)]
 
 
-def test_the_page_has_the_numbers_of_the_log() -> None:
+def test_the_page_has_the_numbers_of_the_log():
     page = page_of("t5dst", {"preset": "sgdx", "steps": 10, "epochs": None, "seed": "<i>"}, trained(LOG))
     assert "t5dst: joint goal accuracy on dev 75.0% after step 8" in page
     loss, dev, rate = re.findall(r"<desc[^>]*>([^<]*)</desc>", page)
@@ -46,33 +44,33 @@ def test_the_page_has_the_numbers_of_the_log() -> None:
     assert "<i>" not in page
 
 
-def test_the_page_says_which_weights_were_kept() -> None:
+def test_the_page_says_which_weights_were_kept():
     kept = [page_of("x", options, trained(LOG)) for options in ({}, {"steps": 9}, {"steps": 9, "keep": "last"})]
     assert "on dev were kept, the first of equal ones." in kept[0]
     assert "on dev were kept, the last of equal ones." in kept[1]
     assert "The weights of the last step were kept." in kept[2]
 
 
-def test_a_training_by_epochs_names_its_epoch() -> None:
+def test_a_training_by_epochs_names_its_epoch():
     page = page_of("tiny_dst", {"epochs": 3, "steps": None}, trained([measured(7, 0.5, True, [1.0], epoch=2)]))
     assert "on dev 50.0% after epoch 2" in page
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30), st.floats(0, 1))
-def test_any_numbers_make_a_page(losses: list[float], dev: float) -> None:
+def test_any_numbers_make_a_page(losses, dev):
     page = page_of("x", {}, trained([measured(len(losses), dev, True, losses)]))
     assert page.count("<svg") == 3
     assert "nan" not in page.partition("<svg")[2].partition("</svg>")[0]
 
 
 @pytest.mark.parametrize("rate", [1e-7, 2e-5, 0.01, 3.0])
-def test_small_learning_rates_are_readable(rate: float) -> None:
+def test_small_learning_rates_are_readable(rate):
     row = Measurement(epoch=1, step=5, learning_rate=rate, loss=1.0, losses=[1.0], dev=0.5, best=True)
     *_, described = re.findall(r"<desc[^>]*>([^<]*)</desc>", page_of("x", {}, trained([row])))
     assert float(described.split()[-1]) == pytest.approx(rate)
 
 
-def test_small_shares_have_labels_of_their_own() -> None:
+def test_small_shares_have_labels_of_their_own():
     page = page_of("x", {}, trained([measured(7, 0.0013, True, [1.0])]))
     labels = re.findall(r'class="tick"[^>]*>([\d.]+%)', page)
     assert len(labels) == len(set(labels)) == 5

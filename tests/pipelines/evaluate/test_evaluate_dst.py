@@ -1,7 +1,5 @@
 """``parapet evaluate --task dst`` as a person runs it: numbers against the plain reference, layouts, mistakes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -81,7 +79,7 @@ def guessed(dialogues: Any, name: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     """The sample in three variants, and predictions for all of it."""
     root = tmp_path_factory.mktemp("dst")
     sample = sample_root()
@@ -100,13 +98,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def scores(place: Path) -> Path:
+def scores(place):
     flags = ["--variants", place / "variants", "--predictions", place / "predictions", "--system", "A <b>tracker</b>"]
     assert run(place / "scores", *flags) == 0
     return place / "scores"
 
 
-def test_numbers_of_every_set_are_those_of_the_plain_reference(place: Path, scores: Path) -> None:
+def test_numbers_of_every_set_are_those_of_the_plain_reference(place, scores):
     numbers = json.loads((scores / "robustness.json").read_bytes())
     expected = of_folders(sample_root(), "test", place / "predictions" / "original")
     assert json.loads((scores / "metrics.json").read_bytes()) == numbers["sets"]["original"]["metrics"]
@@ -136,7 +134,7 @@ def joint_values(place: Path) -> dict[tuple[str, int, int], list[float]]:
     return found
 
 
-def test_sensitivity_under_every_policy(place: Path, scores: Path) -> None:
+def test_sensitivity_under_every_policy(place, scores):
     numbers = json.loads((scores / "robustness.json").read_bytes())["variants"]
     frames = joint_values(place)
     turns: dict[tuple[str, int], Any] = {}
@@ -169,7 +167,7 @@ def test_sensitivity_under_every_policy(place: Path, scores: Path) -> None:
     assert {"Libraries_2", "Repairs_1"} <= numbers["table"].keys()  # under the original's names
 
 
-def test_a_variant_that_lacks_a_dialogue(place: Path, tmp_path: Path) -> None:
+def test_a_variant_that_lacks_a_dialogue(place, tmp_path):
     for folder in ("variants", "predictions"):
         shutil.copytree(place / folder, tmp_path / folder)
     lost = json.loads((tmp_path / "variants" / "v2" / "test" / FILE).read_bytes())[0]["dialogue_id"]
@@ -187,7 +185,7 @@ def test_a_variant_that_lacks_a_dialogue(place: Path, tmp_path: Path) -> None:
     assert f"Schema sensitivity is over the {n - 1} of {n} dialogues that all variants have." in page
 
 
-def test_rows_and_page(scores: Path) -> None:
+def test_rows_and_page(scores):
     rows = [row for path in sorted((scores / "rows").rglob("*.parquet")) for row in pq.read_table(path).to_pylist()]
     numbers = json.loads((scores / "robustness.json").read_bytes())["sets"]
     for name, one in numbers.items():
@@ -201,7 +199,7 @@ def test_rows_and_page(scores: Path) -> None:
     assert " or so" in page
 
 
-def test_wrong_slots_by_kind_and_those_that_a_variant_costs(place: Path, scores: Path) -> None:
+def test_wrong_slots_by_kind_and_those_that_a_variant_costs(place, scores):
     found: dict[str, dict[Any, str]] = {name: {} for name in ("original", *VARIANTS)}
     for name, of_set in found.items():
         folder = sample_root() if name == "original" else place / "variants" / name
@@ -241,7 +239,7 @@ def test_wrong_slots_by_kind_and_those_that_a_variant_costs(place: Path, scores:
             assert slot["original_description"]
 
 
-def test_the_failures_of_every_set_beside_the_original(place: Path, scores: Path) -> None:
+def test_the_failures_of_every_set_beside_the_original(place, scores):
     numbers = json.loads((scores / "robustness.json").read_bytes())["sets"]
     original = {(row["dialogue_id"], row["turn"], row["service"]): row for row in rows_of(scores, "original")}
     report = (scores / "report.html").read_text(encoding="utf-8")
@@ -278,7 +276,7 @@ def test_the_failures_of_every_set_beside_the_original(place: Path, scores: Path
         assert f'<a href="failures/{name}.html">{name}</a>' in report
 
 
-def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(tmp_path: Path) -> None:
+def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(tmp_path):
     name, evil, long = "noisy #1%", "<script>alert(1)</script>\n`../report.html`", "x" * 5000
     for folder in (tmp_path / "corpus", tmp_path / "noisy"):
         (folder / "test").mkdir(parents=True)
@@ -345,7 +343,7 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value))
 
 
-def test_accuracy_by_slot(place: Path, scores: Path) -> None:
+def test_accuracy_by_slot(place, scores):
     matches: dict[tuple[str, str], list[float]] = {}
     for path in sorted((sample_root() / "test").glob("dialogues_*.json")):
         predicted = json.loads((place / "predictions" / "original" / path.name).read_bytes())
@@ -389,7 +387,7 @@ def json_lines(dialogues: Any) -> str:
     return "\n".join(reversed(lines)) + "\n"
 
 
-def test_compare_gets_all_numbers_back_from_the_rows(scores: Path) -> None:
+def test_compare_gets_all_numbers_back_from_the_rows(scores):
     systems = read_systems({"tracker": [str(scores)]})
     wanted = {column for column in systems.outcomes["tracker"][0].values if column.metric in (JGA, SENSITIVITY)}
     assert {column.group for column in wanted} >= {"all", "unseen"}
@@ -398,7 +396,7 @@ def test_compare_gets_all_numbers_back_from_the_rows(scores: Path) -> None:
     assert systems.outcomes["tracker"][0].examples[0].drop > 0
 
 
-def test_other_layouts_and_two_workers_give_the_same(place: Path, scores: Path, tmp_path: Path) -> None:
+def test_other_layouts_and_two_workers_give_the_same(place, scores, tmp_path):
     for name in ("original", *VARIANTS):
         dialogues = [
             one
@@ -433,7 +431,7 @@ class NoState(Copier):
         return ["nothing" for _ in batch]
 
 
-def test_a_model_of_ones_own(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_of_ones_own(place, tmp_path, capsys):
     here = f"{__file__}"
     flags = ["--sets", f"again={sample_root()}", "--replicates", "0"]
     assert run(tmp_path / "out", "--model", f"{here}:Copier", "--batch_size", "7", *flags) == 0
@@ -481,10 +479,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     "an unknown slot": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(hue=["red"])), "no slot 'hue'"),
     "an empty list": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(city=[])), "has an empty list"),
     "a wrong type": (edit(lambda of: first_frame(of)["state"].update(active_intent=3)), "Expected `str`, got `int`"),
-    "NaN": (
-        edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)),
-        "NaN or an infinite number",
-    ),
+    "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "NaN or an infinite number"),
     "no JSON": (lambda folder: (folder / "dialogues_001.json").write_text("[{"), "line 1 column 3: not JSON"),
     "nothing there": (lambda folder: (folder / "dialogues_001.json").unlink(), "no predictions of original"),
 }
@@ -500,7 +495,7 @@ def score(folder: Path, out: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_predictions_that_cannot_be_scored(name: str, place: Path, tmp_path: Path) -> None:
+def test_predictions_that_cannot_be_scored(name, place, tmp_path):
     spoil, said = BAD[name]
     folder = tmp_path / "predictions"
     shutil.copytree(place / "predictions" / "original", folder)
@@ -521,14 +516,14 @@ LINES = {
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_lines_that_cannot_be_read(name: str, tmp_path: Path) -> None:
+def test_lines_that_cannot_be_read(name, tmp_path):
     line, said = LINES[name]
     (tmp_path / "p.jsonl").write_text(line + "\n")
     with pytest.raises(InputError, match=re.escape(said)):
         score(tmp_path / "p.jsonl", tmp_path / "out")
 
 
-def test_a_mistake_is_told_in_one_line(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_told_in_one_line(place, tmp_path, capsys):
     folder = tmp_path / "predictions"
     shutil.copytree(place / "predictions" / "original", folder)
     edit(lambda of: first_frame(of)["state"].update(active_intent=3))(folder)
@@ -538,7 +533,7 @@ def test_a_mistake_is_told_in_one_line(place: Path, tmp_path: Path, capsys: pyte
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-def test_flags_that_cannot_work(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_that_cannot_work(place, tmp_path, capsys):
     predictions = str(place / "predictions")
     for flags, said in (
         ([], "give exactly one of them"),
@@ -561,9 +556,7 @@ def test_flags_that_cannot_work(place: Path, tmp_path: Path, capsys: pytest.Capt
         assert said in capsys.readouterr().err, flags
 
 
-def test_official_mode_passes_over_what_is_missing(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_official_mode_passes_over_what_is_missing(place, tmp_path, capsys):
     folder = tmp_path / "predictions"
     shutil.copytree(place / "predictions" / "original", folder)
     edit(lambda of: of.pop(0))(folder)
@@ -573,7 +566,7 @@ def test_official_mode_passes_over_what_is_missing(
 
 
 @pytest.mark.parametrize("name", ["others.json", "lines.jsonl"])
-def test_workers_exchange_places_of_predictions(name: str, tmp_path: Path) -> None:
+def test_workers_exchange_places_of_predictions(name, tmp_path):
     """Values may be long, and Beam keeps all that is exchanged in memory."""
     state = {"active_intent": "NONE", "requested_slots": [], "slot_values": {"title": ["\u00e9" * 100_000]}}
     turn = {"speaker": "USER", "utterance": "Hi", "frames": [{"service": "Media_1", "state": state}]}
@@ -590,7 +583,7 @@ def test_workers_exchange_places_of_predictions(name: str, tmp_path: Path) -> No
     assert max(len(pickle.dumps(part)) for part in parts) < 1_000
 
 
-def test_lines_need_none_for_a_dialogue_without_frames(place: Path, tmp_path: Path) -> None:
+def test_lines_need_none_for_a_dialogue_without_frames(place, tmp_path):
     corpus, lines = tmp_path / "corpus", tmp_path / "lines.jsonl"
     shutil.copytree(sample_root(), corpus)
     dialogues = json.loads((corpus / "test" / FILE).read_bytes())
@@ -610,7 +603,7 @@ def test_lines_need_none_for_a_dialogue_without_frames(place: Path, tmp_path: Pa
     assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
 
 
-def test_a_set_without_a_frame_to_score_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_set_without_a_frame_to_score_is_refused(tmp_path, capsys):
     def no_frames(dialogues: Any) -> None:
         for turn in (turn for dialogue in dialogues for turn in dialogue["turns"] if turn["speaker"] == "USER"):
             turn["frames"] = []
@@ -692,9 +685,7 @@ UNCLEAR: dict[str, tuple[str, Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", UNCLEAR)
-def test_predictions_that_could_be_read_in_two_ways_or_belong_nowhere_are_refused(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predictions_that_could_be_read_in_two_ways_or_belong_nowhere_are_refused(name, tmp_path, capsys):
     file, spoil, said = UNCLEAR[name]
     folder = tmp_path / "predictions"
     folder.mkdir()
@@ -715,7 +706,7 @@ print(status, 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status"
 """
 
 
-def test_memory_for_long_values_is_at_most_twice_the_file(tmp_path: Path) -> None:
+def test_memory_for_long_values_is_at_most_twice_the_file(tmp_path):
     peaks, sizes = [], []
     for name, words in (("short", 1), ("long", 130_000)):
         folder = tmp_path / name

@@ -1,7 +1,5 @@
 """``parapet evaluate --task generation`` as a person runs it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
@@ -44,7 +42,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return pq.read_table(folder / "rows.parquet").to_pylist()  # type: ignore[no-any-return]
 
 
-def test_the_corpus_against_itself(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_corpus_against_itself(sample, tmp_path, capsys):
     out = tmp_path / "out"
     assert evaluate("--reference", sample, "--split", "test", "--predictions", "reference", "--output", out) == 0
     assert sorted(path.name for path in out.iterdir()) == [
@@ -78,7 +76,7 @@ def test_the_corpus_against_itself(sample: Path, tmp_path: Path, capsys: pytest.
     assert read(out, "run.json")["options"]["own_turns"] is True
 
 
-def test_rows_add_up_to_the_metrics(sample: Path, tmp_path: Path) -> None:
+def test_rows_add_up_to_the_metrics(sample, tmp_path):
     lines = lines_of(sample)
     for line in lines[::2]:
         line["utterance"] = "I have no idea."
@@ -116,7 +114,7 @@ def test_rows_add_up_to_the_metrics(sample: Path, tmp_path: Path) -> None:
         assert (again / name).read_bytes() == (out / name).read_bytes(), name
 
 
-def test_a_folder_of_dialogues_and_an_ensemble(sample: Path, tmp_path: Path) -> None:
+def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
     said = tmp_path / "said" / "test"
     said.mkdir(parents=True)
     for path in sorted((sample / "test").glob("dialogues_*.json")):
@@ -145,7 +143,7 @@ def test_a_folder_of_dialogues_and_an_ensemble(sample: Path, tmp_path: Path) -> 
     assert found["#RANKED"]["sgsacc_acts_all"] == pytest.approx(acts["entailed_by_utterance_alone"] / acts["acts"])
 
 
-def test_compare_has_intervals_by_turn_for_all_seen_and_unseen_domains(sample: Path, tmp_path: Path) -> None:
+def test_compare_has_intervals_by_turn_for_all_seen_and_unseen_domains(sample, tmp_path):
     lines = lines_of(sample)
     for line in lines[::3]:
         line["utterance"] = "Hm."
@@ -165,7 +163,7 @@ def test_compare_has_intervals_by_turn_for_all_seen_and_unseen_domains(sample: P
         assert one["low"] <= one["value"] <= one["high"]
 
 
-def test_variants_and_no_validation(sample: Path, tmp_path: Path) -> None:
+def test_variants_and_no_validation(sample, tmp_path):
     variants = tmp_path / "variants"
     for split in ("train", "test"):
         schema = json.loads((sample / split / "schema.json").read_text())
@@ -219,9 +217,7 @@ BAD: dict[str, tuple[Callable[[list[Line]], list[Line]], str]] = {
 
 
 @pytest.mark.parametrize("fault", BAD)
-def test_bad_predictions(
-    sample: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: Any, fault: str
-) -> None:
+def test_bad_predictions(sample, tmp_path, caplog, capfd, fault):
     spoil, said = BAD[fault]
     path = write(tmp_path / "said.jsonl", spoil(lines_of(sample)))
     assert evaluate("--reference", sample, "--predictions", path, "--output", tmp_path / "out") == 2
@@ -246,14 +242,14 @@ def test_bad_predictions(
         ([], "required: --predictions"),
     ],
 )  # fmt: skip
-def test_flags_that_cannot_work(sample: Path, tmp_path: Path, capfd: Any, flags: list[str], said: str) -> None:
+def test_flags_that_cannot_work(sample, tmp_path, capfd, flags, said):
     assert evaluate("--reference", sample, *flags, "--output", tmp_path / "out") == 2
     told = capfd.readouterr().err
     assert said in told
     assert "Traceback" not in told
 
 
-def test_a_corpus_that_cannot_be_scored(sample: Path, tmp_path: Path, capfd: Any) -> None:
+def test_a_corpus_that_cannot_be_scored(sample, tmp_path, capfd):
     def told(spoil: Callable[[Any], Any]) -> str:
         place = tmp_path / "corpus"
         place.mkdir(exist_ok=True)
@@ -285,7 +281,7 @@ def test_a_corpus_that_cannot_be_scored(sample: Path, tmp_path: Path, capfd: Any
     assert "[1]" in told(lambda dialogues: [dialogues[0], {"dialogue_id": 3}])
 
 
-def test_with_a_model(sample: Path, tmp_path: Path) -> None:
+def test_with_a_model(sample, tmp_path):
     pytest.importorskip("torch", reason="the extra 'local' is not installed")
     from tiny_nli import save_roberta
 
@@ -305,7 +301,7 @@ def test_with_a_model(sample: Path, tmp_path: Path) -> None:
     assert "Judged by a model of natural language inference: roberta@" in (tmp_path / "first/report.html").read_text()
 
 
-def test_on_sgd(real_data: Path, tmp_path: Path) -> None:
+def test_on_sgd(real_data, tmp_path):
     """The lexical scorer on SGD: nearly all acts count, and wrong values are seen."""
     root = real_data / "sgd"
     read_in = corpus.read(root, "train")

@@ -1,7 +1,5 @@
 """The human evaluation of generated utterances: pages, a local MTurk, workers with known noise, judgements, pay."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io
@@ -51,7 +49,7 @@ def manifest(hits: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def world(tmp_path_factory):
     """A corpus, and the scores of a system that says nothing right in every third turn, and something hostile."""
     folder = tmp_path_factory.mktemp("ratings")
     corpus = write_toy(folder / "corpus")
@@ -94,13 +92,13 @@ def scripts(records: list[dict[str, Any]], workers: int = 3, noise: float = 0.0,
 
 
 @pytest.fixture
-def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def credentials(monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "tests")
     monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
 
 
-def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world: Path) -> None:
+def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world):
     records = manifest(world / "hits")
     rows = pq.read_table(world / "scores" / "rows.parquet").to_pylist()
     assert {record["task"] for record in records} == {"ratings"}
@@ -137,7 +135,7 @@ def recorded(folder: Path) -> None:
     (folder / "run.json").write_text(json.dumps(manifest))
 
 
-def test_pages_do_not_depend_on_the_verdicts(world: Path, tmp_path: Path) -> None:
+def test_pages_do_not_depend_on_the_verdicts(world, tmp_path):
     """The same utterances with the verdicts turned around give the same pages, and the same files for MTurk."""
     shutil.copytree(world / "scores", tmp_path / "scores")
     path = tmp_path / "scores" / "rows.parquet"
@@ -157,7 +155,7 @@ def test_pages_do_not_depend_on_the_verdicts(world: Path, tmp_path: Path) -> Non
     assert before == after
 
 
-def test_a_larger_sample_contains_the_smaller_and_the_seed_draws_another(world: Path, tmp_path: Path) -> None:
+def test_a_larger_sample_contains_the_smaller_and_the_seed_draws_another(world, tmp_path):
     def places(name: str, *flags: object) -> set[tuple[str, int]]:
         sizes = ("--invalid", 0, "--unfaithful", 0, "--no_naturalness", "--checks", 0)
         assert hits(world, tmp_path / name, *sizes, *flags) == 0
@@ -176,7 +174,7 @@ def test_a_larger_sample_contains_the_smaller_and_the_seed_draws_another(world: 
 
 
 @pytest.mark.usefixtures("credentials")
-def test_from_pages_to_judgements_and_pay(world: Path, tmp_path: Path) -> None:
+def test_from_pages_to_judgements_and_pay(world, tmp_path):
     batch, judged = tmp_path / "batch", tmp_path / "judged"
     records = manifest(world / "hits")
     with LocalMTurk(tmp_path / "mturk.sqlite") as server:
@@ -223,7 +221,7 @@ def test_from_pages_to_judgements_and_pay(world: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("credentials")
-def test_workers_who_err_and_a_metric_that_does(world: Path, tmp_path: Path) -> None:
+def test_workers_who_err_and_a_metric_that_does(world, tmp_path):
     """The batch results of the requester site; kappa as computed by hand from what each worker said."""
     records = manifest(world / "hits")
     noisy = scripts(records, 3, noise=0.2)
@@ -277,7 +275,7 @@ def batch_csv(path: Path, played: list[Script], records: list[dict[str, Any]], *
 
 
 @pytest.mark.usefixtures("credentials")
-def test_hostile_and_foreign_answers_are_left_out_with_reasons(world: Path, tmp_path: Path) -> None:
+def test_hostile_and_foreign_answers_are_left_out_with_reasons(world, tmp_path):
     records = manifest(world / "hits")
     good = scripts(records[:1])
     bad = scripts(records[1:2], 1)[0]
@@ -306,7 +304,7 @@ def test_hostile_and_foreign_answers_are_left_out_with_reasons(world: Path, tmp_
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-def test_invented_workers_choose_among_the_answers(world: Path, tmp_path: Path, credentials: None) -> None:
+def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials):
     with LocalMTurk(tmp_path / "mturk.sqlite") as server:
         publish = ("--batch", tmp_path / "batch", "--hits", world / "hits", "--endpoint_url", server.url)
         assert parapet("mturk", "publish", *publish) == 0
@@ -341,7 +339,7 @@ def test_invented_workers_choose_among_the_answers(world: Path, tmp_path: Path, 
         ),
     ],
 )
-def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd, flags, message) -> None:
+def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd, flags, message):
     monkeypatch.chdir(world)
     run = json.loads((world / "scores" / "run.json").read_text())
     for name, options in {"unvalidated": {**run["options"], "validation": False}, "no_options": [1]}.items():
@@ -368,7 +366,7 @@ def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd
         ("schemas", ("--schemas", "OUT"), "schemas"),
     ],
 )
-def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatch, capfd, task, flags, flag) -> None:
+def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatch, capfd, task, flags, flag):
     monkeypatch.chdir(world)
     out = shutil.copytree(world / "corpus", tmp_path / "out")
     before = tree(out)
@@ -379,7 +377,7 @@ def test_pages_are_not_written_into_what_they_are_of(world, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("fields", [[], ["faithful_0"], ["faithful_0"] * 5, ["natural_0"] * 4])
-def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path, capfd, fields) -> None:
+def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path, capfd, fields):
     (tmp_path / "hits").mkdir()
     record = manifest(world / "hits")[0]
     changed = {**record, "items": record["items"][:2], "fields": fields}
@@ -398,7 +396,7 @@ def test_a_manifest_whose_fields_do_not_match_ends_with_status_2(world, tmp_path
         ({}, "no folder of 'parapet hits'"),
     ],
 )
-def test_hits_that_are_none_end_with_status_2(tmp_path, capfd, files, message) -> None:
+def test_hits_that_are_none_end_with_status_2(tmp_path, capfd, files, message):
     (tmp_path / "hits").mkdir()
     (tmp_path / "batch.csv").write_text("AssignmentId,WorkerId,Answer.faithful_0\n")
     for name, content in files.items():

@@ -1,7 +1,5 @@
 """``parapet evaluate --sets`` for every task, as run: the sample, with typos, and with out-of-domain turns."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -20,16 +18,12 @@ N_SYSTEM = {"original": 49, "typos": 49, "ood-20": 59}  # turns; ten are injecte
 
 
 @pytest.fixture(scope="module")
-def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def roots(tmp_path_factory):
     """The sets, as the commands write them."""
     folder = tmp_path_factory.mktemp("sets")
     assert run_perturb(["typos", "--quiet", "--output", str(folder / "varied")]) == 0
     assert run_perturb(["ood", "--rates", "0.2", "--quiet", "--output", str(folder / "foreign")]) == 0
-    return {
-        "original": sample_root(),
-        "typos": folder / "varied" / "typos",
-        "ood-20": folder / "foreign" / "ood-20",
-    }
+    return {"original": sample_root(), "typos": folder / "varied" / "typos", "ood-20": folder / "foreign" / "ood-20"}
 
 
 def named(roots: dict[str, Path]) -> list[str]:
@@ -64,7 +58,7 @@ Fails = Callable[..., str]
 
 
 @pytest.fixture
-def fails(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Fails:
+def fails(capfd, tmp_path):
     """Runs what must fail before anything is written; gives its one line."""
 
     def run(task: str, *flags: object) -> str:
@@ -93,7 +87,7 @@ def responses(root: Path, silent: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def test_responses(roots: dict[str, Path], tmp_path: Path) -> None:
+def test_responses(roots, tmp_path):
     """In one of eight dialogues with typos nothing is offered."""
     silent = responses(roots["original"])[0]["dialogue_id"]
     for name, root in roots.items():
@@ -120,7 +114,7 @@ def test_responses(roots: dict[str, Path], tmp_path: Path) -> None:
     assert manifest["counts"] == {"dialogues": 24, "responses": 49 + 49 + 59}
 
 
-def test_responses_in_one_file_and_those_of_the_reference(roots: dict[str, Path], tmp_path: Path) -> None:
+def test_responses_in_one_file_and_those_of_the_reference(roots, tmp_path):
     rows = [{**row, "set": name} for name, root in roots.items() for row in responses(root)]
     said = write(tmp_path / "said.jsonl", rows[::-1])
     one = evaluate("response", tmp_path / "one", *named(roots), "--predictions", said)
@@ -129,7 +123,7 @@ def test_responses_in_one_file_and_those_of_the_reference(roots: dict[str, Path]
     assert {name: own[name]["combined"] for name in SETS} == pytest.approx(dict.fromkeys(SETS, 200.0))
 
 
-def test_variants_are_scored_as_the_original(roots: dict[str, Path], tmp_path: Path) -> None:
+def test_variants_are_scored_as_the_original(roots, tmp_path):
     """Whatever the schema is called: a release has its variants with it."""
     release = tmp_path / "release"
     (release / "sgd" / "v1").mkdir(parents=True)
@@ -143,7 +137,7 @@ def test_variants_are_scored_as_the_original(roots: dict[str, Path], tmp_path: P
     assert metrics["v1"] == metrics["original"]
 
 
-def test_sets_that_cannot_be_scored(roots: dict[str, Path], tmp_path: Path, fails: Fails) -> None:
+def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
     write(tmp_path / "said" / "original" / "test" / "r.jsonl", responses(roots["original"]))
     said = ["--predictions", tmp_path / "said"]
     typos = f"typos={roots['typos']}"
@@ -182,7 +176,7 @@ def intents(root: Path) -> dict[tuple[str, int], dict[str, str]]:
     return {place: frames for place, frames in found.items() if frames}
 
 
-def test_intents_of_corpora(roots: dict[str, Path], tmp_path: Path) -> None:
+def test_intents_of_corpora(roots, tmp_path):
     """A turn of the original is wrong, four of the set with typos. What is said of a foreign turn does not count."""
     n_wrong = {"original": 1, "typos": 4, "ood-20": 0}
     n_turns = {}
@@ -210,7 +204,7 @@ def test_intents_of_corpora(roots: dict[str, Path], tmp_path: Path) -> None:
     assert (options["unit"], options["sets"]) == ("turn", ["original", "ood-20", "typos"])
 
 
-def test_intents_of_turns_with_several_frames(tmp_path: Path, fails: Fails) -> None:
+def test_intents_of_turns_with_several_frames(tmp_path, fails):
     """A prediction of a turn is of the service that the user turns to; with services each frame counts."""
 
     def state(service: str, intent: str, *acts: str) -> dict[str, Any]:
@@ -251,7 +245,7 @@ def test_intents_of_turns_with_several_frames(tmp_path: Path, fails: Fails) -> N
         assert reason in fails("intent", *corpus, "--predictions", write(tmp_path / "bad.jsonl", rows))
 
 
-def test_intents_under_the_names_of_a_variant(tmp_path: Path) -> None:
+def test_intents_under_the_names_of_a_variant(tmp_path):
     """Predictions have the variant's names or the original's."""
     sample = sample_root()
     variant = tmp_path / "variants" / "v1" / "test"
@@ -271,7 +265,7 @@ def test_intents_under_the_names_of_a_variant(tmp_path: Path) -> None:
     assert set(metrics) == {"original", "v1", "#ALL", "#MEAN"}
 
 
-def test_intents_of_sets_as_lines(tmp_path: Path, fails: Fails) -> None:
+def test_intents_of_sets_as_lines(tmp_path, fails):
     plain = write(tmp_path / "plain.jsonl", [{"id": 1, "label": "fly"}, {"id": 2, "label": "swim"}])
     typos = write(tmp_path / "typos.jsonl", [{"id": 1, "label": "fly"}])
     rows = [{"set": "original", "id": 1, "predicted": "fly"}, {"set": "original", "id": 2, "predicted": "fly"},
@@ -299,7 +293,7 @@ def verdicts(root: Path, found: set[tuple[str, int]]) -> list[dict[str, Any]]:
     ]
 
 
-def test_out_of_domain_turns(roots: dict[str, Path], tmp_path: Path) -> None:
+def test_out_of_domain_turns(roots, tmp_path):
     """Eight of ten are found, and two others; one turn with typos seems foreign, and none of the original."""
     foreign = sorted(is_foreign(roots["ood-20"]))
     assert len(foreign) == 10
@@ -334,7 +328,7 @@ def test_out_of_domain_turns(roots: dict[str, Path], tmp_path: Path) -> None:
     assert more["ood-20"] == metrics["ood-20"]
 
 
-def test_labels_that_cannot_be_read(roots: dict[str, Path], tmp_path: Path, fails: Fails) -> None:
+def test_labels_that_cannot_be_read(roots, tmp_path, fails):
     write(tmp_path / "said" / "original" / "ood.jsonl", verdicts(roots["original"], set()))
     foreign, said = roots["ood-20"].parent, ["--predictions", tmp_path / "said"]
     corpus = ["--reference", sample_root(), *said, "--sets"]
@@ -372,7 +366,7 @@ def write_variant(folder: Path) -> Path:
     return folder
 
 
-def test_utterances(roots: dict[str, Path], tmp_path: Path, fails: Fails) -> None:
+def test_utterances(roots, tmp_path, fails):
     """Two of the original's turns say nothing, ten of the variant's, none of the sets'."""
     n_wrong = {"original": 2, "v1": 10, "typos": 0, "ood-20": 0}
     every = {**roots, "v1": roots["original"]}
@@ -416,7 +410,7 @@ def test_utterances(roots: dict[str, Path], tmp_path: Path, fails: Fails) -> Non
     )
 
 
-def test_answers_task_by_task(tmp_path: Path, fails: Fails) -> None:
+def test_answers_task_by_task(tmp_path, fails):
     """Plain files as the original; sets of a file, and of a folder with two."""
     turns = {"a": "1 hi\thello\n2 rome\tapi_call x rome y z\n\n", "b": "1 hi\thello\n\n1 hi\tbye\n\n"}
     babi = tmp_path / "babi"
@@ -471,7 +465,7 @@ def test_answers_task_by_task(tmp_path: Path, fails: Fails) -> None:
 
 
 @pytest.mark.parametrize("task", ["intent", "ood", "response", "validity"])
-def test_files_of_a_split_that_share_an_id_are_refused(task: str, fails: Fails, tmp_path: Path) -> None:
+def test_files_of_a_split_that_share_an_id_are_refused(task, fails, tmp_path):
     corpus = tmp_path / "corpus"
     shutil.copytree(sample_root(), corpus)
     (corpus / "test" / "dialogues_999.json").write_bytes((corpus / "test" / "dialogues_001.json").read_bytes())

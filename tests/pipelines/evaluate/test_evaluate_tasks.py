@@ -1,7 +1,5 @@
 """``parapet evaluate`` for intents, out-of-domain turns, rankings and responses, and ``parapet compare``, as run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -42,7 +40,7 @@ INTENTS: list[dict[str, Any]] = [
 ]
 
 
-def test_intents(tmp_path: Path) -> None:
+def test_intents(tmp_path):
     files = evaluate("intent", tmp_path / "out", "--predictions", lines(tmp_path / "p.jsonl", INTENTS))
     assert set(files) == {"metrics.json", "details.json", "rows.parquet", "report.html", "run.json"}
     metrics = json.loads(files["metrics.json"])
@@ -63,7 +61,7 @@ def test_intents(tmp_path: Path) -> None:
     assert set(manifest["files"]) == set(files) - {"run.json"}
 
 
-def test_the_same_from_a_reference_and_in_any_order(tmp_path: Path) -> None:
+def test_the_same_from_a_reference_and_in_any_order(tmp_path):
     first = evaluate("intent", tmp_path / "one", "--predictions", lines(tmp_path / "p.jsonl", INTENTS))
     labels = [{key: row[key] for key in ("set", "id", "label", "utterance") if key in row} for row in INTENTS[::-1]]
     said = [{key: row[key] for key in ("set", "id", "predicted")} for row in (INTENTS[i] for i in (2, 0, 3, 1))]
@@ -72,7 +70,7 @@ def test_the_same_from_a_reference_and_in_any_order(tmp_path: Path) -> None:
     assert {name for name in first if first[name] != second[name]} == {"run.json"}
 
 
-def test_intents_that_do_not_fit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_intents_that_do_not_fit(tmp_path, capfd):
     good, out = lines(tmp_path / "p.jsonl", INTENTS), str(tmp_path / "out")
     (tmp_path / "intents.txt").write_text("fly\n")
     some = lines(
@@ -99,7 +97,7 @@ def test_intents_that_do_not_fit(tmp_path: Path, capfd: pytest.CaptureFixture[st
 
 
 @pytest.fixture(scope="module")
-def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def foreign(tmp_path_factory):
     """As ``parapet ood`` writes it: in each dialogue of six turns one or two are foreign."""
     out = tmp_path_factory.mktemp("ood")
     for name, turns in (("ood-10", {2}), ("ood-20", {2, 4})):
@@ -128,7 +126,7 @@ def detected(folder: Path, split: str, **fields: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def test_out_of_domain_turns_of_ood(tmp_path: Path, foreign: Path) -> None:
+def test_out_of_domain_turns_of_ood(tmp_path, foreign):
     test, dev = (lines(tmp_path / f"{split}.jsonl", detected(foreign, split)) for split in ("test", "dev"))
     flags = ["--reference", str(foreign), "--predictions", test, "--dev", dev]
     files = evaluate("ood", tmp_path / "out", *flags)
@@ -161,9 +159,7 @@ def test_out_of_domain_turns_of_ood(tmp_path: Path, foreign: Path) -> None:
     assert (scored["auroc"], scored["f1"]) == (metrics["ood-10"]["auroc"], None)
 
 
-def test_a_fallback_says_that_a_turn_is_out_of_domain(
-    tmp_path: Path, foreign: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fallback_says_that_a_turn_is_out_of_domain(tmp_path, foreign, capfd):
     root = tmp_path / "set"
     table = pq.read_table(foreign / "ood-20" / "turns" / "test" / "dialogues_001.parquet").to_pylist()
     for row in table:
@@ -188,7 +184,7 @@ def test_a_fallback_says_that_a_turn_is_out_of_domain(
     assert (status, "appears twice" in told) == (2, True)
 
 
-def test_out_of_domain_turns_that_do_not_fit(tmp_path: Path, foreign: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_out_of_domain_turns_that_do_not_fit(tmp_path, foreign, capfd):
     rows, out = detected(foreign, "test"), str(tmp_path / "out")
     good = lines(tmp_path / "p.jsonl", rows)
     labelled = lines(tmp_path / "l.jsonl", [{"id": 1, "label": "in", "score": 1}, {"id": 2, "label": "in", "score": 2}])
@@ -245,7 +241,7 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path: Path, foreign: Path, capf
 BABI = "1 hi\thello\n2 in rome\tapi_call french rome four cheap\n\n1 hi\thello\n\n"
 
 
-def test_rankings(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_rankings(tmp_path, capfd):
     reference = tmp_path / "dialog-babi-task1tst.txt"
     reference.write_text(BABI)
     (tmp_path / "candidates.txt").write_text("1 hello\n2 api_call french rome two cheap\n")
@@ -276,7 +272,7 @@ def test_rankings(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert "dialogue 0 turn 0: '<script>" in told_so
 
 
-def test_responses_of_the_sample(tmp_path: Path, capfd: pytest.CaptureFixture[str], sample: Path) -> None:
+def test_responses_of_the_sample(tmp_path, capfd, sample):
     files = evaluate("response", tmp_path / "own", "--predictions", "reference")
     assert json.loads(files["metrics.json"])["#ALL"] == pytest.approx(
         {"inform": 1.0, "success": 1.0, "bleu": 100.0, "combined": 200.0}
@@ -312,7 +308,7 @@ def test_responses_of_the_sample(tmp_path: Path, capfd: pytest.CaptureFixture[st
         assert reason in told
 
 
-def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_compare(tmp_path, capfd):
     for name, right in (("good", 19), ("bad", 4)):
         rows = [
             {"set": s, "id": i, "label": "a", "predicted": "a" if i <= right else "b"} for s in "xy" for i in range(20)
@@ -370,7 +366,7 @@ def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         assert reason in told
 
 
-def test_compare_on_what_is_shared(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_compare_on_what_is_shared(tmp_path, capfd):
     for name, sets in (("more", "xyz"), ("fewer", "xy")):
         rows = [{"set": s, "id": i, "label": "a", "predicted": "ab"[i % 2]} for s in sets for i in range(4)]
         evaluate("intent", tmp_path / name, "--predictions", lines(tmp_path / f"{name}.jsonl", rows))
@@ -392,9 +388,7 @@ def test_compare_on_what_is_shared(tmp_path: Path, capfd: pytest.CaptureFixture[
     }  # fmt: skip
 
 
-def test_the_output_is_no_input_and_another_commands_folder_is_left_alone(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_output_is_no_input_and_another_commands_folder_is_left_alone(tmp_path, capfd):
     path = lines(tmp_path / "p.jsonl", INTENTS)
     evaluate("intent", tmp_path / "out", "--predictions", path)
     status, told = failure(
@@ -410,7 +404,7 @@ def test_the_output_is_no_input_and_another_commands_folder_is_left_alone(
     assert "holds what 'parapet evaluate_intent' made" in told
 
 
-def test_inform_and_success_of_sgds_own_responses(real_data: Path, tmp_path: Path) -> None:
+def test_inform_and_success_of_sgds_own_responses(real_data, tmp_path):
     flags = ["--reference", str(real_data / "sgd"), "--split", "dev", "--predictions", "reference"]
     files = evaluate("response", tmp_path / "out", *flags)
     of_all, details = json.loads(files["metrics.json"])["#ALL"], json.loads(files["details.json"])
@@ -420,7 +414,7 @@ def test_inform_and_success_of_sgds_own_responses(real_data: Path, tmp_path: Pat
     assert details["requests_not_counted"] == {"never_answered": 10, "yes_or_no": 52}
 
 
-def test_bots_own_answers_to_babi(real_data: Path, tmp_path: Path) -> None:
+def test_bots_own_answers_to_babi(real_data, tmp_path):
     reference = real_data / "babi" / "dialog-babi-task1tst-OOV.txt"
     flags = ["--candidates", str(real_data / "babi" / "dialog-babi-candidates.txt"), "--predictions", str(reference)]
     metrics = json.loads(evaluate("ranking", tmp_path / "out", "--reference", str(reference), *flags)["metrics.json"])

@@ -1,7 +1,5 @@
 """``parapet evaluate --task validity``, as run: a corpus whose sets lose values, states and intents by design."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Sequence
@@ -109,7 +107,7 @@ def renamed() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory):
     """The original, and three sets: one heard, one that loses things, one with another city."""
     folder = tmp_path_factory.mktemp("validity")
     write(folder / "original", dialogues())
@@ -136,7 +134,7 @@ def sets(corpus: Path, *names: str) -> list[str]:
     return ["--reference", str(corpus / "original"), "--sets", *(f"{name}={corpus / name}" for name in names)]
 
 
-def test_values_states_and_how_much_has_changed(corpus: Path, tmp_path: Path) -> None:
+def test_values_states_and_how_much_has_changed(corpus, tmp_path):
     metrics = evaluate(tmp_path / "out", *sets(corpus, "heard", "lossy", "renamed"))
     assert set(metrics) == {"#ALL", "#MEAN", "heard", "lossy", "renamed"}
     # Two turns are spoken forms: nothing is there letter for letter, everything nearly.
@@ -165,7 +163,7 @@ def test_values_states_and_how_much_has_changed(corpus: Path, tmp_path: Path) ->
     assert {**files_of(tmp_path / "out"), "run.json": b""} == {**files_of(tmp_path / "again"), "run.json": b""}
 
 
-def test_what_a_classifier_predicts_of_both_texts(corpus: Path, tmp_path: Path) -> None:
+def test_what_a_classifier_predicts_of_both_texts(corpus, tmp_path):
     """Trained on the acts of the corpus itself: it knows the originals, and what is said elsewhere."""
     root = str(corpus / "original")
     labels = {turn.utterance: turn.label for turn in read_turns(root, "test", ACTS)}
@@ -196,13 +194,13 @@ def test_what_a_classifier_predicts_of_both_texts(corpus: Path, tmp_path: Path) 
     assert "Turns of swapped with another prediction" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_sets_made_here_keep_all(tmp_path: Path) -> None:
+def test_sets_made_here_keep_all(tmp_path):
     assert run_perturb(["typos", "--quiet", "--output", str(tmp_path / "varied")]) == 0
     metrics = evaluate(tmp_path / "out", "--sets", f"typos={tmp_path / 'varied' / 'typos'}")["typos"]
     assert metrics == {"changed": 1, "states_equal": 1, "values_kept": 1, "values_kept_fuzzy": 1}
 
 
-def test_what_cannot_be_compared(corpus: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_compared(corpus, tmp_path, capfd):
     def changed(change: Callable[[list[dict[str, Any]]], object]) -> Path:
         found = copy.deepcopy(dialogues())
         change(found)
@@ -265,7 +263,7 @@ def scripts(records: list[dict[str, Any]]) -> list[Script]:
     return found
 
 
-def test_pages_do_not_say_of_which_set_a_turn_is(corpus: Path, tmp_path: Path) -> None:
+def test_pages_do_not_say_of_which_set_a_turn_is(corpus, tmp_path):
     assert hits(corpus, tmp_path / "pairs", "--items", 1, "--checks", 1) == 0
     records = manifest(tmp_path / "pairs")
     items = [item for record in records for item in record["pairs"]]
@@ -298,9 +296,7 @@ def test_pages_do_not_say_of_which_set_a_turn_is(corpus: Path, tmp_path: Path) -
     assert options["drawn"] == {"heard": {"drawn": 1, "turns": 2}, "lossy": {"drawn": 1, "turns": 3}}
 
 
-def test_from_pages_to_what_people_say_and_pay(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_from_pages_to_what_people_say_and_pay(corpus, tmp_path, monkeypatch, capfd):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "tests")
     monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
@@ -359,7 +355,7 @@ def test_from_pages_to_what_people_say_and_pay(
     assert "has other tasks: make them with 'parapet hits --task ratings'" in capfd.readouterr().err
 
 
-def test_kappa_of_workers_who_differ(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kappa_of_workers_who_differ(corpus, tmp_path, monkeypatch):
     """Of five turns all three say yes of three, and one of three of the others: kappa by hand."""
     monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
     assert hits(corpus, tmp_path / "pairs") == 0
@@ -385,7 +381,7 @@ def test_kappa_of_workers_who_differ(corpus: Path, tmp_path: Path, monkeypatch: 
     assert "100.0" in (tmp_path / "compared" / "table.md").read_text()
 
 
-def test_pages_that_cannot_be_made(corpus: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_pages_that_cannot_be_made(corpus, tmp_path, capfd):
     def fails(*flags: object) -> str:
         out = ["--output", str(tmp_path / "no")]
         assert main([*map(str, ("hits", "--task", "validity", "--dialogues", corpus / "original", *flags)), *out]) == 2

@@ -1,9 +1,5 @@
 """A small release, and what it is made of."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from release_corpora import Built, add_set, build, make
 
@@ -11,13 +7,13 @@ from parapet.schemas import layout
 
 
 @pytest.fixture
-def toml(tmp_path: Path, sample: Path) -> Path:
+def toml(tmp_path, sample):
     """A ``release.toml`` of one's own, to change."""
     return make(tmp_path, sample)
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+def built(tmp_path_factory):
     """A release to look at."""
     folder = tmp_path_factory.mktemp("release")
     toml = make(folder, layout.sample_root())
@@ -26,7 +22,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 @pytest.fixture(scope="session")
-def suite_release(tmp_path_factory: pytest.TempPathFactory) -> Built:
+def suite_release(tmp_path_factory):
     """All that a suite puts into a release: dialogues, variants, a perturbed set, audit, tables, statistics."""
     folder = tmp_path_factory.mktemp("suite")
     toml = make(folder, layout.sample_root())

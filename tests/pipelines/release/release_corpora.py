@@ -1,7 +1,5 @@
 """A small corpus with variants, an audit and a table, and the ``release.toml`` that makes a release of them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``parapet release build`` as a person runs it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -11,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from kit import TWO_WORKERS, files_of
-from release_corpora import AUDIT, MEMORY, Built, build, edit
+from release_corpora import AUDIT, MEMORY, build, edit
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -32,7 +30,7 @@ def rows_of(root: Path, config: str, split: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_labels_that_are_hidden(toml: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_labels_that_are_hidden(toml, tmp_path, capfd):
     edit(toml, ('kind = "original"\n', 'kind = "original"\nhide_labels = ["test"]\n'))
     assert build(toml, tmp_path / "out", "--quiet") == 0
     root = tmp_path / "out" / "small" / "1.0.0"
@@ -66,7 +64,7 @@ def test_labels_that_are_hidden(toml: Path, tmp_path: Path, capfd: pytest.Captur
     assert "has no split tests" in capfd.readouterr().err
 
 
-def test_the_rows_are_those_of_a_plain_reading(built: Built) -> None:
+def test_the_rows_are_those_of_a_plain_reading(built):
     folder = built.toml.parent
     corpora = {"original": folder / "sgd", **{f"v{k}": folder / "variants" / f"v{k}" for k in (1, 2)}}
     for split in layout.SPLITS:
@@ -91,14 +89,14 @@ def test_the_rows_are_those_of_a_plain_reading(built: Built) -> None:
     assert [row["work_seconds"] for row in paraphrases] == [row.work_seconds for row in AUDIT]
 
 
-def test_the_corpora_are_there_byte_for_byte(built: Built) -> None:
+def test_the_corpora_are_there_byte_for_byte(built):
     folder = built.toml.parent
     expected = {f"original/{path}": data for path, data in files_of(folder / "sgd").items() if "/" in path}
     expected |= files_of(folder / "variants")
     assert files_of(built.root / "sgd") == expected
 
 
-def test_every_file_has_its_checksum(built: Built) -> None:
+def test_every_file_has_its_checksum(built):
     files = files_of(built.root)
     sums = dict(line.split("  ")[::-1] for line in files["SHA256SUMS"].decode().splitlines())
     assert list(sums) == sorted(files.keys() - {"SHA256SUMS"})
@@ -109,7 +107,7 @@ def test_every_file_has_its_checksum(built: Built) -> None:
     assert sorted(path.name for path in built.root.parent.iterdir()) == ["1.0.0", "latest.json"]
 
 
-def test_the_manifest_says_what_went_in_and_what_came_out(built: Built) -> None:
+def test_the_manifest_says_what_went_in_and_what_came_out(built):
     manifest = manifest_of(built.root)
     folder = built.toml.parent
     inputs = {one["name"]: one for one in manifest["inputs"]}
@@ -137,19 +135,17 @@ def test_the_manifest_says_what_went_in_and_what_came_out(built: Built) -> None:
     assert manifest["configuration_sha256"] == hashlib.sha256(config).hexdigest()
 
 
-def test_nothing_of_the_machine_or_of_workers_is_in_it(built: Built) -> None:
+def test_nothing_of_the_machine_or_of_workers_is_in_it(built):
     for path, data in files_of(built.root).items():
         for secret in (str(built.toml.parent).encode(), b"0a1b2c", b"worker_hash"):
             assert secret not in data, path
 
 
-def test_what_was_built_passes_verification(built: Built, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_built_passes_verification(built, capsys):
     assert main(["release", "verify", str(built.root)]) == 0, capsys.readouterr()
 
 
-def test_it_says_what_it_made_and_two_workers_make_the_same(
-    built: Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_says_what_it_made_and_two_workers_make_the_same(built, tmp_path, capsys):
     assert build(built.toml, tmp_path / "elsewhere", *TWO_WORKERS) == 0
     root = tmp_path / "elsewhere" / "small" / "1.0.0"
     assert files_of(root) == files_of(built.root)
@@ -162,7 +158,7 @@ def test_it_says_what_it_made_and_two_workers_make_the_same(
     ]
 
 
-def test_several_files_a_split_hold_the_same_rows(built: Built, toml: Path, tmp_path: Path) -> None:
+def test_several_files_a_split_hold_the_same_rows(built, toml, tmp_path):
     path = toml.parent / "sgd" / "train" / "dialogues_001.json"
     first = json.loads(path.read_bytes())
     many = [{**one, "dialogue_id": f"{i}_{one['dialogue_id']}"} for i in range(12) for one in first]
@@ -181,7 +177,7 @@ def test_several_files_a_split_hold_the_same_rows(built: Built, toml: Path, tmp_
     assert main(["release", "verify", str(root)]) == 0
 
 
-def test_a_version_that_is_there_is_refused(built: Built, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_version_that_is_there_is_refused(built, capsys):
     before = files_of(built.root.parent)
     latest = built.root.parent / "latest.json"
     latest.unlink()  # as if the run had been killed just before it was written
@@ -191,7 +187,7 @@ def test_a_version_that_is_there_is_refused(built: Built, capsys: pytest.Capture
     assert files_of(built.root.parent) == before
 
 
-def test_the_version_must_say_what_changed(toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_must_say_what_changed(toml, tmp_path, capsys):
     out = tmp_path / "out"
     assert build(toml, out, "--quiet") == 0
 
@@ -233,9 +229,7 @@ def test_the_version_must_say_what_changed(toml: Path, tmp_path: Path, capsys: p
     assert accepted("1.2.0")["changes"]["level"] == "minor"
 
 
-def test_a_parent_that_is_damaged_is_not_followed(
-    built: Built, toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_parent_that_is_damaged_is_not_followed(built, toml, tmp_path, capsys):
     shutil.copytree(built.root.parent, tmp_path / "out" / "small")
     shard = next((tmp_path / "out" / "small" / "1.0.0" / "data" / "v1").glob("*.parquet"))
     shard.unlink()
@@ -244,18 +238,14 @@ def test_a_parent_that_is_damaged_is_not_followed(
     assert f"data/v1/{shard.name}: is missing: 'parapet release verify' says more" in capsys.readouterr().err
 
 
-def test_an_older_number_is_refused_before_anything_runs(
-    built: Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_older_number_is_refused_before_anything_runs(built, tmp_path, capsys):
     toml = built.toml.with_name("older.toml")
     toml.write_text(built.toml.read_text().replace('version = "1.0.0"', 'version = "0.9.0"'))
     assert build(toml, built.root.parents[1]) == 2
     assert "older.toml: version: 0.9.0 does not come after 1.0.0" in capsys.readouterr().err
 
 
-def test_faults_are_named_and_published_only_where_that_is_asked_for(
-    toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_path, capsys):
     path = toml.parent / "sgd" / "test" / "dialogues_001.json"
     dialogues = json.loads(path.read_bytes())
     dialogues[1]["turns"][0]["frames"][0]["state"]["active_intent"] = "NoSuch"
@@ -289,24 +279,20 @@ def test_faults_are_named_and_published_only_where_that_is_asked_for(
         ('title = "A small set"', 'parent = "0.1.0"', "0.1.0: there is no such folder"),
     ],
 )
-def test_a_mistake_is_said_before_anything_runs(
-    old: str, new: str, said: str, toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_said_before_anything_runs(old, new, said, toml, tmp_path, capsys):
     edit(toml, (old, new))
     assert build(toml, tmp_path / "out") == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_is_no_release_is_in_the_way(
-    toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_is_no_release_is_in_the_way(toml, tmp_path, capsys):
     (tmp_path / "out" / "small" / "1.0.0").mkdir(parents=True)
     assert build(toml, tmp_path / "out") == 2
     assert "small/1.0.0: is not a release, and takes its place: move it" in capsys.readouterr().err
 
 
-def test_the_same_key_twice_is_an_error(toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_key_twice_is_an_error(toml, tmp_path, capsys):
     folder = toml.parent / "sgd" / "test"
     (folder / "dialogues_900.json").write_bytes((folder / "dialogues_001.json").read_bytes())
     assert build(toml, tmp_path / "out", "--quiet") == 1
@@ -320,9 +306,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("at", ["write_documents", "publish", "update_latest"])
-def test_cut_off_anywhere_the_rerun_ends_the_same(
-    at: str, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cut_off_anywhere_the_rerun_ends_the_same(at, built, tmp_path, monkeypatch):
     def cut_off(*_: object) -> None:
         raise Killed
 

@@ -1,9 +1,6 @@
 """``release build`` and faults of single dialogues: named with their file, and published where that is allowed."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -24,9 +21,7 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_dialogues_of_another_format_are_named_and_published_where_that_is_allowed(
-    toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dialogues_of_another_format_are_named_and_published_where_that_is_allowed(toml, tmp_path, capsys):
     path = toml.parent / "sgd" / "test" / "dialogues_001.json"
     dialogues = json.loads(path.read_text())
     for dialogue, (change, _) in zip(dialogues[1:], CHANGES, strict=False):
@@ -74,7 +69,7 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
         ("service", [{"service_name": "a", "note": float("nan")}], rf"\[0\]\.note: {NOT_FINITE}"),
     ],
 )
-def test_what_cannot_be_published_is_named_with_its_file(record: str, value: Any, reason: str) -> None:
+def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
     source = Source(record, "original", "original", "test", "folder/file.json", 0, "test/file.json")
     with pytest.raises(InputError, match=f"^folder/file.json: {reason}"):
         read_source(source, json.dumps(value).encode(), {})
@@ -89,9 +84,7 @@ def test_what_cannot_be_published_is_named_with_its_file(record: str, value: Any
         ('{"a": "\\ud800"}', "a: half a surrogate pair"),
     ],
 )
-def test_statistics_that_json_cannot_hold(
-    text: str, reason: str, toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_statistics_that_json_cannot_hold(text, reason, toml, tmp_path, capsys):
     (toml.parent / "statistics.json").write_text(text)
     assert build(toml, tmp_path / "out") == 2
     assert f"statistics.json: {reason}" in capsys.readouterr().err

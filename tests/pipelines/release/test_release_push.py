@@ -1,7 +1,5 @@
 """``parapet release push``, by huggingface_hub, to a Hub on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -9,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import killed
@@ -19,7 +16,6 @@ import release_folder as folder
 from hub_server import ATTRIBUTES, HubServer, Repo
 from huggingface_hub import constants, snapshot_download
 from kit import files_of
-from release_corpora import Built
 
 from parapet.pipelines.main import main
 from parapet.schemas.errors import install_line
@@ -31,7 +27,7 @@ WRITES = {"create", "preupload", "lfs", "upload", "commit", "tag"}
 
 
 @pytest.fixture(autouse=True)
-def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def account(tmp_path, monkeypatch):
     """An account of its own, in this process and in others; the client has read its settings already."""
     for name in [name for name in os.environ if name.startswith("HF_")]:
         monkeypatch.delenv(name)
@@ -45,7 +41,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+def hub(monkeypatch):
     server = HubServer()
     monkeypatch.setenv("HF_ENDPOINT", server.address)
     yield server
@@ -53,7 +49,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def release(tmp_path_factory):
     return Path(folder.write_release(tmp_path_factory.mktemp("push"), folder.sample_corpora(2)))
 
 
@@ -68,9 +64,7 @@ def pushed(hub: HubServer, repo: str = "ada/little") -> dict[str, bytes]:
     return files
 
 
-def test_a_dry_run_shows_the_plan_and_uploads_nothing(
-    release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_shows_the_plan_and_uploads_nothing(release, hub, capsys):
     assert push(release, "--dry_run", "--private") == 0
     size = sum(len(data) for data in files_of(release).values()) / 1e6
     assert capsys.readouterr().out.splitlines() == [
@@ -85,9 +79,7 @@ def test_a_dry_run_shows_the_plan_and_uploads_nothing(
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_what_arrives_is_the_release(
-    private: bool, release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_arrives_is_the_release(private, release, hub, capsys):
     assert push(release, *["--private"] * private) == 0
     is_private, commits, tags = hub.state("ada/little")
     assert (is_private, [message for _, message, _ in commits]) == (private, ["initial commit", "little 1.0.0"])
@@ -106,9 +98,7 @@ def test_what_arrives_is_the_release(
     assert hub.state("ada/little") == (is_private, commits, tags)
 
 
-def test_a_download_is_a_release_that_can_be_verified(
-    release: Path, hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_download_is_a_release_that_can_be_verified(release, hub, tmp_path, capsys):
     assert push(release, "--quiet") == 0
     root = tmp_path / "little" / "1.0.0"
     snapshot_download("ada/little", repo_type="dataset", revision="1.0.0", local_dir=root, endpoint=hub.address)
@@ -124,9 +114,7 @@ def test_a_download_is_a_release_that_can_be_verified(
     assert ".cache/more: is not listed in SHA256SUMS" in capsys.readouterr().out
 
 
-def test_a_version_is_never_changed(
-    release: Path, hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_version_is_never_changed(release, hub, tmp_path, capsys):
     assert push(release, "--quiet") == 0
     before = hub.state("ada/little")
     other = Path(folder.write_release(tmp_path, folder.sample_corpora(1)))
@@ -142,9 +130,7 @@ def test_a_version_is_never_changed(
     assert hub.state("ada/little") == before
 
 
-def test_the_next_version_replaces_the_last_and_keeps_what_is_not_of_releases(
-    release: Path, hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_next_version_replaces_the_last_and_keeps_what_is_not_of_releases(release, hub, tmp_path, capsys):
     assert push(release, "--private", "--quiet") == 0
     repo = hub.repos["datasets/ada/little"]
     repo.add({**repo.commits[-1].files, "logo.png": b"mine"}, "a picture")
@@ -168,7 +154,7 @@ def test_the_next_version_replaces_the_last_and_keeps_what_is_not_of_releases(
     assert repo.tags.keys() == {"1.0.0", "1.1.0"}
 
 
-def test_private_stays_private(release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_private_stays_private(release, hub, capsys):
     hub.repos["datasets/ada/little"] = Repo("ada", False, [])
     hub.repos["datasets/ada/little"].add({".gitattributes": ATTRIBUTES}, "initial commit")
     assert push(release, "--private") == 1
@@ -180,16 +166,14 @@ def test_private_stays_private(release: Path, hub: HubServer, capsys: pytest.Cap
     assert pushed(hub) == files_of(release)
 
 
-def test_without_a_licence_it_is_not_public(hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_licence_it_is_not_public(hub, tmp_path, capsys):
     root = Path(folder.write_release(tmp_path, folder.sample_corpora(1), licence=NO_LICENCE))
     assert push(root) == 2
     assert "has no licence: give it one and build it again, or push it with --private" in capsys.readouterr().err
     assert hub.requests == []
 
 
-def test_a_release_that_is_not_right_is_not_uploaded(
-    hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_release_that_is_not_right_is_not_uploaded(hub, tmp_path, capsys):
     columns = pa.schema([("a", pa.int64()), ("worker_hash", pa.string())])
     tables = {"answers": ("row", ["a"], columns, [{"a": 1, "worker_hash": "0a1b2c"}])}
     root = Path(folder.write_release(tmp_path, folder.sample_corpora(1), tables))
@@ -206,11 +190,7 @@ REFUSALS = {
     "a token that can only read": ({}, "hf_ada_reads", "the token of ada can only read: make one that can write at"),
     "somebody else's token": ({}, "hf_eve_writes", "the token may not write to it: change that"),
     "no right to tag": ({"tag": [403]}, TOKEN, "the token may not write to it"),
-    "the name is taken": (
-        {"create": [409]},
-        TOKEN,
-        "cannot be created: a repository of another type may",
-    ),
+    "the name is taken": ({"create": [409]}, TOKEN, "cannot be created: a repository of another type may"),
     "a proxy's page": ({"whoami": ["<html>"]}, TOKEN, "the upload failed: Expecting value"),
     "out of order": ({"whoami": [500] * 3}, TOKEN, "the Hub is out of order or busy: run the same command"),
     "busy": ({"refs": [429] * 3}, TOKEN, "the Hub is out of order or busy"),
@@ -220,9 +200,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_what_cannot_be_done_is_one_line(
-    case: str, release: Path, hub: HubServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_done_is_one_line(case, release, hub, monkeypatch, capsys):
     hub.faults, token, message = REFUSALS[case]
     monkeypatch.setenv("HF_TOKEN", token)
     assert push(release) == 1
@@ -235,7 +213,7 @@ def test_what_cannot_be_done_is_one_line(
     assert all(not repo.tags for repo in hub.repos.values())
 
 
-def test_nobody_is_there(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nobody_is_there(release, capsys):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -245,16 +223,14 @@ def test_nobody_is_there(release: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert [line.endswith("trying again in 0 s") for line in tries] == [True, True]
 
 
-def test_offline_is_said(
-    release: Path, hub: HubServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_offline_is_said(release, hub, monkeypatch, capsys):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert push(release) == 1
     assert capsys.readouterr().err == "error: ada/little: HF_HUB_OFFLINE is set: unset it to push\n"
 
 
 @pytest.fixture(scope="module")
-def undisturbed(release: Path) -> object:
+def undisturbed(release):
     """What a Hub has after a push without faults."""
     server = HubServer()
     with pytest.MonkeyPatch.context() as patch:
@@ -273,14 +249,7 @@ def undisturbed(release: Path) -> object:
         *((step, fault) for step in ("create", "upload", "commit", "tag") for fault in ("cut", "cut_after")),
     ],
 )
-def test_what_fails_once_is_tried_again(
-    step: str,
-    fault: int | str,
-    release: Path,
-    hub: HubServer,
-    undisturbed: object,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_fails_once_is_tried_again(step, fault, release, hub, undisturbed, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda _: None)  # the client waits, too
     hub.faults = {step: [fault]}
     assert push(release, "--quiet") == 0
@@ -292,9 +261,7 @@ def test_what_fails_once_is_tried_again(
     ("step", "fault"),
     [("create", "hang_after"), ("upload", "hang"), ("commit", "hang"), ("commit", "hang_after"), ("tag", "hang")],
 )
-def test_killed_and_run_again_it_ends_the_same(
-    step: str, fault: str, release: Path, hub: HubServer, undisturbed: object
-) -> None:
+def test_killed_and_run_again_it_ends_the_same(step, fault, release, hub, undisturbed):
     hub.faults = {step: [fault]}
     process = killed.start(killed.command, ["release", "push", str(release), "--repo", "ada/little", "--quiet"])
     assert hub.hanging.wait(60)
@@ -305,9 +272,7 @@ def test_killed_and_run_again_it_ends_the_same(
     assert hub.state("ada/little") == undisturbed
 
 
-def test_what_somebody_else_commits_meanwhile_is_not_overwritten(
-    release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_somebody_else_commits_meanwhile_is_not_overwritten(release, hub, capsys):
     def commit(step: str) -> None:
         if step == "preupload":
             hub.repos["datasets/ada/little"].add({"data/theirs.parquet": b"theirs"}, "theirs")
@@ -320,7 +285,7 @@ def test_what_somebody_else_commits_meanwhile_is_not_overwritten(
     assert [one.message for one in hub.repos["datasets/ada/little"].commits] == ["initial commit", "theirs"]
 
 
-def test_what_does_not_arrive_is_not_tagged(release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_arrive_is_not_tagged(release, hub, capsys):
     hub.ignored, hub.notice = "report/", "no \x1b[31mtags"
     assert push(release) == 1
     said = capsys.readouterr().err
@@ -343,17 +308,13 @@ def test_what_does_not_arrive_is_not_tagged(release: Path, hub: HubServer, capsy
         (["{root}", "--repo", "ada/x", "--privat"], "unknown flag --privat: did you mean --private?"),
     ],
 )
-def test_wrong_usage(
-    flags: list[str], message: str, release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_usage(flags, message, release, hub, capsys):
     assert main(["release", "push", *(flag.format(root=release) for flag in flags)]) == 2
     assert message in capsys.readouterr().err
     assert hub.requests == []
 
 
-def test_without_a_token_or_the_extra(
-    release: Path, hub: HubServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_token_or_the_extra(release, hub, monkeypatch, capsys):
     monkeypatch.delenv("HF_TOKEN")
     assert push(release) == 2
     assert "set HF_TOKEN to one that can write, or run: hf auth login" in capsys.readouterr().err
@@ -375,9 +336,7 @@ print(json.dumps([list(rows["dialogue_id"]), [row["dialogue_id"] for row in stre
 """
 
 
-def test_it_is_loaded_from_there_as_its_card_shows(
-    suite_release: Built, hub: HubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_is_loaded_from_there_as_its_card_shows(suite_release, hub, capsys):
     root = suite_release.root
     assert main(["release", "push", str(root), "--private"]) == 0  # to the repository that release.toml names
     assert pushed(hub, "ada/sets") == files_of(root)

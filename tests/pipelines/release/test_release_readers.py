@@ -1,7 +1,5 @@
 """The programs with which people read releases, on one as it was built."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -55,7 +53,7 @@ def run(program: str, cache: Path, *arguments: str) -> dict[str, Rows]:
 
 
 @pytest.fixture(scope="module")
-def loaded(suite_release: Built, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
+def loaded(suite_release, tmp_path_factory):
     """All that ``datasets`` loads of a suite's release: "configuration split how", where "none" names none."""
     return run(WITH_DATASETS, tmp_path_factory.mktemp("cache"), str(suite_release.root))
 
@@ -68,13 +66,13 @@ def dialogues(built: Built, split: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("how", ["whole", "streaming"])
-def test_datasets(how: str, built: Built, loaded: dict[str, Rows]) -> None:
+def test_datasets(how, built, loaded):
     for split in layout.SPLITS:
         assert [dialogue_of(row) for row in loaded[f"original {split} {how}"]] == dialogues(built, split)
         assert loaded[f"none {split} {how}"] == loaded[f"original {split} {how}"]
 
 
-def test_datasets_loads_every_configuration(suite_release: Built, loaded: dict[str, Rows]) -> None:
+def test_datasets_loads_every_configuration(suite_release, loaded):
     configs = json.loads((suite_release.root / "MANIFEST.json").read_bytes())["configs"]
     assert configs.keys() == {"schemas", "original", "v1", "typos", "paraphrases", "memory", "typos_turns"}
     rows = {f"{name} {split}": info["rows"] for name, one in configs.items() for split, info in one["splits"].items()}
@@ -84,7 +82,7 @@ def test_datasets_loads_every_configuration(suite_release: Built, loaded: dict[s
     assert all(loaded[f"{place} whole"] == loaded[f"{place} streaming"] for place in rows)
 
 
-def test_datasets_perturbed_set(suite_release: Built, loaded: dict[str, Rows]) -> None:
+def test_datasets_perturbed_set(suite_release, loaded):
     root = suite_release.toml.parent / "typos"
     expected = [one for path in layout.dialogue_files(root, "test") for one in json.loads(path.read_bytes())]
     found = [dialogue_of(row) for row in loaded["typos test whole"]]
@@ -95,12 +93,12 @@ def test_datasets_perturbed_set(suite_release: Built, loaded: dict[str, Rows]) -
     assert all(said[row["dialogue_id"]][row["turn"]] == row["utterance"] for row in turns)
 
 
-def test_datasets_tables(loaded: dict[str, Rows]) -> None:
+def test_datasets_tables(loaded):
     assert loaded["memory full whole"] == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
     assert {row["variant"] for row in loaded["schemas dev whole"]} == {"original", "v1", "v2"}
 
 
-def test_pandas(built: Built) -> None:
+def test_pandas(built):
     frame = pandas.read_parquet(built.root / "data" / "original" / "train-00000-of-00001.parquet")
     expected = dialogues(built, "train")
     assert frame["dialogue_id"].tolist() == [dialogue["dialogue_id"] for dialogue in expected]
@@ -110,7 +108,7 @@ def test_pandas(built: Built) -> None:
     assert memory["text"].tolist() == [row["text"] for row in sorted(MEMORY, key=lambda r: (r["source"], r["pivot"]))]
 
 
-def test_pyarrow_datasets(built: Built) -> None:
+def test_pyarrow_datasets(built):
     table = pyarrow.dataset.dataset(built.root / "data" / "v1", format="parquet").to_table()
     expected = [dialogue for split in layout.SPLITS for dialogue in dialogues(built, split)]
     found = {(row["file"], row["dialogue_id"], len(row["turns"])) for row in table.to_pylist()}
@@ -118,7 +116,7 @@ def test_pyarrow_datasets(built: Built) -> None:
     assert table.num_rows == len(expected)
 
 
-def test_croissant(built: Built, tmp_path: Path) -> None:
+def test_croissant(built, tmp_path):
     found = run(WITH_CROISSANT, tmp_path, str(built.root / "croissant.json"), "memory", "original")
     assert sorted(found["memory"], key=lambda row: (row["source"], row["pivot"])) == [
         {"split": "full", **row} for row in sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))

@@ -1,7 +1,5 @@
 """``release sign`` and ``release verify --key``: by whom a release is, in Sigstore's bundle format."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -35,17 +33,17 @@ def write_key(path: Path, key: Any, password: bytes = b"") -> Path:
 
 
 @pytest.fixture(scope="module")
-def key() -> ec.EllipticCurvePrivateKey:
+def key():
     return ec.generate_private_key(ec.SECP256R1())
 
 
 @pytest.fixture(scope="module")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pristine(tmp_path_factory):
     return folder.write_release(tmp_path_factory.mktemp("unsigned"), folder.sample_corpora(1))
 
 
 @pytest.fixture
-def root(pristine: Path, key: ec.EllipticCurvePrivateKey, tmp_path: Path) -> Path:
+def root(pristine, key, tmp_path):
     """A release whose manifest names the key, not signed yet; the key is in ``tmp_path``."""
     shutil.copytree(pristine.parent, tmp_path / "little")
     name_signer(tmp_path / "little" / "1.0.0", Signing(fingerprint(key.public_key())))
@@ -68,9 +66,7 @@ def vars_of(signing: Signing) -> dict[str, str]:
     return {name: getattr(signing, name) for name in ("key", "identity", "issuer")}
 
 
-def test_a_signed_release_is_verified_and_whatever_happens_to_it_is_found(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_signed_release_is_verified_and_whatever_happens_to_it_is_found(root, tmp_path, capsys):
     own, foreign = tmp_path / "own.key", tmp_path / "foreign.key"
     assert main(["release", "verify", str(root)]) == 1
     assert f"{SIGNATURE}: is missing: MANIFEST.json says that the release is signed by the key sha256:" in (
@@ -106,9 +102,7 @@ def test_a_signed_release_is_verified_and_whatever_happens_to_it_is_found(
     shutil.rmtree(root.parent)
 
 
-def test_an_unsigned_release_is_not_taken_where_a_signature_is_asked_for(
-    pristine: Path, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unsigned_release_is_not_taken_where_a_signature_is_asked_for(pristine, root, tmp_path, capsys):
     assert main(["release", "verify", str(pristine), "--key", str(tmp_path / "own.pub")]) == 1
     assert f"{SIGNATURE}: is missing: the release is not signed" in capsys.readouterr().out
     argv = ["release", "verify", str(pristine), "--identity", "ada@example.org", "--issuer", "https://example.org"]
@@ -116,7 +110,7 @@ def test_an_unsigned_release_is_not_taken_where_a_signature_is_asked_for(
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="another program that checks signatures")
-def test_openssl_verifies_what_is_signed(key: ec.EllipticCurvePrivateKey, tmp_path: Path) -> None:
+def test_openssl_verifies_what_is_signed(key, tmp_path):
     write_key(tmp_path / "own.key", key)
     bundle = json.loads(sign(b"{}\n", key))
     assert bundle["mediaType"] == "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -131,9 +125,7 @@ def test_openssl_verifies_what_is_signed(key: ec.EllipticCurvePrivateKey, tmp_pa
     assert base64.b64decode(bundle["verificationMaterial"]["publicKey"]["hint"]) == hashlib.sha256(der.stdout).digest()
 
 
-def test_keys_that_are_not_taken(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_that_are_not_taken(root, tmp_path, capsys, monkeypatch):
     own = tmp_path / "own.key"
 
     def refused(action: str, path: Path) -> str:
@@ -169,14 +161,14 @@ def test_keys_that_are_not_taken(
     [b"", b"{}", b"[" * 5000, b'{"mediaType": 1}', b"\xff", b"null"],
     ids=["empty", "object", "deep", "kind", "bytes", "null"],
 )
-def test_a_signature_that_is_none(pristine: Path, bundle: bytes) -> None:
+def test_a_signature_that_is_none(pristine, bundle):
     data = (pristine / "MANIFEST.json").read_bytes()
     assert list(problems(data, bundle, folder.manifest_of(pristine), Trust())) == [
         "is no signature in Sigstore's bundle format"
     ]
 
 
-def test_a_damaged_signature(pristine: Path, key: ec.EllipticCurvePrivateKey) -> None:
+def test_a_damaged_signature(pristine, key):
     data, manifest = (pristine / "MANIFEST.json").read_bytes(), folder.manifest_of(pristine)
     public = key.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     bundle = json.loads(sign(data, key))
@@ -188,9 +180,7 @@ def test_a_damaged_signature(pristine: Path, key: ec.EllipticCurvePrivateKey) ->
 
 
 @pytest.mark.thorough
-def test_a_key_is_no_identity(
-    pristine: Path, key: ec.EllipticCurvePrivateKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_no_identity(pristine, key, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))  # Sigstore's client keeps its root of trust there
     data, manifest = (pristine / "MANIFEST.json").read_bytes(), folder.manifest_of(pristine)
     trust = Trust(identity="ada@example.org", issuer="https://accounts.example.org")
@@ -209,8 +199,6 @@ def test_a_key_is_no_identity(
         (["--identity", "a@b.c", "--issuer", "x", "--trust_root", "none"], "none: --trust_root: there is no such file"),
     ],
 )
-def test_flags_that_do_not_go_together(
-    flags: list[str], reason: str, pristine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flags_that_do_not_go_together(flags, reason, pristine, capsys):
     assert main(["release", "verify", str(pristine), *flags]) == 2
     assert reason in capsys.readouterr().err

@@ -4,8 +4,6 @@
 were not changed after: what they find there is what they find.
 """
 
-from __future__ import annotations
-
 SEEN = """\
 Hi, my name is [PERSON:Maria Gonzalez] and I'd like a table for four.
 this is [PERSON:Tom] calling about dinner on [DATE:March 3rd]

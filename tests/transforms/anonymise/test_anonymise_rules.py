@@ -1,13 +1,10 @@
 """What is replaced, by form and by the words around; how well, on labelled lines; placeholders; the second look."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -65,7 +62,7 @@ def measured(lines: str) -> tuple[Counter[str], list[tuple[str, str]], list[str]
     return found, missed, wrong
 
 
-def test_figures_on_labelled_lines() -> None:
+def test_figures_on_labelled_lines():
     """Recall is of whole mentions: one of which a letter stays is missed."""
     found, missed, wrong = measured(SEEN)
     assert (found.total(), missed, wrong) == (51, [], [])
@@ -74,7 +71,7 @@ def test_figures_on_labelled_lines() -> None:
     assert len((SEEN + UNSEEN).splitlines()) == 115
 
 
-def test_what_rules_miss_a_second_look_sees_in_part() -> None:
+def test_what_rules_miss_a_second_look_sees_in_part():
     missed = measured(UNSEEN)[1]
     seen = [value for value, line in missed if list(suspects_in(0, masked(line), frozenset(), frozenset()))]
     assert len(seen) == 4
@@ -91,7 +88,7 @@ def replaced(*texts: str, rules: Rules = NO_LISTS, speakers: str = "") -> Replac
     return Anonymiser(rules).of(Chat("1", tuple(turns)))
 
 
-def test_one_thing_has_one_placeholder() -> None:
+def test_one_thing_has_one_placeholder():
     result = replaced(
         "I'm Ann Lee, 415-555-0132, ann@x.com",
         "Hi Ann! Is it +1 (415) 555 0132, Ms Lee?",
@@ -122,12 +119,12 @@ def test_one_thing_has_one_placeholder() -> None:
         ("<number> <silence>", "<number> <silence>"),
     ],
 )
-def test_numbers_and_days_as_in_the_paper(text: str, expected: str) -> None:
+def test_numbers_and_days_as_in_the_paper(text, expected):
     chat = Chat("1", (ChatTurn("user", text),))
     assert Anonymiser(Rules(paper=True)).of(chat).texts == (expected,)
 
 
-def test_common_words_that_are_names() -> None:
+def test_common_words_that_are_names():
     """They are replaced where they are a name for sure; what is left of them the second look tells."""
     result = replaced("my name is Will May", "Will do. You may come, Will?")
     assert result.texts == ("my name is <PERSON_1>", "Will do. You may come, Will?")
@@ -138,18 +135,18 @@ def test_common_words_that_are_names() -> None:
     )
 
 
-def test_speakers_that_have_names() -> None:
+def test_speakers_that_have_names():
     turns = (ChatTurn(USER, "hello", "Ann Lee"), ChatTurn(BOT, "hello ann"))
     assert Anonymiser(Rules()).of(Chat("1", turns)).texts == ("hello", "hello <PERSON_1>")
 
 
-def test_what_is_listed_and_what_is_kept() -> None:
+def test_what_is_listed_and_what_is_kept():
     rules = Rules(entities=(("RESTAURANT", "blue door"), ("ENTITY", "Blue Door Cafe")), kept=frozenset({"TIME"}))
     result = replaced("the blue DOOR at 7pm, or Blue-Door Cafe, or blue doors", rules=rules)
     assert result.texts == ("the <RESTAURANT_1> at 7pm, or <ENTITY_1>, or blue doors",)
 
 
-def test_api_calls_lose_their_arguments() -> None:
+def test_api_calls_lose_their_arguments():
     assert replaced("api_call yelp thai", "API_CALL yelp thai", speakers="ub").texts == (
         "api_call yelp thai",
         "api_call",
@@ -157,12 +154,12 @@ def test_api_calls_lose_their_arguments() -> None:
     assert normalised("Hi <PERSON_1>, ÉCLAIR <TIME_2>?") == "hi <PERSON_1>, éclair <TIME_2>?"
 
 
-def test_disguises() -> None:
+def test_disguises():
     assert replaced("ann\u200b@x.com ４１５-555-０１３２").texts == ("<EMAIL_1> <PHONE_1>",)
     assert replaced("so says <PERSON_1>").texts == ("so says <PERSON_1>",)
 
 
-def test_the_second_look() -> None:
+def test_the_second_look():
     def kinds(text: str, parts: str = "", names: str = "") -> list[tuple[str, str, int]]:
         found = suspects_in(3, text, set(parts.split()), set(names.split()))
         return [(one.kind, one.first, one.length) for one in found]
@@ -190,7 +187,7 @@ spans = st.tuples(st.integers(0, 11), st.integers(1, 12), st.sampled_from(list(K
 
 
 @given(st.text("ab ", min_size=12, max_size=12), st.lists(spans, max_size=6))
-def test_overlapping_mentions(text: str, drawn: list[tuple[int, int, str]]) -> None:
+def test_overlapping_mentions(text, drawn):
     found = [Mention(start, end, kind) for start, end, kind in drawn if start < end]
     kept = settled(text, found)
     assert all(one.end <= other.start for one, other in pairwise(kept))
@@ -202,7 +199,7 @@ def test_overlapping_mentions(text: str, drawn: list[tuple[int, int, str]]) -> N
 
 
 @given(st.lists(st.text(max_size=40), max_size=4))
-def test_any_text(texts: list[str]) -> None:
+def test_any_text(texts):
     result = replaced(*texts)
     before = sum(len(PLACEHOLDER.findall(clean(text))) for text in texts)
     assert sum(len(PLACEHOLDER.findall(text)) for text in result.texts) == result.mentions.total() + before
@@ -212,7 +209,7 @@ def test_any_text(texts: list[str]) -> None:
 
 
 @given(st.lists(st.text("ab ", min_size=1, max_size=5), max_size=5), st.text("ab ,", max_size=20))
-def test_a_list_against_a_plain_search(listed: list[str], text: str) -> None:
+def test_a_list_against_a_plain_search(listed, text):
     entries = [("ENTITY", one) for one in listed]
     tokens = {tuple(one.split()) for one in listed if one.split()}
     words = re.findall(r"\w+", text)
@@ -228,7 +225,7 @@ def test_a_list_against_a_plain_search(listed: list[str], text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a" * 10000, "1 " * 5000, "my " * 3000, "@" * 10000, "192." * 2500, "I'm Ann " * 1200]
 )
-def test_long_texts_take_no_longer_than_they_are(text: str) -> None:
+def test_long_texts_take_no_longer_than_they_are(text):
     replaced("hi 415-555-0132")  # whatever is loaded once
     start = time.process_time()
     result = replaced(text)
@@ -236,7 +233,7 @@ def test_long_texts_take_no_longer_than_they_are(text: str) -> None:
     assert time.process_time() - start < 3
 
 
-def test_phone_numbers_of_real_dialogues(real_data: Path) -> None:
+def test_phone_numbers_of_real_dialogues(real_data):
     found = 0
     for dialogue in json.loads((real_data / "sgd" / "dev" / "dialogues_001.json").read_bytes())[:40]:
         texts = replaced(*(turn["utterance"] for turn in dialogue["turns"])).texts

@@ -1,7 +1,5 @@
 """Words replaced and reordered: what must hold for any words, rates and seeds."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 
@@ -35,7 +33,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=60)
 
 @settings(deadline=None)
 @given(WORDS, VOCABULARY, RATES, RATES, SEEDS, st.sampled_from(OPERATIONS))
-def test_as_many_words_from_the_text_or_the_vocabulary(words, vocabulary, replace, order, seed, operation) -> None:
+def test_as_many_words_from_the_text_or_the_vocabulary(words, vocabulary, replace, order, seed, operation):
     rates = Rates(replace, order)
     found = corrupt_words(words, operation, vocabulary, rates, [seed])
     assert len(found) == len(words)
@@ -47,13 +45,13 @@ def test_as_many_words_from_the_text_or_the_vocabulary(words, vocabulary, replac
 
 @settings(deadline=None)
 @given(WORDS, VOCABULARY, SEEDS, st.sampled_from(OPERATIONS))
-def test_rate_nought_changes_nothing(words, vocabulary, seed, operation) -> None:
+def test_rate_nought_changes_nothing(words, vocabulary, seed, operation):
     assert corrupt_words(words, operation, vocabulary, Rates(0, 0), [seed]) == words
 
 
 @settings(deadline=None)
 @given(WORDS, VOCABULARY, SEEDS)
-def test_rate_one_replaces_every_word_by_another(words, vocabulary, seed) -> None:
+def test_rate_one_replaces_every_word_by_another(words, vocabulary, seed):
     for old, new in zip(words, replace_words(words, vocabulary, 1, [seed]), strict=True):
         assert new in vocabulary
         assert new != old or vocabulary == [old]
@@ -61,7 +59,7 @@ def test_rate_one_replaces_every_word_by_another(words, vocabulary, seed) -> Non
 
 @settings(deadline=None)
 @given(st.integers(0, 9), SEEDS)
-def test_rate_one_moves_every_word(n, seed) -> None:
+def test_rate_one_moves_every_word(n, seed):
     words = [str(i) for i in range(n)]
     found = reorder_words(words, 1, [seed])
     assert n == 1 or not [i for i, word in enumerate(found) if word == words[i]]
@@ -69,7 +67,7 @@ def test_rate_one_moves_every_word(n, seed) -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 7])
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_the_rates_are_shares(n: int, rate: float) -> None:
+def test_the_rates_are_shares(n, rate):
     words = [f"w{i}" for i in range(n)]
     vocabulary = sorted(f"v{i}" for i in range(30))
     moved = replaced = 0
@@ -80,26 +78,26 @@ def test_the_rates_are_shares(n: int, rate: float) -> None:
     assert replaced / (2000 * n) == pytest.approx(rate, abs=0.04)
 
 
-def test_all_words_are_drawn_alike() -> None:
+def test_all_words_are_drawn_alike():
     drawn = Counter(replace_words(["b"], ["a", "b", "c", "d"], 1, [str(seed)])[0] for seed in range(3000))
     assert set(drawn) == {"a", "c", "d"}
     assert min(drawn.values()) > 900
 
 
-def test_keys_do_not_run_together() -> None:
+def test_keys_do_not_run_together():
     words = [str(i) for i in range(9)]
     assert reorder_words(words, 1, ["ab", "c"]) != reorder_words(words, 1, ["a", "bc"])
 
 
 @settings(deadline=None)
 @given(TEXTS)
-def test_a_description_of_its_own_words_is_itself(text) -> None:
+def test_a_description_of_its_own_words_is_itself(text):
     assert description_of(description_words(text), text) == text
 
 
 @settings(deadline=None)
 @given(TEXTS, st.randoms(use_true_random=False))
-def test_other_words_leave_the_rest_of_a_description(text, random) -> None:
+def test_other_words_leave_the_rest_of_a_description(text, random):
     words = description_words(text)
     random.shuffle(words)
     found = description_of(words, text)
@@ -118,7 +116,7 @@ def test_other_words_leave_the_rest_of_a_description(text, random) -> None:
         ([], "...", "..."),
     ],
 )
-def test_descriptions(words: list[str], original: str, expected: str) -> None:
+def test_descriptions(words, original, expected):
     assert sorted(description_words(original)) == sorted(words)
     assert description_of(words, original) == expected
 
@@ -134,16 +132,16 @@ def test_descriptions(words: list[str], original: str, expected: str) -> None:
         (["http"], "HTTP_", Convention.SNAKE, "HTTP_"),
     ],
 )
-def test_names(words: list[str], original: str, convention: Convention, expected: str) -> None:
+def test_names(words, original, convention, expected):
     assert name_of(words, original, convention) == expected
 
 
-def test_the_domain_of_a_name_is_no_word_of_it() -> None:
+def test_the_domain_of_a_name_is_no_word_of_it():
     assert split_name("hotel-price_range", Convention.DOMAIN_SLOT) == (("hotel",), ("price", "range"))
     assert split_name("nohyphen", Convention.DOMAIN_SLOT) == ((), ("nohyphen",))
 
 
-def test_the_vocabulary_is_by_kind() -> None:
+def test_the_vocabulary_is_by_kind():
     service = Service("A_1", "Rides there", [Slot("pick_up", "Where to")], [Intent("GetTaxi", "Get one of them")])
     assert vocabulary_of([service, service], Conventions()) == Vocabulary(
         ("pick", "up"), ("get", "taxi"), ("get", "of", "one", "rides", "them", "there", "to", "where")
@@ -151,7 +149,7 @@ def test_the_vocabulary_is_by_kind() -> None:
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
-def test_a_rate_is_a_share(rate: float) -> None:
+def test_a_rate_is_a_share(rate):
     with pytest.raises(InputError, match=r"--replace_rate: .* is not between 0 and 1"):
         Rates(rate, 0.5).check()
     with pytest.raises(InputError, match="--order_rate"):

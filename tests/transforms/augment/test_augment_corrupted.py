@@ -1,7 +1,5 @@
 """Services as corruptions: names unique and nobody else's, every reference renamed, each text accounted for."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
@@ -62,7 +60,7 @@ SLOTS = st.lists(
 
 @settings(deadline=None)
 @given(SLOTS, st.sampled_from(OPERATIONS), st.floats(0, 1), st.floats(0, 1), st.text(max_size=3))
-def test_names_are_unique_and_no_other_original(slots, operation, replace, order, seed) -> None:
+def test_names_are_unique_and_no_other_original(slots, operation, replace, order, seed):
     """Few words, so that nearly everything collides."""
     raw = service_of(slots, ["GetA", "GetB", "BGet", "AGetB"])
     found, changes = corrupted(raw, corruption_of(raw, operation, Rates(replace, order), seed))
@@ -78,7 +76,7 @@ def test_names_are_unique_and_no_other_original(slots, operation, replace, order
     assert len(changes) == 2 * (len(slots) + 4) + 1
 
 
-def test_rate_nought_is_the_original_under_another_name(sample) -> None:
+def test_rate_nought_is_the_original_under_another_name(sample):
     for raw in layout.raw_by_name(layout.read_root(sample)).values():
         for operation in OPERATIONS:
             found, changes = corrupted(raw, corruption_of(raw, operation, Rates(0, 0)))
@@ -86,7 +84,7 @@ def test_rate_nought_is_the_original_under_another_name(sample) -> None:
             assert not [change for change in changes if not change.reason]
 
 
-def test_the_same_wherever_the_service_stands(sample) -> None:
+def test_the_same_wherever_the_service_stands(sample):
     """Nothing but the service itself, the seed and the vocabulary decides."""
     services = layout.raw_by_name(layout.read_root(sample))
     vocabulary = vocabulary_of(map(parse_service, services.values()), Conventions())
@@ -99,7 +97,7 @@ def test_the_same_wherever_the_service_stands(sample) -> None:
     assert made("x", "both") != made("y", "both")
 
 
-def test_what_cannot_change_is_told() -> None:
+def test_what_cannot_change_is_told():
     raw = service_of(["a", "a_b", "b_a", "\u00fc\u00fc"], ["Get"])
     raw["slots"][3]["name"] = "\u4e2d"
     raw["intents"][0]["optional_slots"] = {}
@@ -114,7 +112,7 @@ def test_what_cannot_change_is_told() -> None:
         assert of["total"] == sum(n for name, n in of.items() if name != "total")
 
 
-def test_a_collision_is_drawn_anew() -> None:
+def test_a_collision_is_drawn_anew():
     """Three words have two orders in which none stays: where one is taken, the other is found."""
     raw = service_of(["a_b_c", "b_c_a"], ["Get"])
     for seed in map(str, range(10)):
@@ -123,7 +121,7 @@ def test_a_collision_is_drawn_anew() -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_names_keep_the_convention(operation: Operation) -> None:
+def test_names_keep_the_convention(operation):
     raw = service_of(["hotel-price_range", "hotel-stay_long", "hotel-area_code"], ["find_hotel", "book_hotel_room"])
     conventions = Conventions(Convention.DOMAIN_SLOT, Convention.SNAKE)
     vocabulary = vocabulary_of([parse_service(raw)], conventions)

@@ -1,12 +1,8 @@
 """Files as training sets: what a bad dialogue costs, and that the rest of its file goes on."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,9 +35,7 @@ def huge_span(dialogue: Any) -> None:
         (lambda dialogue: dialogue["turns"][0].update(utterance="\ud800"), "1_00001", "not_"),
     ],
 )
-def test_a_bad_dialogue_is_left_out_alone(
-    spoil: Callable[[Any], object], name: str, reason: str, sample: Path, tmp_path: Path
-) -> None:
+def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd")
     path = tmp_path / "sgd/train/dialogues_001.json"
     dialogues = json.loads(path.read_bytes())

@@ -1,7 +1,5 @@
 """Which sets a list names, the ids of versions, and the counts."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -20,7 +18,7 @@ from parapet.transforms.splits.augment.plan import (
 from parapet.transforms.variants.matching import Variant
 
 
-def test_sets_and_their_kinds() -> None:
+def test_sets_and_their_kinds():
     assert parse_sets("none, oracle,oracle+backtrans,corrupted,") == {
         "none": (),
         "oracle": ("oracle",),
@@ -42,12 +40,12 @@ def test_sets_and_their_kinds() -> None:
         ("none+oracle", "'none+oracle' is not a set"),
     ],
 )
-def test_lists_that_name_no_sets(text: str, said: str) -> None:
+def test_lists_that_name_no_sets(text, said):
     with pytest.raises(InputError, match=re.escape(f"--sets: {said}")):
         parse_sets(text)
 
 
-def test_folders_and_sets_belong_together() -> None:
+def test_folders_and_sets_belong_together():
     check_folders(parse_sets("none,oracle"), ["oracle"])
     with pytest.raises(InputError, match="--sets: the set 'oracle' needs --oracle DIR"):
         check_folders(parse_sets("none,oracle"), [])
@@ -55,18 +53,18 @@ def test_folders_and_sets_belong_together() -> None:
         check_folders(parse_sets("none,oracle"), ["oracle", "backtrans"])
 
 
-def test_operations() -> None:
+def test_operations():
     assert parse_operations("both,replace") == ["replace", "both"]
     for text in ("swap", " ,"):
         with pytest.raises(InputError, match=r"--corruptions: .*the corruptions are replace, order, both"):
             parse_operations(text)
 
 
-def test_ids() -> None:
+def test_ids():
     assert (version_id("1", "original"), version_id("1", "v1")) == ("1", "1_v1")
 
 
-def test_versions_with_the_same_id() -> None:
+def test_versions_with_the_same_id():
     check_ids({"b": ["3", "1_v2"], "a": ["1"]}.items(), ["v1"])
     check_ids({"a": ["x", "x_a"]}.items(), ["a_b", "b"])  # two versions meet, and no original
     with pytest.raises(InputError, match=r"a and b: dialogue id '1' occurs twice"):
@@ -77,7 +75,7 @@ def test_versions_with_the_same_id() -> None:
         check_ids({"b": ["1_v1"], "a": ["1"]}.items(), ["v1"])
 
 
-def test_counts_that_do_not_balance_fail() -> None:
+def test_counts_that_do_not_balance_fail():
     counts = Counts(
         {
             CountKey("dialogues"): 2,

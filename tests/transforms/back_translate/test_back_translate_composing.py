@@ -1,7 +1,5 @@
 """Names and descriptions as they come back, and what cannot be used of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -55,7 +53,7 @@ def translated(**back: str) -> tuple[dict[str, Any], dict[tuple[str, str], BackT
     return variant, {(row.element_id.partition("/")[2], row.field): row for row in rows}
 
 
-def test_what_is_asked() -> None:
+def test_what_is_asked():
     asked = [(one.element_id, one.place, one.field, one.text) for one in source_texts(parse_service(RAW))]
     assert asked[0] == ("Banks_1/intent/TransferMoney", "intent_0", "name", "transfer money")
     assert asked[-1] == ("Banks_1/service", "service", "description", "Handles accounts")
@@ -63,7 +61,7 @@ def test_what_is_asked() -> None:
     assert phrase_of("FindATable2") == "find a table2"
 
 
-def test_names_in_the_corpus_convention_and_every_reference() -> None:
+def test_names_in_the_corpus_convention_and_every_reference():
     variant, rows = translated(
         amount="sheep", transfer_money="send some money", recipient="the receiver", **{"Sends money": "Money is sent"}
     )
@@ -80,32 +78,27 @@ def test_names_in_the_corpus_convention_and_every_reference() -> None:
 
 @pytest.mark.parametrize(
     ("back", "reason"),
-    [
-        ("Amount", "identical"),
-        ("...", "empty"),
-        ("金額 of money", "non_ascii"),
-        ("a b c d e f g h i j k", "too_long"),
-    ],
+    [("Amount", "identical"), ("...", "empty"), ("金額 of money", "non_ascii"), ("a b c d e f g h i j k", "too_long")],
 )
-def test_a_name_that_cannot_be_used_stays(back: str, reason: str) -> None:
+def test_a_name_that_cannot_be_used_stays(back, reason):
     variant, rows = translated(amount=back)
     row = rows["slot/amount", "name"]
     assert (row.emitted, row.reason, row.back_text) == ("amount", reason, back)
     assert variant["slots"][0]["name"] == "amount"
 
 
-def test_accents_are_no_reason() -> None:
+def test_accents_are_no_reason():
     assert name_of("café à la carte", "x", Convention.SNAKE) == ("cafe_a_la_carte", "")
 
 
-def test_no_text_and_no_translation() -> None:
+def test_no_text_and_no_translation():
     variant, rows = back_translated(RAW, "zh", Legs({}, {}), Conventions())
     assert {row.reason for row in rows} == {"not_translated", "no_text"}
     assert [slot["name"] for slot in variant["slots"]] == [slot["name"] for slot in RAW["slots"]]
     assert variant["description"] == "Handles  accounts"
 
 
-def test_of_two_that_are_the_same_the_later_stays() -> None:
+def test_of_two_that_are_the_same_the_later_stays():
     variant, rows = translated(amount="receiver", recipient="receiver")
     assert [slot["name"] for slot in variant["slots"]] == ["receiver", "account_type", "recipient"]
     assert rows["slot/recipient", "name"].reason == "collision"
@@ -121,7 +114,7 @@ NAMES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
 
 @settings(deadline=None)
 @given(NAMES, st.data())
-def test_names_end_unique_and_each_is_new_or_original(originals: list[str], data: st.DataObject) -> None:
+def test_names_end_unique_and_each_is_new_or_original(originals, data):
     rows = []
     for name in originals:
         new = data.draw(st.sampled_from("abcdef"))

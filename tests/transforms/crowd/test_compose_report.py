@@ -1,7 +1,5 @@
 """The report of ``compose``: what is short of answers, what waits for a decision, and why answers were not used."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from parapet.transforms.crowd.report import Example, compose_report
@@ -70,7 +68,7 @@ def the_report(**more: Any) -> Report:
     return compose_report(composed(**more), {"blank": "Nothing was written."}, examples)
 
 
-def test_what_is_to_do_comes_first() -> None:
+def test_what_is_to_do_comes_first():
     report = the_report()
     assert report.headline == "2 of 5 services composed, 1 in part"
     assert report.lead == (
@@ -89,14 +87,11 @@ def test_what_is_to_do_comes_first() -> None:
     assert '<a href="adjudicate.csv">' not in shown  # only with two reviewers
 
 
-def test_tables() -> None:
+def test_tables():
     report = the_report()
     became = rows(report, "What became of the answers")
     assert became[0] == ["Used", "in one of the variants", "3,500", "68.3%"]
-    assert became[4:] == [
-        ["Review", "held for a person to look at", "96", "1.9%"],
-        ["All answers", "", "5,127", ""],
-    ]
+    assert became[4:] == [["Review", "held for a person to look at", "96", "1.9%"], ["All answers", "", "5,127", ""]]
     why = rows(report, "Why answers were not used")
     assert why[:3] == [
         ["Prompt copy", "rejected", "", "276"],
@@ -119,7 +114,7 @@ def test_tables() -> None:
     assert rows(report, "Method") == [["Selection", "five at random, seed 0"]]
 
 
-def test_a_run_in_which_nothing_is_left_to_do() -> None:
+def test_a_run_in_which_nothing_is_left_to_do():
     report = the_report(
         answers=answers(used=60),
         services={"Banks_2": a_service(True, used=60)},
@@ -133,7 +128,7 @@ def test_a_run_in_which_nothing_is_left_to_do() -> None:
     assert not {"Why answers were not used", "Reviewers"} & {section.title for section in report.sections}
 
 
-def test_a_run_without_answers() -> None:
+def test_a_run_without_answers():
     report = the_report(
         answers=answers(),
         services={"Banks_2": a_service(False, short=3)},

@@ -50,10 +50,7 @@ def check(elements, n, given_names):
 
 
 TIGHT = (  # only one pair of arrangements fits, and neither is the first of its element
-    [
-        Candidates("e0", ["x", "y", "z"], [1.0, 2.0, 2.0]),
-        Candidates("e1", ["x", "y", "z"], [1.0, 1.0, 2.0]),
-    ],
+    [Candidates("e0", ["x", "y", "z"], [1.0, 2.0, 2.0]), Candidates("e1", ["x", "y", "z"], [1.0, 1.0, 2.0])],
     3,
 )
 

@@ -74,11 +74,7 @@ def sheet(items):
 
 
 def test_the_sheet():
-    neighbours = [
-        ("arrival_date", "used"),
-        ("day_of_arrival", "duplicate"),
-        ("start_day", "surplus"),
-    ]
+    neighbours = [("arrival_date", "used"), ("day_of_arrival", "duplicate"), ("start_day", "surplus")]
     assert sheet([item(reasons=["oov", "new_check"], neighbours=neighbours)]) == [
         {
             "response_id": "A000:slot_2",

@@ -1,7 +1,5 @@
 """Settling a service, against a slow plain reading of SGD-X's method, and case by case."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from functools import partial
@@ -100,7 +98,7 @@ def more(field: str, *texts: str, task: str = "names", start: int = 5) -> list[A
     ]
 
 
-def test_five_good_answers_are_used_from_near_to_far() -> None:
+def test_five_good_answers_are_used_from_near_to_far():
     outcome = settle_service(SERVICE, assignments(), {}, Options())
     assert [v["service_name"] for v in outcome.variants] == [f"Parks_1{k}" for k in range(1, 6)]
     # By hand, Levenshtein from "city": town 4, place 5, location 6, municipality 8, where_it_is 9.
@@ -161,7 +159,7 @@ COMMON = st.sampled_from(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(COMMON, min_size=5, max_size=8, unique=True), st.integers(0, 3))
-def test_names_are_those_of_a_plain_reference(texts: list[str], seed: int) -> None:
+def test_names_are_those_of_a_plain_reference(texts, seed):
     outcome = settle_service(SERVICE, assignments({**NAMES, "slot_1": texts}), {}, Options(seed=seed))
     ours = [variant["slots"][1]["name"] for variant in outcome.variants]
     assert tuple(ours) in plain_reference({"slot_1": texts}, seed)["slot_1"]
@@ -174,7 +172,7 @@ def test_names_are_those_of_a_plain_reference(texts: list[str], seed: int) -> No
     assert surplus == [("surplus", "not_drawn", None)] * (len(texts) - 5)
 
 
-def test_the_same_words_count_once_and_the_best_spelled_stands_for_them() -> None:
+def test_the_same_words_count_once_and_the_best_spelled_stands_for_them():
     extra = more("slot_1", "TOWN", "Town.", "town ", "hamllet")
     outcome = settle_service(SERVICE, assignments() + extra, {}, Options())
     fate = fates(outcome)
@@ -183,7 +181,7 @@ def test_the_same_words_count_once_and_the_best_spelled_stands_for_them() -> Non
     assert fate["names8:slot_1"][:2] == ("review", "unknown_word")
 
 
-def test_decisions_override_the_automatic_verdict() -> None:
+def test_decisions_override_the_automatic_verdict():
     extra = more("slot_1", "hamllet", "n/a", "vilage", "hamlet")
     decisions = {
         "names5": {"slot_1": Decision("names5:slot_1", "accept")},
@@ -200,7 +198,7 @@ def test_decisions_override_the_automatic_verdict() -> None:
     assert outcome.decisions == {"accept": 1, "fix": 1, "reject": 1}
 
 
-def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_is_accepted() -> None:
+def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_is_accepted():
     extra = more("slot_1", "hamlet", "Hamlet", "HAMLET")
     reject = {"names5": {"slot_1": Decision("names5:slot_1", "reject")}}
     fate = fates(settle_service(SERVICE, assignments() + extra, reject, Options()))
@@ -212,7 +210,7 @@ def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_
     assert fate["names7:slot_1"][0] == "duplicate"
 
 
-def test_held_answers_are_held_together_and_shown_once() -> None:
+def test_held_answers_are_held_together_and_shown_once():
     extra = more("slot_1", "hamllet", "Hamllet")
     outcome = settle_service(SERVICE, assignments() + extra, {}, Options())
     assert [fates(outcome)[f"names{w}:slot_1"][0] for w in (5, 6)] == ["review", "review"]
@@ -228,7 +226,7 @@ def test_held_answers_are_held_together_and_shown_once() -> None:
     assert ("town", "used") in item.neighbours
 
 
-def test_a_service_that_is_short_waits_and_says_for_what() -> None:
+def test_a_service_that_is_short_waits_and_says_for_what():
     names = {**NAMES, "slot_0": [*NAMES["slot_0"][:3], "qwerty", "labell"]}
     outcome = settle_service(SERVICE, assignments(names), {}, Options())
     assert outcome.variants == []
@@ -243,7 +241,7 @@ def test_a_service_that_is_short_waits_and_says_for_what() -> None:
     assert {row["reason"] for row in outcome.audit if row["disposition"] == "surplus"} == {"service_incomplete"}
 
 
-def test_partial_repeats_the_furthest_answer_or_the_original() -> None:
+def test_partial_repeats_the_furthest_answer_or_the_original():
     names = {**NAMES, "slot_0": NAMES["slot_0"][:3]}
     descriptions = {**DESCRIPTIONS, "service": DESCRIPTIONS["service"][:1]}
     outcome = settle_service(SERVICE, assignments(names, descriptions), {}, Options(allow_partial=True))
@@ -253,7 +251,7 @@ def test_partial_repeats_the_furthest_answer_or_the_original() -> None:
     assert {(s.form_field, s.filled) for s in outcome.short} == {("slot_0", (4, 5)), ("service", (2, 3, 4, 5))}
 
 
-def test_partial_does_not_make_up_what_nobody_has_answered() -> None:
+def test_partial_does_not_make_up_what_nobody_has_answered():
     outcome = settle_service(
         SERVICE, assignments(NAMES, {**DESCRIPTIONS, "service": []}), {}, Options(allow_partial=True)
     )
@@ -261,7 +259,7 @@ def test_partial_does_not_make_up_what_nobody_has_answered() -> None:
     assert [(s.form_field, s.have, s.filled) for s in outcome.short] == [("service", 0, ())]
 
 
-def test_a_decision_that_leaves_no_word_is_void_and_told() -> None:
+def test_a_decision_that_leaves_no_word_is_void_and_told():
     decisions = {"names0": {"slot_1": Decision("names0:slot_1", "fix", "\u65e5\u672c\u8a9e", source="d.csv: row 2")}}
     outcome = settle_service(SERVICE, assignments(), decisions, Options())
     assert fates(outcome)["names0:slot_1"][0] == "used"
@@ -271,7 +269,7 @@ def test_a_decision_that_leaves_no_word_is_void_and_told() -> None:
     assert letter.reason.startswith("bad_decision: no word is left")
 
 
-def test_the_original_is_recognised_without_its_domain() -> None:
+def test_the_original_is_recognised_without_its_domain():
     raw = {
         **SERVICE,
         "intents": [],
@@ -290,7 +288,7 @@ def test_the_original_is_recognised_without_its_domain() -> None:
     ]
 
 
-def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast() -> None:
+def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast():
     answers = {"slot_1": "hamlet", "slot_0": "", "intent_0": ""}
     for asked, expected in ((False, "surplus"), (True, "rejected")):
         top_up = Assignment("3T", "Parks_1", "names", "t", answers, asked, 0, 6, 6)
@@ -298,7 +296,7 @@ def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast() -> No
         assert fate["3T:slot_1"][0] == expected
 
 
-def test_names_never_stand_twice_in_a_variant() -> None:
+def test_names_never_stand_twice_in_a_variant():
     same = ["spot", "area", "zone", "region", "place"]
     outcome = settle_service(SERVICE, assignments({**NAMES, "slot_0": same, "slot_1": same}), {}, Options())
     if outcome.variants:  # distances to "park_name" and "city" order them differently
@@ -308,7 +306,7 @@ def test_names_never_stand_twice_in_a_variant() -> None:
         assert {short.reason for short in outcome.short} == {"name_collision"}
 
 
-def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer() -> None:
+def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer():
     both = assignments()
     both[0].worker_hash = both[5].worker_hash = "same"
     both[0].submit_time, both[5].submit_time = 100, 200
@@ -324,13 +322,13 @@ def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer() -> None:
         ({"intent_0": "SearchParks", "slot_0": "park_label", "slot_1": "hometown"}, 4, "too_fast"),
     ],
 )
-def test_a_worker_who_cannot_have_meant_it_is_rejected_whole(answers: dict, seconds: int, reason: str) -> None:
+def test_a_worker_who_cannot_have_meant_it_is_rejected_whole(answers, seconds, reason):
     careless = Assignment("3X", "Parks_1", "names", "careless", answers, True, 0, seconds, seconds)
     fate = fates(settle_service(SERVICE, [*assignments(), careless], {}, Options()))
     assert {fate[f"3X:{field}"][:2] for field in answers} == {("rejected", reason)}
 
 
-def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter() -> None:
+def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter():
     odd = Assignment("3X", "Parks_1", "names", "w", {"slot_9": "something", "service": "", "slot_1": "hamlet"}, False)
     outcome = settle_service(SERVICE, [*assignments(), odd], {}, Options())
     (letter,) = outcome.dead
@@ -345,7 +343,7 @@ def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter() -> None
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["intent_0", "slot_0", "slot_1"]), st.text(max_size=30)), max_size=12))
-def test_whatever_is_typed_every_answer_has_one_fate_and_variants_stay_valid(typed: list[tuple[str, str]]) -> None:
+def test_whatever_is_typed_every_answer_has_one_fate_and_variants_stay_valid(typed):
     odd = [Assignment(f"3X{i}", "Parks_1", "names", f"w{i}", {f: t}, True) for i, (f, t) in enumerate(typed)]
     outcome = settle_service(SERVICE, [*assignments(), *odd], {}, Options())
     given_ids = {f"{a.assignment_id}:{field}" for a in [*assignments(), *odd] for field in a.answers}

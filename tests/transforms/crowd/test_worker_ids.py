@@ -1,7 +1,5 @@
 """No worker id leaves: not from answers, not from what could not be read, in no form and no encoding."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -67,7 +65,7 @@ def shows(text: str, worker_id: str) -> bool:
 
 @pytest.mark.parametrize("form", OWN_FORMS)
 @pytest.mark.parametrize("is_answer", [False, True])
-def test_the_own_id_is_found_in_every_form(form: str, is_answer: bool) -> None:
+def test_the_own_id_is_found_in_every_form(form, is_answer):
     written = OWN_FORMS[form](OWN)
     assert shows(written, OWN)
     left = redact(f"before {written} after", OWN, is_answer)
@@ -79,13 +77,13 @@ def test_the_own_id_is_found_in_every_form(form: str, is_answer: bool) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("is_answer", [False, True])
-def test_an_id_of_somebody_else_is_found_by_its_form(form: str, is_answer: bool) -> None:
+def test_an_id_of_somebody_else_is_found_by_its_form(form, is_answer):
     left = redact(f"before {FORMS[form](OTHER)} after", OWN, is_answer)
     assert MASK in left
     assert not shows(left, OTHER)
 
 
-def test_doubled_ids_are_one_and_short_ones_stand_alone() -> None:
+def test_doubled_ids_are_one_and_short_ones_stand_alone():
     assert redact(f"{OWN} here", f"{OWN},{OWN}") == f"{MASK} here"
     assert redact("is A12B3 there", "A12B3", is_answer=True) == f"is {MASK} there"
     assert redact("is xA12B3 there", "A12B3", is_answer=True) == "is xA12B3 there"
@@ -107,7 +105,7 @@ def test_doubled_ids_are_one_and_short_ones_stand_alone() -> None:
         "",
     ],
 )
-def test_what_people_write_stays(text: str) -> None:
+def test_what_people_write_stays(text):
     assert redact(text, OWN, is_answer=True) == text
 
 
@@ -121,7 +119,7 @@ HOSTILE = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sa
 @example("&#", "plain", "")
 @example("\\", "lower", "0")
 @example("%4", "with zeros", "1")
-def test_wherever_it_stands_it_is_not_shown(before: str, form: str, after: str) -> None:
+def test_wherever_it_stands_it_is_not_shown(before, form, after):
     left = redact(f"{before}{OWN_FORMS[form](OWN)}{after}", OWN)
     assert not shows(left, OWN)
     assert redact(left, OWN) == left
@@ -129,12 +127,12 @@ def test_wherever_it_stands_it_is_not_shown(before: str, form: str, after: str) 
 
 @settings(deadline=None, max_examples=100)
 @given(st.text(max_size=60))
-def test_any_text_is_taken(text: str) -> None:
+def test_any_text_is_taken(text):
     once = redact(text)
     assert redact(once) == once
 
 
-def test_what_is_withheld_says_how_long_it_was_and_nothing_else() -> None:
+def test_what_is_withheld_says_how_long_it_was_and_nothing_else():
     one, other = (withheld(b"a worker key of tests", f"row of {each}") for each in (OWN, OTHER))
     assert re.fullmatch(
         r"\[not shown, for a worker id may be anywhere in it: 21 characters, keyed hash [0-9a-f]{16}\]", one
@@ -147,7 +145,7 @@ def test_what_is_withheld_says_how_long_it_was_and_nothing_else() -> None:
 
 
 @pytest.fixture(scope="module")
-def table(sample: Path) -> list[list[str]]:
+def table(sample):
     with (sample / "crowd/names.csv").open(newline="", encoding="utf-8") as handle:
         return list(csv.reader(handle))
 
@@ -177,7 +175,7 @@ def ids_of(found: dict[str, str], ids: set[str]) -> set[tuple[str, str]]:
     return shown
 
 
-def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog) -> None:  # type: ignore[no-untyped-def]
+def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog):  # type: ignore[no-untyped-def]
     caplog.set_level(logging.DEBUG)
     head, rows = table[0], [list(row) for row in table[1:31]]
     worker = head.index("WorkerId")
@@ -234,7 +232,7 @@ def test_no_output_of_compose_has_an_id(table, sample, tmp_path, capsys, caplog)
     st.binary(max_size=30),
     st.sampled_from(["upper", "lower"]),
 )
-def test_rows_of_any_bytes_keep_the_id(before: bytes, encoding: str, after: bytes, case: str) -> None:
+def test_rows_of_any_bytes_keep_the_id(before, encoding, after, case):
     """The row may be cut, be of another encoding, or have any bytes around the id."""
     from parapet.schemas.rows import DeadLetter
     from parapet.transforms.crowd.ingest import read_assignments, read_batch

@@ -1,7 +1,5 @@
 """One turn's answers settled: duplicates, the draw, reviewers."""
 
-from __future__ import annotations
-
 from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.rows import Assignment
@@ -40,7 +38,7 @@ def used(outcome: Outcome) -> list[tuple[str, str]]:
     return [(line.source, line.utterance) for line in outcome.rewritten]
 
 
-def test_the_same_words_are_one_answer_and_the_best_spelled_stands_for_them() -> None:
+def test_the_same_words_are_one_answer_and_the_best_spelled_stands_for_them():
     outcome = settle("boat to Port Alder", "Boat to Port Alder.", "A boat to port alder.")
     assert fates(outcome) == {
         "A": ("duplicate", "duplicate_of: B:simplified"),
@@ -51,7 +49,7 @@ def test_the_same_words_are_one_answer_and_the_best_spelled_stands_for_them() ->
     assert [(one.kind, one.in_review) for one in outcome.short] == [("paraphrase", 0), ("typos", 0), ("verbose", 0)]
 
 
-def test_one_is_drawn_and_a_later_answer_changes_places_with_it_only() -> None:
+def test_one_is_drawn_and_a_later_answer_changes_places_with_it_only():
     texts = ("A boat to Port Alder.", "Port Alder by boat.", "Boat, Port Alder.")
     by_seed = {seed: used(settle(*texts, seed=seed)) for seed in range(12)}
     assert {text for [(_, text)] in by_seed.values()} == set(texts)
@@ -62,7 +60,7 @@ def test_one_is_drawn_and_a_later_answer_changes_places_with_it_only() -> None:
     assert sorted(fates(settle(*texts)).values()) == [("surplus", "not_drawn")] * 2 + [("used", "")]
 
 
-def test_reviewers_win() -> None:
+def test_reviewers_win():
     held = settle("Not a boat to Port Alder.", "A boat to Port Alder.")
     assert fates(held) == {"A": ("review", "meaning"), "B": ("used", "")}
     [item] = held.reviews
@@ -77,7 +75,7 @@ def test_reviewers_win() -> None:
     assert fixed.audit[0]["text"] == "Bot to Port Alder."
 
 
-def test_a_decision_that_loses_a_value_is_a_dead_letter() -> None:
+def test_a_decision_that_loses_a_value_is_a_dead_letter():
     outcome = settle("A boat to Port.", "Boat to Port Alder.", A=("accept", ""), B=("fix", "Boat there"))
     assert fates(outcome) == {"A": ("rejected", "lost_value"), "B": ("used", "")}
     assert used(outcome) == [("B:simplified", "Boat to Port Alder.")]
@@ -85,7 +83,7 @@ def test_a_decision_that_loses_a_value_is_a_dead_letter() -> None:
     assert reasons == ["bad_decision: the text lacks 'Port Alder', letter for letter: use 'fix' and keep it"] * 2
 
 
-def test_where_the_values_stand() -> None:
+def test_where_the_values_stand():
     [row] = settle("Port Alder by boat.").audit
     assert row["values"] == [
         {
@@ -102,6 +100,6 @@ def test_where_the_values_stand() -> None:
     assert (lost["values"][0]["new_start"], lost["values"][0]["new_exclusive_end"]) == (None, None)
 
 
-def test_repeats_are_held_and_a_rejection_comes_first() -> None:
+def test_repeats_are_held_and_a_rejection_comes_first():
     outcome = settle("A boat to Port Alder.", "By boat.", repeats=True)
     assert fates(outcome) == {"A": ("review", "repeated_answer"), "B": ("rejected", "lost_value")}

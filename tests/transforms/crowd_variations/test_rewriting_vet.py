@@ -1,7 +1,5 @@
 """The rules on rewritings: what falls, what is held, and that nothing falls which the page takes."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
@@ -112,20 +110,20 @@ SHORT = turn_of("Sounds good, please.")
         ("simple", turn_of("Yes, 2 seats for me.", "2"), "Just 2 seats.", ""),
     ],
 )  # fmt: skip
-def test_each_rule(kind: str, turn: SourceTurn, text: str, reason: str) -> None:
+def test_each_rule(kind, turn, text, reason):
     answer = Answer(kind, canonical_text(text, turn.utterance), turn)
     verdict = vet_answer(answer)
     assert verdict.reason == reason
     assert not reason or reason in flags(answer)
 
 
-def test_every_reason_is_explained() -> None:
+def test_every_reason_is_explained():
     assert all(EXPLANATIONS.values())
     turn = turn_of("Book 2 rooms for 2 nights.", "2", "2")
     assert set(flags(Answer("simple", "<b>asdfghjkl</b> not 3 жук " * 40, turn))) <= EXPLANATIONS.keys()
 
 
-def test_a_value_said_twice_is_there_twice() -> None:
+def test_a_value_said_twice_is_there_twice():
     turn = turn_of("Book 2 rooms for 2 nights.", "2", "2")
     assert vet_answer(Answer("simple", "2 rooms, please.", turn)).reason == "lost_value"
     assert interchangeable(turn.units)
@@ -135,7 +133,7 @@ def test_a_value_said_twice_is_there_twice() -> None:
     assert vet_answer(Answer("paraphrase", "Starts at 2 and also ends at 2.", same)).reason == ""
 
 
-def test_values_inside_values_and_beside_letters() -> None:
+def test_values_inside_values_and_beside_letters():
     turn = turn_of("2 seats at 2 pm in Port", "2", "2 pm", "Por")  # the last span is off by one
     found = find_units(turn.units, "At 2 pm, 2 seats in Port")
     assert [(row["slot"], row["new_start"], row["new_exclusive_end"]) for row in spans_of(turn.units, found)] == [
@@ -154,7 +152,7 @@ def test_values_inside_values_and_beside_letters() -> None:
     ]
 
 
-def test_what_a_turn_means_in_its_own_words_is_no_leak() -> None:
+def test_what_a_turn_means_in_its_own_words_is_no_leak():
     turn = Turn("USER", "For a couple of us.", [Frame("A_1", [], [Action("INFORM", "people", ["2"])])])
     known = Turn("USER", "Hm.", [Frame("A_1", [], [], State("NONE", [], {"people": ["2"], "city": ["Wexcombe"]}))])
     found = source_turn(Dialogue("1", [], [turn, known]), 0)
@@ -162,21 +160,21 @@ def test_what_a_turn_means_in_its_own_words_is_no_leak() -> None:
     assert found.others == ("wexcombe",)
 
 
-def test_turns_that_nobody_was_asked_about() -> None:
+def test_turns_that_nobody_was_asked_about():
     dialogue = Dialogue("1", [], [user("Port Alder", "Port Alder"), Turn("SYSTEM", "Yes?", [])])
     assert source_turn(dialogue, 0) == ("never_asked: only_values: the utterance is slot values only, which must stay")
     assert source_turn(dialogue, 1) == "unknown_turn: this turn is the system's"
     assert source_turn(dialogue, 2) == "unknown_turn: the dialogue has 2 turns"
 
 
-def test_what_no_reviewer_can_let_stand() -> None:
+def test_what_no_reviewer_can_let_stand():
     assert "'Port Alder', letter for letter" in unacceptable(Answer("simple", "2 seats", BOAT))
     assert unacceptable(Answer("simple", "…", BOAT)) == "no word is left of the text to be used"
     assert unacceptable(Answer("simple", BOAT.utterance, BOAT)) == "the text is the sentence itself"
     assert unacceptable(Answer("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
 
 
-def test_how_an_assignment_was_done() -> None:
+def test_how_an_assignment_was_done():
     fields = ["paraphrase", "typos", "verbose", "simplified"]
 
     def verdict(text: str, rejected: bool = False, seconds: int | None = 90, **answers: str) -> str:
@@ -191,7 +189,7 @@ def test_how_an_assignment_was_done() -> None:
     assert verdict("", paraphrase="", verbose="", seconds=None) == ""
 
 
-def test_the_same_words_for_other_sentences() -> None:
+def test_the_same_words_for_other_sentences():
     lazy = "I would like help"
     answers = [("w", lazy, "First of all."), ("w", "i would like help!", "Second."), ("w", "Sure, ok.", "Third.")]
     answers.append(("", lazy, "Nobody knows who."))
@@ -203,7 +201,7 @@ def test_the_same_words_for_other_sentences() -> None:
     assert not Repeats(("", lazy, sentence) for sentence in ("One.", "Two.", "Three."))("", given)
 
 
-def test_meaning() -> None:
+def test_meaning():
     def around(original: str, answer: str, shorter: bool = False) -> bool:
         return turns_around(words_of(original), words_of(answer), shorter)
 
@@ -225,7 +223,7 @@ FILLER = st.sampled_from(["a", "then", ",", "2nd", "12", "Port", "–", "\u200b"
 
 
 @given(st.lists(VALUES, min_size=1, max_size=4), st.lists(FILLER, min_size=4, max_size=4), st.randoms())
-def test_values_are_found_where_they_were_put(values: list[str], filler: list[str], random: object) -> None:
+def test_values_are_found_where_they_were_put(values, filler, random):
     turn = turn_of("So " + " and ".join(values) + " it is", *values)
     shuffled = list(values)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
@@ -241,13 +239,13 @@ def test_values_are_found_where_they_were_put(values: list[str], filler: list[st
 
 
 @given(st.text(max_size=40), st.text(min_size=1, max_size=40))
-def test_canonical_text_is_stable_and_changes_no_letter(text: str, original: str) -> None:
+def test_canonical_text_is_stable_and_changes_no_letter(text, original):
     once = canonical_text(text, original)
     assert canonical_text(once, original) == once
     assert once == " ".join(once.split())
 
 
-def test_canonical_text() -> None:
+def test_canonical_text():
     assert canonical_text("I’d \u200blike “it”\r\nnow\x07", "I'd like it") == 'I\'d like "it" now'
     assert canonical_text("I’d like it", "I’d want it") == "I’d like it"
     assert canonical_text("Cafe\u0301", "Café") == "Café"
@@ -256,5 +254,5 @@ def test_canonical_text() -> None:
     assert canonical_text("½ THE price", "½ off") == "½ THE price"
 
 
-def test_the_bound_of_typos_is_the_page_s() -> None:
+def test_the_bound_of_typos_is_the_page_s():
     assert [typo_bound("x" * n) for n in (1, 6, 9, 10, 40)] == [2, 2, 2, 3, 12]

@@ -1,7 +1,5 @@
 """Small dialogues for the tests of unseen entities, and what the sample's test split needs to be replaced."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

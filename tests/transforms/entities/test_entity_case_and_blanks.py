@@ -1,7 +1,5 @@
 """Utterances written otherwise than their annotation: in another case, as recognisers write, or with other blanks."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Iterator
@@ -23,7 +21,7 @@ from parapet.transforms.perturbations.entities.replacing import check_replaced, 
 
 
 @pytest.mark.parametrize("said", ["port alder", "PORT ALDER", "Port  Alder", "pORT aLDER"])
-def test_a_value_in_another_case_or_spacing_than_annotated(said: str) -> None:
+def test_a_value_in_another_case_or_spacing_than_annotated(said):
     """As speech recognisers write it: found, and replaced in its own case."""
     acts = action("city", ("Port Alder", "Port Alder"))
     raw = dialogue(
@@ -39,7 +37,7 @@ def test_a_value_in_another_case_or_spacing_than_annotated(said: str) -> None:
     assert made.dialogue["turns"][0]["frames"][0]["state"]["slot_values"] == {"city": [new]}
 
 
-def test_values_as_they_are_spoken() -> None:
+def test_values_as_they_are_spoken():
     """A recogniser writes "ten a m" for 10 am; another text than what a value is called is no value."""
     acts = [action("time", ("10 am", "10:00")), action("seats", ("2", "2")), action("price", ("$35", "35"))]
     spans = {"ten a m": "time", "two": "seats", "thirty five dollars": "price"}
@@ -53,7 +51,7 @@ def test_values_as_they_are_spoken() -> None:
         replace(dialogue(turn("USER", "at ten a m", {"ten": "time"}, *acts)))
 
 
-def test_a_span_that_is_no_value_afterwards_is_refused() -> None:
+def test_a_span_that_is_no_value_afterwards_is_refused():
     """Whatever went wrong in between: here an action that was replaced is put back."""
     acts = action("city", ("Port Alder", "Port Alder"))
     raw = dialogue(turn("USER", "to Port Alder", {"Port Alder": "city"}, acts))
@@ -111,12 +109,12 @@ def check_varied(root: Path, train: Path, splits: list[str], dead: float) -> Non
     assert refused <= dead * total
 
 
-def test_the_sample_and_multiwoz_however_they_are_written(sample: Path, tmp_path: Path) -> None:
+def test_the_sample_and_multiwoz_however_they_are_written(sample, tmp_path):
     check_varied(sample, sample, ["train", "dev", "test"], 0)
     parts = [["hotel", "restaurant", "taxi"], ["train", "attraction"], ["hospital", "police", "bus"]] * 3
     root = write_corpus(tmp_path / "mw", {"train": parts, "test": parts})
     check_varied(root, root, ["test"], 0)
 
 
-def test_real_dialogues_however_they_are_written(real_dialogues: Path) -> None:
+def test_real_dialogues_however_they_are_written(real_dialogues):
     check_varied(real_dialogues, real_dialogues, ["train", "dev"], 0.01)

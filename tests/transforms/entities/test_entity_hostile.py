@@ -1,7 +1,5 @@
 """Dialogues that nobody would write: each is replaced or refused, in time that grows as the text, and never else."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random
@@ -89,7 +87,7 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 
 
 @pytest.mark.parametrize("values", ["generated", "corpus"])
-def test_mutated_dialogues_are_replaced_or_refused(sample: Path, values: str) -> None:
+def test_mutated_dialogues_are_replaced_or_refused(sample, values):
     """Nothing but InputError is raised, no value of training is taken; that slots' kinds are told from them as well."""
     corpus = read_corpus(sample, ["train", "dev", "test"])
     schemas = list(corpus.folders.values())
@@ -113,7 +111,7 @@ def test_mutated_dialogues_are_replaced_or_refused(sample: Path, values: str) ->
 
 
 @pytest.mark.parametrize("value", ["9" * 400, "9" * 5000, "9," * 9000 + "9"])
-def test_a_price_that_is_no_sum_of_money_is_kept(value: str) -> None:
+def test_a_price_that_is_no_sum_of_money_is_kept(value):
     raw = dialogue(turn("USER", f"for {value} dollars", {value: "price"}, action("price", (value, value))))
     made = replace(raw)
     assert made.dialogue == raw
@@ -125,7 +123,7 @@ def test_a_price_that_is_no_sum_of_money_is_kept(value: str) -> None:
     ("slot", "usual"),
     [("location", "Oakland;Novato;Fremont"), ("price", "$5;$20;$12.50"), ("time", "12:30;9:15;17:00")],
 )
-def test_one_odd_value_does_not_end_the_run(slot: str, usual: str, value: str) -> None:
+def test_one_odd_value_does_not_end_the_run(slot, usual, value):
     """The kind of a slot and its steps are told from the values of all dialogues: one tells no less than without."""
     service = Service("Trips_1", "", [ServiceSlot(slot, "where it is", False, [])], [])
     schemas = [SplitSchemas("test", "", [], [service])]
@@ -140,7 +138,7 @@ WORDS = st.lists(st.sampled_from(["a", "A", "b", "Port", "port", "7", "5th", "x'
 
 @settings(max_examples=300)
 @given(utterance=WORDS, values=st.lists(WORDS, min_size=1, max_size=4), many=st.sampled_from([1, 16]))
-def test_mentions_as_word_by_word(utterance: list[str], values: list[list[str]], many: int) -> None:
+def test_mentions_as_word_by_word(utterance, values, many):
     """From left to right, the longest value first: the plain reference compares words, whatever counts as many."""
     texts = sorted({" ".join(value) for value in values if len(value) > 1}) or ["Port b"]
     groups = [Group(text, "city", text, [text], [(SERVICE, "city")]) for text in texts]
@@ -159,7 +157,7 @@ def test_mentions_as_word_by_word(utterance: list[str], values: list[list[str]],
 
 
 @pytest.mark.parametrize(("slot", "text"), [("city", "a "), ("price", "Mar "), ("postcode", "an "), ("phone", "9 ")])
-def test_time_grows_as_the_text(slot: str, text: str) -> None:
+def test_time_grows_as_the_text(slot, text):
     """Of words that begin all alike, and of digits without end: twice the text took four times as long, here 14 s."""
     value = f"{text * (40_000 // len(text))}5"
     first = turn("USER", f"to {value} a", {value: slot}, action(slot, (value, value)), state=state(**{slot: [value]}))

@@ -1,7 +1,5 @@
 """One dialogue with other values: the same everywhere, nowhere else, in its form, and never a wrong span."""
 
-from __future__ import annotations
-
 import copy
 import re
 from itertools import product
@@ -24,7 +22,7 @@ def rows_by_slot(made: Any) -> dict[str, dict[str, Any]]:
     return {row["slot"]: row for row in made.rows}
 
 
-def test_one_value_everywhere() -> None:
+def test_one_value_everywhere():
     """Variants, later mentions, other slots, calls and results; what only looks like it stays."""
     raw = dialogue(
         turn("USER", "Fly me to San Fran.", {"San Fran": "city"}, SF, state=state(city=["San Fran"])),
@@ -63,7 +61,7 @@ def test_one_value_everywhere() -> None:
     assert (seats["status"], seats["reason"], seats["canonical"]) == ("kept", "closed", "2")
 
 
-def test_values_that_are_parts_of_others() -> None:
+def test_values_that_are_parts_of_others():
     """ "2" in "2 pm", a city in a name: the longest first, and never inside another."""
     raw = dialogue(
         turn(
@@ -88,7 +86,7 @@ def test_values_that_are_parts_of_others() -> None:
     assert spans_of(made.dialogue) == [("name", name), ("price", price), ("time", time)]
 
 
-def test_forms() -> None:
+def test_forms():
     raw = dialogue(
         turn(
             "USER",
@@ -129,7 +127,7 @@ def test_forms() -> None:
 
 
 @pytest.mark.parametrize("said", ["an Italian", "a Mexican", "An Italian", "A Mexican"])
-def test_articles(said: str) -> None:
+def test_articles(said):
     """Articles follow what stands behind them; the span does not take them in."""
     article, cuisine = said.split()
     for seed in "0123456789":
@@ -142,7 +140,7 @@ def test_articles(said: str) -> None:
         assert spans_of(made.dialogue) == [("cuisine", new)]
 
 
-def test_what_is_no_article_stays() -> None:
+def test_what_is_no_article_stays():
     raw = dialogue(turn("USER", "Come a 11:45 am", {"11:45 am": "time"}, action("time", ("11:45 am", "11:45"))))
     assert replace(raw).dialogue["turns"][0]["utterance"].startswith("Come a 1")
 
@@ -160,16 +158,14 @@ def test_what_is_no_article_stays() -> None:
         ("say it", {}, [("class", ("economy", "economy"))], "not_said_so"),
     ],
 )
-def test_what_cannot_be_told_apart_is_kept(
-    utterance: str, spans: dict[str, str], actions: list[tuple[str, tuple[str, str]]], reason: str
-) -> None:
+def test_what_cannot_be_told_apart_is_kept(utterance, spans, actions, reason):
     raw = dialogue(turn("USER", utterance, spans, *(action(slot, pair) for slot, pair in actions)))
     made = replace(raw)
     assert made.dialogue == raw
     assert {(row["status"], row["reason"]) for row in made.rows} == {("kept", reason)}
 
 
-def test_overlapping_spans_are_kept() -> None:
+def test_overlapping_spans_are_kept():
     text = "in the Oakland Star Hall"
     raw = dialogue(
         turn(
@@ -185,7 +181,7 @@ def test_overlapping_spans_are_kept() -> None:
     assert {row["reason"] for row in made.rows} == {"overlapping_spans"}
 
 
-def test_spans_that_are_none() -> None:
+def test_spans_that_are_none():
     good = turn("USER", "to Oakland", {"Oakland": "city"}, action("city", ("Oakland", "Oakland")))
     for change in ({"start": 4}, {"exclusive_end": 11}, {"start": -7}, {"start": 10, "exclusive_end": 3}):
         bad = copy.deepcopy(good)
@@ -194,7 +190,7 @@ def test_spans_that_are_none() -> None:
             replace(dialogue(bad))
 
 
-def test_an_edit_that_tears_a_span() -> None:
+def test_an_edit_that_tears_a_span():
     """The article belongs to another value's span."""
     raw = dialogue(
         turn(
@@ -210,7 +206,7 @@ def test_an_edit_that_tears_a_span() -> None:
         assert "Mexican" not in made.dialogue["turns"][0]["utterance"]
 
 
-def test_categorical_values_from_their_closed_set() -> None:
+def test_categorical_values_from_their_closed_set():
     raw = dialogue(
         turn(
             "USER",
@@ -229,7 +225,7 @@ def test_categorical_values_from_their_closed_set() -> None:
     assert not made.open
 
 
-def test_what_is_categorical_and_open_is_kept() -> None:
+def test_what_is_categorical_and_open_is_kept():
     """An unseen value is in no closed set, and one value has one replacement."""
     raw = dialogue(
         turn("USER", "First, please", None, action("class", ("First", "first")), action("title", ("First", "First")))
@@ -239,14 +235,14 @@ def test_what_is_categorical_and_open_is_kept() -> None:
     assert {row["reason"] for row in made.rows} == {"categorical"}
 
 
-def test_new_values_hold_no_old_one() -> None:
+def test_new_values_hold_no_old_one():
     raw = dialogue(turn("USER", "from New York", {"New York": "city"}, action("city", ("New York", "New York"))))
     pool = {"city": ["East New York", "New York", "Yorkton"]}
     for seed in "0123":
         assert replace(raw, sources=Sources("file", seed, pool)).rows[0]["canonical_replacement"] == "Yorkton"
 
 
-def test_times_stay_on_their_side_of_noon() -> None:
+def test_times_stay_on_their_side_of_noon():
     raw = dialogue(turn("USER", "", None, action("time", ("11:59", "11:59"), ("12:00", "12:00"), ("23:59", "23:59"))))
     for seed in "01234":
         (values,) = (one["values"] for one in replace(raw, seed).dialogue["turns"][0]["frames"][0]["actions"])
@@ -254,7 +250,7 @@ def test_times_stay_on_their_side_of_noon() -> None:
         assert len({*values, "11:59", "12:00", "23:59"}) == 6
 
 
-def test_forms_of_a_gazetteer() -> None:
+def test_forms_of_a_gazetteer():
     """Given as annotation has them, written as the utterance has them."""
     raw = dialogue(
         turn(
@@ -286,7 +282,7 @@ def test_forms_of_a_gazetteer() -> None:
         ("until {Sunday}", "until {}"),
     ],
 )
-def test_words_around_dates(said: str, wanted: str) -> None:
+def test_words_around_dates(said, wanted):
     text = said[said.index("{") + 1 : said.index("}")]
     utterance = said.replace("{", "").replace("}", "")
     raw = dialogue(turn("USER", utterance, {text: "date"}, action("date", (text, "2019-03-08"))))
@@ -295,7 +291,7 @@ def test_words_around_dates(said: str, wanted: str) -> None:
     assert made.dialogue["turns"][0]["utterance"] == wanted.format(new)
 
 
-def test_days_that_only_an_action_marks() -> None:
+def test_days_that_only_an_action_marks():
     """ "today" is the date where the turn speaks of the date, and a mere word elsewhere."""
     acts = action("date", ("today", "2019-03-08"))
     raw = dialogue(
@@ -310,7 +306,7 @@ def test_days_that_only_an_action_marks() -> None:
     assert (made.rows[0]["utterances"], made.rows[0]["spans"]) == (2, 1)
 
 
-def test_multiwoz_spans_with_values() -> None:
+def test_multiwoz_spans_with_values():
     """Copied slots have no characters, but values, as a list or as one."""
     raw = dialogue(turn("USER", "the same place", None))
     raw["turns"][0]["frames"][0]["slots"] = [
@@ -323,7 +319,7 @@ def test_multiwoz_spans_with_values() -> None:
     assert [one.lower() for one in first["value"]] == [second["value"]] * 2
 
 
-def test_dialogues_differ_and_repeat() -> None:
+def test_dialogues_differ_and_repeat():
     raw = dialogue(turn("USER", "to Oakland", {"Oakland": "city"}, action("city", ("Oakland", "Oakland"))))
     others = [replace({**raw, "dialogue_id": str(i)}).rows[0]["canonical_replacement"] for i in range(20)]
     assert len(set(others)) > 15
@@ -331,7 +327,7 @@ def test_dialogues_differ_and_repeat() -> None:
     assert others[0] != replace({**raw, "dialogue_id": "0"}, seed="1").rows[0]["canonical_replacement"]
 
 
-def test_nothing_is_unseen_where_training_has_it_all() -> None:
+def test_nothing_is_unseen_where_training_has_it_all():
     raw = dialogue(turn("USER", "to Oakland", {"Oakland": "city"}, action("city", ("Oakland", "Oakland"))))
     made = replace(raw, sources=Sources("file", "0", {"city": ["Oakland", "Rome"]}))
     assert (made.dialogue, made.rows[0]["reason"]) == (raw, "no_unseen_value")
@@ -339,7 +335,7 @@ def test_nothing_is_unseen_where_training_has_it_all() -> None:
     assert made.rows[0]["reason"] == "not_in_file"
 
 
-def test_times_of_a_slot_keep_its_step() -> None:
+def test_times_of_a_slot_keep_its_step():
     raw = dialogue(turn("USER", "at half past 6", {"half past 6": "time"}, action("time", ("half past 6", "18:30"))))
     for seed in "01234567":  # a half hour stays a round time even where the slot's steps are smaller
         assert forms.minutes_of(replace(raw, seed).rows[0]["canonical_replacement"]) % 15 == 0
@@ -350,7 +346,7 @@ def test_times_of_a_slot_keep_its_step() -> None:
         assert forms.minutes_of(new) % (30 if step == 60 else step) < (60 if step == 60 else 1)
 
 
-def test_what_an_event_is_called_is_kept_with_what_it_names() -> None:
+def test_what_an_event_is_called_is_kept_with_what_it_names():
     acts = [action("title", *[("Reservation at Uno's",) * 2]), action("name", ("Uno's", "Uno's"))]
     raw = dialogue(turn("USER", "Put in Reservation at Uno's.", {"Reservation at Uno's": "title"}, *acts))
     made = replace(raw)
@@ -358,7 +354,7 @@ def test_what_an_event_is_called_is_kept_with_what_it_names() -> None:
     assert {row["slot"]: row["reason"] for row in made.rows} == {"title": "no_generator", "name": "kept_elsewhere"}
 
 
-def test_a_value_of_a_slot_that_is_kept_too() -> None:
+def test_a_value_of_a_slot_that_is_kept_too():
     """A word would be two things; a bare number is another value than the price."""
     acts = [action("title", ("Jazz", "Jazz")), action("mood", ("jazz", "Jazz"))]
     raw = dialogue(turn("USER", "Jazz, that is jazz", {"Jazz": "title", "jazz": "mood"}, *acts))
@@ -376,7 +372,7 @@ TEXTS = st.text(st.sampled_from("aAo 7.'’-éß🙂\u0301ｗ$,"), max_size=12)
 
 @settings(max_examples=120, deadline=None)
 @given(before=TEXTS, value=TEXTS, behind=TEXTS, again=TEXTS, slot=st.sampled_from(["city", "title", "price", "time"]))
-def test_any_text(before: str, value: str, behind: str, again: str, slot: str) -> None:
+def test_any_text(before, value, behind, again, slot):
     """Whatever is said: spans are values, what is outside of mentions stays, or the dialogue is refused."""
     utterance = f"{before}{value}{behind}"
     span = {"slot": slot, "start": len(before), "exclusive_end": len(before) + len(value)}

@@ -1,13 +1,10 @@
 """Words, what training has, kinds of slots, and where values come from."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from datetime import date
 from fractions import Fraction
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from entity_corpora import training_of
@@ -32,7 +29,7 @@ from parapet.transforms.perturbations.entities.words import made_up_name, words
         ("?! 🙂", []),
     ],
 )
-def test_words(text: str, found: list[str]) -> None:
+def test_words(text, found):
     assert words(text) == found
 
 
@@ -40,7 +37,7 @@ SAID = st.lists(st.sampled_from(["red", "blue", "Red", "7", "7:17", "o'clock", "
 
 
 @given(st.lists(SAID, max_size=6), SAID)
-def test_leaks_against_a_plain_search(texts: list[str], value: str) -> None:
+def test_leaks_against_a_plain_search(texts, value):
     """Every sequence of two words or more, or the one word, looked for in every text."""
     training = pickle.loads(pickle.dumps(training_of(texts)))
     found = words(value)
@@ -88,7 +85,7 @@ def test_leaks_against_a_plain_search(texts: list[str], value: str) -> None:
         ("contact", "Whom to ask", ["01223 351241", "+44 1223 351242"], "other"),
     ],
 )
-def test_kinds(name: str, description: str, values: list[str], kind: str) -> None:
+def test_kinds(name, description, values, kind):
     assert kind_of(name, description, values) == kind
 
 
@@ -119,7 +116,7 @@ MULTIWOZ = {
 
 @pytest.mark.parametrize("described", [True, False])
 @pytest.mark.parametrize("slot", MULTIWOZ)
-def test_kinds_of_slots_with_a_domain_before_them(slot: str, described: bool) -> None:
+def test_kinds_of_slots_with_a_domain_before_them(slot, described):
     """Of "hotel-postcode" the hotel is the domain; without a description "hotel-name" still is a hotel's."""
     values, kind = MULTIWOZ[slot]
     service, _, own = slot.partition("-")
@@ -129,7 +126,7 @@ def test_kinds_of_slots_with_a_domain_before_them(slot: str, described: bool) ->
     assert kind_of(slot, description, values, service) == kind
 
 
-def test_which_locations_are_towns() -> None:
+def test_which_locations_are_towns():
     """Those whose values are, in slots that say so; without such slots, those whose values look so."""
     towns = frozenset({"ely", "norwich", "cambridge"})
     for values, cities, kind in (
@@ -141,7 +138,7 @@ def test_which_locations_are_towns() -> None:
         assert kind_of("departure", "where it starts", values, "taxi", cities) == kind
 
 
-def test_kinds_of_single_values() -> None:
+def test_kinds_of_single_values():
     assert kind_of_value("title", "Reservation at Mcdonald's") == "other"
     assert kind_of_value("title", "Movie show") == "other"
     assert kind_of_value("title", "The Flight of Dragons") == "title"
@@ -154,14 +151,14 @@ def test_kinds_of_single_values() -> None:
 
 
 @given(st.sampled_from(NAMES), st.text(max_size=20), st.integers(0, 2**64 - 1))
-def test_made_names(kind: str, like: str, number: int) -> None:
+def test_made_names(kind, like, number):
     name = made_up_name(kind, like, number)
     assert name == made_up_name(kind, like, number)
     assert words(name)
     assert not re.search(r"(.)\1\1", re.sub(r"\d", "", name))
 
 
-def test_names_keep_what_they_are() -> None:
+def test_names_keep_what_they_are():
     for number in range(40):
         assert made_up_name("place", "Hyde Park", number * 7919).endswith(" Park")
         assert made_up_name("business", "Millfield Library", number * 7919).endswith(" Library")
@@ -169,7 +166,7 @@ def test_names_keep_what_they_are() -> None:
         assert len(made_up_name("person", "Iain Softley", number).split()) == 2
 
 
-def test_dates_and_times() -> None:
+def test_dates_and_times():
     day = date(2019, 7, 22)
     like = ["2019-03-05", "March 5th", "march 5th", "Mar 5", "the 5th", "next Tuesday", "5th of March"]
     assert [kinds.said_date(day, one) for one in like] == [
@@ -198,7 +195,7 @@ def test_dates_and_times() -> None:
         ("4089718523", r"408[2-9]\d{6}"),
     ],
 )
-def test_telephone_numbers_keep_country_and_area(like: str, form: str) -> None:
+def test_telephone_numbers_keep_country_and_area(like, form):
     made_up = {kinds.said_phone(kinds.other_digits(like, 2**63 // n), like) for n in range(1, 60)}
     assert len(made_up) > 50
     assert all(re.fullmatch(form, one) for one in made_up)
@@ -216,14 +213,14 @@ def test_telephone_numbers_keep_country_and_area(like: str, form: str) -> None:
         ("postcode", "94301", r"94\d{3}"),
     ],
 )
-def test_references_and_postcodes_keep_their_form(kind: str, like: str, form: str) -> None:
+def test_references_and_postcodes_keep_their_form(kind, like, form):
     code = kinds.code_of(like)
     found = {kinds.said_code(kinds.other_code(kind, code, 2**63 // n), like) for n in range(1, 60)}
     assert len(found) > 30
     assert all(re.fullmatch(form, one) for one in found)
 
 
-def test_steps() -> None:
+def test_steps():
     """What nearly all values are multiples of; of a few values less can be told."""
     hours = [f"{hour:02}:{minute}" for hour in range(8, 20) for minute in ("00", "30")]
     assert kinds.step_of("time", hours) == 30
@@ -238,7 +235,7 @@ def test_steps() -> None:
 
 
 @given(st.integers(0, 9999), st.sampled_from(["", ".00", ".25", ".5"]), st.integers(0, 2**64 - 1), st.integers(1, 5000))
-def test_amounts(whole: int, cents: str, number: int, step: int) -> None:
+def test_amounts(whole, cents, number, step):
     """Each once, of as many digits, half to twice as much, and a multiple of the step where the old one was."""
     old = f"{whole}{cents}"
     found = list(islice(kinds.other_amounts(old, number, step), 50))
@@ -257,7 +254,7 @@ def test_amounts(whole: int, cents: str, number: int, step: int) -> None:
 
 
 @given(st.integers(0, 1439), st.sampled_from(["5 pm", "5pm", "5:10 P.M.", "5:10 am", "17:10", "5:10", "noon", ""]))
-def test_times_in_the_style_of_others(minutes: int, like: str) -> None:
+def test_times_in_the_style_of_others(minutes, like):
     text = kinds.said_time(minutes, like)
     found = kinds.minutes_said(text)
     assert found is not None
@@ -266,14 +263,14 @@ def test_times_in_the_style_of_others(minutes: int, like: str) -> None:
     assert text.isupper() == (like == "5:10 P.M.") or like in ("17:10", "5:10")
 
 
-def test_articles_of_texts() -> None:
+def test_articles_of_texts():
     an = ["Uzbek", "8:07 pm", "11:15 am", "18:02", "hour", "honest man", "$8", "Émile", "Ulster"]
     a = ["Uruguayan", "Ukrainian", "European", "one-way", "7 pm", "110", "Mexican", "unicorn", "house", ""]
     assert [article_of(text) for text in an] == ["an"] * len(an)
     assert [article_of(text) for text in a] == ["a"] * len(a)
 
 
-def test_held_out_half() -> None:
+def test_held_out_half():
     values = [("city", f"Town{i}ham") for i in range(400)] + [("date", "2019-03-05"), ("city", "Rome")]
     pools = held_out(values, training_of(["to Rome", "Town7ham"]), "0")
     assert 150 < len(pools["city"]) < 250
@@ -282,7 +279,7 @@ def test_held_out_half() -> None:
     assert pools["city"] != held_out(values, training_of([]), "1")["city"]
 
 
-def test_gazetteer(tmp_path: Path) -> None:
+def test_gazetteer(tmp_path):
     path = tmp_path / "values.csv"
     path.write_text('\ufeffslot_or_kind,value\ncity,"Rome"\ncity,Tarn\ncity, tarn \nfare,"1,200.50"\n\nA.b,"x, y"\n')
     slots = [("Buses_1", "fare"), ("A", "b")]
@@ -304,7 +301,7 @@ def test_gazetteer(tmp_path: Path) -> None:
         ("slot_or_kind,value\ntime,25:00\n", "row 2: '25:00' is no time"),
     ],
 )
-def test_gazetteers_that_are_none(text: str, told: str, tmp_path: Path) -> None:
+def test_gazetteers_that_are_none(text, told, tmp_path):
     path = tmp_path / "values.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=re.escape(told)):
@@ -315,7 +312,7 @@ def test_gazetteers_that_are_none(text: str, told: str, tmp_path: Path) -> None:
             read_gazetteer(str(path))
 
 
-def test_too_few_values() -> None:
+def test_too_few_values():
     assert check_enough({"city": ["a", "b"]}, {"city": 2}, "x.csv", Fraction(0)) == ""
     missing = r"car: 1 missing \(a dialogue needs 1, there are 0\); city: 3 missing"
     with pytest.raises(InputError, match=missing):

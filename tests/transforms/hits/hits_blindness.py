@@ -1,7 +1,5 @@
 """Finds hidden text in a page. The tests run it over whole corpora; pages pass because they are made without it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from html.parser import HTMLParser

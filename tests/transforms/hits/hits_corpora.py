@@ -1,7 +1,5 @@
 """Services for the tests of hits: invented ones, the bundled sample, and real SGD where PARAPET_DATA points to it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Dialogues for the tests of rewrites."""
 
-from __future__ import annotations
-
 from hits_corpora import HOSTILE
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn

@@ -1,7 +1,5 @@
 """What pages say of the app as a whole: from a file, from the description, from the name."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -36,7 +34,7 @@ def pages(service: Service, **settings: object) -> dict[str, str]:
     return {page.record.task: html_of(page.question) for page in made}
 
 
-def test_a_names_page_shows_the_cue_of_the_file_and_a_descriptions_page_the_name(tmp_path: Path) -> None:
+def test_a_names_page_shows_the_cue_of_the_file_and_a_descriptions_page_the_name(tmp_path):
     written = read_cues(file_of(tmp_path, f"Payment_1,{LIKE}"), SERVICES)
     assert written == {"Payment_1": LIKE}
     found = pages(PAYMENT, cues="FILE", written=written)
@@ -49,7 +47,7 @@ def test_a_names_page_shows_the_cue_of_the_file_and_a_descriptions_page_the_name
     assert (record.task, record.cue) == ("names", LIKE)
 
 
-def test_without_a_file_the_description_is_the_cue() -> None:
+def test_without_a_file_the_description_is_the_cue():
     assert f'<b dir="auto">{PAYMENT.description}</b>' in pages(PAYMENT)["names"]
     assert "What the app is" not in pages(PAYMENT, cues="none")["names"]
     assert "What the app is" not in pages(PAYMENT, cues="FILE", written={"Payment_1": ""})["names"]
@@ -57,11 +55,11 @@ def test_without_a_file_the_description_is_the_cue() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "Does get_alarms well", "Alarm_1 of old", "Does GetAlarms", "x" * 300])
-def test_no_cue_where_the_description_is_blank_or_reads_as_names(text: str) -> None:
+def test_no_cue_where_the_description_is_blank_or_reads_as_names(text):
     assert cue_of(Service("A_1", text, [], []), "names", "auto", {}) == ""
 
 
-def test_a_long_description_is_cut_between_words() -> None:
+def test_a_long_description_is_cut_between_words():
     cue = cue_of(Service("A_1", "many words " * 5_000, [], []), "names", "auto", {})
     assert re.fullmatch(r"(many words )+(many )?…", cue)
     assert len(cue) <= 202
@@ -69,7 +67,7 @@ def test_a_long_description_is_cut_between_words() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_cues_stay_text(text: str) -> None:
+def test_hostile_cues_stay_text(text):
     for found in (pages(Service("A_1", text, PAYMENT.slots, [])), pages(PAYMENT, written={"Payment_1": text})):
         assert found["names"].count("<script") == 1
         assert found["names"].count("</form>") == 1
@@ -89,12 +87,12 @@ def test_hostile_cues_stay_text(text: str) -> None:
         ([f"Payment_1,{'word ' * 60}"], "the cue has 299 letters; at most 200 are shown"),
     ],
 )
-def test_cues_that_cannot_be_used(tmp_path: Path, rows: list[str], message: str) -> None:
+def test_cues_that_cannot_be_used(tmp_path, rows, message):
     with pytest.raises(InputError, match=message):
         read_cues(file_of(tmp_path, *rows), SERVICES)
 
 
-def test_files_that_are_no_cues(tmp_path: Path) -> None:
+def test_files_that_are_no_cues(tmp_path):
     with pytest.raises(InputError, match="row 1: lacks the column cue: expected service_name,cue"):
         read_cues(file_of(tmp_path, head="service_name,like"), SERVICES)
     (tmp_path / "cues.csv").write_bytes(b"service_name,cue\nPayment_1,\xff")
@@ -104,7 +102,7 @@ def test_files_that_are_no_cues(tmp_path: Path) -> None:
         read_cues(tmp_path / "nowhere.csv", SERVICES)
 
 
-def test_names_of_generic_words_tell_nothing() -> None:
+def test_names_of_generic_words_tell_nothing():
     assert revealed_by("pay to whom you like, on any date", ["to", "date", "type"]) == ""
     assert revealed_by("book rooms of hotels", ["hotel_room"]) == ""
     assert revealed_by("book hotel rooms", ["hotel_room"]) == "hotel_room"

@@ -1,10 +1,7 @@
 """A local MTurk and an empty batch for each test; one folder of HITs for all."""
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ from parapet.pipelines.main import main
 
 
 @pytest.fixture(scope="session")
-def all_hits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def all_hits(tmp_path_factory):
     """The sample's twelve HITs, as the command makes them."""
     out = tmp_path_factory.mktemp("hits") / "out"
     assert main(["hits", "--output", str(out), "--sandbox", "--assignments", "3", "--quiet"]) == 0
@@ -26,7 +23,7 @@ def all_hits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def hits(all_hits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hits(all_hits, tmp_path_factory):
     """Three of them: two siblings, and one of another service."""
     return cut(all_hits, tmp_path_factory.mktemp("cut") / "hits")
 
@@ -56,12 +53,12 @@ def nobody(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def aws(monkeypatch, tmp_path):
     nobody(monkeypatch, tmp_path)
 
 
 @pytest.fixture(scope="session")
-def undisturbed(hits: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def undisturbed(hits, tmp_path_factory):
     """A bench for a run that others are compared with."""
     folder = tmp_path_factory.mktemp("undisturbed")
     with pytest.MonkeyPatch.context() as monkeypatch, LocalMTurk(folder / "server.db") as running:
@@ -72,19 +69,19 @@ def undisturbed(hits: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[LocalMTurk]:
+def server(tmp_path):
     with LocalMTurk(tmp_path / "server.db") as running:
         yield running
 
 
 @pytest.fixture
-def bench(server: LocalMTurk, hits: Path, tmp_path: Path) -> Bench:
+def bench(server, hits, tmp_path):
     (tmp_path / "work").mkdir()
     return Bench(server, hits, tmp_path / "work" / "batch")
 
 
 @pytest.fixture(scope="session")
-def reviewed(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
+def reviewed(tmp_path_factory, sample):
     """The sample's answers as ``compose`` judges them, and a line of which nothing can be read."""
     os.environ.setdefault("PARAPET_WORKER_KEY", "a worker key for tests only")
     folder = tmp_path_factory.mktemp("reviewed")

@@ -1,7 +1,5 @@
 """A batch on the bench: the real commands and boto3's real client against a local MTurk in this process."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -56,12 +56,7 @@ def test_begun_and_done_facts_are_one(tmp_path):
     assert not journal.open
     facts = journal.done[CALL]
     assert facts.pop("at")
-    assert facts == {
-        "operation": "create_hit_with_hit_type",
-        "part": 1,
-        "fields": ["slot_0"],
-        "hit_id": "3XYZ",
-    }
+    assert facts == {"operation": "create_hit_with_hit_type", "part": 1, "fields": ["slot_0"], "hit_id": "3XYZ"}
 
 
 def test_what_failed_stays_open_with_its_message_and_can_be_done_later(tmp_path):

@@ -218,11 +218,7 @@ def test_one_hit_id_for_several_hits_is_not_several_hits(bench):
     assert len(bench.hit_ids()) == bench.status()["total"]["hits"] == 3
 
 
-TOKENS = {
-    "the same": lambda n: "again",
-    "two by turns": lambda n: f"turn {n % 2}",
-    "ever new": lambda n: f"token {n}",
-}
+TOKENS = {"the same": lambda n: "again", "two by turns": lambda n: f"turn {n % 2}", "ever new": lambda n: f"token {n}"}
 
 
 @pytest.mark.parametrize("token", TOKENS)
@@ -400,7 +396,7 @@ threads = [threading.Thread(target=check) for _ in range(8)]
 """
 
 
-def test_the_first_answers_may_come_to_several_threads_at_once() -> None:
+def test_the_first_answers_may_come_to_several_threads_at_once():
     """msgspec 0.22 crashes where threads lay out a type at once: nine of ten such processes ended by a signal."""
     for _ in range(3):
         assert subprocess.run([sys.executable, "-c", FIRST_ANSWERS], check=False).returncode == 0

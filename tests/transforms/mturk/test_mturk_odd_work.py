@@ -26,13 +26,7 @@ POSTS = {
     "hostile": [("intent_0", "@" * 15_000), ("slot_0", "a" + "A" * 15_000 + "_")],
     "good": [("intent_0", "some words of mine"), ("slot_0", "other words")],
 }
-TIMES = {
-    "9999": 253_402_300_799,
-    "2262": 9_223_372_037,
-    "1970": 0,
-    "leap second": 1_483_228_799,
-    "far behind": 1,
-}
+TIMES = {"9999": 253_402_300_799, "2262": 9_223_372_037, "1970": 0, "leap second": 1_483_228_799, "far behind": 1}
 
 
 @pytest.fixture

@@ -225,10 +225,7 @@ def in_run(folder, **changes):
 
 @pytest.mark.parametrize(
     ("changes", "told"),
-    [
-        ({"version": "0.0.1"}, "made by Parapet 0.0.1, this is "),
-        ({"pipeline": "compose"}, "made by 'parapet compose'"),
-    ],
+    [({"version": "0.0.1"}, "made by Parapet 0.0.1, this is "), ({"pipeline": "compose"}, "made by 'parapet compose'")],
 )
 def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
     in_run(copy, **changes)

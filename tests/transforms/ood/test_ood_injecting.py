@@ -1,7 +1,5 @@
 """Places, rates and the dialogues that come out."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from itertools import pairwise
@@ -63,12 +61,12 @@ def typed(raw: dict[str, Any]) -> Dialogue:
         ("", [], []),
     ],
 )
-def test_places(speakers: str, between: list[int], append: list[int]) -> None:
+def test_places(speakers, between, append):
     assert turns_with_place(typed(dialogue(speakers)), "between") == between
     assert turns_with_place(typed(dialogue(speakers)), "append") == append
 
 
-def test_an_injected_turn() -> None:
+def test_an_injected_turn():
     raw = dialogue("USUS")
     before = copy.deepcopy(raw)
     said = utterance_of("Feed the  cat!", "cats.txt:7")
@@ -93,7 +91,7 @@ def test_an_injected_turn() -> None:
     ]
 
 
-def test_appended_turns_stand_in_drawn_order() -> None:
+def test_appended_turns_stand_in_drawn_order():
     several = [Injection(draw, 0, turn, utterance_of(f"say {draw}", "x:1"), 1) for draw, turn in ((9, 0), (3, 2))]
     new, rows = injected(dialogue("USUS"), several, "append", "0")
     assert [turn["utterance"] for turn in new["turns"][4::2]] == ["say 3", "say 9"]
@@ -101,13 +99,13 @@ def test_appended_turns_stand_in_drawn_order() -> None:
     assert [row["label"] for row in rows] == ["in_domain"] * 2 + ["ood"] * 2
 
 
-def test_frames_without_a_state_are_not_kept() -> None:
+def test_frames_without_a_state_are_not_kept():
     frames = [{"service": "A", "slots": []}, {"service": "B", "slots": [1], "state": {"slot_values": {}}}]
     assert kept_frames(frames) == [{"service": "B", "slots": [], "state": {"slot_values": {}, "requested_slots": []}}]
 
 
 @given(st.text(alphabet="US", max_size=14), st.sampled_from(["append", "between"]))
-def test_they_still_take_turns(speakers: str, place: str) -> None:
+def test_they_still_take_turns(speakers, place):
     """No two turns of one side stand together that did not before."""
     raw = dialogue(speakers)
     turns = turns_with_place(typed(raw), place)
@@ -124,7 +122,7 @@ def test_they_still_take_turns(speakers: str, place: str) -> None:
         assert new["turns"][row["turn"]]["utterance"] == row["utterance"]
 
 
-def test_nobody_hears_of_his_own_domain() -> None:
+def test_nobody_hears_of_his_own_domain():
     about_a = msgspec.structs.replace(utterance_of("a room at the inn", "x:1"), about=("A",))
     config = Config(("0.5",), "between", "s", ("train",), False)
     (found,) = plan(config, places("train", "B", 2), [about_a], {"train": 2})
@@ -140,7 +138,7 @@ def places(split: str, domain: str, n: int) -> list[Place]:
     return [Place(stable_hash(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
 
 
-def test_a_plan_is_nested_and_disjoint() -> None:
+def test_a_plan_is_nested_and_disjoint():
     there = [*places("train", "A", 20), *places("test", "B", 10)]
     pool = [utterance_of(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(6)]
     pool += [utterance_of(f"of c {i}", f"c:{i}", ("C",)) for i in range(9)]
@@ -164,14 +162,14 @@ def test_a_plan_is_nested_and_disjoint() -> None:
         (10, 2, "too few foreign utterances for ood-50: 3 of test missing, 5 are needed in all (there are 2;"),
     ],
 )
-def test_too_few(n: int, pool: int, told: str) -> None:
+def test_too_few(n, pool, told):
     utterances = [utterance_of(f"number {key_of(str(i))}", "x:1") for i in range(pool)]
     with pytest.raises(InputError) as caught:
         plan(RECIPE, places("test", "B", n), utterances, {"test": 10})
     assert told in str(caught.value)
 
 
-def test_own_utterances_are_used_again_after_all_others() -> None:
+def test_own_utterances_are_used_again_after_all_others():
     """400 user turns: each may be used ten times; twice in no dialogue, and a third time only where all have two."""
     there = [
         Place(stable_hash(str(i)), "train", "train/a.json", i // 4, i % 4, ("A",) if i % 3 else ("A", "B"))
@@ -192,7 +190,7 @@ def test_own_utterances_are_used_again_after_all_others() -> None:
         plan(msgspec.structs.replace(config, own=False), there, pool, {"train": 400})
 
 
-def test_the_highest_rate_can_be_had_and_no_higher() -> None:
+def test_the_highest_rate_can_be_had_and_no_higher():
     """Places that nothing fits are passed over: the rate counts those that can be served."""
     there = [*places("train", "A", 30), *places("train", "C", 70)]
     pool = [utterance_of(f"of c {i}", f"c:{i}", ("C",)) for i in range(50)]
@@ -204,7 +202,7 @@ def test_the_highest_rate_can_be_had_and_no_higher() -> None:
         plan(config, there[30:], pool, {"train": 70})
 
 
-def test_rates() -> None:
+def test_rates():
     assert parse_rates("0.5, 0.1") == ("0.1", "0.5")
     for given_ in ("", "x", "0", "1.5", "0.1,0.10", "nan"):
         with pytest.raises(InputError):

@@ -1,7 +1,5 @@
 """What a domain understands of another's turns; turns of SGD that nobody would call foreign are not."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -97,11 +95,11 @@ OTHERS = {*SLOTS} - {"Hotels"}
         ("What hotels play there?", [], OTHERS),
     ],
 )
-def test_what_is_foreign(text: str, slots: list[str], domains: set[str]) -> None:
+def test_what_is_foreign(text, slots, domains):
     assert LANGUAGES.foreign_to(saying(text, "Hotels", slots)) == domains
 
 
-def test_the_name_of_a_domain_needs_no_evidence_and_other_words_do() -> None:
+def test_the_name_of_a_domain_needs_no_evidence_and_other_words_do():
     """A corpus of a few turns: what the service is called is foreign elsewhere; a word that was said twice is not."""
     few = languages_of([("a hotel", ("Hotels",)), ("a dog", ("Hotels",)), ("a song", ("Songs",))], schemas_of(SERVICES))
     assert few.foreign_to(saying("the hotel", "Hotels")) == {"Songs"}
@@ -109,7 +107,7 @@ def test_the_name_of_a_domain_needs_no_evidence_and_other_words_do() -> None:
     assert few.foreign_to(saying("an artist", "Songs")) == set()  # a slot's name is no evidence by itself
 
 
-def test_what_several_domains_say_is_of_none() -> None:
+def test_what_several_domains_say_is_of_none():
     """Half of the others say it: it is not characteristic, however often its own domain has it."""
     turns = [*TURNS, *((f"do they take dogs {n}", (domain,)) for n in range(3) for domain in ("Songs", "Flights"))]
     assert languages_of(turns, schemas_of(SERVICES)).foreign_to(saying("take dogs", "Hotels")) == set()
@@ -128,17 +126,17 @@ def test_what_several_domains_say_is_of_none() -> None:
         ("In Ulm. A hotel.", [("INFORM", "area")], False),  # with acts, a sentence of values is no answer
     ],
 )
-def test_what_answers(text: str, actions: list[tuple[str, str]], answers: bool) -> None:
+def test_what_answers(text, actions, answers):
     (said,) = user_turns(dialogue(text, "Hotels", actions, {"area": ["Ulm"]}))
     assert content_of_turn(said).answers == answers
 
 
-def test_values_are_no_content() -> None:
+def test_values_are_no_content():
     (said,) = user_turns(dialogue("Hotels near the Opera House", "Hotels", (), {"area": ["Opera House"]}))
     assert content_of_turn(said) == TurnContent(("Hotels",), ("hotel", "near"), (), False)
 
 
-def test_the_same_words_of_two_domains_are_of_both() -> None:
+def test_the_same_words_of_two_domains_are_of_both():
     hotels, flights = saying("the fee", "Hotels"), saying("the fee", "Flights", ["airline"])
     one = merged([utterance_of("The fee", "b", content=flights), utterance_of("the fee", "a", content=hotels)])
     assert one.content == TurnContent(("Flights", "Hotels"), hotels.words, hotels.slots, False)
@@ -168,7 +166,7 @@ def judged_turns(root: Path, splits: Sequence[str], one_in: int = 1) -> list[tup
     return [(judgement.status, judgement.utterance) for judgement in judgements]
 
 
-def test_sgd(real_data: Path) -> None:
+def test_sgd(real_data):
     """Of services that no threshold was chosen on: what may be asked anywhere is understood, most requests are not."""
     found = judged_turns(real_data / "sgd_more", ["train"], 2)
     statuses = Counter(status for status, _ in found)
@@ -189,7 +187,7 @@ def test_sgd(real_data: Path) -> None:
         assert not {"Banks", "Calendar"}.intersection(*(one.about for one in having))
 
 
-def test_as_multiwoz_is(tmp_path: Path) -> None:
+def test_as_multiwoz_is(tmp_path):
     """No acts, and frames of every service: requests of a phone number or postcode are understood, trains are not."""
     root = write_corpus(tmp_path / "mw", {"train": domains_drawn(120)}, lists_all=True)
     found = {one.text: status for status, one in judged_turns(root, ["train"])}

@@ -1,7 +1,5 @@
 """Who gets which utterance: as many as can be, against every way to do it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import permutations
 
@@ -26,7 +24,7 @@ def match(places: list[str], utterances: list[str], fits: Callable[[str, str], b
 
 @settings(max_examples=60)
 @given(kinds, kinds)
-def test_as_many_as_can_be(places: list[str], utterances: list[str]) -> None:
+def test_as_many_as_can_be(places, utterances):
     found = match(places, utterances, apart)
     used = [i for i in found if i is not None]
     assert len(used) == len(set(used))
@@ -39,11 +37,11 @@ def test_as_many_as_can_be(places: list[str], utterances: list[str]) -> None:
     assert len(used) == best
 
 
-def test_those_who_came_first_make_room() -> None:
+def test_those_who_came_first_make_room():
     """The first place takes what only the last could have; there is another for it."""
     assert match(["a", "b", "ab"], ["c", "a", "b"], apart) == [2, 1, 0]
     assert match(["a", "a"], ["b"], apart) == [0, None]
 
 
-def test_first_in_order_first() -> None:
+def test_first_in_order_first():
     assert match(["a", "b", "a"], ["b", "c", "a", "d"], apart) == [0, 1, 3]

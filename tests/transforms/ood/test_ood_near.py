@@ -1,7 +1,5 @@
 """Near-duplicates against every pair compared, and what is generic."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from hypothesis import given
@@ -49,10 +47,7 @@ def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
     st.lists(st.tuples(sets, st.lists(domains, min_size=1, max_size=2)), max_size=12),
     st.lists(st.tuples(sets, st.one_of(st.just(()), domains)), max_size=5),
 )
-def test_near_duplicates_are_those_of_a_loop(
-    turns: list[tuple[frozenset[int], list[tuple[str, ...]]]],
-    asked: list[tuple[frozenset[int], tuple[str, ...]]],
-) -> None:
+def test_near_duplicates_are_those_of_a_loop(turns, asked):
     spoken_in: dict[frozenset[int], set[tuple[str, ...]]] = {}
     for tokens, of in turns:
         spoken_in.setdefault(tokens, set()).update(of)
@@ -85,7 +80,7 @@ def is_near(turn: str, text: str) -> bool:
     return list(near_duplicates(texts)) == [7]
 
 
-def test_four_words_in_five_are_near() -> None:
+def test_four_words_in_five_are_near():
     """Also where a word is one that no turn has."""
     assert is_near("one two three four", "four five one three two")
     assert not is_near("one two three four", "five six one three two")
@@ -93,7 +88,7 @@ def test_four_words_in_five_are_near() -> None:
     assert is_near("one", "one one")
 
 
-def test_what_is_generic() -> None:
+def test_what_is_generic():
     """No word that the corpus lacks, and hardly any that says what it is about."""
     turns = [("a yoga class please", ("Gyms",)), ("yoga it is", ("Gyms",)), ("is there yoga", ("Gyms",))]
     turns += [("book a room please", ("Hotels",)), ("what is your saver price", ("Hotels",))]
@@ -104,7 +99,7 @@ def test_what_is_generic() -> None:
         assert not index.is_generic(key_of(text)), text
 
 
-def test_what_an_utterance_is_about() -> None:
+def test_what_an_utterance_is_about():
     """A word that four in five of ten turns or more have in one domain is of that domain, whoever says it."""
     turns = [(f"yoga number {n}", ("Gyms",)) for n in range(8)]
     turns += [("yoga by bike", ("Bikes",)), ("yoga on a bike", ("Bikes", "Cars"))]
@@ -116,7 +111,7 @@ def test_what_an_utterance_is_about() -> None:
     assert vocabulary_of([*turns, ("yoga", ("Cars",))]).about("yoga") == ()  # eight of eleven
 
 
-def test_what_becomes_of_a_text() -> None:
+def test_what_becomes_of_a_text():
     vocabulary = vocabulary_of([("find me a cheap french restaurant", ("Restaurants",))])
     found = {
         text: judged(utterance_of(text, "x:1"), vocabulary, None)
@@ -126,7 +121,7 @@ def test_what_becomes_of_a_text() -> None:
     assert [one.unless_near for one in found.values()] == [False, False, False, True, True]
 
 
-def test_the_same_words_are_one_utterance() -> None:
+def test_the_same_words_are_one_utterance():
     same = [
         utterance_of("Stop!", "b:1", ("B",), ("train",)),
         utterance_of("stop", "a:2", ("A",)),
@@ -137,7 +132,7 @@ def test_the_same_words_are_one_utterance() -> None:
     assert merged(reversed(same)) == one
 
 
-def test_work_grows_as_the_corpus_does() -> None:
+def test_work_grows_as_the_corpus_does():
     """Turns of one domain that all share their frequent words, as SGD's do, and utterances of that domain and others.
 
     What is counted are lookups, not seconds: each turn has as many signatures however many turns there are.

@@ -1,7 +1,5 @@
 """Dialogues read for the plan: the same as those that are written, and the same errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,7 +41,7 @@ def outcomes(dialogues: Iterator[tuple[int, Any]]) -> list[tuple[int, str]]:
         [],
     ],
 )
-def test_the_same_as_of_a_file_that_is_written(items: list[bytes]) -> None:
+def test_the_same_as_of_a_file_that_is_written(items):
     data = b"[" + b",".join(items) + b"]"
     file = DialogueFile("train", "dialogues_001.json", "a.json", len(data), data)
     written = (

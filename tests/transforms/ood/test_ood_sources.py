@@ -1,7 +1,5 @@
 """Sources: told apart by content, read row by row."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -56,7 +54,7 @@ def rows(path: Path) -> list[tuple[str, str]]:
     return found
 
 
-def test_plain_text(tmp_path: Path) -> None:
+def test_plain_text(tmp_path):
     path = tmp_path / "talk.txt"
     path.write_bytes(b"\xef\xbb\xbf[laughs] good one\r\n\n  two   words \nbad \xff byte\n" + '"é" ｆull\n'.encode())
     assert kind_of(path) == TEXT
@@ -68,7 +66,7 @@ def test_plain_text(tmp_path: Path) -> None:
     ]
 
 
-def test_json_lines(tmp_path: Path) -> None:
+def test_json_lines(tmp_path):
     path = tmp_path / "posts"
     lines = [
         '{"text": "one two"}',
@@ -91,7 +89,7 @@ def test_json_lines(tmp_path: Path) -> None:
     ]
 
 
-def test_key_value(tmp_path: Path) -> None:
+def test_key_value(tmp_path):
     path = tmp_path / "kvret.json"
     path.write_text(json.dumps(KVRET, indent=1))
     assert kind_of(path) == KEY_VALUE
@@ -104,7 +102,7 @@ def test_key_value(tmp_path: Path) -> None:
     ]
 
 
-def test_dstc2(tmp_path: Path) -> None:
+def test_dstc2(tmp_path):
     """Transcriptions where there are some, the recogniser's first guess where not; noise is nothing said."""
     for call in ("b", "a"):
         (tmp_path / "data" / call).mkdir(parents=True)
@@ -121,7 +119,7 @@ def test_dstc2(tmp_path: Path) -> None:
     assert kind_of(tmp_path / "data" / "a" / "log.json") == DSTC2
 
 
-def test_sgd(sample: Path) -> None:
+def test_sgd(sample):
     files = list_sources(str(sample))
     assert {file.kind for file in files} == {SGD}
     assert [file.name for file in files] == [
@@ -144,14 +142,14 @@ def test_sgd(sample: Path) -> None:
         ("a.json", b'{\n"text": "x"}', "give JSON lines"),
     ],
 )
-def test_files_of_no_kind(name: str, content: bytes, told: str, tmp_path: Path) -> None:
+def test_files_of_no_kind(name, content, told, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as caught:
         list_sources(str(tmp_path / name))
     assert told in str(caught.value)
 
 
-def test_places_without_utterances(tmp_path: Path) -> None:
+def test_places_without_utterances(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         list_sources(str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="no utterances here"):

@@ -1,7 +1,5 @@
 """Env sets: the order of turns, what must hold of the sets, and the flags."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +17,7 @@ from parapet.transforms.running.counts import Counts, check_invariants
 
 
 @given(st.integers(0, 40))
-def test_places_differ_though_ids_do_not(turns: int) -> None:
+def test_places_differ_though_ids_do_not(turns):
     """Where ids occur twice, file and position decide."""
     places = [
         place_in_order("0", f"{i // 7 % 3}", i % 7, among_namesakes(f"file{i // 30}", i // 7)) for i in range(turns)
@@ -50,7 +48,7 @@ def check(least: float, **changed: int) -> None:
     check_invariants(counts, variations.invariants())
 
 
-def test_balance() -> None:
+def test_balance():
     check(0.6)
     with pytest.raises(InputError, match=r"typos: only 60.0% of 10 user turns changed.*requires 70%"):
         check(0.7)
@@ -66,12 +64,12 @@ def test_balance() -> None:
 
 
 @pytest.mark.parametrize("given", ["0", "1.1", "0.5,0.1", "0.1,0.1", "a", "", "nan", "0.1,inf"])
-def test_rates_of_mixes_that_cannot_be(given: str) -> None:
+def test_rates_of_mixes_that_cannot_be(given):
     with pytest.raises(InputError, match="--env"):
         parse_envs(given)
 
 
-def test_flags_read() -> None:
+def test_flags_read():
     assert parse_envs("none") == []
     assert parse_envs("0.10, 0.5") == ["0.10", "0.5"]
     assert parse_kinds("simple,typos") == ["simple", "typos"]

@@ -1,7 +1,5 @@
 """Paraphrases by rules: what is drawn for a turn, what no form may do, and the grammar that they need."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib import resources
@@ -98,22 +96,22 @@ def drawn(text: str, *values: str) -> set[str]:
         ('"Can you help me?"', (), {'"Can you help me?"'}),
     ],
 )
-def test_all_that_is_drawn(text: str, values: tuple[str, ...], expected: set[str]) -> None:
+def test_all_that_is_drawn(text, values, expected):
     assert drawn(text, *values) == expected
 
 
-def test_a_clause_that_another_follows_asks_only_where_it_asked() -> None:
+def test_a_clause_that_another_follows_asks_only_where_it_asked():
     for new in drawn("I want to see a doctor, is there one in Fresno?", "Fresno"):
         assert new.count("?") == 1
         assert new.endswith("?")
 
 
-def test_a_second_verb_keeps_its_subject() -> None:
+def test_a_second_verb_keeps_its_subject():
     for new in drawn("I want to book a house and would like to check in on Friday.", "Friday"):
         assert re.match(r"I(?:'m| was| need) ", new), new
 
 
-def test_a_paraphrase_differs_by_turn_and_seed_and_not_by_acts() -> None:
+def test_a_paraphrase_differs_by_turn_and_seed_and_not_by_acts():
     text = "Can you find me a bus to Fresno?"
     turns = [said(text, "Fresno", turn=n) for n in range(40)]
     found = [Paraphrase().vary(turn).utterance for turn in turns]
@@ -129,14 +127,14 @@ def forms() -> list[str]:
     return [*frames, *TABLE["embedding"]["wh"], *TABLE["embedding"]["whether"]]
 
 
-def test_no_form_brings_a_value() -> None:
+def test_no_form_brings_a_value():
     """Numbers, times and money, which a tracker could take for values: none is in a form or a synonym."""
     synonyms = [word for name in ("nouns", "verb_forms", "other_words") for new in TABLE[name].values() for word in new]
     for text in [*forms(), *synonyms]:
         assert not VALUES.search(text), text
 
 
-def test_every_frame_has_other_forms() -> None:
+def test_every_frame_has_other_forms():
     for frame in TABLE["frames"]:
         assert len(set(frame["to"])) == len(frame["to"]) > 1, frame
 
@@ -148,7 +146,7 @@ WORDS = st.one_of(st.sampled_from(SAID.split()), st.text(max_size=4))
 
 
 @given(st.lists(WORDS, max_size=16), st.sets(st.integers(0, 15), max_size=3), st.integers(0, 99))
-def test_values_and_what_is_denied_are_kept(words: list[str], valued: set[int], seed: int) -> None:
+def test_values_and_what_is_denied_are_kept(words, valued, seed):
     """Any words, of which some are values: each is at its place, letter for letter; no no comes or goes."""
     text = " ".join(words)
     places, at = [], 0
@@ -167,7 +165,7 @@ def test_values_and_what_is_denied_are_kept(words: list[str], valued: set[int], 
     assert not made.reason.startswith("torn_span")
 
 
-def test_a_turn_without_end() -> None:
+def test_a_turn_without_end():
     text = "Yes, I want to find a bus to Fresno, and what is the price? " * 400
     new = Paraphrase().vary(said(text)).utterance
     assert new.count("Fresno") == 400
@@ -194,7 +192,7 @@ def test_a_turn_without_end() -> None:
         ("what did they say", None),
     ],
 )
-def test_a_question_inside_another_sentence(question: str, expected: str | None) -> None:
+def test_a_question_inside_another_sentence(question, expected):
     assert language.embedded(question, VERBS) == expected
 
 
@@ -211,11 +209,11 @@ def test_a_question_inside_another_sentence(question: str, expected: str | None)
         ("is the phone number right", None),
     ],
 )
-def test_a_choice_inside_another_sentence(question: str, expected: str | None) -> None:
+def test_a_choice_inside_another_sentence(question, expected):
     assert language.embedded_choice(question, VERBS) == expected
 
 
-def test_forms_of_verbs() -> None:
+def test_forms_of_verbs():
     doubling = TABLE["verbs"]["doubling"]
     forms = {verb: language.ing_form(verb, doubling) for verb in TABLE["verbs"]["all"]}
     expected = {"see": "seeing", "make": "making", "get": "getting", "buy": "buying", "give": "giving", "do": "doing"}
@@ -226,7 +224,7 @@ def test_forms_of_verbs() -> None:
 
 
 @given(st.lists(WORDS, max_size=16))
-def test_sentences_and_clauses_are_the_whole_text(words: list[str]) -> None:
+def test_sentences_and_clauses_are_the_whole_text(words):
     text = " ".join(words)
     parts = list(language.sentences(text))
     assert "".join("".join(part) for part in parts) == text
@@ -234,7 +232,7 @@ def test_sentences_and_clauses_are_the_whole_text(words: list[str]) -> None:
         assert "".join(clause.text + clause.gap for clause in language.clauses(body)) == body
 
 
-def test_clauses() -> None:
+def test_clauses():
     told = [clause.text for clause in language.clauses("No, that's all and what is it, please tell me or him")]
     assert told == ["No", "that's all", "what is it", "please tell me or him"]
     for first, second in permutations(["Yes", "I want a bus", "is it far"], 2):

@@ -1,9 +1,6 @@
 """Turns in the words of others: where values are found again, the edits between both texts, and back-translations."""
 
-from __future__ import annotations
-
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,7 +77,7 @@ def said(text: str, *values: str, at: tuple[tuple[int, int], ...] = (), **acts: 
         ("In Port Alder now", ("Port Alder", "Port Alder"), "Port Alder soon", ["Port Alder", "Port Alder"]),
     ],
 )
-def test_values_are_found_again(before: str, values: tuple[str, ...], after: str, found: Any) -> None:
+def test_values_are_found_again(before, values, after, found):
     made = reworded(said(before, *values), after, "rewritten", "crowd")
     if isinstance(found, str):
         assert (made.reason, made.operations) == (found, ())
@@ -89,7 +86,7 @@ def test_values_are_found_again(before: str, values: tuple[str, ...], after: str
         assert edited(before, made.operations) == after
 
 
-def test_a_copy_has_the_same_words_and_a_typo_may() -> None:
+def test_a_copy_has_the_same_words_and_a_typo_may():
     lines = Lines(*(Line("1", 0, kind, "Thats right", "x") for kind in ("typos", "paraphrase")))
     turn = said("That's right.")
     assert KINDS["paraphrase"](rewritten=lines).vary(turn).reason == "copy"
@@ -97,14 +94,14 @@ def test_a_copy_has_the_same_words_and_a_typo_may() -> None:
     assert Simple(rewritten=lines).vary(turn).reason == "not_rewritten"
 
 
-def test_each_of_two_that_are_the_same_has_its_own_place() -> None:
+def test_each_of_two_that_are_the_same_has_its_own_place():
     turn = said("From Rome to Rome", at=((5, 9), (13, 17)))
     made = reworded(turn, "To Rome I go, and from Rome", "rewritten", "crowd")
     assert made.places == [(3, 7), (23, 27)]
     assert reworded(turn, "Round and round in Rome", "rewritten", "crowd").reason == "value_lost: slot0, slot1"
 
 
-def test_values_without_a_span_stay_too() -> None:
+def test_values_without_a_span_stay_too():
     turn = said("An economy seat to Fresno", "Fresno", seat="economy")
     assert reworded(turn, "A cheap seat to Fresno", "rewritten", "crowd").reason == "value_lost: seat"
     made = reworded(turn, "To Fresno, in economy", "rewritten", "crowd")
@@ -113,7 +110,7 @@ def test_values_without_a_span_stay_too() -> None:
 
 
 @given(texts, texts, st.data())
-def test_any_texts(before: str, after: str, data: st.DataObject) -> None:
+def test_any_texts(before, after, data):
     """The edits are the map between both; spans stand where their values do; nothing is put where it was not."""
     ends = sorted(data.draw(st.sets(st.integers(0, len(before)), max_size=6)))
     places = tuple(data.draw(st.permutations(list(combinations(ends, 2))))[:3])
@@ -136,7 +133,7 @@ def test_any_texts(before: str, after: str, data: st.DataObject) -> None:
 
 
 @given(st.lists(st.integers(0, 9), unique=True, max_size=7))
-def test_the_longest_series(starts: list[int]) -> None:
+def test_the_longest_series(starts):
     found = in_order([(start, start + 1) for start in starts])
     values = [starts[i] for i in found]
     assert values == sorted(values)
@@ -153,7 +150,7 @@ def answers(**back: str) -> Answers:
     return found
 
 
-def test_translated_as_it_is_or_without_its_values() -> None:
+def test_translated_as_it_is_or_without_its_values():
     turn = said("Go to Fresno today", "Fresno", "today")
     plain, form = plain_text(turn), "Go to X1 X2"
     assert (plain, hidden(turn).text) == ("Go to Fresno today", form)
@@ -189,17 +186,17 @@ def test_translated_as_it_is_or_without_its_values() -> None:
         ("Do that", "do THAT!", "copy"),
     ],
 )
-def test_meaning(before: str, after: str, reason: str) -> None:
+def test_meaning(before, after, reason):
     assert paraphrased(said(before), "de", answers(**{before: after})).reason == reason
 
 
-def test_stand_ins_and_texts_that_have_none() -> None:
+def test_stand_ins_and_texts_that_have_none():
     assert hidden(said("Seat X1 in Rome", "Rome")).text == "Seat X1 in Z1"
     assert plain_text(said("Rome, 2 pm.", "Rome", "2 pm")) == ""
     assert plain_text(said("?!")) == ""
 
 
-def test_lines(tmp_path: Path) -> None:
+def test_lines(tmp_path):
     path = tmp_path / "rewritten.jsonl"
     good = '{"dialogue_id": "1", "turn": 2, "kind": "typos", "utterance": " helo\\r\\n", "source": "w", "more": [1]}'
     bad = {

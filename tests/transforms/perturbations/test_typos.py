@@ -1,7 +1,5 @@
 """Typos: where they may be, what they are, how often, and that nothing else moves."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 
@@ -70,7 +68,7 @@ def check(text: str, one: Operation) -> None:
 
 
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=3), st.integers(0, 99))
-def test_any_text(text: str, drawn: list[tuple[int, int]], n: int) -> None:
+def test_any_text(text, drawn, n):
     spans = [(start, start + length) for start, length in drawn if start + length <= len(text)]
     made = operations_of(text, *spans, n=n)
     new = edited(text, made)  # raises where they overlap or are out of order
@@ -88,7 +86,7 @@ def test_any_text(text: str, drawn: list[tuple[int, int]], n: int) -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(DECISIVE)), min_size=1, max_size=8), st.integers(0, 50))
-def test_words_that_decide_stay(words: list[str], n: int) -> None:
+def test_words_that_decide_stay(words, n):
     assert operations_of(" ".join(words), n=n) == []
 
 
@@ -99,11 +97,11 @@ def test_words_that_decide_stay(words: list[str], n: int) -> None:
         *("iPhone", "cafe\u0301", "naïve", "wordé", "ｗｏｒｄ", "👍🏽👩‍👩‍👧", "\ud83d\ude00", "it", "", "   ", "5x5"),
     ],
 )
-def test_nothing_to_change(text: str) -> None:
+def test_nothing_to_change(text):
     assert all(operations_of(text, n=n) == [] for n in range(20))
 
 
-def test_what_is_made_decides_nothing_either() -> None:
+def test_what_is_made_decides_nothing_either():
     """ "now" may lose its last letter, "note" its last, "then" its second: they would say no, not, ten."""
     for n in range(300):
         for word in ("now", "note", "then", "tow", "knot", "done", "nigh"):
@@ -112,7 +110,7 @@ def test_what_is_made_decides_nothing_either() -> None:
             assert not is_decisive(made)
 
 
-def test_values_and_words_beside_them_stay() -> None:
+def test_values_and_words_beside_them_stay():
     text = "Find me something cheap in San Jose's centre, cheapest first"
     values = sayable(["Cheap", "san jose", "dontcare", "2", ""])
     assert values == ("cheap", "san jose")
@@ -126,7 +124,7 @@ def test_values_and_words_beside_them_stay() -> None:
     assert inside == [(11, 15), (4, 7)]
 
 
-def test_values_may_be_perturbed_within_their_span() -> None:
+def test_values_may_be_perturbed_within_their_span():
     text, spans = "Play the Northern Lights again by candlelight", [(9, 24)]
     values = sayable(["Northern Lights", "candlelight"])
     seen = set()
@@ -142,7 +140,7 @@ def test_values_may_be_perturbed_within_their_span() -> None:
     assert protected_ranges(text, spans, values, perturb_values=True) == [(34, 45)]
 
 
-def test_shares_are_those_asked_for() -> None:
+def test_shares_are_those_asked_for():
     text = "nobody knows whether another reasonable sentence contains longer words without trouble".replace(
         "nobody", "he"
     )
@@ -158,7 +156,7 @@ def test_shares_are_those_asked_for() -> None:
         assert found[kind] / total == pytest.approx(weight / 100, abs=0.02)
 
 
-def test_at_least() -> None:
+def test_at_least():
     text = "Could you find me another nice restaurant somewhere"
     nothing = Rates(word=0, abbreviation=0, at_least=0)
     for n in range(50):
@@ -171,7 +169,7 @@ def test_at_least() -> None:
     assert operations_of("offf", rates=Rates(1, 0, (("transposition", 1.0), ("omission", 0.0)))) == []
 
 
-def test_drawn_by_key_alone() -> None:
+def test_drawn_by_key_alone():
     text = "Could you find me another nice restaurant somewhere"
     assert operations_of(text, n=1) == operations_of(text, n=1)
     assert len({edited(text, operations_of(text, n=n)) for n in range(30)}) > 25
@@ -183,7 +181,7 @@ def test_drawn_by_key_alone() -> None:
     assert typo_operations(text, [(10, 14)], (), MANY, b"k")
 
 
-def test_keys_side_by_side() -> None:
+def test_keys_side_by_side():
     letters = "".join(row for row, _ in ROWS)
     assert sorted(letters) == sorted("abcdefghijklmnopqrstuvwxyz")
     for letter in letters:
@@ -195,7 +193,7 @@ def test_keys_side_by_side() -> None:
     assert "p" not in NEIGHBOURS["a"]
 
 
-def test_abbreviations_are_words_that_decide_nothing() -> None:
+def test_abbreviations_are_words_that_decide_nothing():
     assert len(abbreviations()) >= 60
     for word, short in abbreviations().items():
         assert not is_decisive(word), word

@@ -1,7 +1,5 @@
 """The fillers of the verbose form: they tell nothing of the act, there are many, and they say nothing."""
 
-from __future__ import annotations
-
 import random
 import re
 import tomllib
@@ -68,7 +66,7 @@ def label_of(turn: UserTurn) -> str:
 
 
 @pytest.mark.parametrize("part", parts())
-def test_no_part_says_anything(part: str) -> None:
+def test_no_part_says_anything(part):
     """No wish, request, answer, courtesy, number, time or place; what ``protected`` takes as decisive is in none."""
     found = set(words(part.replace("-", " ")))
     allowed = {word for word, phrase in HARMLESS.items() if phrase in part or part in phrase}
@@ -88,16 +86,16 @@ def schema_words(root: Path) -> set[str]:
     return {word for text in texts for word in words(text)} - stopwords()
 
 
-def test_no_part_names_what_a_schema_names(sample: Path) -> None:
+def test_no_part_names_what_a_schema_names(sample):
     assert not {word for part in parts() for word in words(part)} & schema_words(sample)
 
 
-def test_no_part_names_what_sgd_names(real_data: Path) -> None:
+def test_no_part_names_what_sgd_names(real_data):
     known = schema_words(real_data / "sgd") | schema_words(real_data / "sgd_more")
     assert not {word for part in parts() for word in words(part)} & known
 
 
-def test_there_are_many() -> None:
+def test_there_are_many():
     """Thousands of fillers, none of which dominates, and no sentence in them either."""
     turn = UserTurn("1", 0, "Two for Cala", (), (), frozenset(), ("S_1",), (), ())
     made = [filler for n in range(4000) for filler in fillers_of(turn, str(n))]
@@ -144,21 +142,21 @@ def check_independence(turns: list[UserTurn], seeds: Iterable[str], most: float 
     assert right < Counter(acts["test"]).most_common(1)[0][1] / len(guesses) + 0.02
 
 
-def test_fillers_tell_nothing_of_acts(sample: Path) -> None:
+def test_fillers_tell_nothing_of_acts(sample):
     # Of one split: in another a dialogue may have the same id, and with it the same fillers.
     check_independence(list(turns_of(sample, ("train",))), [str(n) for n in range(12)])
 
 
-def test_fillers_tell_nothing_of_acts_in_sgd(real_dialogues: Path) -> None:
+def test_fillers_tell_nothing_of_acts_in_sgd(real_dialogues):
     check_independence(list(turns_of(real_dialogues, ("dev",))), "0123")
 
 
-def test_fillers_tell_nothing_of_services_where_there_are_no_acts(tmp_path: Path) -> None:
+def test_fillers_tell_nothing_of_services_where_there_are_no_acts(tmp_path):
     root = write_corpus(tmp_path / "mw", {"test": domains_drawn(60)})
     check_independence(list(turns_of(root, ("test",))), "0123")
 
 
-def test_annotation_has_no_part() -> None:
+def test_annotation_has_no_part():
     """Without acts, spans and services a turn has the same fillers."""
     for turn in islice(turns_of(sample_root(), ("train",)), 100):
         bare = msgspec.structs.replace(turn, acts=frozenset(), services=(), turn=None, before=None)

@@ -1,7 +1,5 @@
 """The rules of the verbose and the simple form, on turns that show one each, and on any text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -51,7 +49,7 @@ def said(text: str, acts: str = "", *values: str, position: int = 0, wrong: tupl
         ("I will be leaving on Monday.", "INFORM", ("Monday",), "I'll be leaving on Monday."),
     ],
 )
-def test_simple(text: str, acts: str, values: tuple[str, ...], simple: str) -> None:
+def test_simple(text, acts, values, simple):
     assert edited(text, simple_operations(said(text, acts, *values))[0]) == simple
 
 
@@ -73,7 +71,7 @@ def test_simple(text: str, acts: str, values: tuple[str, ...], simple: str) -> N
         ("", "INFORM", ()),
     ],
 )
-def test_not_sure(text: str, acts: str, values: tuple[str, ...]) -> None:
+def test_not_sure(text, acts, values):
     operations, reason = simple_operations(said(text, acts, *values))
     # A shorter form of "that is" is sure everywhere.
     assert {one.kind for one in operations} <= {"contraction"}
@@ -91,13 +89,13 @@ def test_not_sure(text: str, acts: str, values: tuple[str, ...]) -> None:
         ("Isn't it nice", "Isn't it nice"),
     ],
 )
-def test_full_forms(text: str, inside: str) -> None:
+def test_full_forms(text, inside):
     for n in range(10):
         made = [one for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "full_form"]
         assert edited(text, made) == inside
 
 
-def test_a_phrase_never_has_a_value() -> None:
+def test_a_phrase_never_has_a_value():
     """A corpus whose values are words of our phrases: they are passed over, or nothing is said."""
     words = ("talk", "words", "well", "i")
     turn = UserTurn("1", 0, "Go on.", (), words, frozenset({"INFORM"}), ("S_1",), (), ())
@@ -115,7 +113,7 @@ def test_a_phrase_never_has_a_value() -> None:
         ("Thank you, goodbye.", "", " Thank you, goodbye."),
     ],
 )
-def test_an_opener_stands_behind_a_greeting(text: str, before: str, between: str) -> None:
+def test_an_opener_stands_behind_a_greeting(text, before, between):
     made = [one for n in range(20) for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "opener"]
     assert made
     for one in made:
@@ -126,21 +124,15 @@ def test_an_opener_stands_behind_a_greeting(text: str, before: str, between: str
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("Hi.", "closer"),
-        ("Hi!", "closer"),
-        ("A table 🙂", "opener"),
-        ("A table,", "opener"),
-    ],
+    ("text", "kind"), [("Hi.", "closer"), ("Hi!", "closer"), ("A table 🙂", "opener"), ("A table,", "opener")]
 )
-def test_where_only_one_filler_can_stand(text: str, kind: str) -> None:
+def test_where_only_one_filler_can_stand(text, kind):
     turn = said(text)
     for n in range(20):
         assert [one.kind for one in verbose_operations(turn, b"%d" % n)[0]] == [kind]
 
 
-def test_a_turn_without_its_last_mark_gets_the_one_that_fits() -> None:
+def test_a_turn_without_its_last_mark_gets_the_one_that_fits():
     for text, mark in (("What's their address", "?"), ("Okay, do they deliver", "?"), ("A table", "."), ("Go!", "")):
         made = [one for n in range(9) for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "closer"]
         assert made
@@ -149,10 +141,7 @@ def test_a_turn_without_its_last_mark_gets_the_one_that_fits() -> None:
 
 SAID = """Yes No Thanks please Please can could you I'd I am want would like to find book a the what's their address
 and Hi, Okay . ? ! , that is all good I'm Fresno 7 p.m. é 👍🏽 \ud83d \u0301 ｗ"""
-WORDS = st.one_of(
-    st.sampled_from(SAID.split()),
-    st.text(max_size=4),
-)
+WORDS = st.one_of(st.sampled_from(SAID.split()), st.text(max_size=4))
 
 
 @given(
@@ -163,9 +152,7 @@ WORDS = st.one_of(
     st.booleans(),
 )
 @example(["Thanks", "want", "want", ""], set(), [(5, 12)], "verbose", False)  # the value ends in a space
-def test_any_turn_keeps_its_spans(
-    words: list[str], acts: set[str], drawn: list[tuple[int, int]], kind: str, perturb_values: bool
-) -> None:
+def test_any_turn_keeps_its_spans(words, acts, drawn, kind, perturb_values):
     """Overlapping spans, spans off by one, cut clusters: all are where they were, with the text they had."""
     text = " ".join(words)
     spans = tuple(Span("S_1", "s", start, start + n) for start, n in drawn if start + n <= len(text))
@@ -193,7 +180,7 @@ def test_any_turn_keeps_its_spans(
         assert len(new["utterance"]) < len(text)
 
 
-def test_a_span_outside_the_utterance() -> None:
+def test_a_span_outside_the_utterance():
     made = Typos().vary(said("something nice", wrong=("city",)))
     assert made.utterance == "something nice"
     assert made.reason == "bad_span: city: not inside the utterance"

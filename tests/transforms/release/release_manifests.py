@@ -1,7 +1,5 @@
 """A small release: its manifest, and its Parquet files on disk."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from functools import cache

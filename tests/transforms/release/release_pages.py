@@ -1,7 +1,5 @@
 """A page read back: tables, links, words, ids."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 

@@ -1,12 +1,8 @@
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -80,7 +76,7 @@ def headings(tokens: list[Token]) -> list[str]:
     ]
 
 
-def test_front_matter() -> None:
+def test_front_matter():
     front, _ = parts(card(manifest()))
     assert front["pretty_name"] == "Tiny X: a release for tests"
     assert front["license"] == "cc-by-sa-4.0"
@@ -108,7 +104,7 @@ def test_front_matter() -> None:
     )
 
 
-def test_the_first_configuration_is_the_default_where_there_is_no_original() -> None:
+def test_the_first_configuration_is_the_default_where_there_is_no_original():
     found = manifest()
     found.configs.pop("original")
     front, _ = parts(card(found))
@@ -116,7 +112,7 @@ def test_the_first_configuration_is_the_default_where_there_is_no_original() -> 
     assert 'load_dataset("./tiny-x/1.1.0", "v1", split="test")' in card(found)
 
 
-def test_the_default_is_the_corpus_that_is_the_original_or_else_has_dialogues() -> None:
+def test_the_default_is_the_corpus_that_is_the_original_or_else_has_dialogues():
     found = manifest()
     schemas, original, v1 = (found.configs[name] for name in ("schemas", "original", "v1"))
     assert default_config(manifest(configs={"schemas": schemas, "v1": v1, "sgd": original})) == "sgd"
@@ -125,7 +121,7 @@ def test_the_default_is_the_corpus_that_is_the_original_or_else_has_dialogues() 
     assert default_config(manifest(configs={})) == ""
 
 
-def test_how_to_load_it_from_the_hub() -> None:
+def test_how_to_load_it_from_the_hub():
     text = card(manifest())
     assert 'load_dataset("OWNER/tiny-x", "v1", split="test", revision="1.1.0")' in text
     assert "once `parapet release push` has uploaded it" in text
@@ -134,7 +130,7 @@ def test_how_to_load_it_from_the_hub() -> None:
     assert "release push" not in text
 
 
-def test_a_licence_that_the_hub_does_not_know() -> None:
+def test_a_licence_that_the_hub_does_not_know():
     front, _ = parts(card(manifest(licence="Our-Own")))
     assert {key: front[key] for key in front if key.startswith("license")} == {
         "license": "other",
@@ -156,11 +152,11 @@ def test_a_licence_that_the_hub_does_not_know() -> None:
         (10**15, "n>1T"),
     ],
 )
-def test_size_categories(n: int, bracket: str) -> None:
+def test_size_categories(n, bracket):
     assert size_category(n) == bracket
 
 
-def test_the_body() -> None:
+def test_the_body():
     text = card(manifest())
     _, tokens = parts(text)
     assert headings(tokens) == [
@@ -194,7 +190,7 @@ def test_the_body() -> None:
     assert "sha256sum --check SHA256SUMS" in text
 
 
-def test_what_there_is_not_is_not_spoken_of() -> None:
+def test_what_there_is_not_is_not_spoken_of():
     found = manifest(
         statistics={}, dispositions={}, rejections={}, known_problems={}, sources=[], counts={}, files=[], created=""
     )
@@ -209,7 +205,7 @@ def test_what_there_is_not_is_not_spoken_of() -> None:
     assert "\n\n\n" not in card(manifest())
 
 
-def test_numbers_of_other_pipelines() -> None:
+def test_numbers_of_other_pipelines():
     found = {"wer": 0.123456, "rows": {"train": 1234567}, "list": [1, 2], "ok": True, "none": None, "word": "a|b"}
     _, tokens = parts(card(manifest(statistics={"speech": found, "many": {str(i): i for i in range(100)}})))
     first, second = (one[1:] for one in tables(tokens) if one[0] == ["number", "value"])
@@ -225,7 +221,7 @@ def test_numbers_of_other_pipelines() -> None:
     assert any(shown(token).endswith(" 40 more are in MANIFEST.json.") for token in tokens)
 
 
-def test_statistics_of_compose() -> None:
+def test_statistics_of_compose():
     _, tokens = parts(card(manifest(statistics={"compose": composed()})))
     assert table(tokens, "variant", "name distance", "BLEU") == [["v1", "0.30", "19.0"]]
 
@@ -237,7 +233,7 @@ def usual_parts() -> tuple[dict[str, Any], list[Token]]:
 
 @given(st.lists(TEXTS, min_size=12, max_size=12))
 @settings(max_examples=12, deadline=None)
-def test_text_of_strangers_changes_nothing_but_itself(texts: list[str]) -> None:
+def test_text_of_strangers_changes_nothing_but_itself(texts):
     title, name, kind, reason, said, number, column, fault, corpus, author, licence, notes = texts
     found = manifest()
     of_row = msgspec.structs.replace(found.configs["memory"], kind=kind, columns=[Column(column, kind)], key=[column])
@@ -278,20 +274,20 @@ def test_text_of_strangers_changes_nothing_but_itself(texts: list[str]) -> None:
     assert fences[-1] == "sh"
 
 
-def test_a_reason_of_a_person_is_shown_as_it_is() -> None:
+def test_a_reason_of_a_person_is_shown_as_it_is():
     _, tokens = parts(card(manifest(rejections={"reviewer: <b>no | `way`</b>\nat all": 1})))
     assert table(tokens, "kind", "meaning", "answers")[0][0] == "Reviewer: <b>no | `way`</b> at all"
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def release(tmp_path_factory):
     root = write_data(tmp_path_factory.mktemp("releases") / "tiny-x/1.1.0")
     (root / "README.md").write_text(card(manifest()))
     return root
 
 
 @pytest.fixture(scope="module")
-def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def datasets(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setenv("HF_DATASETS_OFFLINE", "1")
@@ -304,19 +300,19 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("config", ["original", "v1", "schemas", "paraphrases"])
-def test_load_dataset_gives_every_row(release: Path, datasets: Any, config: str, tmp_path: Path) -> None:
+def test_load_dataset_gives_every_row(release, datasets, config, tmp_path):
     loaded = datasets.load_dataset(str(release), config, cache_dir=str(tmp_path))
     assert {split: found.to_list() for split, found in loaded.items()} == {
         split: rows(config, split) for split in manifest().configs[config].splits
     }
 
 
-def test_load_dataset_streams_and_knows_the_default(release: Path, datasets: Any) -> None:
+def test_load_dataset_streams_and_knows_the_default(release, datasets):
     found = datasets.load_dataset(str(release), split="train", streaming=True)
     assert [row["dialogue_id"] for row in found] == [row["dialogue_id"] for row in rows("original", "train")]
 
 
-def test_load_dataset_notices_missing_rows(release: Path, datasets: Any, tmp_path: Path) -> None:
+def test_load_dataset_notices_missing_rows(release, datasets, tmp_path):
     found = manifest()
     found.configs["v1"].splits["test"].rows += 1
     (root := write_data(tmp_path / "release")).joinpath("README.md").write_text(card(found))
@@ -324,7 +320,7 @@ def test_load_dataset_notices_missing_rows(release: Path, datasets: Any, tmp_pat
         datasets.load_dataset(str(root), "v1", cache_dir=str(tmp_path / "cache"))
 
 
-def test_load_dataset_does_not_take_a_release_for_another(release: Path, datasets: Any, tmp_path: Path) -> None:
+def test_load_dataset_does_not_take_a_release_for_another(release, datasets, tmp_path):
     """Its cache knows the name of the folder and the card, but not the files, nor the path to the folder."""
     root = write_data(tmp_path / "tiny-x/1.1.0")
     row = rows("original", "train")[0]
@@ -336,7 +332,7 @@ def test_load_dataset_does_not_take_a_release_for_another(release: Path, dataset
     assert [one["test"].to_list() for one in found] == [rows("v1", "test"), [row]]
 
 
-def test_the_examples_run(release: Path, tmp_path: Path) -> None:
+def test_the_examples_run(release, tmp_path):
     local, hub, files = re.findall(r"```python\n(.*?)```", card(manifest()), re.DOTALL)
     assert "OWNER/" in hub  # test_release_push.py loads from a Hub
     examples = (local, files)
@@ -352,7 +348,7 @@ def test_the_examples_run(release: Path, tmp_path: Path) -> None:
     assert found.stdout.split() == ["1", "1", "1"]
 
 
-def test_a_release_of_schemas_alone() -> None:
+def test_a_release_of_schemas_alone():
     found = manifest()
     only = Config("schemas", "service", ["service_name"], [], {"schema": SplitInfo(1, ["data/schemas/x"], "")})
     text = card(msgspec.structs.replace(found, configs={"schemas": only}))

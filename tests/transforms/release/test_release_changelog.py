@@ -1,17 +1,15 @@
-from __future__ import annotations
-
 from release_manifests import change, follows, manifest
 
 from parapet.transforms.release.card import changelog
 
 
-def test_the_first_version() -> None:
+def test_the_first_version():
     assert changelog(manifest(release_notes=""), "") == (
         "# Changelog of Tiny X: a release for tests\n\n## 1.1.0 (2026-02-03)\n\nThe first version.\n"
     )
 
 
-def test_newest_first() -> None:
+def test_newest_first():
     first = changelog(manifest(version="1.0.0", created="", release_notes="One."), "")
     second = changelog(manifest(version="1.0.1", release_notes="Two.", **follows(level="patch")), first)
     third = changelog(
@@ -41,5 +39,5 @@ def test_newest_first() -> None:
     )
 
 
-def test_a_changelog_of_another_form_is_kept() -> None:
+def test_a_changelog_of_another_form_is_kept():
     assert changelog(manifest(), "What was before.\n").endswith("The first version.\n\nWhat was before.\n")

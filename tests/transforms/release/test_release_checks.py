@@ -1,11 +1,7 @@
 """What must hold in a dialogue of a release."""
 
-from __future__ import annotations
-
 import copy
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,12 +15,12 @@ from parapet.transforms.release.plan import Fault, check_kinds, dialogue_faults
 
 
 @pytest.fixture
-def services(sample: Path) -> dict[str, Service]:
+def services(sample):
     return layout.services_by_name(layout.read_root(sample))
 
 
 @pytest.fixture
-def dialogue(sample: Path) -> dict[str, Any]:
+def dialogue(sample):
     """One with a span in the first turn that has any."""
     found: list[dict[str, Any]] = json.loads((sample / "train" / "dialogues_001.json").read_bytes())
     return copy.deepcopy(found[0])
@@ -43,7 +39,7 @@ def faults(dialogue: dict[str, Any], services: dict[str, Service]) -> list[Fault
     return list(dialogue_faults(msgspec.convert(dialogue, Dialogue), services))
 
 
-def test_the_sample_has_no_faults(sample: Path, services: dict[str, Service]) -> None:
+def test_the_sample_has_no_faults(sample, services):
     paths = [path for split in layout.SPLITS for path in layout.dialogue_files(sample, split)]
     assert paths
     for path in paths:
@@ -51,14 +47,14 @@ def test_the_sample_has_no_faults(sample: Path, services: dict[str, Service]) ->
             assert faults(dialogue, services) == [], path
 
 
-def test_a_span_that_is_off_by_one(dialogue: dict[str, Any], services: dict[str, Service]) -> None:
+def test_a_span_that_is_off_by_one(dialogue, services):
     where, turn, span = first_span(dialogue)
     span["start"] -= 1
     text = turn["utterance"][span["start"] : span["exclusive_end"]]
     assert faults(dialogue, services) == [Fault("span_value", where, f"{text!r} is no value of its slot")]
 
 
-def test_a_span_outside(dialogue: dict[str, Any], services: dict[str, Service]) -> None:
+def test_a_span_outside(dialogue, services):
     where, turn, span = first_span(dialogue)
     span["exclusive_end"] = len(turn["utterance"]) + 1
     assert Fault("span", where, f"span {span['start']}-{span['exclusive_end']} is not inside the utterance") in faults(
@@ -66,9 +62,7 @@ def test_a_span_outside(dialogue: dict[str, Any], services: dict[str, Service]) 
     )
 
 
-def test_a_frame_without_values_says_nothing_of_its_spans(
-    dialogue: dict[str, Any], services: dict[str, Service]
-) -> None:
+def test_a_frame_without_values_says_nothing_of_its_spans(dialogue, services):
     _, _, span = first_span(dialogue)
     for turn in dialogue["turns"]:
         for frame in turn["frames"]:
@@ -98,14 +92,12 @@ def rename_intent(dialogue: dict[str, Any]) -> None:
         (rename_intent, "the service has no intent 'NoSuch'"),
     ],
 )
-def test_a_reference_that_leads_nowhere(
-    change: Callable[[dict[str, Any]], None], said: str, dialogue: dict[str, Any], services: dict[str, Service]
-) -> None:
+def test_a_reference_that_leads_nowhere(change, said, dialogue, services):
     change(dialogue)
     assert ("reference", said) in [(fault.kind, fault.reason) for fault in faults(dialogue, services)]
 
 
-def test_only_kinds_that_there_are_may_be_allowed() -> None:
+def test_only_kinds_that_there_are_may_be_allowed():
     check_kinds(["span", "reference"])
     with pytest.raises(InputError, match="there is no kind 'spans': format, reference, span, span_value"):
         check_kinds(["spans"])

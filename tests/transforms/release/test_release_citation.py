@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -65,7 +63,7 @@ def read(text: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_citation_cff() -> None:
+def test_citation_cff():
     found = read(citation_cff(manifest()))
     assert found["title"] == "Tiny X: a release for tests"
     assert found["date-released"] == "2026-02-03"
@@ -86,7 +84,7 @@ def test_citation_cff() -> None:
     assert reference["notes"] == SGD.citation
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_what_is_not_known_is_left_out():
     source = Source("Some data", "not an address", "Their-Own")
     text = citation_cff(
         manifest(licence="Our-Own", created="", homepage="ftp:/x", sources=[source, source], authors=[Author("X")] * 2)
@@ -109,7 +107,7 @@ LINES = st.one_of(
 
 @given(LINES, LINES, LINES, LINES)
 @settings(max_examples=150, deadline=None)
-def test_any_text_is_valid_yaml(title: str, name: str, line: str, citation: str) -> None:
+def test_any_text_is_valid_yaml(title, name, line, citation):
     source = Source(title, "https://example.org/" + line, "MIT", line, citation)
     found = read(citation_cff(manifest(title=title, authors=[Author(name, line)], sources=[source], description=line)))
     assert found["title"] == one_line(title)
@@ -131,11 +129,11 @@ def test_any_text_is_valid_yaml(title: str, name: str, line: str, citation: str)
         (",", Name(",")),
     ],
 )
-def test_names(name: str, parts: Name) -> None:
+def test_names(name, parts):
     assert names.name_of(name) == parts
 
 
-def test_an_orcid_is_a_persons() -> None:
+def test_an_orcid_is_a_persons():
     author = Author("Jo Group", orcid="https://orcid.org/0000-0002-1825-009X")
     assert names.author_name(author) == Name("Group", "Jo")
     assert names.orcid_url(author) == "https://orcid.org/0000-0002-1825-009X"
@@ -154,11 +152,11 @@ def test_an_orcid_is_a_persons() -> None:
         (";", [";"]),
     ],
 )
-def test_names_of_a_line(line: str, families: list[str]) -> None:
+def test_names_of_a_line(line, families):
     assert [name.family for name in names.names_of(line)] == families
 
 
-def test_bibtex() -> None:
+def test_bibtex():
     assert bibtex(manifest(title="50% of {it} & more_\n#1", homepage="https://example.org/a%20#x")) == (
         "@misc{tiny-x-1-1-0,\n"
         "  author = {Lovelace, Ada and Hopper, Grace Brewster and {The Parapet authors}},\n"
@@ -173,7 +171,7 @@ def test_bibtex() -> None:
 
 @given(st.text())
 @settings(max_examples=100, deadline=None)
-def test_bibtex_stays_balanced(title: str) -> None:
+def test_bibtex_stays_balanced(title):
     text = bibtex(manifest(title=title, created=""))
     assert text.count("{") == text.count("}")
     assert [line.split(" = ")[0].strip() for line in text.splitlines()[1:-1]] == [

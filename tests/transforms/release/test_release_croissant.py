@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any
@@ -30,11 +28,11 @@ def dataset(root: Path, found: Manifest) -> mlcroissant.Dataset:
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> mlcroissant.Dataset:
+def release(tmp_path_factory):
     return dataset(write_data(tmp_path_factory.mktemp("release")), manifest())
 
 
-def test_the_dataset() -> None:
+def test_the_dataset():
     found = read(manifest())
     assert found["conformsTo"] == "http://mlcommons.org/croissant/1.1"
     assert found["name"] == "tiny-x"
@@ -52,7 +50,7 @@ def test_the_dataset() -> None:
     assert read(manifest(licence="Our-Own"))["license"] == "Our-Own"
 
 
-def test_every_parquet_file_has_size_and_checksum() -> None:
+def test_every_parquet_file_has_size_and_checksum():
     found = manifest()
     files = {one["@id"]: one for one in read(found)["distribution"] if one["@type"] == "cr:FileObject"}
     assert {
@@ -67,13 +65,13 @@ def test_every_parquet_file_has_size_and_checksum() -> None:
     assert [one["includes"] for one in sets] == [f"data/{name}/*.parquet" for name in found.configs]
 
 
-def test_it_is_valid_and_standard(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_it_is_valid_and_standard(caplog, tmp_path):
     with caplog.at_level(logging.WARNING):
         issues = dataset(tmp_path, manifest()).metadata.ctx.issues
     assert (issues.errors, issues.warnings, caplog.messages) == (set(), set(), [])
 
 
-def test_records_of_dialogues(release: mlcroissant.Dataset) -> None:
+def test_records_of_dialogues(release):
     found = list(release.records("original"))
     expected = [(split, row) for split in ("test", "train") for row in rows("original", split)]
     assert len(found) == len(expected)
@@ -84,15 +82,12 @@ def test_records_of_dialogues(release: mlcroissant.Dataset) -> None:
         assert record["original/services"] == [name.encode() for name in row["services"]]
         assert record["original/source_json"] is None
         assert record["original/turns"] == [
-            {
-                "original/turns/speaker": turn["speaker"].encode(),
-                "original/turns/utterance": turn["utterance"].encode(),
-            }
+            {"original/turns/speaker": turn["speaker"].encode(), "original/turns/utterance": turn["utterance"].encode()}
             for turn in row["turns"]
         ]
 
 
-def test_records_of_schemas(release: mlcroissant.Dataset) -> None:
+def test_records_of_schemas(release):
     record = next(iter(release.records("schemas")))
     row = rows("schemas", "train")[0]
     assert record["schemas/variant"] == b"original"
@@ -101,7 +96,7 @@ def test_records_of_schemas(release: mlcroissant.Dataset) -> None:
     ]
 
 
-def test_records_of_any_table(release: mlcroissant.Dataset) -> None:
+def test_records_of_any_table(release):
     first, second = release.records("memory")
     assert first["memory/_split"] == b"full"
     assert first["memory/split"] == b"a"
@@ -113,11 +108,11 @@ def test_records_of_any_table(release: mlcroissant.Dataset) -> None:
     assert second["memory/scores"] is None
 
 
-def test_splits_have_names(release: mlcroissant.Dataset) -> None:
+def test_splits_have_names(release):
     assert [record["split-names/name"] for record in release.records("split-names")] == ["train", "test", "full"]
 
 
-def test_what_cannot_be_said_is_named() -> None:
+def test_what_cannot_be_said_is_named():
     sets = {one["@id"]: one for one in read(manifest())["recordSet"]}
     assert "not described here: raw (binary)" in sets["memory"]["description"]
     fields = {one["name"]: one for one in sets["original"]["field"]}
@@ -137,7 +132,7 @@ TEXTS = st.one_of(
 
 @given(TEXTS, TEXTS, TEXTS, st.sampled_from([pa.int8(), pa.string(), pa.list_(pa.string()), pa.binary(), None]))
 @settings(max_examples=8, deadline=None)
-def test_any_text_is_valid(title: str, column: str, name: str, kind: pa.DataType | None) -> None:
+def test_any_text_is_valid(title, column, name, kind):
     found = manifest(title=title, description=title, release_notes=name, authors=[Author(name)], homepage=name)
     kind = kind or pa.struct([(name, pa.int8())])
     schema = pa.schema([(column, kind), ("text", pa.string())])

@@ -1,7 +1,5 @@
 """The documents that a release is published with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import orjson
@@ -18,7 +16,7 @@ def documents(folder: Path, of: Manifest, parent: Release | None = None, licence
     return {path: (folder / path).read_bytes() for path in DOCUMENTS}
 
 
-def test_all_documents(tmp_path: Path) -> None:
+def test_all_documents(tmp_path):
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.0.0\n\nThe first version.\n")
     found = documents(tmp_path / "new", manifest(**follows()), Release(tmp_path, manifest()), "Own terms.")
     assert found["README.md"].startswith(b"---\npretty_name: ")
@@ -30,7 +28,7 @@ def test_all_documents(tmp_path: Path) -> None:
     assert all(data.endswith(b"\n") for data in found.values())
 
 
-def test_files_that_are_no_data_change_neither_card_nor_croissant(tmp_path: Path) -> None:
+def test_files_that_are_no_data_change_neither_card_nor_croissant(tmp_path):
     found = manifest()
     first = documents(tmp_path / "first", manifest())
     found.files = [*found.files, File("LICENSE", 12, "0" * 64), File("report/index.html", 12, "0" * 64)]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from release_manifests import SGD, manifest
 
@@ -28,7 +26,7 @@ def problems(licence: str, *sources: str, has_file: bool = False) -> list[str]:
         ("ODbL-1.0", "ODbL-1.0"),
     ],
 )
-def test_what_may_be_published(ours: str, theirs: str) -> None:
+def test_what_may_be_published(ours, theirs):
     assert problems(ours, theirs) == []
 
 
@@ -45,14 +43,14 @@ def test_what_may_be_published(ours: str, theirs: str) -> None:
         ("CC-BY-ND-4.0", "CC-BY-ND-4.0", "does not allow to publish anything that is made from it"),
     ],
 )
-def test_what_may_not(ours: str, theirs: str, reason: str) -> None:
+def test_what_may_not(ours, theirs, reason):
     found = problems(ours, theirs)
     assert len(found) == 1
     assert found[0].startswith(f"'Some data' is under {theirs}, which ")
     assert found[0].endswith(reason)
 
 
-def test_unknown_licences_need_a_text() -> None:
+def test_unknown_licences_need_a_text():
     assert problems("CC BY SA 4.0") == [
         "the licence 'CC BY SA 4.0' is not one that Parapet knows by name (is CC-BY-SA-4.0 meant?); "
         "or give licence_file, with what it asks"
@@ -65,7 +63,7 @@ def test_unknown_licences_need_a_text() -> None:
     assert "same licence" in problems("Our-Own", "CC-BY-SA-4.0", has_file=True)[0]
 
 
-def test_the_table_of_licences() -> None:
+def test_the_table_of_licences():
     for spdx, licence in citation.LICENCES.items():
         assert licence.spdx == spdx
         assert licence.url.startswith("https://")
@@ -76,7 +74,7 @@ def test_the_table_of_licences() -> None:
     assert (sa.tag, sa.share_alike, sa.commercial, sa.adaptation) == ("cc-by-nc-sa-3.0", True, False, True)
 
 
-def test_the_notice_names_authors_and_sources() -> None:
+def test_the_notice_names_authors_and_sources():
     text = licence_text(manifest())
     assert text.startswith(
         "Tiny X: a release for tests, version 1.1.0\n"
@@ -89,13 +87,13 @@ def test_the_notice_names_authors_and_sources() -> None:
     assert text.endswith("AAAI 2020\n  Changes were made.\n")
 
 
-def test_an_own_text_comes_first() -> None:
+def test_an_own_text_comes_first():
     text = licence_text(manifest(licence="Our-Own", sources=[]), "Do as you like.\n\n")
     assert text.startswith("Do as you like.\n\nTiny X")
     assert text.endswith("Licence: Our-Own, as above.\n")
 
 
-def test_nobody_holds_what_is_given_away() -> None:
+def test_nobody_holds_what_is_given_away():
     text = licence_text(manifest(licence="CC0-1.0", created="", authors=[Author("A\nB")], sources=[]))
     assert text.splitlines()[:4] == [
         "Tiny X: a release for tests, version 1.1.0",

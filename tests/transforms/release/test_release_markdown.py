@@ -1,7 +1,5 @@
 """Text of strangers in Markdown, read back by a CommonMark parser."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -46,7 +44,7 @@ def shown(tokens: list[Token]) -> str:
 @given(TEXTS)
 @example("1)")
 @settings(max_examples=300, deadline=None)
-def test_text_shows_as_it_is(value: str) -> None:
+def test_text_shows_as_it_is(value):
     tokens = flat(parse(md.text(value)))
     kinds = {token.type for token in tokens}
     assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special"}
@@ -55,7 +53,7 @@ def test_text_shows_as_it_is(value: str) -> None:
 
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4))
 @settings(max_examples=150, deadline=None)
-def test_a_table_keeps_its_cells(rows: list[tuple[str, str]]) -> None:
+def test_a_table_keeps_its_cells(rows):
     tokens = parse(md.table(("text", "code"), [(one, md.code(two)) for one, two in rows]))
     assert [tokens[0].type, tokens[-1].type] == ["table_open", "table_close"]
     cells = [shown(token.children or []) for token in tokens if token.type == "inline"][2:]
@@ -65,7 +63,7 @@ def test_a_table_keeps_its_cells(rows: list[tuple[str, str]]) -> None:
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))
 @settings(max_examples=100, deadline=None)
-def test_a_list_keeps_its_items(items: list[str]) -> None:
+def test_a_list_keeps_its_items(items):
     tokens = parse(md.bullets(items))
     kinds = [token.type for token in tokens]
     assert kinds.count("list_item_open") == len(items)
@@ -77,7 +75,7 @@ def test_a_list_keeps_its_items(items: list[str]) -> None:
 
 @given(st.lists(st.one_of(TEXTS, st.sampled_from(("```", "~~~~ x", "    code", "# h", "<!--", "<div>", "a\n---")))))
 @settings(max_examples=300, deadline=None)
-def test_prose_brings_no_html_and_ends(parts: list[str]) -> None:
+def test_prose_brings_no_html_and_ends(parts):
     tokens = parse(f"## Above\n\n{md.prose(chr(10).join(parts), 2)}\n\n## Below\n")
     assert not {"html_inline", "html_block"} & {token.type for token in flat(tokens)}
     headings = [(token.tag, tokens[i + 1].content) for i, token in enumerate(tokens) if token.type == "heading_open"]
@@ -86,7 +84,7 @@ def test_prose_brings_no_html_and_ends(parts: list[str]) -> None:
     assert not {"h1", "h2"} & {tag for tag, _ in headings[1:-1]}
 
 
-def test_prose_stays_markdown() -> None:
+def test_prose_stays_markdown():
     said = md.prose("# Title\n\nA *word*, <https://example.org>\n\n```python\n# no heading\n```\n", 2)
     assert said == "### Title\n\nA *word*, <https://example.org>\n\n```python\n# no heading\n```"
 
@@ -103,18 +101,18 @@ def test_prose_stays_markdown() -> None:
         ("a < b & c", "a &lt; b &amp; c"),
     ],
 )
-def test_only_what_would_be_read_as_markdown_is_escaped(value: str, written: str) -> None:
+def test_only_what_would_be_read_as_markdown_is_escaped(value, written):
     assert md.text(value) == written
     assert md.text(md.text(value)) == written
 
 
-def test_links_go_to_web_addresses_only() -> None:
+def test_links_go_to_web_addresses_only():
     assert md.link("a]b", "https://example.org/a b>") == "[a\\]b](<https://example.org/a%20b%3E>)"
     assert md.link("a", "javascript:alert(1)") == "a"
     assert md.link("a", "https://") == "a"
 
 
-def test_code_that_a_table_would_break_is_text() -> None:
+def test_code_that_a_table_would_break_is_text():
     assert md.code("a b") == "`a b`"
     assert md.code("a|b") == "a\\|b"
     assert md.code("a`b") == "a\\`b"

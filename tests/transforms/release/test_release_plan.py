@@ -1,10 +1,7 @@
 """What a ``release.toml`` comes to: files to read, configurations to make; and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,7 +18,7 @@ MEMORY = pa.table({"source": ["a", "b"], "pivot": ["zh", "zh"], "text": ["x", No
 
 
 @pytest.fixture
-def place(tmp_path: Path, sample: Path) -> Path:
+def place(tmp_path, sample):
     """``original`` with dialogues, ``many/v1`` with schemas alone, ``many/v10``; an audit, a table of two files."""
     shutil.copytree(sample, tmp_path / "original")
     for name in ("v10", "v2"):
@@ -57,7 +54,7 @@ def names_of(plan: Plan, record: str) -> list[tuple[str, str, str, str]]:
     return [(s.config, s.corpus, s.split, s.relative) for s in plan.sources if s.record == record]
 
 
-def test_corpora_audits_and_tables(place: Path) -> None:
+def test_corpora_audits_and_tables(place):
     plan = make_plan(config(*ORIGINAL, MANY, audits=[{"path": "compose"}], tables=[TABLE]), place)
     assert plan.inputs == [
         ("original", "original"),
@@ -86,7 +83,7 @@ def test_corpora_audits_and_tables(place: Path) -> None:
     assert [source.copy for source in plan.sources if source.corpus == "v2"] == ["sgd/v2/test/schema.json"]
 
 
-def test_nothing_of_workers_or_times_is_published(place: Path) -> None:
+def test_nothing_of_workers_or_times_is_published(place):
     plan = make_plan(config(audits=[{"path": "compose/responses.parquet"}]), place)
     assert set(RESPONSES.names) - set(plan.columns["paraphrases"].names) == {
         "worker_hash",
@@ -95,12 +92,12 @@ def test_nothing_of_workers_or_times_is_published(place: Path) -> None:
     }
 
 
-def test_only_the_splits_that_are_named(place: Path) -> None:
+def test_only_the_splits_that_are_named(place):
     plan = make_plan(config({**ORIGINAL[0], "splits": ["test"]}), place)
     assert {source.split for source in plan.sources} == {"test"}
 
 
-def test_the_number_of_files_is_that_of_the_bytes(place: Path) -> None:
+def test_the_number_of_files_is_that_of_the_bytes(place):
     folder = place / "original" / "train"
     dialogue = json.loads((folder / "dialogues_001.json").read_bytes())[:1]
     (folder / "dialogues_900.json").write_text(json.dumps(dialogue) + " " * 2_200_000)
@@ -131,7 +128,7 @@ def test_the_number_of_files_is_that_of_the_bytes(place: Path) -> None:
         (config(tables=[{**TABLE, "path": "map.parquet"}]), "'text' is a map: make it a list of key and value"),
     ],
 )
-def test_what_cannot_be_is_said(made: ReleaseConfig, said: str, place: Path) -> None:
+def test_what_cannot_be_is_said(made, said, place):
     pq.write_table(MEMORY.append_column("worker_id", pa.array(["A", "B"])), place / "worker.parquet")
     maps = pa.array([[("a", "b")], []], pa.map_(pa.string(), pa.string()))
     pq.write_table(MEMORY.set_column(2, "text", maps), place / "map.parquet")
@@ -140,7 +137,7 @@ def test_what_cannot_be_is_said(made: ReleaseConfig, said: str, place: Path) -> 
     assert said in str(error.value).replace(f"{place}/", "")
 
 
-def test_a_map_is_found_wherever_it_is() -> None:
+def test_a_map_is_found_wherever_it_is():
     inner = pa.list_(pa.struct([("x", pa.map_(pa.string(), pa.int8()))]))
     assert has_map(inner)
     assert not has_map(pa.list_(pa.struct([("x", pa.list_(pa.string()))])))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -32,7 +30,7 @@ def rows(of: Manifest, title: str) -> list[list[str]]:
     return [list(row) for row in table.rows]
 
 
-def test_the_page() -> None:
+def test_the_page():
     found = show(manifest())
     assert "Tiny X: a release for tests 1.1.0" in found.words
     assert "by Ada Lovelace, Grace Brewster Hopper and The Parapet authors, 2026-02-03." in found.words
@@ -48,7 +46,7 @@ def test_the_page() -> None:
     assert "This is the first version." in found.words
 
 
-def test_tiles() -> None:
+def test_tiles():
     total = sum(file.bytes for file in manifest().files)
     assert [(tile.label, tile.value) for tile in release_report(manifest(), columns()).tiles] == [
         ("dialogues, in all corpora", "7"),
@@ -58,7 +56,7 @@ def test_tiles() -> None:
     ]
 
 
-def test_statistics_of_all_kinds() -> None:
+def test_statistics_of_all_kinds():
     found = manifest(
         statistics={"variants": measures(), "again": measures(), "compose": composed(), "speech": {"wer": 0.12345}}
     )
@@ -72,11 +70,11 @@ def test_statistics_of_all_kinds() -> None:
 
 
 @pytest.mark.parametrize("found", [None, [], 3, "x", {"variants": 3, "average": {}}, {"variants": {}, "average": {}}])
-def test_statistics_of_no_known_form(found: object) -> None:
+def test_statistics_of_no_known_form(found):
     show(manifest(statistics={"odd": found}))
 
 
-def test_the_difference_to_the_parent() -> None:
+def test_the_difference_to_the_parent():
     changes = follows(
         change(), change(config="v1", split="test", level="minor", added=1, changed=0, columns_added=["c"])
     )
@@ -96,7 +94,7 @@ TEXTS = st.one_of(st.sampled_from(["<script>alert(1)</script>", '"><b>', "]]>", 
 
 @given(TEXTS, TEXTS, TEXTS)
 @settings(max_examples=15, deadline=None)
-def test_text_of_strangers_is_text(one: str, two: str, three: str) -> None:
+def test_text_of_strangers_is_text(one, two, three):
     hostile = manifest(
         title=one,
         authors=[Author(two)],

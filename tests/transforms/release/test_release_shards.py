@@ -1,7 +1,5 @@
 """Shards: by the hash of the key, sorted, the same bytes whatever the order in which rows come."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from pathlib import Path
@@ -40,14 +38,14 @@ def table_of(rows: list[dict[str, Any]], columns: pa.Schema = COLUMNS) -> pa.Tab
     return pa.Table.from_pylist(rows, columns)
 
 
-def test_the_shard_is_that_of_the_hash() -> None:
+def test_the_shard_is_that_of_the_hash():
     assert key_text({"a": "x", "b": 3}, ["b", "a"]) == "3\0x"
     digest = hashlib.sha256(b"3\0x").hexdigest()
     assert shard_of("3\0x", 7) == int(digest, 16) % 7
     assert shard_path("v1", "train", 2, 12) == "data/v1/train-00002-of-00012.parquet"
 
 
-def test_every_row_is_in_its_shard_sorted(tmp_path: Path) -> None:
+def test_every_row_is_in_its_shard_sorted(tmp_path):
     files = write(tmp_path, [table_of(ROWS[:13]), table_of(ROWS[13:])], 3)
     for number, file in enumerate(sorted(files, key=lambda file: file.path)):
         expected = sorted((row for row in ROWS if shard_of(row["id"], 3) == number), key=lambda row: str(row["id"]))
@@ -62,7 +60,7 @@ def test_every_row_is_in_its_shard_sorted(tmp_path: Path) -> None:
         )
 
 
-def test_the_order_in_which_rows_come_does_not_matter(tmp_path: Path) -> None:
+def test_the_order_in_which_rows_come_does_not_matter(tmp_path):
     sums = set()
     for i in range(3):
         rows = random.Random(i).sample(ROWS, len(ROWS))
@@ -71,7 +69,7 @@ def test_the_order_in_which_rows_come_does_not_matter(tmp_path: Path) -> None:
     assert len(sums) == 1
 
 
-def test_two_rows_with_one_key_are_an_error_that_names_their_files(tmp_path: Path) -> None:
+def test_two_rows_with_one_key_are_an_error_that_names_their_files(tmp_path):
     columns = pa.schema([("id", pa.string()), ("file", pa.string())])
     tables = [table_of([{"id": "7_1", "file": file}], columns) for file in ("d_1.json", "d_2.json")]
     with pytest.raises(InputError) as error:
@@ -81,7 +79,7 @@ def test_two_rows_with_one_key_are_an_error_that_names_their_files(tmp_path: Pat
     )
 
 
-def test_files_of_different_columns_are_an_error(tmp_path: Path) -> None:
+def test_files_of_different_columns_are_an_error(tmp_path):
     other = pa.schema([("id", pa.string()), ("n", pa.int64())])
     tables = [table_of(ROWS[:1]), table_of([{"id": "z", "n": 1}], other)]
     with pytest.raises(InputError, match="the files of one configuration have different columns"):

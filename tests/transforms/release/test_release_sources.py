@@ -1,9 +1,6 @@
 """What is read of each kind of file: rows, counts, faults, a copy."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +18,7 @@ def source(record: str, path: str = "x/test/dialogues_001.json") -> Source:
     return Source(record, "config", "v1", "test", path, 0, "test/dialogues_001.json")
 
 
-def test_dialogues(sample: Path) -> None:
+def test_dialogues(sample):
     data = (sample / "test" / "dialogues_001.json").read_bytes()
     raw = json.loads(data)
     services = layout.services_by_name(layout.read_root(sample))
@@ -38,7 +35,7 @@ def test_dialogues(sample: Path) -> None:
     assert faults == []
 
 
-def test_all_faults_are_counted_and_the_first_are_told(sample: Path) -> None:
+def test_all_faults_are_counted_and_the_first_are_told(sample):
     data = (sample / "test" / "dialogues_001.json").read_bytes()
     _, counts, faults = read_source(source("dialogue", "a/f.json"), data, {})
     frames = sum(len(turn["frames"]) for dialogue in json.loads(data) for turn in dialogue["turns"])
@@ -50,7 +47,7 @@ def test_all_faults_are_counted_and_the_first_are_told(sample: Path) -> None:
     assert str(faults[0]) == expected
 
 
-def test_services(sample: Path) -> None:
+def test_services(sample):
     data = (sample / "test" / "schema.json").read_bytes()
     raw = json.loads(data)
     table, counts, _ = read_source(source("service"), data, {})
@@ -67,7 +64,7 @@ def audit_row(n: int, disposition: Any, reason: str) -> AuditRow:
     return AuditRow(f"A{n}:slot_0", "S/slot/x", "name", "t", "t", disposition, reason, None, 0.5, "hash", 1, 2, 3)
 
 
-def test_an_audit_without_workers_and_times(tmp_path: Path) -> None:
+def test_an_audit_without_workers_and_times(tmp_path):
     rows = [
         audit_row(0, "rejected", "too_short: 1 letter"),
         audit_row(1, "rejected", "too_short: 2 letters"),
@@ -88,7 +85,7 @@ def test_an_audit_without_workers_and_times(tmp_path: Path) -> None:
     }
 
 
-def test_a_table_is_taken_as_it_is_without_the_metadata_of_programs(tmp_path: Path) -> None:
+def test_a_table_is_taken_as_it_is_without_the_metadata_of_programs(tmp_path):
     made = pa.table({"a": [1.5, None], "b": [["x"], []]}).replace_schema_metadata({"pandas": "{}"})
     pq.write_table(made, tmp_path / "t.parquet")
     table, counts, _ = read_source(source("row"), (tmp_path / "t.parquet").read_bytes(), {})
@@ -106,13 +103,13 @@ def test_a_table_is_taken_as_it_is_without_the_metadata_of_programs(tmp_path: Pa
         ("row", b"PAR1", "a/b: cannot be read as Parquet"),
     ],
 )
-def test_what_cannot_be_read_is_said(record: str, data: bytes, said: str) -> None:
+def test_what_cannot_be_read_is_said(record, data, said):
     with pytest.raises(InputError) as error:
         read_source(source(record, "a/b"), data, {})
     assert said in str(error.value)
 
 
-def test_a_lone_surrogate_is_refused_in_words() -> None:
+def test_a_lone_surrogate_is_refused_in_words():
     dialogue = {"dialogue_id": "1", "services": [], "turns": [{"speaker": "USER", "utterance": "\ud800", "frames": []}]}
     with pytest.raises(InputError, match="a/b: "):
         read_source(source("dialogue", "a/b"), json.dumps([dialogue]).encode(), {})

@@ -1,7 +1,5 @@
 """Version numbers, and what a change asks of them."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import hashlib
@@ -27,12 +25,12 @@ from parapet.transforms.release.reading import logical_sha256, row_json, split_s
         ("2.0.0", "1.9.9", ""),
     ],
 )
-def test_the_level_of_a_step(old: str, new: str, level: str) -> None:
+def test_the_level_of_a_step(old, new, level):
     assert level_between(old, new) == level
 
 
 @pytest.mark.parametrize(("level", "next_one"), [("patch", "1.2.4"), ("minor", "1.3.0"), ("major", "2.0.0")])
-def test_the_next_version_is_a_step_of_its_level(level: str, next_one: str) -> None:
+def test_the_next_version_is_a_step_of_its_level(level, next_one):
     assert bumped("1.2.3", level) == next_one
     assert level_between("1.2.3", next_one) == level
     assert contradiction("1.2.3", next_one, level) == ""
@@ -47,18 +45,18 @@ def test_the_next_version_is_a_step_of_its_level(level: str, next_one: str) -> N
         ("2.0.0", "patch", ""),
     ],
 )
-def test_a_number_that_says_too_little_contradicts(new: str, level: str, said: str) -> None:
+def test_a_number_that_says_too_little_contradicts(new, level, said):
     assert contradiction("1.2.3", new, level) == said
 
 
-def test_the_logical_hash_is_over_sorted_json_a_line_each() -> None:
+def test_the_logical_hash_is_over_sorted_json_a_line_each():
     rows = [{"b": "ä", "a": [1, None]}, {"b": "", "a": []}]
     expected = hashlib.sha256('{"a":[1,null],"b":"ä"}\n{"a":[],"b":""}\n'.encode()).hexdigest()
     assert logical_sha256(map(row_json, rows)) == expected
     assert split_sha256([expected]) == hashlib.sha256(f"{expected}\n".encode()).hexdigest()
 
 
-def test_types_that_json_lacks() -> None:
+def test_types_that_json_lacks():
     row = {"n": decimal.Decimal("1.50"), "raw": b"\x00\xff", "t": datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)}
     assert row_json(row) == b'{"n":"1.50","raw":"00ff","t":"2026-01-02T00:00:00+00:00"}'
     for unit in ("us", "ns"):  # the second is a type of pandas

@@ -1,9 +1,5 @@
 """Calls of DSTC2 as rounds and lines: searches, ratings, the knowledge base, the split, odd texts."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from dstc2_calls import asian_oriental, cheap_chinese, write_lists
 from hypothesis import given
@@ -41,7 +37,7 @@ def searched(*turns: CallTurn) -> list[int]:
     return [t for t, one in enumerate(found) if one.query is not None]
 
 
-def test_a_search_is_made_where_the_answer_needs_one_and_the_state_is_new() -> None:
+def test_a_search_is_made_where_the_answer_needs_one_and_the_state_is_new():
     cheap = {"pricerange": "cheap"}
     asked = (Act("request", (("slot", "food"),)),)
     assert searched(turn(), turn(acts=OFFER)) == [0]  # of an empty state too
@@ -55,12 +51,12 @@ def test_a_search_is_made_where_the_answer_needs_one_and_the_state_is_new() -> N
     assert searched(turn(acts=OFFER, **cheap)) == []
 
 
-def test_query() -> None:
+def test_query():
     goals = (("area", "dontcare"), ("food", "Thai"), ("name", "ask"), ("pricerange", ""))
     assert query_of(goals) == (("food", "thai"),)
 
 
-def test_ratings_make_the_next_offer_the_best() -> None:
+def test_ratings_make_the_next_offer_the_best():
     found = [{"name": f"r{i}"} for i in range(20)]
     offers = ["r7", "r3", "r7", "elsewhere"]
     results = rated(found, offers, "0", "call")
@@ -74,7 +70,7 @@ def test_ratings_make_the_next_offer_the_best() -> None:
     assert many == sorted(set(many), reverse=True)
 
 
-def test_a_restaurant_is_what_was_said_of_it_most_often() -> None:
+def test_a_restaurant_is_what_was_said_of_it_most_often():
     said = {("ask", "area", "north"): 2, ("ask", "area", "centre"): 3, ("ask", "", ""): 9, ("nandos", "", ""): 1}
     assert gathered(said.items()) == [{"name": "ask", "area": "centre"}, {"name": "nandos"}]
     tied = [(("ask", "area", "north"), 2), (("ask", "area", "centre"), 2)]
@@ -83,7 +79,7 @@ def test_a_restaurant_is_what_was_said_of_it_most_often() -> None:
     assert search(gathered(tied), (("area", "centre"), ("food", "thai"))) == []
 
 
-def test_facts_are_said_of_one_restaurant(tmp_path: Path) -> None:
+def test_facts_are_said_of_one_restaurant(tmp_path):
     cheap_chinese(tmp_path, "a/b")
     facts = set(statements_of(read_call(str(tmp_path / "data"), "a/b")))
     assert ("the lucky star", "phone", "01223 244277") in facts
@@ -92,7 +88,7 @@ def test_facts_are_said_of_one_restaurant(tmp_path: Path) -> None:
     assert list(statements_of(Call("a", (both,)))) == []
 
 
-def test_a_knowledge_base_of_ones_own(tmp_path: Path) -> None:
+def test_a_knowledge_base_of_ones_own(tmp_path):
     lines = tmp_path / "kb.txt"
     lines.write_text("1 pizza_hut R_cuisine italian\n1 pizza_hut R_phone pizza_hut_phone\n1 ask R_location\tnorth\n")
     rows = tmp_path / "kb.json"
@@ -113,13 +109,13 @@ def test_a_knowledge_base_of_ones_own(tmp_path: Path) -> None:
     assert from_token(token("Asian  Oriental")) == "asian oriental"
 
 
-def test_what_was_recognised(tmp_path: Path) -> None:
+def test_what_was_recognised(tmp_path):
     asian_oriental(tmp_path, "a/b")
     call = read_call(str(tmp_path / "data"), "a/b", recognised=True)
     assert [one.user for one in call.turns] == ["HOW ABOUT ASIAN ORIENTAL TYPE OF FOOD", "THANK YOU"]
 
 
-def test_the_split_rule(tmp_path: Path) -> None:
+def test_the_split_rule(tmp_path):
     write_lists(tmp_path, train=["t/1"], dev=["d/1", "d/2", "d/3"], test=["e/1"])
     as_it_is = {"train": ("t/1",), "dev": ("d/1", "d/2", "d/3"), "test": ("e/1",)}
     assert read_logs(str(tmp_path), None).splits == read_logs(str(tmp_path), 500).splits == as_it_is
@@ -129,7 +125,7 @@ def test_the_split_rule(tmp_path: Path) -> None:
     assert [batch.names for batch in ruled.batches] == [("t/1", "d/2", "d/3"), ("d/1",), ("e/1",)]
 
 
-def test_values_of_several_words() -> None:
+def test_values_of_several_words():
     words = Words([{"name": "the cow", "food": "sea food"}, {"name": "the cow pizza"}], ["a b"])
     assert words.joined("The Cow pizza or the cow, sea food, seafood, a ba, a b.") == (
         "the_cow_pizza or the_cow, sea_food, seafood, a ba, a_b."
@@ -140,7 +136,7 @@ texts = st.text(st.characters(exclude_categories=()), max_size=20)
 
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
-def test_any_text_makes_lines_that_can_be_read(said: list[tuple[str, str]]) -> None:
+def test_any_text_makes_lines_that_can_be_read(said):
     turns = tuple(CallTurn(one_line(s), OFFER, one_line(u), (), (), "none", ()) for s, u in said)
     call = Call("a", turns)
     lines = lines_of(call, rounds(call, NOTHING, "0"), Words(NOTHING, []))
@@ -148,7 +144,7 @@ def test_any_text_makes_lines_that_can_be_read(said: list[tuple[str, str]]) -> N
     assert list(read.lines) == lines
 
 
-def test_the_published_knowledge_base_of_the_other_tasks(real_data: Path) -> None:
+def test_the_published_knowledge_base_of_the_other_tasks(real_data):
     base = read_knowledge(str(real_data / "babi" / "dialog-babi-kb-all.txt"))
     assert len(base) == 1200
     assert all({"food", "area", "phone", "addr", "pricerange"} <= restaurant.keys() for restaurant in base)

@@ -1,7 +1,5 @@
 """Ontologies learned from simulated files alone: the rules solve tests in and out of vocabulary, whatever the words."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -109,7 +107,7 @@ def score(learned: Learned, dialogues: Sequence[BabiDialogue]) -> tuple[list[tup
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**9), st.sampled_from([(1,), (2,), (3,), (4,), (5,), (1, 4), (1, 2, 3, 4, 5)]))
-def test_learned_from_train_alone_the_rules_solve_the_tests(seed: int, tasks: tuple[int, ...]) -> None:
+def test_learned_from_train_alone_the_rules_solve_the_tests(seed, tasks):
     world = World(some_ontology(seed), str(seed), 2)
     train = dialogues_of(world, tasks, "train", 150)
     learned = learn(train, list(knowledge_base(world)), "kb")
@@ -119,7 +117,7 @@ def test_learned_from_train_alone_the_rules_solve_the_tests(seed: int, tasks: tu
         assert not_understood <= 10
 
 
-def test_what_is_learned_is_what_was_simulated() -> None:
+def test_what_is_learned_is_what_was_simulated():
     """Every pattern, the fields, their halves, and the shares of the structure."""
     dialogues = dialogues_of(WORLD, (1, 2, 3, 4, 5), "train", 300)
     learned = learn(dialogues, list(knowledge_base(WORLD)), "kb")
@@ -146,7 +144,7 @@ def test_what_is_learned_is_what_was_simulated() -> None:
     assert set(candidates(World(ontology, "0", 3))) == set(candidates(WORLD))
 
 
-def test_acts_that_files_lack_are_named() -> None:
+def test_acts_that_files_lack_are_named():
     learned = learn(dialogues_of(WORLD, (1,), "train", 150), list(knowledge_base(WORLD)), "kb")
     ontology = read_ontology(toml_of(learned.ontology).encode(), "learned")
     assert missing_acts(ontology, 1) == []
@@ -199,7 +197,7 @@ def turned(dialogue: BabiDialogue, how: str) -> BabiDialogue:
         "more words at the end",
     ],
 )
-def test_other_courses_of_a_dialogue_are_learned(how: str) -> None:
+def test_other_courses_of_a_dialogue_are_learned(how):
     train, test, oov = (
         [turned(one, how) for one in dialogues_of(WORLD, (3,), split, n)]
         for split, n in (("train", 200), ("test", 80), ("oov", 80))
@@ -208,7 +206,7 @@ def test_other_courses_of_a_dialogue_are_learned(how: str) -> None:
     assert score(learned, [*test, *oov]) == ([], 0)
 
 
-def test_calls_and_questions_in_different_orders() -> None:
+def test_calls_and_questions_in_different_orders():
     def other(dialogue: BabiDialogue) -> BabiDialogue:
         lines = [
             Exchange(line.user, " ".join(("api_call", *reversed(line.bot.split()[1:]))))
@@ -224,7 +222,7 @@ def test_calls_and_questions_in_different_orders() -> None:
     assert score(learned, test) == ([], 0)
 
 
-def test_a_field_is_updated_twice() -> None:
+def test_a_field_is_updated_twice():
     def again(dialogue: BabiDialogue) -> BabiDialogue:
         lines = list(dialogue.lines)
         first = next(i for i, line in enumerate(lines) if isinstance(line, Exchange) and line.bot.startswith("noted"))
@@ -238,7 +236,7 @@ def test_a_field_is_updated_twice() -> None:
     assert score(learned, test) == ([], 0)
 
 
-def test_facts_after_the_first_call_do_not_end_updates() -> None:
+def test_facts_after_the_first_call_do_not_end_updates():
     """In task 5 the results of every call may be listed, not only of the last."""
 
     def listed(dialogue: BabiDialogue) -> BabiDialogue:
@@ -256,7 +254,7 @@ def test_facts_after_the_first_call_do_not_end_updates() -> None:
     assert score(learned, test) == ([], 0)
 
 
-def test_sentences_that_were_not_learned() -> None:
+def test_sentences_that_were_not_learned():
     """Values are found all the same, and the act that is likeliest at the place is taken; such turns are counted."""
     learned = learn(dialogues_of(WORLD, (1, 4), "train", 200), list(knowledge_base(WORLD)), "kb")
     bot = {name: learned.ontology["patterns"]["bot"][name] for name in ("greet", "acknowledge", "search", "give")}
@@ -279,14 +277,14 @@ def test_sentences_that_were_not_learned() -> None:
     assert score(learned, [full]) == ([], 2)
 
 
-def test_the_knowledge_base_lacks_what_the_test_has() -> None:
+def test_the_knowledge_base_lacks_what_the_test_has():
     half = [fact for fact in knowledge_base(WORLD) if fact.entity in {one.name for one in WORLD.halves[0]}]
     learned = learn(dialogues_of(WORLD, (1, 2, 3, 4, 5), "train", 80), half, "kb")
     assert learned.ontology["fields"][0].keys() == {"name", "values"}
     assert score(learned, dialogues_of(WORLD, (1, 2, 3, 4, 5), "oov", 40)) == ([], 0)
 
 
-def test_one_text_for_several_acts() -> None:
+def test_one_text_for_several_acts():
     """The same word greets, thanks, ends updates and rejects."""
     user = {act: ["okay"] for act in ("greet", "no_more", "reject", "thank", "decline")}
     given = {"domain": "inn", "entity": "inn", "ratings": 3, "extras": ["phone"], "patterns": {"user": user}}
@@ -300,7 +298,7 @@ def test_one_text_for_several_acts() -> None:
     assert score(learned, dialogues_of(world, (2, 5), "oov", 60)) == ([], 0)
 
 
-def test_splits_of_requests() -> None:
+def test_splits_of_requests():
     turns = [
         ("request", f"{head}{''.join(f' {phrase}' for phrase in phrases)}")
         for head in ("get a table", "i want a table now")
@@ -323,11 +321,9 @@ def test_splits_of_requests() -> None:
 
 @pytest.mark.parametrize(
     ("facts", "message"),
-    [
-        ([Fact("a", "R_x", "y"), Fact("b", "R_x", "z")], "kb: has none of the values in place 1 of api_call, such as "),
-    ],
+    [([Fact("a", "R_x", "y"), Fact("b", "R_x", "z")], "kb: has none of the values in place 1 of api_call, such as ")],
 )
-def test_another_knowledge_base(facts: list[Fact], message: str) -> None:
+def test_another_knowledge_base(facts, message):
     with pytest.raises(InputError) as error:
         learn(dialogues_of(WORLD, (1,), "train", 3), facts, "kb")
     assert message in str(error.value)

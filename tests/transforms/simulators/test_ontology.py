@@ -1,7 +1,5 @@
 """Ontologies: the paper's sizes, other domains, and errors with their places."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import tomllib
@@ -66,7 +64,7 @@ def hotels(change: Any = None) -> Ontology:
     return parse_ontology(given, "hotels.toml")
 
 
-def test_the_paper_s_sizes() -> None:
+def test_the_paper_s_sizes():
     world = World(default_ontology(), "0", 3)
     assert [len(half) for half in world.halves] == [600, 600]
     facts = list(knowledge_base(world))
@@ -100,7 +98,7 @@ def test_the_paper_s_sizes() -> None:
 
 
 @pytest.mark.parametrize("seed", ["0", "another"])
-def test_requests_are_parted(seed: str) -> None:
+def test_requests_are_parted(seed):
     world = World(default_ontology(), seed, 3)
     parts = {split: world.parts[split] for split in SPLITS}
     assert [len(part.requests) for part in parts.values()] == [150, 75, 75, 300]
@@ -114,7 +112,7 @@ def test_requests_are_parted(seed: str) -> None:
     assert World(default_ontology(), seed, 3).parts["train"] == parts["train"]
 
 
-def test_another_domain() -> None:
+def test_another_domain():
     ontology = read_ontology(HOTELS.encode(), "hotels.toml")
     assert ontology == hotels()
     ways = ontology.patterns.user_ways()
@@ -131,7 +129,7 @@ def test_another_domain() -> None:
     assert world.halves[0][0].name == "inn_north_single_1stars"
 
 
-def test_the_structure_of_a_domain() -> None:
+def test_the_structure_of_a_domain():
     """The restaurants' is written out; of another domain what is not given follows from how many fields there are."""
     restaurants = default_ontology().structure
     assert restaurants.shares() == [(3, 0.73), (4, 0.2), (5, 0.07)]
@@ -148,13 +146,13 @@ def test_the_structure_of_a_domain() -> None:
     check_world(world, [1, 2, 4, 5], ["train"], "x.toml")
 
 
-def test_a_field_of_one_each_is_not_crossed() -> None:
+def test_a_field_of_one_each_is_not_crossed():
     ontology = hotels(put("fields", 0, "one_each", True))
     assert [len(half) for half in World(ontology, "0", 1).halves] == [15, 15]
     assert World(ontology, "0", 1).halves[1][0].request[0] in ("harbour", "hills", "island")
 
 
-def test_too_few_values() -> None:
+def test_too_few_values():
     small = {
         "domain": "inn",
         "entity": "inn",
@@ -249,10 +247,7 @@ def put(*path: Any) -> Any:
         (put("patterns", "user", "thank", []), "patterns.user.thank: there is none"),
         (put("patterns", "user", "thank", ["to {name}"]), "patterns.user.thank[0]: 'to {name}' must have no {gap}"),
         (put("patterns", "user", "thank", ["a\tb"]), "patterns.user.thank[0]: 'a\\tb': give one line"),
-        (
-            put("patterns", "user", "reject", ["we take it"]),
-            "user.accept[1]: says the same as user.reject[0]",
-        ),
+        (put("patterns", "user", "reject", ["we take it"]), "user.accept[1]: says the same as user.reject[0]"),
         (
             put("patterns", "user", "phrase", "area", ["with room type {area}"]),
             "user.phrase.room_type[0]: says the same as user.phrase.area[0], in the same",
@@ -267,14 +262,14 @@ def put(*path: Any) -> Any:
         (put("patterns", "bot", "search", "api_call me"), "patterns.bot.search: 'api_call me': <SILENCE> and api_call"),
     ],
 )
-def test_bad_ontologies(change: Any, message: str) -> None:
+def test_bad_ontologies(change, message):
     with pytest.raises(InputError) as error:
         hotels(change)
     assert message in str(error.value)
     assert str(error.value).startswith("hotels.toml")
 
 
-def test_too_many_entities() -> None:
+def test_too_many_entities():
     def grow(given: Any) -> None:
         given["ratings"], given["fields"][0]["seen"] = 1000, [f"a{i}" for i in range(400)]
 
@@ -283,12 +278,12 @@ def test_too_many_entities() -> None:
 
 
 @pytest.mark.parametrize("data", [b"domain = ", b"\xff", b"[" * 5000])
-def test_no_toml(data: bytes) -> None:
+def test_no_toml(data):
     with pytest.raises(InputError, match=r"hotels\.toml: (not TOML|not UTF-8|TOML nested)"):
         read_ontology(data, "hotels.toml")
 
 
-def test_all_must_not_be_shared() -> None:
+def test_all_must_not_be_shared():
     def share(given: Any) -> None:
         given["fields"] = copy.deepcopy(given["fields"][1:])
 

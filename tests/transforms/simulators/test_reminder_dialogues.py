@@ -1,10 +1,7 @@
 """The simulator of reminders: every goal reached, states as their acts say, texts that fit, nothing said twice."""
 
-from __future__ import annotations
-
 import pickle
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,7 +62,7 @@ def acts_of(dialogue: dict[str, Any], speaker: str) -> list[list[tuple[str, str,
 
 
 @given(st.text(), st.text(), st.integers(0, 10**6), st.integers(0, 3))
-def test_every_dialogue_holds(seed: str, split: str, number: int, attempt: int) -> None:
+def test_every_dialogue_holds(seed, split, number, attempt):
     dialogue, goal = simulate(seed, split, number, attempt)
     check_dialogue(dialogue, goal)
     assert simulate(seed, split, number, attempt)[0] == dialogue
@@ -74,7 +71,7 @@ def test_every_dialogue_holds(seed: str, split: str, number: int, attempt: int) 
     assert not any(mark in t["utterance"] for t in dialogue["turns"] for mark in "{}[]<>")
 
 
-def test_what_users_do_is_there() -> None:
+def test_what_users_do_is_there():
     """In 300 dialogues: slips, changed minds, denials, alternatives, selections, failures and second tries."""
     made = [simulate("0", "train", number) for number in range(300)]
     goals = [goal for _, goal in made]
@@ -93,7 +90,7 @@ def test_what_users_do_is_there() -> None:
     assert len({digest_of(dialogue) for dialogue, _ in made}) == 300
 
 
-def test_the_agenda_answers_denies_and_asks() -> None:
+def test_the_agenda_answers_denies_and_asks():
     goal = Goal((RENT,), (Task(SET, {NAME: FERNS, DATE: TUESDAY, TIME: FIVE}, requests=(REPEATS,)),), ())
     user = User(goal, SeededRng("x"))
     assert user.agenda[0] == Act("GOODBYE")
@@ -109,7 +106,7 @@ def test_the_agenda_answers_denies_and_asks() -> None:
     assert user.speak([Act("INFORM", REPEATS, Value("once", "once"))])[0] == Act("THANK_YOU")
 
 
-def test_the_system_asks_confirms_calls_and_tells() -> None:
+def test_the_system_asks_confirms_calls_and_tells():
     system = System(Calendar((RENT,)), SeededRng("y"))
     turn = [Act("INFORM_INTENT", "intent", Value(MOVE, MOVE)), Act("INFORM", DATE, TUESDAY)]
     system.hear(turn)
@@ -128,7 +125,7 @@ def test_the_system_asks_confirms_calls_and_tells() -> None:
     assert (told.name, told.slot, told.value and told.value.canonical) == ("INFORM", REPEATS, "weekly")
 
 
-def test_the_calendar() -> None:
+def test_the_calendar():
     calendar = Calendar((RENT, CAT))
     assert [one[NAME] for one in calendar.call(FIND, {DATE: "2019-03-12"}).results] == [RENT.name]
     assert calendar.call(FIND, {DATE: "2019-03-12"}).results[0][DATE] == "2019-03-12"
@@ -144,13 +141,13 @@ def test_the_calendar() -> None:
     assert (monthly.is_on("2019-04-05"), monthly.is_on("2019-04-06"), daily.is_on("2019-03-04")) == (True, False, False)
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_one():
     service = parse_service(SCHEMA)
     assert [slot.name for slot in service.slots if slot.is_categorical] == [REPEATS]
     assert {value for value, phrases in templates().often.items() if phrases} == {*service.slots[3].possible_values}
 
 
-def test_every_text_can_be_said() -> None:
+def test_every_text_can_be_said():
     """Each of its gaps is a slot, and a text says all that its acts do, whatever is told."""
     for of_key in templates().texts.values():
         for texts in of_key.values():
@@ -171,14 +168,14 @@ def test_every_text_can_be_said() -> None:
                 assert said == {one.value.text for one in told if one.value and one.slot != REPEATS}
 
 
-def test_an_action_has_both_forms() -> None:
+def test_an_action_has_both_forms():
     told = {"act": "INFORM", "slot": TIME, "values": ["5 pm"], "canonical_values": ["17:00"]}
     assert Act("INFORM", TIME, FIVE, "again").as_action() == told
     asked = {"act": "REQUEST", "slot": TIME, "values": [], "canonical_values": []}
     assert Act("REQUEST", TIME).as_action() == asked
 
 
-def test_a_pattern() -> None:
+def test_a_pattern():
     pattern = pattern_of("Remind me to {reminder_name}[ <on>{date}][ at {time}][ <often>].")
     assert pattern.says([NAME])
     assert pattern.says([NAME, REPEATS])
@@ -192,7 +189,7 @@ def test_a_pattern() -> None:
     assert said == "Remind me to water the ferns tomorrow at 5 pm each day."
 
 
-def test_days_and_times_are_said_as_they_are() -> None:
+def test_days_and_times_are_said_as_they_are():
     every: dict[str, set[str]] = {}
     for ahead in range(DAYS):
         day = TODAY + timedelta(days=ahead)
@@ -216,7 +213,7 @@ def test_days_and_times_are_said_as_they_are() -> None:
     assert every["noon"] == {"12:00"}
 
 
-def test_what_comes_out_twice_is_made_again() -> None:
+def test_what_comes_out_twice_is_made_again():
     shard = corpus.Shard("train", "dialogues_001.json", 0, 4)
     split, first, digests = corpus.digest_shard(shard, "0")
     assert corpus.choose_attempts("0", [(split, first, digests)]) == {}
@@ -228,7 +225,7 @@ def test_what_comes_out_twice_is_made_again() -> None:
     assert corpus.choose_attempts("0", same[::-1]) == again
 
 
-def test_what_is_made_again_differs_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_made_again_differs_from_all(monkeypatch):
     """The first other attempt is what a third one has; the next what was just made."""
     says = {(0, 1): "b", (0, 2): "c", (1, 1): "c", (1, 2): "b", (1, 3): "d"}
     monkeypatch.setattr(corpus, "simulate", lambda _, __, number, attempt: (says[number - 1, attempt], None))
@@ -237,14 +234,14 @@ def test_what_is_made_again_differs_from_all(monkeypatch: pytest.MonkeyPatch) ->
     assert corpus.choose_attempts("0", [("train", 0, digests)]) == {("train", 1): 2, ("train", 2): 3}
 
 
-def test_more_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_there_are(monkeypatch):
     monkeypatch.setattr(corpus, "digest_of", lambda _: text_digest("always the same"))
     monkeypatch.setattr(corpus, "simulate", lambda *_: ({}, None))
     with pytest.raises(InputError, match="--dialogues: there are not that many different dialogues"):
         corpus.choose_attempts("0", [("train", 0, text_digest("always the same") * 2)])
 
 
-def test_what_travels_is_eight_bytes_a_dialogue(tmp_path: Path) -> None:
+def test_what_travels_is_eight_bytes_a_dialogue(tmp_path):
     """And at most as many of a turn, whatever the dialogues say."""
     config = corpus.Config(str(tmp_path), {"train": 300}, 300, "0")
     (shard,) = config.shards()
@@ -254,7 +251,7 @@ def test_what_travels_is_eight_bytes_a_dialogue(tmp_path: Path) -> None:
     assert result.counts.sum("turns") * SIZE > sum(len(data) for _, data in result.others[corpus.UTTERANCES])
 
 
-def test_shards() -> None:
+def test_shards():
     shards = corpus.Config("out", {"train": 5, "test": 2}, 2, "0").shards()
     assert [(shard.split, shard.name, shard.first, shard.end) for shard in shards] == [
         ("train", "dialogues_001.json", 0, 2),
@@ -265,7 +262,7 @@ def test_shards() -> None:
 
 
 @pytest.mark.parametrize("what", ["span", "state", "call", "answer", "slot"])
-def test_the_check_finds_what_is_wrong(what: str) -> None:
+def test_the_check_finds_what_is_wrong(what):
     number = next(n for n in range(99) if any(task.requests for task in simulate("0", "train", n)[1].tasks))
     dialogue, goal = simulate("0", "train", number)
     check_dialogue(dialogue, goal)
@@ -287,7 +284,7 @@ def test_the_check_finds_what_is_wrong(what: str) -> None:
         check_dialogue(dialogue, goal)
 
 
-def test_counts_that_do_not_balance() -> None:
+def test_counts_that_do_not_balance():
     """A dialogue that is missing, and one that is there twice."""
     config = corpus.Config("out", {"train": 2}, 2, "0")
     counts = Counts()

@@ -1,7 +1,5 @@
 """Rules for task 6 from a file: what fires, what is extracted, the order that dev chooses, and errors."""
 
-from __future__ import annotations
-
 import random
 import tomllib
 from pathlib import Path
@@ -103,11 +101,11 @@ def accuracy(script: Script, texts: Texts, dialogues: list[BabiDialogue]) -> flo
     return sum(answer == bot for answer, bot in pairs) / len(pairs)
 
 
-def test_there_are_as_many_rules_and_patterns_as_in_the_paper() -> None:
+def test_there_are_as_many_rules_and_patterns_as_in_the_paper():
     assert (len(built_in().rules), len(built_in().patterns)) == (28, 21)
 
 
-def test_patterns_are_extracted_and_the_order_is_chosen_on_dev() -> None:
+def test_patterns_are_extracted_and_the_order_is_chosen_on_dev():
     learned, dev, test = calls(150, 1), calls(80, 2), calls(80, 3)
     script = built_in()
     texts = Texts(script, values_of(script, learned, FACTS))
@@ -132,7 +130,7 @@ def test_patterns_are_extracted_and_the_order_is_chosen_on_dev() -> None:
     assert accuracy(mended, texts, test) > 0.9
 
 
-def test_what_makes_a_rule_fire() -> None:
+def test_what_makes_a_rule_fire():
     lines = """
 slots = ["cuisine", "location"]
 [patterns]
@@ -200,19 +198,13 @@ HEAD = 'slots = ["a"]\n[patterns]\nhi = { match = "hi" }\n'
         ("slots = ", "x.toml: not TOML"),
         ("rules = []\n" + HEAD.replace('"hi"', '"("'), "x.toml: patterns.hi.match: is no regular expression: "),
         (HEAD + '[[rules]]\nname = "r"', "x.toml: rules[0]: r: give either respond, or call, or set and clear"),
-        (
-            HEAD + '[[rules]]\nname = "r"\nrespond = ["ho"]',
-            "rules[0]: r: there is no pattern 'ho': there are hi",
-        ),
+        (HEAD + '[[rules]]\nname = "r"\nrespond = ["ho"]', "rules[0]: r: there is no pattern 'ho': there are hi"),
         (HEAD + '[[rules]]\nname = "r"\nset = { b = "c" }', "x.toml: rules[0]: r: there is no slot 'b': there are a"),
         (HEAD + '[[rules]]\nname = "r"\ncall = true\n' * 2, "x.toml: rules[1].name: 'r' stands twice"),
-        (
-            HEAD + '[[rules]]\nname = "r"\nwhen = { word = [] }',
-            "rules[0].when: Object contains unknown field `word`",
-        ),
+        (HEAD + '[[rules]]\nname = "r"\nwhen = { word = [] }', "rules[0].when: Object contains unknown field `word`"),
     ],
 )
-def test_bad_rules(text: str, message: str) -> None:
+def test_bad_rules(text, message):
     with pytest.raises(InputError) as error:
         read_script(text.encode(), "x.toml")
     assert message in str(error.value)
@@ -229,7 +221,7 @@ def write(folder: Path) -> dict[str, str]:
     return {flag: str(folder / name) for flag, name in names.items()}
 
 
-def test_from_files_to_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_files_to_scores(tmp_path, capsys):
     files = write(tmp_path)
     flags = [part for flag, path in files.items() for part in (f"--{flag}", path)]
     out = tmp_path / "model"
@@ -262,9 +254,7 @@ def test_from_files_to_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects any response of --train"),
     ],
 )
-def test_bad_flags(
-    flags: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_flags(flags, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("t").write_text("1 a\tb\n\n")
     Path("k").write_text("1 a R_x y\n")

@@ -1,12 +1,9 @@
 """Dialogues of the five tasks, read as they are written, against paper and published figures; the rule-based bot."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 import pytest
@@ -114,7 +111,7 @@ def values_in(text: str) -> dict[str, str]:
 
 @settings(max_examples=80, deadline=None)
 @given(some)
-def test_a_dialogue_is_as_the_paper_has_it(which: tuple[int, str, int]) -> None:
+def test_a_dialogue_is_as_the_paper_has_it(which):
     task, split, number = which
     simulated = simulate(WORLD, task, split, number)
     dialogue = read(simulated)
@@ -186,7 +183,7 @@ def check_answers(said: list[tuple[str, str]], facts: dict[str, dict[str, str]])
 
 @settings(max_examples=60, deadline=None)
 @given(some)
-def test_in_the_sgd_layout(which: tuple[int, str, int]) -> None:
+def test_in_the_sgd_layout(which):
     """Turns alternate and hold nothing strange; what is said and called is what the published lines have."""
     task, split, number = which
     plain = simulate(WORLD, task, split, number)
@@ -241,7 +238,7 @@ def check_service_calls(frames: list[Frame], simulated: Simulated, task: int) ->
 
 
 @pytest.fixture(scope="module")
-def numbers() -> dict[str, Any]:
+def numbers():
     counts = Counts()
     sizes = (("train", 600), ("test", 300), ("oov", 600))
     for task in TASKS:
@@ -254,7 +251,7 @@ def numbers() -> dict[str, Any]:
     return statistics(WORLD, TASKS, sizes, (), counts)
 
 
-def test_what_is_drawn_is_drawn_as_often_as_it_should(numbers: dict[str, Any]) -> None:
+def test_what_is_drawn_is_drawn_as_often_as_it_should(numbers):
     """Beyond 4 standard errors one share in 16,000 would lie; and means against Table 1, which is in whole numbers."""
     kinds = {task: {what: list(of) for what, of in one["drawn"].items()} for task, one in numbers.items()}
     options, asked = {"options": ["accepted", "rejected"]}, {"asked": ["phone", "address", "phone+address"]}
@@ -275,7 +272,7 @@ def test_what_is_drawn_is_drawn_as_often_as_it_should(numbers: dict[str, Any]) -
     assert (numbers["4"]["all"]["results"], numbers["1"]["all"]["silences"]) == (7, 2)
 
 
-def test_the_structure_is_that_of_the_published_files(numbers: dict[str, Any]) -> None:
+def test_the_structure_is_that_of_the_published_files(numbers):
     """Of tasks 2, 3 and 5 by their figures, which are of 1,000 dialogues: near where it is drawn, equal where not."""
     for task, what in ((2, "lines"), (2, "given"), (2, "ends"), (3, "offered"), (3, "proposals"), (4, "ends"),
                        (4, "asked"), (1, "given"), (1, "lines"), (4, "lines"), (5, "ends")):  # fmt: skip
@@ -291,7 +288,7 @@ def test_the_structure_is_that_of_the_published_files(numbers: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(("task", "size"), [(1, 3000), (4, 3000), (2, 1000), (3, 1000), (5, 500)])
-def test_no_dialogue_repeats_another(task: int, size: int) -> None:
+def test_no_dialogue_repeats_another(task, size):
     """As many as the test of another seed has; of task 4 there are 1,800 beginnings, so that some begin alike."""
     world = World(WORLD.ontology, "1", 3)
     texts = (dialogue_text(lines_of(world, simulate(world, task, "test", number))) for number in range(size))
@@ -302,7 +299,7 @@ def test_no_dialogue_repeats_another(task: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("seed", ["0", "another"])
-def test_each_split_has_requests_that_find_three_four_and_five(seed: str) -> None:
+def test_each_split_has_requests_that_find_three_four_and_five(seed):
     world = World(WORLD.ontology, seed, 3)
     for split in SPLITS:
         options = world.parts[split].options
@@ -312,12 +309,12 @@ def test_each_split_has_requests_that_find_three_four_and_five(seed: str) -> Non
 
 @settings(max_examples=60, deadline=None)
 @given(some)
-def test_the_bot_of_rules_solves_all(which: tuple[int, str, int]) -> None:
+def test_the_bot_of_rules_solves_all(which):
     dialogue = read(simulate(WORLD, *which))
     assert solve(RULES, dialogue) == [True] * len(dialogue.exchanges)
 
 
-def test_the_bot_of_rules_is_told_the_right_answers() -> None:
+def test_the_bot_of_rules_is_told_the_right_answers():
     """A wrong answer of its own does not go on; what it does not understand it guesses, and says so."""
     dialogue = read(simulate(WORLD, 1, "train", 3))
     lines = list(dialogue.lines)
@@ -334,7 +331,7 @@ def test_the_bot_of_rules_is_told_the_right_answers() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(some)
-def test_disfluencies_keep_what_is_meant(which: tuple[int, str, int]) -> None:
+def test_disfluencies_keep_what_is_meant(which):
     task, split, number = which
     plain = simulate(WORLD, task, split, number)
     found = disfluent(WORLD, plain, split, dict.fromkeys(KINDS, 1.0))
@@ -353,7 +350,7 @@ def test_disfluencies_keep_what_is_meant(which: tuple[int, str, int]) -> None:
     assert found == disfluent(WORLD, plain, split, dict.fromkeys(KINDS, 1.0))
 
 
-def test_disfluencies_come_at_their_rates() -> None:
+def test_disfluencies_come_at_their_rates():
     counts: Counter[str] = Counter()
     for task in TASKS:
         for number in range(150):
@@ -368,7 +365,7 @@ def test_disfluencies_come_at_their_rates() -> None:
             parse_rates(wrong)
 
 
-def test_overlapping_splits_are_an_error() -> None:
+def test_overlapping_splits_are_an_error():
     seen: Seen = {}
     for split in SPLITS:
         for task in TASKS:

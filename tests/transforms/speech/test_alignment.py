@@ -1,7 +1,5 @@
 """Alignment: the fewest errors, a text of it, and values that are found or lost, never made up."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,7 +61,7 @@ def heard_right(aligned: Aligned) -> dict[int, int]:
 
 @settings(deadline=None, max_examples=150)
 @given(SAID, SAID)
-def test_fewest_errors_and_all_words_once(reference, heard) -> None:
+def test_fewest_errors_and_all_words_once(reference, heard):
     aligned = align(reference, heard)
     assert aligned.substitutions + aligned.deletions + aligned.insertions == errors(reference, heard)
     assert aligned.hits + aligned.substitutions + aligned.deletions == len(reference)
@@ -77,21 +75,21 @@ def test_fewest_errors_and_all_words_once(reference, heard) -> None:
     assert at == (len(reference), len(heard))
 
 
-def test_the_text() -> None:
+def test_the_text():
     reference, heard = ["i", "want", "three", "a", "b", "c"], ["i", "want", "tree", "b", "c", "the"]
     text = alignment_text(reference, heard, align(reference, heard))
     assert text == "i want three>tree a> b c >the"
 
 
 @pytest.mark.parametrize("word", ["", "a b", "a>b", ">", "a\n"])
-def test_words_that_would_not_read_back_are_refused(word: str) -> None:
+def test_words_that_would_not_read_back_are_refused(word):
     with pytest.raises(ValueError, match="not the words"):
         alignment_text([word], [], Aligned((("delete", 0, 1, 0, 0),), 0, 1, 0, 0))
 
 
 @settings(deadline=None, max_examples=150)
 @given(heard_wrong(), st.data())
-def test_what_is_found_is_what_was_said(drawn, data) -> None:
+def test_what_is_found_is_what_was_said(drawn, data):
     utterance, heard = drawn
     start = data.draw(st.integers(0, len(utterance)))
     end = data.draw(st.integers(start, len(utterance)))
@@ -116,7 +114,7 @@ def test_what_is_found_is_what_was_said(drawn, data) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(heard_wrong())
-def test_restored_words_are_where_they_are_said_to_be(drawn) -> None:
+def test_restored_words_are_where_they_are_said_to_be(drawn):
     utterance, heard = drawn
     words = spoken_words(utterance, RULES)
     aligned = align([word.text for word in words], heard)
@@ -150,7 +148,7 @@ def test_restored_words_are_where_they_are_said_to_be(drawn) -> None:
         ("?!", "san", "san"),
     ],
 )
-def test_restored(utterance: str, heard: str, expected: str) -> None:
+def test_restored(utterance, heard, expected):
     words = spoken_words(utterance, RULES)
     got = heard.split()
     assert restored(utterance, words, align([word.text for word in words], got), got)[0] == expected
@@ -170,7 +168,7 @@ def test_restored(utterance: str, heard: str, expected: str) -> None:
         (", ", "a table for two", None, None),
     ],
 )
-def test_values(value: str, heard: str, plain: str | None, written: str | None) -> None:
+def test_values(value, heard, plain, written):
     utterance = "A table for two, at 7:30 pm, please."
     words, got = spoken_words(utterance, RULES), heard.split()
     aligned = align([word.text for word in words], got)
@@ -183,6 +181,6 @@ def test_values(value: str, heard: str, plain: str | None, written: str | None) 
         assert (text[found.start : found.end] if found else None) == expected
 
 
-def test_a_value_of_nothing_is_lost() -> None:
+def test_a_value_of_nothing_is_lost():
     words = spoken_words("a b", RULES)
     assert find_span(1, 1, words, align(["a", "b"], ["a", "b"]), plain_ranges(["a", "b"])) is None

@@ -1,7 +1,5 @@
 """Sound as arrays and files: recordings of every kind are read alike, what is written reads back exactly."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math
@@ -67,9 +65,7 @@ def file_of(sound: np.ndarray, rate: int, kind: str = "WAV", subtype: str = "PCM
         (44100, 1, "OGG", "VORBIS", 1500),
     ],
 )
-def test_recordings_of_every_kind_are_the_same_sound(
-    rate: int, channels: int, kind: str, subtype: str, worst: int
-) -> None:
+def test_recordings_of_every_kind_are_the_same_sound(rate, channels, kind, subtype, worst):
     mono = tone(rate)
     found = decoded(file_of(np.stack([mono] * channels, axis=1), rate, kind, subtype), "noise/x")
     expected = tone(16000) * 32767
@@ -80,7 +76,7 @@ def test_recordings_of_every_kind_are_the_same_sound(
     assert np.abs(found[:n] - expected[:n]).max() <= worst
 
 
-def test_channels_are_mixed_evenly() -> None:
+def test_channels_are_mixed_evenly():
     left, right = tone(16000), -tone(16000)[::-1]
     found = decoded(file_of(np.stack([left, right], axis=1), 16000), "x")
     assert np.abs(found - (left + right) / 2 * 32767).max() <= 2
@@ -102,7 +98,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("what", BROKEN)
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
-def test_what_is_no_recording_is_told_with_its_path(what: str) -> None:
+def test_what_is_no_recording_is_told_with_its_path(what):
     with pytest.raises(InputError) as told:
         decoded(BROKEN[what], "noise/hum.wav")
     assert told.value.path == "noise/hum.wav"
@@ -112,7 +108,7 @@ def test_what_is_no_recording_is_told_with_its_path(what: str) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=200), st.integers(0, 60), st.binary(max_size=8))
-def test_any_bytes_are_sound_or_told(data, at, spoilt) -> None:
+def test_any_bytes_are_sound_or_told(data, at, spoilt):
     good = file_of(tone(16000, 0.01), 16000)
     for one in (data, good[:at] + spoilt + good[at + len(spoilt) :]):
         rate = struct.unpack("<I", one[24:28].ljust(4, b"\0"))[0]
@@ -132,7 +128,7 @@ def test_any_bytes_are_sound_or_told(data, at, spoilt) -> None:
 @pytest.mark.parametrize("rate", [16000, 44100])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
-def test_one_sample_that_is_no_number_spoils_only_what_is_beside_it(rate: int, value: float) -> None:
+def test_one_sample_that_is_no_number_spoils_only_what_is_beside_it(rate, value):
     sound = tone(rate)
     sound[len(sound) // 2] = value
     found = decoded(file_of(sound, rate, "WAV", "FLOAT"), "x")
@@ -145,7 +141,7 @@ def test_one_sample_that_is_no_number_spoils_only_what_is_beside_it(rate: int, v
 
 
 @pytest.mark.filterwarnings("error:invalid value encountered")
-def test_no_warning_of_a_sample_that_is_no_number() -> None:
+def test_no_warning_of_a_sample_that_is_no_number():
     sound = tone(16000)
     sound[100] = np.nan
     decoded(file_of(sound, 16000, "WAV", "FLOAT"), "x")
@@ -153,7 +149,7 @@ def test_no_warning_of_a_sample_that_is_no_number() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(SAMPLES, st.sampled_from(["wav", "flac"]))
-def test_what_is_written_reads_back(sound, kind) -> None:
+def test_what_is_written_reads_back(sound, kind):
     if kind == "flac" and not len(sound):
         return
     found = read_sound(sound_bytes(sound, kind))
@@ -162,7 +158,7 @@ def test_what_is_written_reads_back(sound, kind) -> None:
     assert sound_bytes(sound, kind) == sound_bytes(sound.copy(), kind)
 
 
-def test_a_written_file_is_what_others_expect_of_it() -> None:
+def test_a_written_file_is_what_others_expect_of_it():
     sound = to_samples(tone(16000) * 32767)
     data = sound_bytes(sound, "wav")
     assert data[:4] + data[8:16] == b"RIFFWAVEfmt "
@@ -175,7 +171,7 @@ def test_a_written_file_is_what_others_expect_of_it() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(SAMPLES)
-def test_the_digest_is_of_the_samples_in_little_endian(sound) -> None:
+def test_the_digest_is_of_the_samples_in_little_endian(sound):
     plain = hashlib.sha256(b"".join(struct.pack("<h", int(one)) for one in sound)).hexdigest()
     assert digest(sound) == plain
     assert digest(sound.astype(">i2").astype(np.int16)) == plain
@@ -193,13 +189,13 @@ def plain_power(sound: np.ndarray) -> float:
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.integers(1, 900), st.integers(0, 20000)), min_size=1, max_size=5), st.integers(0, 2**32))
-def test_the_power_is_that_of_the_loud_frames(parts, seed) -> None:
+def test_the_power_is_that_of_the_loud_frames(parts, seed):
     drawn = np.random.default_rng(seed)
     sound = np.concatenate([drawn.uniform(-high - 1, high + 1, n) for n, high in parts]).astype(np.int16)
     assert active_power(sound) == pytest.approx(plain_power(sound), rel=1e-9)
 
 
-def test_pauses_do_not_count() -> None:
+def test_pauses_do_not_count():
     speech = to_samples(np.random.default_rng(0).normal(0, 3000, 50 * FRAME))
     pause = np.zeros(70 * FRAME, np.int16)
     hum = to_samples(np.random.default_rng(1).normal(0, 60, 70 * FRAME))  # 34 dB below
@@ -211,7 +207,7 @@ def test_pauses_do_not_count() -> None:
     assert active_power(np.concatenate([near, speech])) == pytest.approx((3000**2 + 600**2) / 2, rel=0.05)
 
 
-def test_the_power_of_nothing() -> None:
+def test_the_power_of_nothing():
     assert active_power(np.zeros(0, np.int16)) == 0
     assert active_power(np.zeros(10, np.int16)) == 0
     assert active_power(np.zeros(5 * FRAME, np.int16)) == 0
@@ -219,14 +215,14 @@ def test_the_power_of_nothing() -> None:
     assert active_power(np.full(FRAME, -32768, np.int16)) == 32768**2
 
 
-def test_rounded_and_clipped() -> None:
+def test_rounded_and_clipped():
     given = np.array([0.4, 0.6, -0.6, 32767.4, 32768.0, 1e30, -32768.6, -1e30, np.inf, -np.inf])
     assert to_samples(given).tolist() == [0, 1, -1, 32767, 32767, 32767, -32768, -32768, 32767, -32768]
     same = np.array([1, -2], np.int16)
     assert to_samples(same) is same
 
 
-def test_resampling_keeps_length_level_and_silence() -> None:
+def test_resampling_keeps_length_level_and_silence():
     for rate, to in ((22050, 16000), (16000, 22050), (8000, 16000)):
         found = resampled(tone(rate) * 32767, rate, to)
         assert len(found) == math.ceil(len(tone(rate)) * to / rate)
@@ -238,7 +234,7 @@ def test_resampling_keeps_length_level_and_silence() -> None:
     assert np.abs(resampled(high, 44100, 16000)[500:-500]).max() < 200
 
 
-def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "soundfile", None)
     for ask in (lambda: decoded(b"", "x"), lambda: sound_bytes(np.zeros(3, np.int16), "wav"), lambda: read_sound(b"")):
         with pytest.raises(InputError, match="soundfile is not installed: pip install"):

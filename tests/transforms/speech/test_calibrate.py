@@ -1,7 +1,5 @@
 """Shares of errors, the search for noises and the level of a set: against a plain search through all there is."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -46,19 +44,19 @@ def plain_share(draw: int, level: float) -> float:
 
 
 @given(DRAW, st.integers(1, LEVELS - 1))
-def test_shares_are_of_a_triangular_distribution(draw, level) -> None:
+def test_shares_are_of_a_triangular_distribution(draw, level):
     assert share(draw, level) == pytest.approx(plain_share(draw, level / LEVELS), abs=1e-6)
 
 
 @given(DRAW, st.integers(0, LEVELS), st.integers(0, LEVELS))
-def test_a_share_rises_with_the_level_from_nothing_to_all(draw, one, other) -> None:
+def test_a_share_rises_with_the_level_from_nothing_to_all(draw, one, other):
     assert (share(draw, 0), share(draw, LEVELS)) == (0, 1)
     assert share(draw, min(one, other)) <= share(draw, max(one, other))
     assert 0 <= share(draw, one) <= 1
 
 
 @pytest.mark.parametrize("level", [1000, 2000, 3500, 5000, 8000])
-def test_shares_have_one_mode_at_the_level(level: int) -> None:
+def test_shares_have_one_mode_at_the_level(level):
     shares = [share(draw, level) for draw in range(DRAWS)]
     assert sum(shares) / DRAWS == pytest.approx(level / LEVELS, abs=1e-4)
     width = min(level, LEVELS - level) / LEVELS / 5
@@ -95,7 +93,7 @@ def plain_choice(heard: dict[float, int], words: int, draw: int, level: int, sta
 
 @settings(deadline=None)
 @given(HEARD, DRAW, st.integers(0, LEVELS))
-def test_the_choice_is_that_of_a_plain_search(heard, draw, level) -> None:
+def test_the_choice_is_that_of_a_plain_search(heard, draw, level):
     words, errors = heard
     known = dict(zip(RATIOS, errors, strict=True))
     assert SETS.chosen(Setting(0.2, level), known, words, draw) == plain_choice(known, words, draw, level, 11.0)
@@ -103,7 +101,7 @@ def test_the_choice_is_that_of_a_plain_search(heard, draw, level) -> None:
 
 @settings(deadline=None)
 @given(HEARD, DRAW, st.lists(st.integers(0, LEVELS), min_size=2, max_size=4))
-def test_a_turn_has_no_fewer_errors_in_the_set_of_a_higher_rate(heard, draw, levels) -> None:
+def test_a_turn_has_no_fewer_errors_in_the_set_of_a_higher_rate(heard, draw, levels):
     words, errors = heard
     known = searched(errors, words, draw)
     chosen = [SETS.chosen(Setting(0.2, level), known, words, draw) for level in sorted(levels)]
@@ -114,7 +112,7 @@ def test_a_turn_has_no_fewer_errors_in_the_set_of_a_higher_rate(heard, draw, lev
 
 @settings(deadline=None)
 @given(HEARD, st.lists(DRAW, min_size=1, max_size=3))
-def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(heard, draws) -> None:
+def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(heard, draws):
     """Up to the levels that are sought; with fewer ratios heard where not all are needed."""
     words, errors = heard
     errors = sorted(errors)
@@ -128,7 +126,7 @@ def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(he
     assert max(at) - min(at) + 1 == len(at), "no ratio between two is passed over"
 
 
-def test_what_is_far_from_every_share_is_not_heard() -> None:
+def test_what_is_far_from_every_share_is_not_heard():
     assert searched([0, 0, 0, 0, 10, 10, 10], 10, 0) == {11.0: 0}, "this turn is to have no error in any set"
     # 20 dB is not needed: nothing is better than no error. 7 and 5 dB are not: no share is as large as all.
     assert searched([0, 0, 0, 0, 10, 10, 10], 10, DRAWS // 2) == {11.0: 0, 9.0: 10}
@@ -138,7 +136,7 @@ def test_what_is_far_from_every_share_is_not_heard() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(TURNS, st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.9]), st.randoms(use_true_random=False))
-def test_the_level_is_the_nearest_of_all(turns, target, drawn) -> None:
+def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     known = [(dict(zip(RATIOS, errors, strict=True)), words, draw) for (words, errors), draw in turns]
     bins: dict[int, tuple[int, int]] = {}
     for errors, words, draw in known:
@@ -167,7 +165,7 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn) -> None:
     assert abs(reached - wanted) == pytest.approx(best, abs=1e-9)
 
 
-def test_the_first_ratio_is_that_of_the_mean_rate() -> None:
+def test_the_first_ratio_is_that_of_the_mean_rate():
     curve = {20.0: 0.02, 11.0: 0.22, 5.0: 0.8, 13.0: 0.12}
     assert calibration([0.3, 0.1], curve) == Calibration((20.0, 13.0, 11.0, 5.0), 11.0, (Setting(0.1), Setting(0.3)))
     assert calibration([0.9], curve).start == 5.0
@@ -177,7 +175,7 @@ def test_the_first_ratio_is_that_of_the_mean_rate() -> None:
 @pytest.mark.parametrize(
     ("target", "hint"), [(0.05, "a higher --snr makes fewer errors"), (0.5, "a lower --snr makes more errors")]
 )
-def test_what_a_sample_is_far_from_is_not_tried(target: float, hint: str) -> None:
+def test_what_a_sample_is_far_from_is_not_tried(target, hint):
     quiet, loud = 0.1, 0.3
     check_within_reach([0.08, 0.2, 0.32], quiet, loud)
     message = f"{set_name(target)}: {RATE} 10.0% to 30.0%, and the target is {target:.1%}; "
@@ -185,7 +183,7 @@ def test_what_a_sample_is_far_from_is_not_tried(target: float, hint: str) -> Non
         check_within_reach([0.2, target], quiet, loud)
 
 
-def test_why_a_target_cannot_be_reached() -> None:
+def test_why_a_target_cannot_be_reached():
     low, high = unreachable(0.125, 0.2, 0.4), unreachable(0.5, 0.2, 0.4)
     assert low.startswith(f"SR-12.5: {RATE} 20.0% to 40.0%, and the target is 12.5%; ")
     assert "a higher --snr" in low
@@ -198,18 +196,18 @@ def test_why_a_target_cannot_be_reached() -> None:
     ("target", "name"),
     [(0.1, "SR-10"), (0.2, "SR-20"), (0.07, "SR-7"), (0.29, "SR-29"), (0.125, "SR-12.5"), (0.005, "SR-0.5")],
 )
-def test_names_of_sets(target: float, name: str) -> None:
+def test_names_of_sets(target, name):
     assert set_name(target) == Setting(target).name == name
 
 
 @given(st.integers(1, 9999))
-def test_each_hundredth_of_a_percent_has_its_own_name(n) -> None:
+def test_each_hundredth_of_a_percent_has_its_own_name(n):
     assert float(set_name(n / 10000).removeprefix("SR-")) == pytest.approx(n / 100, rel=1e-9)
     assert len(set_name(n / 10000)) <= len("SR-99.99")
 
 
 @pytest.mark.parametrize("target", [0.1, 0.6])
-def test_a_target_that_the_whole_does_not_have(target: float) -> None:
+def test_a_target_that_the_whole_does_not_have(target):
     bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
     said = f"{RATE} 20.0% to 50.0%, and the target is {target:.1%}"
     with pytest.raises(InputError, match=re.escape(said)):

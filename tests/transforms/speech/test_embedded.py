@@ -1,11 +1,8 @@
 """PocketSphinx: the same sound gives the same words whatever came before; models of sentences and of users."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -36,7 +33,7 @@ SMALL = "\\data\\\nngram 1=4\n\n\\1-grams:\n-0.6 </s>\n-99 <s>\n-0.6 hello\n-0.6
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _read_once() -> Iterator[None]:
+def _read_once():
     """The CMU dictionary takes a while."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(language_model, "read_dictionary", cache(read_dictionary))
@@ -48,7 +45,7 @@ def split(sentences: list[str]) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def model() -> Model:
+def model():
     return trained_model(split(SENTENCES), general=False)
 
 
@@ -62,7 +59,7 @@ def opened(model: Model, folder: Path) -> Sphinx:
 
 
 @pytest.fixture(scope="module")
-def sounds() -> list[np.ndarray]:
+def sounds():
     """Twenty, most of them not easily heard, and two in which nobody says a word."""
     speaker = Espeak()
     speaker.open()
@@ -72,7 +69,7 @@ def sounds() -> list[np.ndarray]:
     return [*spoken, *(through_noise(np.zeros(900, np.int16), plain("pink"), snr, "") for snr in (40.0, 5.0))]
 
 
-def test_the_same_words_whatever_was_heard_before(model: Model, sounds: list[np.ndarray], tmp_path: Path) -> None:
+def test_the_same_words_whatever_was_heard_before(model, sounds, tmp_path):
     engine = opened(model, tmp_path)
     found = [engine.hear(sound) for sound in sounds]
     assert [engine.hear(sound) for sound in sounds[::-1]][::-1] == found
@@ -85,7 +82,7 @@ def test_the_same_words_whatever_was_heard_before(model: Model, sounds: list[np.
     assert {word for one in found for word in one.split()} <= {word for one in SENTENCES for word in one.split()}
 
 
-def test_what_has_no_words_in_it(model: Model, sounds: list[np.ndarray], tmp_path: Path) -> None:
+def test_what_has_no_words_in_it(model, sounds, tmp_path):
     engine = opened(model, tmp_path)
     before = engine.hear(sounds[0])
     for n in (0, 1, 100, 160, 1000, 16000):
@@ -96,14 +93,14 @@ def test_what_has_no_words_in_it(model: Model, sounds: list[np.ndarray], tmp_pat
     assert engine.hear(sounds[0].astype(">i2")) == before
 
 
-def test_a_digital_silence_is_heard_alike_too(model: Model, sounds: list[np.ndarray], tmp_path: Path) -> None:
+def test_a_digital_silence_is_heard_alike_too(model, sounds, tmp_path):
     engine = opened(model, tmp_path)
     first = engine.hear(np.zeros(16000, np.int16))
     engine.hear(sounds[0])
     assert engine.hear(np.zeros(16000, np.int16)) == first
 
 
-def test_a_model_is_of_its_sentences_not_of_their_order(model: Model) -> None:
+def test_a_model_is_of_its_sentences_not_of_their_order(model):
     assert trained_model(iter(split(SENTENCES)[::-1]), general=False) == model
     assert trained_model([*split(SENTENCES), []], general=False).id == model.id
     ids = {model.id, trained_model(split(SENTENCES[1:]), False).id, trained_model(split([*SENTENCES, "no"]), False).id}
@@ -114,7 +111,7 @@ def test_a_model_is_of_its_sentences_not_of_their_order(model: Model) -> None:
     assert model.unknown == ["zorbleflax"]
 
 
-def test_general_words_may_be_heard_too() -> None:
+def test_general_words_may_be_heard_too():
     pytest.importorskip("wordfreq")
     found = trained_model([["zorbleflax", "please"]], general=True)
     words = {line.split()[0] for line in found.words.splitlines()}
@@ -126,12 +123,12 @@ def test_general_words_may_be_heard_too() -> None:
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [[], []]])
-def test_a_model_of_nothing(sentences: list[list[str]]) -> None:
+def test_a_model_of_nothing(sentences):
     with pytest.raises(InputError, match="--language_model: the language model needs user turns"):
         trained_model(sentences, general=True)
 
 
-def test_a_model_of_the_users(tmp_path: Path, sounds: list[np.ndarray]) -> None:
+def test_a_model_of_the_users(tmp_path, sounds):
     path = tmp_path / "my.arpa"
     path.write_text(SMALL)
     found = given_model(str(path))
@@ -143,7 +140,7 @@ def test_a_model_of_the_users(tmp_path: Path, sounds: list[np.ndarray]) -> None:
     assert set(heard.split()) <= {"hello", "zorbleflax"}
 
 
-def test_a_model_of_ours_may_be_given(model: Model, tmp_path: Path) -> None:
+def test_a_model_of_ours_may_be_given(model, tmp_path):
     (tmp_path / "ours.arpa").write_text(model.arpa)
     assert given_model(str(tmp_path / "ours.arpa")) == model
 
@@ -158,7 +155,7 @@ def test_a_model_of_ours_may_be_given(model: Model, tmp_path: Path) -> None:
         (None, "cannot be read: No such file or directory"),
     ],
 )
-def test_what_is_no_model_is_told_with_its_path(data: bytes | None, said: str, tmp_path: Path) -> None:
+def test_what_is_no_model_is_told_with_its_path(data, said, tmp_path):
     path = tmp_path / "my.arpa"
     if data is not None:
         path.write_bytes(data)
@@ -169,14 +166,9 @@ def test_what_is_no_model_is_told_with_its_path(data: bytes | None, said: str, t
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        SMALL.replace("ngram 1=4\n", ""),
-        SMALL.replace("1=4", "1=40"),
-    ],
-    ids=["no counts", "too few"],
+    "text", [SMALL.replace("ngram 1=4\n", ""), SMALL.replace("1=4", "1=40")], ids=["no counts", "too few"]
 )
-def test_what_pocketsphinx_cannot_load_is_told(text: str, tmp_path: Path) -> None:
+def test_what_pocketsphinx_cannot_load_is_told(text, tmp_path):
     path = tmp_path / "my.arpa"
     path.write_text(text)
     with pytest.raises(InputError) as told:
@@ -184,21 +176,21 @@ def test_what_pocketsphinx_cannot_load_is_told(text: str, tmp_path: Path) -> Non
     assert "language model" in told.value.reason
 
 
-def test_what_pocketsphinx_cannot_load_is_told_with_its_path_before_anything_is_heard(tmp_path: Path) -> None:
+def test_what_pocketsphinx_cannot_load_is_told_with_its_path_before_anything_is_heard(tmp_path):
     path = tmp_path / "my.arpa"
     path.write_text(SMALL.replace("1=4", "1=40"))
     with pytest.raises(InputError, match=re.escape(str(path))):
         given_model(str(path))
 
 
-def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pocketsphinx", None)
     for ask in (acoustic_model, lambda: given_model("x"), Sphinx("x", "y").open, lambda: trained_model([["a"]], False)):
         with pytest.raises(InputError, match="pocketsphinx is not installed: pip install"):
             ask()
 
 
-def test_it_closes_more_than_once(model: Model, sounds: list[np.ndarray], tmp_path: Path) -> None:
+def test_it_closes_more_than_once(model, sounds, tmp_path):
     engine = opened(model, tmp_path)
     engine.close()
     engine.close()

@@ -1,7 +1,5 @@
 """eSpeak as a synthesiser: the same samples whatever was said before, in any process and thread; bad voices told."""
 
-from __future__ import annotations
-
 import pickle
 import random
 import re
@@ -32,7 +30,7 @@ UNSTEADY = ["robosoft2", "antonio"]
 
 
 @pytest.fixture(scope="module")
-def espeak() -> Espeak:
+def espeak():
     engine = Espeak()
     engine.open()
     return engine
@@ -60,7 +58,7 @@ def elsewhere(asked: Iterable[tuple[str, str]]) -> list[str]:
     return run.stdout.split()
 
 
-def test_the_same_samples_in_any_order_and_in_another_process(espeak: Espeak) -> None:
+def test_the_same_samples_in_any_order_and_in_another_process(espeak):
     found = digests(espeak, BOTH)
     assert len(set(found.values())) == len(BOTH)
     for seed in range(2):
@@ -69,7 +67,7 @@ def test_the_same_samples_in_any_order_and_in_another_process(espeak: Espeak) ->
     assert dict(zip(asked, elsewhere(asked), strict=True)) == found
 
 
-def test_every_voice_there_is_in_two_orders(espeak: Espeak) -> None:
+def test_every_voice_there_is_in_two_orders(espeak):
     voices = [voice for voice in library().variants if voice not in UNSTEADY]
     assert len(voices) > 90
     forth = digests(espeak, [("at two", voice) for voice in voices])
@@ -79,12 +77,12 @@ def test_every_voice_there_is_in_two_orders(espeak: Espeak) -> None:
 
 
 @pytest.mark.parametrize("voice", UNSTEADY)
-def test_voices_that_cannot_be_made_steady_are_none(voice: str, espeak: Espeak) -> None:
+def test_voices_that_cannot_be_made_steady_are_none(voice, espeak):
     with pytest.raises(InputError, match=f"'{voice}' is no voice of eSpeak"):
         espeak.speak("at", voice)
 
 
-def test_what_was_said_last_leaves_no_trace(espeak: Espeak) -> None:
+def test_what_was_said_last_leaves_no_trace(espeak):
     """In the filters of klatt4 it does: without the syllable before, these two differ by 64 samples."""
     after = []
     for last in ("i need a one way flight", "it's in oakland"):
@@ -93,7 +91,7 @@ def test_what_was_said_last_leaves_no_trace(espeak: Espeak) -> None:
     assert np.array_equal(*after)
 
 
-def test_what_it_says_is_sound_of_the_rate_and_kind_that_is_agreed(espeak: Espeak) -> None:
+def test_what_it_says_is_sound_of_the_rate_and_kind_that_is_agreed(espeak):
     sound = espeak.speak(TEXTS[0], "klatt4")
     assert sound.dtype == np.int16
     assert sound.ndim == 1
@@ -103,7 +101,7 @@ def test_what_it_says_is_sound_of_the_rate_and_kind_that_is_agreed(espeak: Espea
     assert 1.7 < len(espeak.speak(f"{TEXTS[0]} {TEXTS[0]}", "klatt4")) / len(sound) < 2.2
 
 
-def test_speed_shortens(espeak: Espeak) -> None:
+def test_speed_shortens(espeak):
     lasts = [len(espeak.speak(TEXTS[0], f"klatt4:{speed}")) for speed in (80, 120, 175, 250, 400)]
     assert lasts == sorted(lasts, reverse=True)
     assert 1.5 < lasts[0] / lasts[2] < 3
@@ -111,7 +109,7 @@ def test_speed_shortens(espeak: Espeak) -> None:
     assert np.array_equal(espeak.speak("no", "klatt4:175"), espeak.speak("no", "klatt4"))
 
 
-def test_threads_do_not_hear_one_another(espeak: Espeak) -> None:
+def test_threads_do_not_hear_one_another(espeak):
     found = digests(espeak, BOTH)
     asked = BOTH * 3
     random.Random(1).shuffle(asked)
@@ -123,7 +121,7 @@ def test_threads_do_not_hear_one_another(espeak: Espeak) -> None:
     assert said == ["sˈuːʃi", "həlˈoʊ"] * 20
 
 
-def test_phonemes_do_not_depend_on_who_spoke_before(espeak: Espeak) -> None:
+def test_phonemes_do_not_depend_on_who_spoke_before(espeak):
     for voice in VOICES:
         espeak.speak("no", voice)
         assert library().phonemes("tomato") == "təmˈeɪɾoʊ"
@@ -162,7 +160,7 @@ def travelled() -> Espeak:
         "\ud800",
     ],
 )
-def test_what_is_no_voice_of_any_kind(voice: str, espeak: Espeak) -> None:
+def test_what_is_no_voice_of_any_kind(voice, espeak):
     for ask in (parse_voice, lambda one: espeak.check([one]), lambda one: espeak.speak("no", one)):
         with pytest.raises(InputError, match="--voices: ") as told:
             ask(voice)
@@ -170,25 +168,25 @@ def test_what_is_no_voice_of_any_kind(voice: str, espeak: Espeak) -> None:
 
 
 @pytest.mark.parametrize("voice", ["nobody", "Klatt4", "parapet-klatt4", "-", "klatt4-", "nobody:150"])
-def test_names_that_nobody_has(voice: str, espeak: Espeak) -> None:
+def test_names_that_nobody_has(voice, espeak):
     name = voice.partition(":")[0]
     with pytest.raises(InputError, match=f"--voices: '{name}' is no voice of eSpeak; there are .*adam.*klatt4.*plain"):
         espeak.check(["klatt4", voice])
 
 
-def test_who_is_not_checked_does_not_speak_as_somebody_else(espeak: Espeak) -> None:
+def test_who_is_not_checked_does_not_speak_as_somebody_else(espeak):
     with pytest.raises(InputError, match="is no voice of eSpeak"):
         espeak.speak("no", "nobody")
 
 
-def test_a_speed_of_very_many_digits() -> None:
+def test_a_speed_of_very_many_digits():
     with pytest.raises(InputError):
         parse_voice("klatt4:" + "9" * 5000)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=12) | st.from_regex(r"[a-z4-]{1,6}(:[0-9]{0,5})?", fullmatch=True))
-def test_a_voice_is_a_name_and_a_speed(voice) -> None:
+def test_a_voice_is_a_name_and_a_speed(voice):
     name, colon, speed = voice.partition(":")
     good = re.fullmatch("[A-Za-z0-9_-]+", name) and (not colon or re.fullmatch("[0-9]{1,4}", speed))
     if good and 80 <= int(speed or 175) <= 400:
@@ -198,25 +196,25 @@ def test_a_voice_is_a_name_and_a_speed(voice) -> None:
             parse_voice(voice)
 
 
-def test_good_voices_are_not_complained_of(espeak: Espeak) -> None:
+def test_good_voices_are_not_complained_of(espeak):
     espeak.check(VOICES)
     espeak.check([])
     assert {voice.partition(":")[0] for voice in VOICES} <= set(library().variants)
 
 
-def test_nothing_said_is_refused(espeak: Espeak) -> None:
+def test_nothing_said_is_refused(espeak):
     with pytest.raises(Refused) as told:
         espeak.speak("", "klatt4")
     assert told.value.reason.partition(":")[0] == "empty_answer"
 
 
-def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)
     with pytest.raises(InputError, match=re.escape(f"espeakng-loader is not installed: {install_line('speech')}")):
         library.__wrapped__()
 
 
-def test_it_opens_and_closes_more_than_once() -> None:
+def test_it_opens_and_closes_more_than_once():
     engine = Espeak()
     engine.close()
     engine.open()
@@ -229,7 +227,7 @@ def test_it_opens_and_closes_more_than_once() -> None:
     assert engine.dollars_per_million == 0
 
 
-def test_its_data_are_left_alone() -> None:
+def test_its_data_are_left_alone():
     """What is changed is in a folder of links of our own."""
     import espeakng_loader
 

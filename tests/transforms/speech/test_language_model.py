@@ -1,7 +1,5 @@
 """Which language model ``auto`` takes, by the perplexity of the split train alone on the turns that are heard."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
@@ -38,7 +36,7 @@ def choose(named: str, root: Path, lowest: float = 0.1) -> LanguageModel:
 
 
 @pytest.fixture
-def schema(sample: Path) -> Path:
+def schema(sample):
     return sample / "test" / "schema.json"
 
 
@@ -46,7 +44,7 @@ ALIKE = ["I want a table for two", "I want a room for two", "I want a table for 
 ODD = ["zebras juggle purple anvils nightly", "seldom do walruses quarrel over marzipan"]
 
 
-def test_train_alone_is_taken_where_it_expects_the_turns(tmp_path: Path, schema: Path) -> None:
+def test_train_alone_is_taken_where_it_expects_the_turns(tmp_path, schema):
     said = ["I want a room for seven", "a room for two please"]
     root = corpus(tmp_path, schema, train=ALIKE * 50, test=said)
     found = choose("auto", root)
@@ -57,7 +55,7 @@ def test_train_alone_is_taken_where_it_expects_the_turns(tmp_path: Path, schema:
     assert found == LanguageModel(choose("train", root).model, "train", found.sentences, found.perplexity)
 
 
-def test_else_the_turns_that_are_heard_are_added_and_it_is_said(tmp_path: Path, schema: Path) -> None:
+def test_else_the_turns_that_are_heard_are_added_and_it_is_said(tmp_path, schema):
     root = corpus(tmp_path, schema, train=ALIKE * 50, test=ODD)
     found = choose("auto", root)
     assert found.kind == "mixed"
@@ -72,7 +70,7 @@ def test_else_the_turns_that_are_heard_are_added_and_it_is_said(tmp_path: Path, 
     assert choose("auto", root, lowest * 0.99).kind == "mixed"
 
 
-def test_without_a_split_train_it_is_their_own_text(tmp_path: Path, schema: Path) -> None:
+def test_without_a_split_train_it_is_their_own_text(tmp_path, schema):
     root = corpus(tmp_path / "sgd", schema, test=ODD)
     assert choose("auto", root) == choose("own", root)
     assert choose("own", root).kind == "own"
@@ -87,7 +85,7 @@ def test_without_a_split_train_it_is_their_own_text(tmp_path: Path, schema: Path
         assert found.model == choose("own", root).model
 
 
-def test_on_sgd_one_file_of_train_will_not_do(real_data: Path) -> None:
+def test_on_sgd_one_file_of_train_will_not_do(real_data):
     files = read_corpus(real_data / "sgd", ["dev"]).files
     found = choose_model("auto", train_files(read_corpus(real_data / "sgd", None)), files, SPEAKERS, 0.1)
     assert found.kind == "mixed"
@@ -96,7 +94,7 @@ def test_on_sgd_one_file_of_train_will_not_do(real_data: Path) -> None:
     assert again < limit_of(0.1)
 
 
-def test_perplexity_is_that_of_the_probabilities() -> None:
+def test_perplexity_is_that_of_the_probabilities():
     """Of a model whose probabilities can be counted on fingers."""
     text = ngram.arpa([["a"], ["a"], ["b"]])
     # Witten-Bell: P(a|<s>) = (2 + 2 P(a)) / 5 with P(a) = (2 + 3/3) / 9; the end is certain but for what is left.

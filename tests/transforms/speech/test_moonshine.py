@@ -1,11 +1,8 @@
 """Moonshine and Flite, the one in a package and the other in a system library: the same whatever came before."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,7 +32,7 @@ def opened_speaker() -> flite.Synthesiser:
     return engine
 
 
-def test_flite_says_the_same_whatever_it_said_before() -> None:
+def test_flite_says_the_same_whatever_it_said_before():
     one = opened_speaker()
     order = [(text, voice) for text in TEXTS for voice in flite.VOICES]
     first = {asked: one.speak(*asked) for asked in order}
@@ -48,7 +45,7 @@ def test_flite_says_the_same_whatever_it_said_before() -> None:
     assert len({sound.tobytes() for sound in first.values()}) == len(order)
 
 
-def test_a_voice_that_flite_does_not_have() -> None:
+def test_a_voice_that_flite_does_not_have():
     with pytest.raises(InputError, match="--voices: 'nobody' is no voice of Flite; there are rms, awb, slt, kal16"):
         opened_speaker().check(["rms", "nobody"])
 
@@ -61,7 +58,7 @@ def opened_listener() -> moonshine.Recogniser:
     return engine
 
 
-def test_moonshine_hears_whole_turns_and_the_same_in_any_order() -> None:
+def test_moonshine_hears_whole_turns_and_the_same_in_any_order():
     """No stray first line, nothing cut off: silence, or nothing at all, is nothing."""
     pytest.importorskip("espeakng_loader")
     listener, speaker, rules = opened_listener(), Espeak(), load_normalisation()
@@ -81,20 +78,20 @@ def test_moonshine_hears_whole_turns_and_the_same_in_any_order() -> None:
 
 
 @pytest.mark.skipif(find_spec("moonshine_voice") is not None, reason="it is installed")
-def test_a_package_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_package_that_is_missing_is_named(tmp_path, capsys):
     assert run(tmp_path / "out", "--listener", "moonshine") == 2
     told = capsys.readouterr().err
     assert f"--listener: moonshine-voice is not installed: {install_line('moonshine')}" in told
 
 
-def test_one_only_speaks_and_the_other_only_listens() -> None:
+def test_one_only_speaks_and_the_other_only_listens():
     with pytest.raises(InputError, match="--speaker: moonshine has no Synthesiser: name another"):
         engine.make("speaker", engine.choose("speaker", "moonshine"), {})
     with pytest.raises(InputError, match="--listener: flite has no Recogniser: name another"):
         engine.make("listener", engine.choose("listener", "flite"), {})
 
 
-def test_a_set_that_moonshine_hears(some_turns: Path, tmp_path: Path) -> None:
+def test_a_set_that_moonshine_hears(some_turns, tmp_path):
     """Of nine turns and a voice that is hard for it; how near it comes to a rate other tests say."""
     opened_listener().close()
     flags = ["--sgd", str(some_turns), "--listener", "moonshine", "--voices", "plain", "--snr", "30,6,-4"]
@@ -106,7 +103,7 @@ def test_a_set_that_moonshine_hears(some_turns: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def some_turns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def some_turns(tmp_path_factory):
     from heard_sets import three_dialogues
 
     return three_dialogues(tmp_path_factory)[0]

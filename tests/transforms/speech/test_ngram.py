@@ -1,11 +1,7 @@
 """The language model: probabilities that add up to one, against a plain reader of ARPA files and the plain formula."""
 
-from __future__ import annotations
-
 import itertools
-import random
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -77,7 +73,7 @@ def plain_base(sentences: Sequence[Sequence[str]], base: Mapping[str, float] | N
 @given(SENTENCES, BASES)
 @example([["a"]], None)
 @example([["a", "a", "a"], ["a"]], {"a": 1.0})
-def test_every_history_is_followed_by_something_and_as_often_as_the_formula_says(sentences, base) -> None:
+def test_every_history_is_followed_by_something_and_as_often_as_the_formula_says(sentences, base):
     tables = read_arpa(arpa(sentences, base))
     filled = [sentence for sentence in sentences if sentence]
     plain = plain_base(filled, base)
@@ -94,14 +90,14 @@ def test_every_history_is_followed_by_something_and_as_often_as_the_formula_says
 
 @settings(deadline=None, max_examples=40)
 @given(SENTENCES, BASES, st.randoms(use_true_random=False))
-def test_the_same_sentences_in_any_order_give_the_same_text(sentences, base, drawn: random.Random) -> None:
+def test_the_same_sentences_in_any_order_give_the_same_text(sentences, base, drawn):
     shuffled = drawn.sample(sentences, len(sentences))
     backwards = dict(reversed(base.items())) if base else base
     assert arpa(shuffled, backwards) == arpa(iter(sentences), base)
     assert arpa([*sentences, []], base) == arpa(sentences, base)
 
 
-def test_words_that_nobody_says_are_shared_out_by_how_often_they_are_said_in_general() -> None:
+def test_words_that_nobody_says_are_shared_out_by_how_often_they_are_said_in_general():
     tables = read_arpa(arpa([["a"], ["a"]], {"rare": 0.001, "common": 0.1, "a": 0.01}))
     rare, common = (probability(tables, (), word) for word in ("rare", "common"))
     assert common / rare == pytest.approx(100, rel=1e-3)
@@ -114,7 +110,7 @@ def test_words_that_nobody_says_are_shared_out_by_how_often_they_are_said_in_gen
 
 @settings(deadline=None)
 @given(SENTENCES, BASES)
-def test_the_words_of_a_model_are_read_back(sentences, base) -> None:
+def test_the_words_of_a_model_are_read_back(sentences, base):
     said = {word for sentence in sentences for word in sentence} | set(base or {})
     assert words_of(arpa(sentences, base)) == sorted(said)
 
@@ -130,14 +126,14 @@ def test_the_words_of_a_model_are_read_back(sentences, base) -> None:
         "\\1-grams:\n-1 a\n\n\\data\\\n",
     ],
 )
-def test_what_is_no_model(text: str) -> None:
+def test_what_is_no_model(text):
     with pytest.raises(ValueError, match="no language model in the ARPA format"):
         words_of(text)
 
 
 @settings(deadline=None)
 @given(st.text(st.sampled_from("\\1-grams:\ndataen 2"), max_size=80))
-def test_any_text_is_a_model_or_is_said_to_be_none(text) -> None:
+def test_any_text_is_a_model_or_is_said_to_be_none(text):
     said = "ARPA"
     try:
         assert all(word and not word.startswith("<") for word in words_of(text))
@@ -146,14 +142,14 @@ def test_any_text_is_a_model_or_is_said_to_be_none(text) -> None:
     assert "ARPA" in said
 
 
-def test_models_of_others_may_have_tabs_windows_lines_and_fewer_orders(tmp_path: Path) -> None:
+def test_models_of_others_may_have_tabs_windows_lines_and_fewer_orders(tmp_path):
     text = "made by hand\n\\data\\\nngram 1=3\n\n\\1-grams:\n-1.0\thello\t-0.3\n-1 </s>\n-99\t<s> 0\n\n\\end\\\n"
     assert words_of(text) == ["hello"]
     (tmp_path / "windows.arpa").write_bytes(text.replace("\n", "\r\n").encode())
     assert words_of((tmp_path / "windows.arpa").read_text()) == ["hello"]
 
 
-def test_pocketsphinx_reads_the_same_probabilities(tmp_path: Path) -> None:
+def test_pocketsphinx_reads_the_same_probabilities(tmp_path):
     pocketsphinx = pytest.importorskip("pocketsphinx")
     sentences = [["a", "b", "o'clock"], ["a", "c", "a"], ["b"], ["a", "b", "c"]]
     base = {"d": 0.2, "a": 0.1}

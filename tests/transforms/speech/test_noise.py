@@ -1,7 +1,5 @@
 """Noise: as loud as is asked, of the colour asked for, the same for the same key, named by what it is made of."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -32,7 +30,7 @@ TEXTS = ["i want a table at seven", "no thank you", "find me a flight to seattle
 
 
 @pytest.fixture(scope="module")
-def speech() -> np.ndarray:
+def speech():
     """Half a minute, with pauses."""
     speaker = Espeak()
     speaker.open()
@@ -70,7 +68,7 @@ def added(speech: np.ndarray, noise: Noise, snr: float, key: str = "k") -> np.nd
 
 
 @pytest.mark.parametrize("kind", ["white", "pink", "babble", "recordings"])
-def test_noise_is_as_loud_as_is_asked(kind: str, speech: np.ndarray, tmp_path: Path) -> None:
+def test_noise_is_as_loud_as_is_asked(kind, speech, tmp_path):
     noise = {
         "white": lambda: plain("white"),
         "pink": lambda: plain("pink"),
@@ -84,14 +82,14 @@ def test_noise_is_as_loud_as_is_asked(kind: str, speech: np.ndarray, tmp_path: P
         assert found == pytest.approx(snr, abs=0.3)
 
 
-def test_quiet_and_loud_speech_are_brought_to_one_level(speech: np.ndarray) -> None:
+def test_quiet_and_loud_speech_are_brought_to_one_level(speech):
     quiet = to_samples(speech / 20)
     loud = through_noise(speech, plain("white"), SILENCE, "k")
     assert np.abs(through_noise(quiet, plain("white"), SILENCE, "k").astype(int) - loud).max() < 60
     assert decibels(LEVEL**2 / 32768**2) == pytest.approx(-26)
 
 
-def test_silence_around_it_and_never_a_digital_one(speech: np.ndarray) -> None:
+def test_silence_around_it_and_never_a_digital_one(speech):
     found = through_noise(speech[:RATE], plain("white"), SILENCE, "k")
     assert len(found) == RATE + 2 * 4800
     for edge in (found[:4700], found[-4700:]):
@@ -103,7 +101,7 @@ def test_silence_around_it_and_never_a_digital_one(speech: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(("kind", "slope"), [("white", 0.0), ("pink", -3.01)])
-def test_the_colour_of_noise(kind: str, slope: float) -> None:
+def test_the_colour_of_noise(kind, slope):
     """Power for each hertz, by octave: of pink noise it falls by 3 dB from one to the next."""
     sound = added(np.zeros(20 * RATE, np.int16), plain(kind), 0)
     power = np.abs(np.fft.rfft(sound)) ** 2
@@ -114,7 +112,7 @@ def test_the_colour_of_noise(kind: str, slope: float) -> None:
     assert (levels[-1] - levels[0]) / 6 == pytest.approx(slope, abs=0.15)
 
 
-def test_the_same_key_has_the_same_noise_and_no_other(speech: np.ndarray, tmp_path: Path) -> None:
+def test_the_same_key_has_the_same_noise_and_no_other(speech, tmp_path):
     short = speech[: RATE // 2]
     noises = [plain("white"), plain("pink"), babble(TEXTS), recordings(folder_of(tmp_path / "r", a=hiss(RATE)))]
     found = set()
@@ -126,7 +124,7 @@ def test_the_same_key_has_the_same_noise_and_no_other(speech: np.ndarray, tmp_pa
     assert np.abs(louder - quieter * math.sqrt(10)).max() < 5, "one ratio has another's noise, louder"
 
 
-def test_recordings_are_looped_from_a_place_that_the_key_draws(tmp_path: Path) -> None:
+def test_recordings_are_looped_from_a_place_that_the_key_draws(tmp_path):
     track = hiss(5000)
     noise = recordings(folder_of(tmp_path / "r", a=track))
     speech = np.zeros(RATE, np.int16)
@@ -143,7 +141,7 @@ def test_recordings_are_looped_from_a_place_that_the_key_draws(tmp_path: Path) -
     assert len(starts) == 6
 
 
-def test_each_key_has_one_of_the_recordings(tmp_path: Path) -> None:
+def test_each_key_has_one_of_the_recordings(tmp_path):
     tones = {
         f"t{hertz}": to_samples(8000 * np.sin(2 * np.pi * hertz * np.arange(RATE) / RATE)) for hertz in (500, 2000)
     }
@@ -156,7 +154,7 @@ def test_each_key_has_one_of_the_recordings(tmp_path: Path) -> None:
     assert all(min(abs(one - 500), abs(one - 2000)) < 5 for one in found)
 
 
-def test_a_name_is_of_the_content_not_of_the_place(tmp_path: Path) -> None:
+def test_a_name_is_of_the_content_not_of_the_place(tmp_path):
     one, other = hiss(3000), hiss(3000, 1)
     first = recordings(folder_of(tmp_path / "a", x=one, y=other))
     assert first.kind == "recordings"
@@ -171,7 +169,7 @@ def test_a_name_is_of_the_content_not_of_the_place(tmp_path: Path) -> None:
     assert recordings(str(tmp_path / "a")).name == first.name
 
 
-def test_babble_is_of_texts_in_any_order() -> None:
+def test_babble_is_of_texts_in_any_order():
     some = [f"text {i}" for i in range(100)]
     found = babble(some)
     assert found == babble([*some[::-1], *some])
@@ -182,12 +180,12 @@ def test_babble_is_of_texts_in_any_order() -> None:
     assert added(np.zeros(4000, np.int16), babble(["a"]), 0).std() > 0
 
 
-def test_plain_noises_have_plain_names() -> None:
+def test_plain_noises_have_plain_names():
     assert plain("white") == Noise("white", "white", ())
     assert plain("pink").name == "pink"
 
 
-def test_folders_that_are_of_no_use(tmp_path: Path) -> None:
+def test_folders_that_are_of_no_use(tmp_path):
     with pytest.raises(InputError, match=r"--noise: is neither a kind of noise \(white, pink, babble\) nor a folder"):
         recordings(str(tmp_path / "gone"))
     (tmp_path / "empty").mkdir()
@@ -208,7 +206,7 @@ def test_folders_that_are_of_no_use(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["a folder", "a link to nothing"])
-def test_a_recording_that_cannot_be_opened(what: str, tmp_path: Path) -> None:
+def test_a_recording_that_cannot_be_opened(what, tmp_path):
     if what == "a folder":
         (tmp_path / "a.wav").mkdir()
     else:

@@ -1,10 +1,7 @@
 """Pronunciations: phones that the acoustic model knows, the CMU dictionary's where it has them, else eSpeak's."""
 
-from __future__ import annotations
-
 import random
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,12 +17,12 @@ CMU = acoustic_model().with_name("cmudict-en-us.dict")
 
 
 @pytest.fixture(scope="module")
-def known() -> dict[str, list[str]]:
+def known():
     return read_dictionary(CMU)
 
 
 @pytest.fixture(scope="module")
-def phones() -> set[str]:
+def phones():
     """Of the dictionary; each of them is a phone of the acoustic model itself."""
     found = {phone for line in CMU.read_text().splitlines() for phone in line.split()[1:]}
     model = (acoustic_model() / "mdef").read_bytes()
@@ -50,11 +47,11 @@ IPA = st.lists(st.sampled_from([*PHONES, "ˈ", "ˌ", "ː", "\u0329", " ", "?", "
 
 @settings(deadline=None)
 @given(IPA)
-def test_the_longest_phone_that_fits_is_taken(ipa) -> None:
+def test_the_longest_phone_that_fits_is_taken(ipa):
     assert arpabet(ipa) == greedy(ipa)
 
 
-def test_only_phones_that_the_recogniser_knows(phones: set[str], known: dict[str, list[str]]) -> None:
+def test_only_phones_that_the_recogniser_knows(phones, known):
     assert {phone for said in PHONES.values() for phone in said.split()} == phones
     made_up = ["zorbleflax", "sushi", "coachella", "o'clock", "x", "qwxyz"]
     for word in [*made_up, *random.Random(0).sample(sorted(known), 300)]:
@@ -80,11 +77,11 @@ def test_only_phones_that_the_recogniser_knows(phones: set[str], known: dict[str
         ("vision", "V IH ZH AH N"),
     ],
 )
-def test_words_as_everybody_says_them(word: str, said: str) -> None:
+def test_words_as_everybody_says_them(word, said):
     assert arpabet(library().phonemes(word)) == said
 
 
-def test_a_dictionary_is_read_line_by_line(tmp_path: Path, known: dict[str, list[str]]) -> None:
+def test_a_dictionary_is_read_line_by_line(tmp_path, known):
     path = tmp_path / "small.dict"
     path.write_text("a AH\na(2) EY\no'clock  AH K L AA K\nb\tB IY\n\ncafé K AE F EY\n", encoding="utf-8")
     assert read_dictionary(path) == {
@@ -100,7 +97,7 @@ def test_a_dictionary_is_read_line_by_line(tmp_path: Path, known: dict[str, list
     assert known == plain
 
 
-def test_known_words_keep_all_their_pronunciations_and_others_are_espeaks(known: dict[str, list[str]]) -> None:
+def test_known_words_keep_all_their_pronunciations_and_others_are_espeaks(known):
     several = sorted((word for word in known if len(known[word]) > 2), key=lambda word: word[::-1])[:50]
     words = ["zorbleflax", *several, "sushi", "blorptown", *several]
     text, made = dictionary(iter(words), known)
@@ -120,6 +117,6 @@ def test_known_words_keep_all_their_pronunciations_and_others_are_espeaks(known:
     assert dictionary(reversed(words), known) == (text, made)
 
 
-def test_what_cannot_be_said_has_no_entry(known: dict[str, list[str]]) -> None:
+def test_what_cannot_be_said_has_no_entry(known):
     assert dictionary(["'", "hello"], {"hello": ["HH"]}) == ("hello HH\n", [])
     assert dictionary([], known) == ("", [])

@@ -1,7 +1,5 @@
 """Turns as they were heard: spans found again or gone, and everything else of the turn as it was."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -73,12 +71,7 @@ def values_of(raw: dict[str, Any]) -> dict[str, str]:
             "at seven thirty p m in san jose please",
             {"time": "seven thirty p m", "city": "san jose"},
         ),
-        (
-            "at seven thirty p m in san jose please",
-            "restored",
-            UTTERANCE,
-            {"time": "7:30 pm", "city": "San Jose"},
-        ),
+        ("at seven thirty p m in san jose please", "restored", UTTERANCE, {"time": "7:30 pm", "city": "San Jose"}),
         (
             "at seven thirteen p m in san jose trees",
             "heard",
@@ -102,7 +95,7 @@ def values_of(raw: dict[str, Any]) -> dict[str, str]:
         ("uh", "restored", "uh", {}),
     ],
 )
-def test_the_new_utterance_and_its_spans(words: str, form: str, utterance: str, values: dict[str, str]) -> None:
+def test_the_new_utterance_and_its_spans(words, form, utterance, values):
     after, found = heard(RAW, words, form)
     assert after["utterance"] == found.row["utterance"] == utterance
     assert values_of(after) == values
@@ -123,14 +116,14 @@ def test_the_new_utterance_and_its_spans(words: str, form: str, utterance: str, 
             assert (row["heard_start"], row["heard_exclusive_end"]) == (None, None)
 
 
-def test_restored_words_heard_wrong_are_as_they_were_heard() -> None:
+def test_restored_words_heard_wrong_are_as_they_were_heard():
     after, _ = heard(RAW, "at seven thirteen p m in san jose trees", "restored")
     assert after["utterance"].startswith("At seven thirteen p")
     assert "in San Jose trees" in after["utterance"]
     assert values_of(after) == {"city": "San Jose"}
 
 
-def test_the_row_says_all_of_it() -> None:
+def test_the_row_says_all_of_it():
     _, found = heard(RAW, "at seven thirteen p m in in san please")
     row = found.row
     assert {name: value for name, value in row.items() if name != "slots"} == {
@@ -159,7 +152,7 @@ def test_the_row_says_all_of_it() -> None:
     )
 
 
-def test_what_is_no_span_stays() -> None:
+def test_what_is_no_span_stays():
     """Copied values have no place in the utterance, and some frames have no list of slots at all."""
     copied = {"slot": "city", "copy_from": "hotel-city", "value": ["san jose"], "mine": 1}
     raw = turn_of(
@@ -179,7 +172,7 @@ def test_what_is_no_span_stays() -> None:
         assert len(kept) == (3 if words.startswith("at") else 2)
 
 
-def test_spans_keep_what_else_they_have() -> None:
+def test_spans_keep_what_else_they_have():
     raw = turn_of(
         UTTERANCE, {"service": "hotel", "slots": [{**span(UTTERANCE, "San Jose"), "value": "San Jose", "mine": [1]}]}
     )
@@ -189,14 +182,14 @@ def test_spans_keep_what_else_they_have() -> None:
     ]
 
 
-def test_spans_that_are_not_in_the_utterance_are_lost() -> None:
+def test_spans_that_are_not_in_the_utterance_are_lost():
     slots = [{"slot": "s", "start": a, "exclusive_end": b} for a, b in ((40, 50), (5, 5), (7, 3), (-9, -1), (10, 11))]
     after, found = heard(turn_of(UTTERANCE, {"service": "A", "slots": slots}), "at seven thirty p m in san jose please")
     assert after["frames"][0]["slots"] == []
     assert [row["status"] for row in found.row["slots"]] == ["lost"] * 5
 
 
-def test_everything_else_is_left_alone() -> None:
+def test_everything_else_is_left_alone():
     after, _ = heard(RAW, "nothing at all")
     expected = copy.deepcopy(RAW)
     expected["utterance"] = "nothing at all"
@@ -204,7 +197,7 @@ def test_everything_else_is_left_alone() -> None:
     assert after == expected
 
 
-def test_a_turn_that_is_not_heard_stays_as_it_was() -> None:
+def test_a_turn_that_is_not_heard_stays_as_it_was():
     odd = {"slot": "odd", "start": 90, "exclusive_end": 95}
     copied = {"slot": "city", "copy_from": "x", "value": "y"}
     raw = turn_of(UTTERANCE, {"service": "A", "slots": [span(UTTERANCE, "San Jose"), copied, odd]}, {"service": "B"})
@@ -267,7 +260,7 @@ def turns_heard(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
 
 @settings(deadline=None, max_examples=150)
 @given(turns_heard(), st.sampled_from(["heard", "restored"]))
-def test_each_span_that_is_left_is_its_value(turn, form) -> None:
+def test_each_span_that_is_left_is_its_value(turn, form):
     raw, words = turn
     after, found = heard(raw, words, form)
     before = {one["slot"]: one for one in raw["frames"][0]["slots"]}

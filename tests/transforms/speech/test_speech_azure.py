@@ -1,7 +1,5 @@
 """The Azure engines, through the real SDK, against a server on this machine."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 import subprocess
@@ -33,7 +31,7 @@ Engine = AzureSynthesiser | AzureRecogniser
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(monkeypatch):
     monkeypatch.setenv("AZURE_SPEECH_KEY", KEY)
     monkeypatch.delenv("AZURE_SPEECH_REGION", raising=False)
     monkeypatch.setattr(azure, "WAITS", (0.001, 0.002))
@@ -64,7 +62,7 @@ def noisy(sound: Any, snr: float, seed: int = 0) -> Any:
     return np.clip(sound + noise, -32_768, 32_767).astype(np.int16)
 
 
-def test_there_and_back() -> None:
+def test_there_and_back():
     with (
         AzureSpeechServer() as server,
         opened(AzureSynthesiser, server) as speaks,
@@ -84,7 +82,7 @@ def test_there_and_back() -> None:
     assert (heard.options["language"], heard.options["format"]) == ("en-US", "detailed")
 
 
-def test_the_lexical_form_of_all_phrases_is_what_is_heard() -> None:
+def test_the_lexical_form_of_all_phrases_is_what_is_heard():
     with (
         AzureSpeechServer(mishears={"seven": "eleven", "the": ""}, phrase_words=2) as server,
         opened(AzureRecogniser, server) as engine,
@@ -93,7 +91,7 @@ def test_the_lexical_form_of_all_phrases_is_what_is_heard() -> None:
         assert len(server.requests) == 1
 
 
-def test_the_server_can_mishear_by_noise() -> None:
+def test_the_server_can_mishear_by_noise():
     with (
         AzureSpeechServer(mishears=lambda word, snr: word if snr > 15 else "what") as server,
         opened(AzureRecogniser, server) as engine,
@@ -104,7 +102,7 @@ def test_the_server_can_mishear_by_noise() -> None:
 
 
 @pytest.mark.parametrize("fault", ["nothing", "silence", "babble"])
-def test_where_no_words_are_nothing_is_heard(fault: str) -> None:
+def test_where_no_words_are_nothing_is_heard(fault):
     with AzureSpeechServer([fault]) as server, opened(AzureRecogniser, server) as engine:
         assert engine.hear(sound_of("hm")) == ""
         assert engine.hear(sound_of("well")) == "well"
@@ -113,14 +111,14 @@ def test_where_no_words_are_nothing_is_heard(fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["nothing", "silence"])
-def test_an_empty_or_silent_answer_is_refused(fault: str) -> None:
+def test_an_empty_or_silent_answer_is_refused(fault):
     with AzureSpeechServer([fault]) as server, opened(AzureSynthesiser, server) as engine:
         with pytest.raises(Refused, match=f"empty_answer: .* from {VOICE}"):
             engine.speak("hm", VOICE)
         assert text_of(engine.speak("well", VOICE))[0] == "well"
 
 
-def test_a_sound_is_sent_whole_and_alone() -> None:
+def test_a_sound_is_sent_whole_and_alone():
     lengths = (1, 159, 160, 1601, 16_000)
     sounds = [np.full(length, number + 1, np.int16) for number, length in enumerate(lengths)]
     with AzureSpeechServer() as server, opened(AzureRecogniser, server) as engine:
@@ -132,7 +130,7 @@ def test_a_sound_is_sent_whole_and_alone() -> None:
 
 
 @pytest.mark.parametrize("fault", ["tail", "stall", "1000", "1011", "cut"])
-def test_nothing_of_a_sound_is_left_in_the_next(fault: str) -> None:
+def test_nothing_of_a_sound_is_left_in_the_next(fault):
     texts = ["one fish", "two fish"]
     sounds = [np.pad(sound_of(text), (0, 8_000)) for text in texts]
     seconds = 0.5 if fault in ("stall", "1000") else 20
@@ -151,7 +149,7 @@ def test_nothing_of_a_sound_is_left_in_the_next(fault: str) -> None:
 
 @pytest.mark.parametrize("fault", ["429", "500", "503", "1011", "throttled", "cut"])
 @pytest.mark.parametrize("kind", ENGINES)
-def test_what_may_pass_is_tried_again(kind: type[Any], fault: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_may_pass_is_tried_again(kind, fault, caplog):
     caplog.set_level(logging.INFO)
     # Twice, as the SDK itself tries some a second time.
     with AzureSpeechServer([fault, fault]) as server, opened(kind, server) as engine:
@@ -166,7 +164,7 @@ def test_what_may_pass_is_tried_again(kind: type[Any], fault: str, caplog: pytes
 
 @pytest.mark.parametrize("fault", ["stall", "1000"])
 @pytest.mark.parametrize("kind", ENGINES)
-def test_what_hangs_is_left_behind(kind: type[Any], fault: str) -> None:
+def test_what_hangs_is_left_behind(kind, fault):
     with AzureSpeechServer([fault]) as server, opened(kind, server, seconds=1) as engine:
         assert asked(engine) == TEXTS[0]
         assert len(server.requests) >= 2
@@ -182,7 +180,7 @@ def test_what_hangs_is_left_behind(kind: type[Any], fault: str) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ENGINES)
-def test_what_no_further_request_could_mend_stops(kind: type[Any], fault: str, reason: str) -> None:
+def test_what_no_further_request_could_mend_stops(kind, fault, reason):
     with AzureSpeechServer([fault, fault]) as server, opened(kind, server) as engine:
         with pytest.raises(Stopped) as stopped:
             asked(engine)
@@ -193,7 +191,7 @@ def test_what_no_further_request_could_mend_stops(kind: type[Any], fault: str, r
 
 @pytest.mark.parametrize("fault", ["400", "1007"])
 @pytest.mark.parametrize("kind", ENGINES)
-def test_a_bad_request_is_refused(kind: type[Any], fault: str) -> None:
+def test_a_bad_request_is_refused(kind, fault):
     with AzureSpeechServer([fault]) as server, opened(kind, server) as engine:
         with pytest.raises(Refused, match="invalid: ") as refused:
             asked(engine)
@@ -202,13 +200,10 @@ def test_a_bad_request_is_refused(kind: type[Any], fault: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_an_outage_is_waited_out_once(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_is_waited_out_once(kind, monkeypatch):
     monkeypatch.setattr(azure, "WAITS", (0.05, 0.05))
     down = [True]
-    with (
-        AzureSpeechServer(lambda: "503" if down[0] else "") as server,
-        opened(kind, server, patience=0.4) as engine,
-    ):
+    with AzureSpeechServer(lambda: "503" if down[0] else "") as server, opened(kind, server, patience=0.4) as engine:
         with pytest.raises(Refused, match=r"unavailable: .*503"):
             asked(engine)
         tries = len(server.keys)
@@ -225,7 +220,7 @@ def test_an_outage_is_waited_out_once(kind: type[Any], monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_nobody_there(kind: type[Any]) -> None:
+def test_nobody_there(kind):
     with AzureSpeechServer() as server:
         pass
     with opened(kind, server, patience=0) as engine, pytest.raises(Refused, match="unavailable: ") as refused:
@@ -234,7 +229,7 @@ def test_nobody_there(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_two_at_a_time(kind: type[Any]) -> None:
+def test_two_at_a_time(kind):
     with (
         AzureSpeechServer(together=2) as server,
         opened(kind, server, parallel=2) as engine,
@@ -243,7 +238,7 @@ def test_two_at_a_time(kind: type[Any]) -> None:
         assert list(threads.map(lambda text: asked(engine, text), TEXTS * 2)) == TEXTS * 2
 
 
-def test_what_is_spoken_is_escaped() -> None:
+def test_what_is_spoken_is_escaped():
     text = """<break time="9s"/> fish & 'chips' ]]> &lt;"""
     with AzureSpeechServer() as server, opened(AzureSynthesiser, server) as engine:
         assert text_of(engine.speak(text, VOICE))[0] == text
@@ -264,20 +259,20 @@ def test_what_is_spoken_is_escaped() -> None:
         ("hello", "en-US-Jenny'/><audio src='http://elsewhere/'/>"),
     ],
 )
-def test_what_cannot_be_spoken_is_not_sent(text: str, voice: str) -> None:
+def test_what_cannot_be_spoken_is_not_sent(text, voice):
     with AzureSpeechServer() as server, opened(AzureSynthesiser, server) as engine:
         with pytest.raises(Refused, match="invalid: "):
             engine.speak(text, voice)
         assert server.keys == []
 
 
-def test_names_of_voices() -> None:
+def test_names_of_voices():
     assert all(map(is_voice, [VOICE, "zh-CN-liaoning-XiaobeiNeural", "en-US-Ava:DragonHDLatestNeural"]))
     assert not any(map(is_voice, ["en-US", "", f"{VOICE}\n", "en-US-Jenny Neural"]))
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_it_travels_pickled_without_the_key(kind: type[Any]) -> None:
+def test_it_travels_pickled_without_the_key(kind):
     with AzureSpeechServer() as server:
         engine = kind(endpoint=server.url, **QUICK)
         packed = pickle.dumps(engine)
@@ -292,7 +287,7 @@ def test_it_travels_pickled_without_the_key(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_no_message_has_a_secret(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_message_has_a_secret(kind, monkeypatch):
     # As if Azure told them: the server's answer to a wrong one is what the client shows.
     short = "s3cret"
     monkeypatch.setenv("AZURE_SPEECH_KEY", short)
@@ -306,7 +301,7 @@ def test_no_message_has_a_secret(kind: type[Any], monkeypatch: pytest.MonkeyPatc
     assert refused.value.reason.endswith("Error details: …, …, … … and …")
 
 
-def test_unencrypted_the_key_stays_on_this_machine() -> None:
+def test_unencrypted_the_key_stays_on_this_machine():
     with AzureSpeechServer(host="127.0.0.2") as server, opened(AzureRecogniser, server) as engine:
         with pytest.raises(Stopped, match="credentials"):
             asked(engine)
@@ -314,7 +309,7 @@ def test_unencrypted_the_key_stays_on_this_machine() -> None:
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_without_a_key_or_region_there_is_one_clear_line(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_or_region_there_is_one_clear_line(kind, monkeypatch):
     with pytest.raises(InputError, match=r"^--azure_region: is not given: .* or set AZURE_SPEECH_REGION$"):
         kind().open()
     monkeypatch.setenv("AZURE_SPEECH_REGION", "http://elsewhere")
@@ -332,7 +327,7 @@ def test_without_a_key_or_region_there_is_one_clear_line(kind: type[Any], monkey
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_without_the_package_it_says_what_to_install(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_it_says_what_to_install(kind, monkeypatch):
     monkeypatch.setitem(sys.modules, "azure.cognitiveservices.speech", None)
     with pytest.raises(InputError, match=r"pip install .*\[azure\]'"):
         kind(region="westeurope").open()
@@ -353,14 +348,14 @@ def test_without_the_package_it_says_what_to_install(kind: type[Any], monkeypatc
     ],
 )
 @pytest.mark.parametrize("kind", ENGINES)
-def test_arguments_that_cannot_be(kind: type[Any], given: dict[str, Any], named: str) -> None:
+def test_arguments_that_cannot_be(kind, given, named):
     with pytest.raises(InputError) as error:
         kind(**given)
     assert error.value.path == named
     assert "secret" not in str(error.value)
 
 
-def test_what_they_are_called_and_cost() -> None:
+def test_what_they_are_called_and_cost():
     assert (AzureSynthesiser().name, AzureRecogniser().name) == ("azure:neural", "azure:en-US")
     assert AzureRecogniser(language="en-GB").name == "azure:en-GB"
     assert (AzureSynthesiser().dollars_per_million, AzureRecogniser().dollars_per_hour) == (15.0, 1.0)
@@ -383,7 +378,7 @@ for ask in (lambda: hears.hear(np.ones(160, np.int16)), lambda: speaks.speak("he
 
 
 @pytest.mark.parametrize("faults", [["stall", "stall"], ["cut", "cut"], []])
-def test_a_process_ends_whatever_hangs(faults: list[str]) -> None:
+def test_a_process_ends_whatever_hangs(faults):
     root = Path(__file__).parents[3]
     with AzureSpeechServer(faults) as server:
         ended = subprocess.run([sys.executable, "-c", ENDS, server.url], cwd=root, capture_output=True, timeout=30)

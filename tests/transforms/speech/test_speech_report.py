@@ -1,7 +1,5 @@
 """The report of the sets: every number of ``statistics.json`` that a reader needs, in the page and in the card."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,11 +48,7 @@ def numbers(voices: tuple[str, ...] = ("klatt4", "adam"), **made_with: str) -> d
     return {**found, "made_with": {**MADE_WITH, **made_with}}
 
 
-def report(
-    found: Mapping[str, Any],
-    examples: Mapping[str, list[Example]] | None = None,
-    **options: Any,
-) -> Report:
+def report(found: Mapping[str, Any], examples: Mapping[str, list[Example]] | None = None, **options: Any) -> Report:
     return SpeechErrors().report(found, examples or {}, options)
 
 
@@ -77,7 +71,7 @@ def row(**other: Any) -> dict[str, Any]:
     return {**base, "snr": 7.5, "wer": 0.5, "slots": slots, **other}
 
 
-def test_every_set_is_there() -> None:
+def test_every_set_is_there():
     found = numbers()
     made = report(found)
     low, high = found["sets"]["SR-10"]["wer_low"], found["sets"]["SR-10"]["wer_high"]
@@ -104,7 +98,7 @@ def test_every_set_is_there() -> None:
     assert [tile.label for tile in made.tiles][:3] == [f"word error rate, SR-{rate}" for rate in ("10", "12.5", "20")]
 
 
-def test_the_page_and_the_card_have_it() -> None:
+def test_the_page_and_the_card_have_it():
     made = report(numbers(), {"SR-20": [example_of(row())]}, seed="a`b")
     text, html = card(made), page(made)
     assert "| SR-10 | 7.05% · " in text
@@ -115,7 +109,7 @@ def test_the_page_and_the_card_have_it() -> None:
     assert "None" not in text + html
 
 
-def test_an_example_marks_the_errors_and_names_lost_values() -> None:
+def test_an_example_marks_the_errors_and_names_lost_values():
     example = example_of(row())
     assert example.place == "dialogue 1_00001, turn 4: 50.0% of the words wrong at 7.5 dB"
     original, recognised, lost = example.lines
@@ -129,14 +123,14 @@ def test_an_example_marks_the_errors_and_names_lost_values() -> None:
 
 
 @pytest.mark.parametrize("model", [*KINDS[1:], "a file", ""])
-def test_it_says_where_the_recogniser_has_seen_the_text(model: str) -> None:
+def test_it_says_where_the_recogniser_has_seen_the_text(model):
     made = report(numbers(language_model=model))
     assert bool(made.notes) == (model in ("mixed", "own"))
     for text in (page(made), card(made)):
         assert ("has seen the text" in text) == bool(made.notes)
 
 
-def test_sets_without_a_transcript() -> None:
+def test_sets_without_a_transcript():
     nothing = {**statistics(Counts(), SETTINGS, []), "made_with": MADE_WITH}
     made = report(nothing)
     rows = section(made, "Word error rate by set").rows
@@ -145,7 +139,7 @@ def test_sets_without_a_transcript() -> None:
     assert "None" not in page(made) + card(made)
 
 
-def test_names_are_text() -> None:
+def test_names_are_text():
     hostile = "<script>alert('x')</script> & \"|`"
     found = numbers(voices=("klatt4", hostile), synthesiser=hostile)
     shown = example_of(row(original=hostile, alignment="<b>bold</b> a><i>", dialogue_id=hostile))

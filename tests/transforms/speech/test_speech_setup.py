@@ -1,7 +1,5 @@
 """What a run is told on the command line, and what it reads before anything is said."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -25,7 +23,7 @@ SPEAKERS = Speakers(("klatt4", "adam"), "0", load_normalisation(), 1000)
 MADE_WITH = {"synthesiser": "espeak-ng", "noise": "pink", "voices": ["klatt4"]}
 
 
-def test_targets_and_ratios() -> None:
+def test_targets_and_ratios():
     assert parse_targets("0.3, 0.1,.2,") == [0.1, 0.2, 0.3]
     assert parse_targets("0.125") == [0.125]
     assert parse_ratios("5,20, 12.5,-3") == [20, 12.5, 5, -3]
@@ -49,7 +47,7 @@ def test_targets_and_ratios() -> None:
         ("0.2,0.20000000000001", "give each word error rate once"),
     ],
 )
-def test_targets_that_are_none(given: str, said: str) -> None:
+def test_targets_that_are_none(given, said):
     with pytest.raises(InputError, match=re.escape(f"--wer: {said}")):
         parse_targets(given)
 
@@ -68,13 +66,13 @@ def test_targets_that_are_none(given: str, said: str) -> None:
         ("5,inf", "give two or more different ratios from -20 to 60 dB"),
     ],
 )
-def test_ratios_that_are_none(given: str, said: str) -> None:
+def test_ratios_that_are_none(given, said):
     with pytest.raises(InputError, match=re.escape(f"--snr: {said}")):
         parse_ratios(given)
 
 
 @given(st.lists(st.integers(1, 999), min_size=1, max_size=6, unique=True))
-def test_every_list_of_rates_is_read_back(thousandths) -> None:
+def test_every_list_of_rates_is_read_back(thousandths):
     assert parse_targets(",".join(str(n / 1000) for n in thousandths)) == sorted(n / 1000 for n in thousandths)
 
 
@@ -85,13 +83,10 @@ def calibration(place: Path, *settings: Setting, **more: Any) -> str:
     return str(path)
 
 
-def test_a_calibration_is_read_back(tmp_path: Path) -> None:
+def test_a_calibration_is_read_back(tmp_path):
     every = [Setting(0.1, 0), Setting(0.2, 10000), Setting(0.3, 17)]
     path = calibration(tmp_path, *every)
-    assert read_calibration(path, [0.1, 0.3], MADE_WITH) == (
-        Calibration((12.0, 5.0), 12.0, (every[0], every[2])),
-        [],
-    )
+    assert read_calibration(path, [0.1, 0.3], MADE_WITH) == (Calibration((12.0, 5.0), 12.0, (every[0], every[2])), [])
     now = {**MADE_WITH, "noise": "white", "recogniser": "azure"}
     assert read_calibration(path, [0.2], now) == (
         Calibration((12.0, 5.0), 12.0, (every[1],)),
@@ -108,7 +103,7 @@ def test_a_calibration_is_read_back(tmp_path: Path) -> None:
         (Setting(0.2, 10001), "has no SR-20"),
     ],
 )
-def test_a_calibration_without_what_is_wanted(setting: Setting, said: str, tmp_path: Path) -> None:
+def test_a_calibration_without_what_is_wanted(setting, said, tmp_path):
     path = calibration(tmp_path, setting)
     with pytest.raises(InputError, match=re.escape(f"{path}: --calibration: {said}")):
         read_calibration(path, [0.2], MADE_WITH)
@@ -135,7 +130,7 @@ def test_a_calibration_without_what_is_wanted(setting: Setting, said: str, tmp_p
         '{"ratios": [99, 7], "start": 7, "settings": [{"target": 0.2, "level": 1}], "made_with": {}}',
     ],
 )
-def test_what_is_no_calibration(text: str, tmp_path: Path) -> None:
+def test_what_is_no_calibration(text, tmp_path):
     path = tmp_path / "mine.json"
     path.write_text(text)
     said = f"{path}: --calibration: is no calibration.json of speech_errors: "
@@ -143,7 +138,7 @@ def test_what_is_no_calibration(text: str, tmp_path: Path) -> None:
         read_calibration(str(path), [0.2], MADE_WITH)
 
 
-def test_a_calibration_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_calibration_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match=r"gone\.json: --calibration: cannot be read: No such file"):
         read_calibration(str(tmp_path / "gone.json"), [0.2], MADE_WITH)
     with pytest.raises(InputError, match="--calibration: cannot be read: Is a directory"):
@@ -153,12 +148,12 @@ def test_a_calibration_that_cannot_be_read(tmp_path: Path) -> None:
         read_calibration(str(tmp_path / "x"), [0.2], MADE_WITH)
 
 
-def test_ratios_of_a_calibration_are_numbers(tmp_path: Path) -> None:
+def test_ratios_of_a_calibration_are_numbers(tmp_path):
     with pytest.raises(InputError):
         read_calibration(calibration(tmp_path, Setting(0.2, 17), ratios=[float("nan"), 12.0]), [0.2], MADE_WITH)
 
 
-def test_the_corpus_of_some_splits(sample: Path) -> None:
+def test_the_corpus_of_some_splits(sample):
     found = read_corpus(sample, ["train", "test"])
     assert sorted(file.relative for file in found.files) == [
         "test/dialogues_001.json",
@@ -174,7 +169,7 @@ def test_the_corpus_of_some_splits(sample: Path) -> None:
     assert (again.files, again.schemas) == (read_corpus(sample, ["test"]).files, found.schemas[:1])
 
 
-def test_a_folder_that_is_a_split_of_its_own(sample: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_a_split_of_its_own(sample, tmp_path):
     shutil.copytree(sample / "test", tmp_path / "one")
     found = read_corpus(tmp_path / "one", ["test"])
     assert [file.relative for file in found.files] == ["dialogues_001.json"]
@@ -183,7 +178,7 @@ def test_a_folder_that_is_a_split_of_its_own(sample: Path, tmp_path: Path) -> No
     assert (again.files, again.schemas) == (found.files, found.schemas)
 
 
-def test_a_split_that_is_not_there(sample: Path, tmp_path: Path) -> None:
+def test_a_split_that_is_not_there(sample, tmp_path):
     with pytest.raises(InputError, match="--split: there are no dialogues in 'tset'; there are in: ") as told:
         read_corpus(sample, ["test", "tset"])
     assert all(split in told.value.reason for split in ("train", "dev", "test"))
@@ -197,7 +192,7 @@ def test_a_split_that_is_not_there(sample: Path, tmp_path: Path) -> None:
         read_corpus(sample, [])
 
 
-def test_a_service_that_breaks_a_rule_is_told_and_no_hindrance(sample: Path, tmp_path: Path) -> None:
+def test_a_service_that_breaks_a_rule_is_told_and_no_hindrance(sample, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd")
     path = tmp_path / "sgd/test/schema.json"
     services = json.loads(path.read_bytes())
@@ -210,14 +205,14 @@ def test_a_service_that_breaks_a_rule_is_told_and_no_hindrance(sample: Path, tmp
     assert read_corpus(tmp_path / "sgd", ["dev"]).problems == []
 
 
-def test_noises_by_their_names(tmp_path: Path) -> None:
+def test_noises_by_their_names(tmp_path):
     assert make_noise("pink", ["a"]) == sound.plain("pink")
     assert make_noise("babble", ["b", "a"]) == sound.babble(["a", "b"])
     with pytest.raises(InputError, match="purple: --noise: is neither a kind of noise"):
         make_noise("purple", [])
 
 
-def test_how_much_there_is_to_say(sample: Path) -> None:
+def test_how_much_there_is_to_say(sample):
     files = read_corpus(sample, ["train", "test"]).files * 2
     said = [utterance for file in files for utterance, _ in occurrences_of(file, SPEAKERS)]
     size = size_of(files, SPEAKERS)

@@ -1,7 +1,5 @@
 """The numbers of the sets against plain sums, and the interval against a resampling of our own."""
 
-from __future__ import annotations
-
 import math
 import random
 from typing import Any
@@ -51,7 +49,7 @@ def counts_of(rows: list[tuple[dict[str, Any], list[str]]]) -> Counts:
     return counts
 
 
-def test_numbers_are_plain_sums_over_the_turns() -> None:
+def test_numbers_are_plain_sums_over_the_turns():
     drawn = random.Random(0)
     services = ["Hotels_1", "Hotels_2", "Travel_1", "Homes"]
     rows = [(row_of(drawn), drawn.sample(services, drawn.randrange(1, 4))) for _ in range(300)]
@@ -112,7 +110,7 @@ def test_numbers_are_plain_sums_over_the_turns() -> None:
     assert other["turn_snr"] == []
 
 
-def test_of_no_turns_there_are_no_numbers() -> None:
+def test_of_no_turns_there_are_no_numbers():
     assert numbers((0,) * len(SUMS)) == {**dict.fromkeys(SUMS, 0), "wer": None, "slot_survival": None}
     assert numbers((1, 4, 1, 1, 0, 0, 0))["slot_survival"] is None
     assert numbers((1, 4, 1, 1, 0, 0, 0))["wer"] == 0.5
@@ -124,7 +122,7 @@ def test_of_no_turns_there_are_no_numbers() -> None:
         assert interval(dialogues, "SR-20") == (None, None)
 
 
-def test_turns_without_a_transcript_count_nowhere() -> None:
+def test_turns_without_a_transcript_count_nowhere():
     row = {**row_of(random.Random(1)), "status": "failed"}
     assert list(turn_counts(row, ("A_1",))) == [("failed", 1)]
     row["status"] = "heard"
@@ -138,7 +136,7 @@ def test_turns_without_a_transcript_count_nowhere() -> None:
     assert counts.sum("garbled") == (errors >= 0.6 * row["words"])
 
 
-def test_the_words_of_a_dialogue() -> None:
+def test_the_words_of_a_dialogue():
     rows = [row_of(random.Random(i)) for i in range(5)]
     errors = sum(row[kind] for row in rows for kind in ("substitutions", "deletions", "insertions"))
     place = "test/dialogues_001.json\x00000007"
@@ -148,7 +146,7 @@ def test_the_words_of_a_dialogue() -> None:
     }
 
 
-def test_a_service_that_is_a_number_has_a_domain() -> None:
+def test_a_service_that_is_a_number_has_a_domain():
     row = {**row_of(random.Random(1)), "status": "heard"}
     assert counts_of([(row, ["_1"])]).by("value", "domain_turns") == {"_1": 1}
 
@@ -156,11 +154,11 @@ def test_a_service_that_is_a_number_has_a_domain() -> None:
 @pytest.mark.parametrize(
     ("service", "domain"), [("Hotels_2", "Hotels"), ("hotel", "hotel"), ("A_1_20", "A_1"), ("B_x", "B_x"), ("_1", "")]
 )
-def test_domains(service: str, domain: str) -> None:
+def test_domains(service, domain):
     assert domain_of(service) == domain
 
 
-def test_the_interval_is_that_of_resampled_dialogues() -> None:
+def test_the_interval_is_that_of_resampled_dialogues():
     drawn = random.Random(3)
     dialogues = [(sum(drawn.random() < 0.2 for _ in range(n)), n) for n in (drawn.randrange(5, 60) for _ in range(80))]
     rate = sum(errors for errors, _ in dialogues) / sum(words for _, words in dialogues)
@@ -186,14 +184,14 @@ def test_the_interval_is_that_of_resampled_dialogues() -> None:
 
 @settings(deadline=None, max_examples=6)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=1, max_size=8), st.text(max_size=5))
-def test_the_interval_lies_within_what_dialogues_have(dialogues, name) -> None:
+def test_the_interval_lies_within_what_dialogues_have(dialogues, name):
     low, high = interval(dialogues, name)
     rates = [errors / words for errors, words in dialogues]
     assert min(rates) - 1e-6 <= low <= high <= max(rates) + 1e-6
     assert interval(dialogues, name) == (low, high)
 
 
-def test_the_order_in_which_dialogues_come_does_not_matter() -> None:
+def test_the_order_in_which_dialogues_come_does_not_matter():
     places = [f"f\0{i:06}" for i in range(30)]
     counted = [("dialogue_errors", place, i % 3) for i, place in enumerate(places)]
     counted += [("dialogue_words", place, 5 + i % 7) for i, place in enumerate(places)]

@@ -1,7 +1,5 @@
 """Spoken forms: examples of each kind of number, and what must hold for any text and any file of rules."""
 
-from __future__ import annotations
-
 import pickle
 import time
 import tomllib
@@ -55,7 +53,7 @@ def said(utterance: str) -> str:
 @given(TEXTS)
 @example("o\u0301o\"clock's 3½4")
 @example("\u03012\u0301-\u03015")
-def test_words_of_any_text(utterance) -> None:
+def test_words_of_any_text(utterance):
     words = spoken_words(utterance, RULES)
     for word in words:
         assert WORD.fullmatch(word.text)
@@ -66,7 +64,7 @@ def test_words_of_any_text(utterance) -> None:
 
 @settings(deadline=None, max_examples=250)
 @given(TEXTS, st.integers(0, 300))
-def test_what_is_speakable_has_words(utterance, longest) -> None:
+def test_what_is_speakable_has_words(utterance, longest):
     reason = unspeakable(utterance, RULES, longest)
     assert reason in (None, "empty", "script", "too_long")
     if reason is None:
@@ -77,7 +75,7 @@ def test_what_is_speakable_has_words(utterance, longest) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(TEXTS)
-def test_what_is_spoken_is_spoken_as_it_is(utterance) -> None:
+def test_what_is_spoken_is_spoken_as_it_is(utterance):
     """But "a m" and units after a number: rules for what is written, which is why references are made only once."""
     words = [word.text for word in spoken_words(utterance, RULES)]
     again = " ".join(word for word in words if word not in RULES.special)
@@ -89,7 +87,7 @@ LOWER = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=8).filter(lam
 
 @settings(deadline=None)
 @given(st.lists(LOWER, max_size=8), st.sampled_from([" ", ", ", " - ", "/", "\0", "... ", " 😀 ", "\u2014"]))
-def test_plain_words_are_said_as_they_are_written(words, between) -> None:
+def test_plain_words_are_said_as_they_are_written(words, between):
     utterance = between.join(words)
     found = spoken_words(utterance, RULES)
     assert [word.text for word in found] == words
@@ -164,7 +162,7 @@ def test_plain_words_are_said_as_they_are_written(words, between) -> None:
         ("?! 😀 ♥ _ *", ""),
     ],
 )  # fmt: skip
-def test_examples(utterance: str, expected: str) -> None:
+def test_examples(utterance, expected):
     assert said(utterance) == expected
 
 
@@ -180,7 +178,7 @@ def test_examples(utterance: str, expected: str) -> None:
         ("ﬁne1", [("ﬁne", "fine"), ("1", "one")]),
     ],
 )
-def test_where_words_come_from(utterance: str, expected: list[tuple[str, str]]) -> None:
+def test_where_words_come_from(utterance, expected):
     pieces: dict[tuple[int, int], list[str]] = {}
     for word in spoken_words(utterance, RULES):
         pieces.setdefault((word.start, word.end), []).append(word.text)
@@ -206,33 +204,33 @@ def test_where_words_come_from(utterance: str, expected: list[tuple[str, str]]) 
         ("9" * 20, None),
     ],
 )
-def test_unspeakable(utterance: str, reason: str | None) -> None:
+def test_unspeakable(utterance, reason):
     assert unspeakable(utterance, RULES, 100) == reason
 
 
 @pytest.mark.parametrize(
     "unit", ["9", "1,111", ",111", "1.", "1 ", "123 ", "123-", "1/", "$", "$1", "a'", "a.m", "-", "(", "é"]
 )
-def test_huge_texts_take_no_huge_time(unit: str) -> None:
+def test_huge_texts_take_no_huge_time(unit):
     started = time.perf_counter()
     spoken_words(unit * 10_000, RULES)
     assert time.perf_counter() - started < 5  # a fifth of a second: squares would take a minute
     assert unspeakable(unit * 10_000, RULES, 1000) == "too_long"
 
 
-def test_a_number_of_4000_digits() -> None:
+def test_a_number_of_4000_digits():
     assert spoken_words("9" * 4000, RULES) == [Word("nine", 0, 4000)] * 4000
     assert said("9," + ",".join(["999"] * 100)).startswith("nine nine")
 
 
-def test_rules_travel_between_processes() -> None:
+def test_rules_travel_between_processes():
     said("7")  # what is made of the rules is at hand, and does not travel
     again = pickle.loads(pickle.dumps(RULES))
     assert again == RULES
     assert spoken_words("$7 & Mr. X", again) == spoken_words("$7 & Mr. X", RULES)
 
 
-def test_a_file_of_ones_own(tmp_path: Path) -> None:
+def test_a_file_of_ones_own(tmp_path):
     tables = tomllib.loads(BUNDLED)
     own = tmp_path / "own.toml"
     own.write_text(BUNDLED.replace('mr = "mister"', 'mr = "sir"').replace('zero = "zero"', 'zero = "oh"'))
@@ -276,7 +274,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         ('hr = ["hour", "hours"]', 'hr = ["hour"]', "units[...]", "length 2"),
     ],
 )
-def test_a_bad_file(old: str, new: str, where: str, reason: str, tmp_path: Path) -> None:
+def test_a_bad_file(old, new, where, reason, tmp_path):
     path = tmp_path / "own.toml"
     assert old in BUNDLED
     path.write_text(BUNDLED.replace(old, new), encoding="utf-8")
@@ -286,7 +284,7 @@ def test_a_bad_file(old: str, new: str, where: str, reason: str, tmp_path: Path)
     assert reason in caught.value.reason
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_no_file(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         load_normalisation(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")

@@ -1,7 +1,5 @@
 """Transcribing with fake engines: a speaker that writes text into samples, and a listener that reads it there."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter
@@ -107,7 +105,7 @@ def words(found: dict[Any, Any]) -> dict[str, set[str]]:
 TEXTS = said("hello", "a table for two", "no")
 
 
-def test_each_text_is_spoken_once_and_heard_once_for_each_ratio(tmp_path: Path) -> None:
+def test_each_text_is_spoken_once_and_heard_once_for_each_ratio(tmp_path):
     speaker, listener = Speaker(), Listener()
     channel = channel_of(tmp_path, speaker, listener)
     transcriber = Transcriber(channel)
@@ -126,14 +124,12 @@ def test_each_text_is_spoken_once_and_heard_once_for_each_ratio(tmp_path: Path) 
     assert (speaker.opened, listener.opened, speaker.closed, listener.closed) == (1, 1, 1, 1)
 
 
-def test_another_finds_all_of_it_in_the_folder_and_opens_nobody(tmp_path: Path) -> None:
+def test_another_finds_all_of_it_in_the_folder_and_opens_nobody(tmp_path):
     first = hear(channel_of(tmp_path, Speaker(), Listener()), TEXTS)
     speaker, listener = Speaker(), Listener()
     assert hear(channel_of(tmp_path, speaker, listener), TEXTS[::-1]) == first
     assert (speaker.asked, listener.heard, speaker.opened, listener.opened) == ([], [], 0, 0)
-    assert hear(channel_of(tmp_path, speaker, listener), TEXTS[:1], [LOUD]) == {
-        (TEXTS[0], LOUD): first[TEXTS[0], LOUD],
-    }
+    assert hear(channel_of(tmp_path, speaker, listener), TEXTS[:1], [LOUD]) == {(TEXTS[0], LOUD): first[TEXTS[0], LOUD]}
     more = hear(channel_of(tmp_path, speaker, listener), [*TEXTS, *said("new")], [QUIET, 50.0])
     assert Counter(listener.heard) == {"hello": 1, "a table for two": 1, "no": 1, "new": 2}
     assert all(more[one, QUIET] == first[one, QUIET] for one in TEXTS)
@@ -145,7 +141,7 @@ def test_another_finds_all_of_it_in_the_folder_and_opens_nobody(tmp_path: Path) 
     assert again.heard == ["hello"], "another shard has its own file"
 
 
-def test_nothing_asked_is_nothing_done(tmp_path: Path) -> None:
+def test_nothing_asked_is_nothing_done(tmp_path):
     speaker, listener = Speaker(), Listener()
     assert hear(channel_of(tmp_path / "k", speaker, listener), []) == {}
     assert hear(channel_of(tmp_path / "k", speaker, listener), TEXTS, []) == {}
@@ -153,7 +149,7 @@ def test_nothing_asked_is_nothing_done(tmp_path: Path) -> None:
     assert not (tmp_path / "k").exists()
 
 
-def test_what_is_heard_is_written_as_it_would_be_said(tmp_path: Path) -> None:
+def test_what_is_heard_is_written_as_it_would_be_said(tmp_path):
     listener = Listener()
     listener.answer = lambda text: "At 7:30, it\u2019s Two!"
     assert words(hear(channel_of(tmp_path, Speaker(), listener), TEXTS)) == {
@@ -170,7 +166,7 @@ def refuses(text: str) -> str:
     return text
 
 
-def test_what_failed_is_not_kept_and_asked_again(tmp_path: Path) -> None:
+def test_what_failed_is_not_kept_and_asked_again(tmp_path):
     listener = Listener()
     listener.answer = refuses
     transcriber = Transcriber(channel_of(tmp_path, Speaker(), listener))
@@ -184,7 +180,7 @@ def test_what_failed_is_not_kept_and_asked_again(tmp_path: Path) -> None:
     assert listener.heard == ["no", "no"]
 
 
-def test_what_cannot_be_spoken_is_not_listened_to(tmp_path: Path) -> None:
+def test_what_cannot_be_spoken_is_not_listened_to(tmp_path):
     speaker, listener = Speaker(), Listener()
     speaker.answer = refuses
     found = hear(channel_of(tmp_path, speaker, listener), TEXTS)
@@ -195,7 +191,7 @@ def test_what_cannot_be_spoken_is_not_listened_to(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("who", ["speaker", "listener"])
 @pytest.mark.parametrize("dollars", [0.0, 1.0])
-def test_once_it_is_of_no_use_nobody_is_asked_any_more(who: str, dollars: float, tmp_path: Path) -> None:
+def test_once_it_is_of_no_use_nobody_is_asked_any_more(who, dollars, tmp_path):
     speaker, listener = Speaker(dollars=dollars), Listener(dollars=dollars)
 
     def stops(text: str) -> str:
@@ -228,7 +224,7 @@ def test_once_it_is_of_no_use_nobody_is_asked_any_more(who: str, dollars: float,
 
 
 @pytest.mark.parametrize("paid", ["speaker", "listener"])
-def test_what_was_paid_for_is_kept_after_each_utterance(paid: str, tmp_path: Path) -> None:
+def test_what_was_paid_for_is_kept_after_each_utterance(paid, tmp_path):
     listener = Listener(dollars=float(paid == "listener"))
     channel = channel_of(tmp_path, Speaker(dollars=float(paid == "speaker")), listener)
 
@@ -252,7 +248,7 @@ def test_what_was_paid_for_is_kept_after_each_utterance(paid: str, tmp_path: Pat
     )
 
 
-def test_what_costs_nothing_is_written_once_for_each_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_costs_nothing_is_written_once_for_each_group(tmp_path, monkeypatch):
     written: list[str] = []
     whole = transcribing.whole
     monkeypatch.setattr(transcribing, "whole", lambda path: written.append(Path(path).name) or whole(path))
@@ -266,7 +262,7 @@ def test_what_costs_nothing_is_written_once_for_each_group(tmp_path: Path, monke
     assert free.read_bytes() == paid.read_bytes()
 
 
-def test_paid_speech_is_kept_and_never_spoken_again(tmp_path: Path) -> None:
+def test_paid_speech_is_kept_and_never_spoken_again(tmp_path):
     speaker = Speaker(dollars=15)
     first = hear(channel_of(tmp_path, speaker, Listener()), TEXTS, [QUIET])
     files = sorted((tmp_path / "spoken").iterdir())
@@ -286,14 +282,14 @@ def test_paid_speech_is_kept_and_never_spoken_again(tmp_path: Path) -> None:
     assert (silent.asked, other.asked) == ([("no", "w")], [("no", "v")])
 
 
-def test_free_and_paid_speech_sound_the_same(tmp_path: Path) -> None:
+def test_free_and_paid_speech_sound_the_same(tmp_path):
     free = hear(channel_of(tmp_path / "free", Speaker(), Listener()), TEXTS)
     paid = hear(channel_of(tmp_path / "paid", Speaker(dollars=1), Listener()), TEXTS)
     assert free == paid
 
 
 @pytest.mark.parametrize("dollars", [0.0, 1.0])
-def test_several_at_a_time_hear_what_one_hears(dollars: float, tmp_path: Path) -> None:
+def test_several_at_a_time_hear_what_one_hears(dollars, tmp_path):
     many = said(*(f"text {chr(97 + i)}" for i in range(24)))
     alone = hear(channel_of(tmp_path / "one", Speaker(dollars=dollars), Listener(dollars=dollars)), many)
     together = threading.Barrier(4, timeout=20)
@@ -307,7 +303,7 @@ def test_several_at_a_time_hear_what_one_hears(dollars: float, tmp_path: Path) -
     assert one.read_bytes() == four.read_bytes()
 
 
-def test_several_at_a_time_stop_together(tmp_path: Path) -> None:
+def test_several_at_a_time_stop_together(tmp_path):
     listener = Listener(dollars=1, parallel=4)
 
     def stops(text: str) -> str:
@@ -321,7 +317,7 @@ def test_several_at_a_time_stop_together(tmp_path: Path) -> None:
     assert len(listener.heard) <= 4
 
 
-def test_every_ingredient_makes_another_key(tmp_path: Path) -> None:
+def test_every_ingredient_makes_another_key(tmp_path):
     channel = channel_of(tmp_path, Speaker(), Listener())
     utterance = TEXTS[0]
     keys = [
@@ -342,14 +338,14 @@ def test_every_ingredient_makes_another_key(tmp_path: Path) -> None:
     assert same.key(utterance, QUIET) == keys[0]
 
 
-def test_other_noise_seeds_and_ratios_are_other_sounds(tmp_path: Path) -> None:
+def test_other_noise_seeds_and_ratios_are_other_sounds(tmp_path):
     listener = Listener()
     for place, other in (("a", {}), ("b", {"seed": "1"}), ("c", {"noise": plain("pink")})):
         hear(channel_of(tmp_path / place, Speaker(), listener, **other), TEXTS)
     assert len({digest(one) for one in listener.sounds}) == 3 * 2 * 3
 
 
-def test_other_rules_write_down_what_is_kept(tmp_path: Path) -> None:
+def test_other_rules_write_down_what_is_kept(tmp_path):
     listener = Listener()
     listener.answer = lambda text: "bed & breakfast"
     other = msgspec.structs.replace(RULES, version="mine", symbols={**RULES.symbols, "&": "plus"})
@@ -358,12 +354,12 @@ def test_other_rules_write_down_what_is_kept(tmp_path: Path) -> None:
     assert found == hear(channel_of(tmp_path / "fresh", Speaker(), listener, rules=other), TEXTS[:1])
 
 
-def test_any_seed_will_do(tmp_path: Path) -> None:
+def test_any_seed_will_do(tmp_path):
     """``--seed $'\\xff'`` comes as half a surrogate."""
     hear(channel_of(tmp_path, Speaker(), Listener(), seed="\udcff"), TEXTS[:1])
 
 
-def test_whether_it_costs_money(tmp_path: Path) -> None:
+def test_whether_it_costs_money(tmp_path):
     assert not channel_of(tmp_path, Speaker(), Listener()).paid
     assert channel_of(tmp_path, Speaker(dollars=1), Listener()).paid
     assert channel_of(tmp_path, Speaker(), Listener(dollars=1)).paid

@@ -1,7 +1,5 @@
 """User turns: what is said of them, and draws and voices that depend on ids and seed alone."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
@@ -52,7 +50,7 @@ def file_of(place: Path, data: Any, split: str = "test") -> DialogueFile:
 
 @settings(deadline=None)
 @given(ANY_ID, st.integers(0, 99), ANY_ID, st.integers(1, 99))
-def test_draws_and_voices_depend_on_id_turn_and_seed_alone(name, turn, seed, longest) -> None:
+def test_draws_and_voices_depend_on_id_turn_and_seed_alone(name, turn, seed, longest):
     one = Speakers(("klatt4", "adam", "f1"), seed, RULES, 1000)
     other = Speakers(("x", "y", "z"), seed, RULES, longest)
     assert 0 <= draw_of(name, turn, one) < DRAWS
@@ -60,7 +58,7 @@ def test_draws_and_voices_depend_on_id_turn_and_seed_alone(name, turn, seed, lon
     assert one.voices.index(voice_of(name, one)) == other.voices.index(voice_of(name, other))
 
 
-def test_draws_and_voices_are_spread_evenly() -> None:
+def test_draws_and_voices_are_spread_evenly():
     draws = [draw_of(f"{d}_00001", t, SPEAKERS) for d in range(1000) for t in range(0, 20, 2)]
     assert max(draws) > 9990
     assert min(draws) < 10
@@ -73,7 +71,7 @@ def test_draws_and_voices_are_spread_evenly() -> None:
     assert sum(draw_of(str(d), 0, SPEAKERS) == draw_of(str(d), 0, other) for d in range(1000)) < 5
 
 
-def test_what_is_said_in_a_file(tmp_path: Path) -> None:
+def test_what_is_said_in_a_file(tmp_path):
     some = [dialogue("a", "At 7:30 pm, please.", "?!", "Yes"), dialogue("\ud800", "Yes"), dialogue("b", "\u4f60\u597d")]
     found = list(occurrences_of(file_of(tmp_path, some), SPEAKERS))
     expected = [("a", 0, 0, "at seven thirty p m please"), ("a", 0, 4, "yes"), ("\ud800", 1, 0, "yes")]
@@ -88,16 +86,11 @@ def test_what_is_said_in_a_file(tmp_path: Path) -> None:
     assert {use.file for _, use in single} == {"dialogues_001.json"}
     assert (
         list(sentences_of([file_of(tmp_path, some)] * 2, SPEAKERS))
-        == [
-            ("at", "seven", "thirty", "p", "m", "please"),
-            ("yes",),
-            ("yes",),
-        ]
-        * 2
+        == [("at", "seven", "thirty", "p", "m", "please"), ("yes",), ("yes",)] * 2
     )
 
 
-def test_user_turns_and_why_some_are_not_said(tmp_path: Path) -> None:
+def test_user_turns_and_why_some_are_not_said(tmp_path):
     short = Speakers(("klatt4",), "0", RULES, 30)
     said = ["hello", "", "?!", "\u4f60\u597d", "a" * 31, "\ud800", "1234567890123"]
     ((_, _, _, typed),) = dialogues_of(file_of(tmp_path, [dialogue("a", *said)]))
@@ -115,7 +108,7 @@ def test_user_turns_and_why_some_are_not_said(tmp_path: Path) -> None:
     assert [turn.turn.utterance for turn in found] == said
 
 
-def test_bad_dialogues_are_left_out_alone(tmp_path: Path) -> None:
+def test_bad_dialogues_are_left_out_alone(tmp_path):
     bad: list[Any] = [{}, 7, dialogue("x"), dialogue("y")]
     bad[2]["turns"][0]["utterance"] = None
     bad[3]["turns"][0]["speaker"] = "ROBOT"
@@ -138,7 +131,7 @@ GOOD = json.dumps([dialogue("a"), dialogue("b")]).encode()
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"7", b"[", GOOD[:-1], GOOD + b"x", b"\xff\xfe"])
-def test_of_a_file_that_cannot_be_read_nothing_is_said(data: bytes, tmp_path: Path) -> None:
+def test_of_a_file_that_cannot_be_read_nothing_is_said(data, tmp_path):
     file = file_of(tmp_path, data)
     assert list(occurrences_of(file, SPEAKERS)) == []
     assert list(sentences_of([file], SPEAKERS)) == []
@@ -148,20 +141,20 @@ def test_of_a_file_that_cannot_be_read_nothing_is_said(data: bytes, tmp_path: Pa
     assert list(occurrences_of(gone, SPEAKERS)) == []
 
 
-def test_of_a_file_with_a_mistake_in_its_midst_nothing_is_said(tmp_path: Path) -> None:
+def test_of_a_file_with_a_mistake_in_its_midst_nothing_is_said(tmp_path):
     file = file_of(tmp_path, GOOD.replace(b'"b"', b'"\xff"'))
     with pytest.raises(InputError):
         list(dialogues_of(file))
     assert list(occurrences_of(file, SPEAKERS)) == []
 
 
-def test_a_mark_at_the_start_of_a_file_is_forgiven(tmp_path: Path) -> None:
+def test_a_mark_at_the_start_of_a_file_is_forgiven(tmp_path):
     assert list(occurrences_of(file_of(tmp_path, b"\xef\xbb\xbf" + GOOD), SPEAKERS)) == list(
         occurrences_of(file_of(tmp_path, GOOD), SPEAKERS)
     )
 
 
-def test_what_else_is_in_a_dialogue_does_not_matter(tmp_path: Path) -> None:
+def test_what_else_is_in_a_dialogue_does_not_matter(tmp_path):
     plain = dialogue("a", "hello", "thank you")
     more = copy.deepcopy(plain) | {"mine": [1]}
     more["turns"][1]["utterance"] = "something else"
@@ -170,7 +163,7 @@ def test_what_else_is_in_a_dialogue_does_not_matter(tmp_path: Path) -> None:
     )
 
 
-def test_texts_are_kept_in_some_thousand_groups() -> None:
+def test_texts_are_kept_in_some_thousand_groups():
     shards = [shard_of(Utterance("klatt4", f"text {i}")) for i in range(500)]
     assert all(len(shard) == 3 and int(shard, 16) < 4096 for shard in shards)
     assert len(set(shards)) > 400

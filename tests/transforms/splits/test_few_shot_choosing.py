@@ -1,7 +1,5 @@
 """Which dialogues a domain gets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -21,7 +19,7 @@ def one(draw: int, slots: str = "", name: str = "", said: str = "") -> Candidate
     return Candidate(draw, name, "train/dialogues_001.json", draw, digest, ("Bars_1",), tuple(slots), 3, True)
 
 
-def test_slots_of_a_dialogue() -> None:
+def test_slots_of_a_dialogue():
     """Of spans, actions, state and call, of the domain's services alone."""
     raw: dict[str, Any] = {
         "dialogue_id": "x",
@@ -60,13 +58,13 @@ def test_slots_of_a_dialogue() -> None:
     assert candidates_of(dialogue, Used(("Cars_1",), ("Bars_1",)), RULE, "f", 2) == {}
 
 
-def test_the_cover_first_then_as_drawn() -> None:
+def test_the_cover_first_then_as_drawn():
     found = ordered([one(1, "a"), one(2, "ab"), one(3, "bc"), one(4, "d"), one(5, "cd")])
     assert [of.draw for of in found] == [2, 5, 1, 3, 4]
 
 
 @given(st.lists(st.text(alphabet="abcdef", max_size=4), max_size=12))
-def test_the_cover_covers(slots: list[str]) -> None:
+def test_the_cover_covers(slots):
     """It begins with a cover, each of which brings something new, and has everything once."""
     candidates = [one(i, "".join(sorted(set(text)))) for i, text in enumerate(slots)]
     found = ordered(candidates)
@@ -85,12 +83,12 @@ def test_the_cover_covers(slots: list[str]) -> None:
     assert covered == every
 
 
-def test_different() -> None:
+def test_different():
     candidates = [one(1), one(2, said="d1"), one(3, name="d1"), one(4)]
     assert [candidate.draw for candidate in different(candidates)] == [1, 4]
 
 
-def test_train_and_test_are_apart() -> None:
+def test_train_and_test_are_apart():
     """The test takes ids that training lacks first; training gives way where they meet."""
     train = [one(i, "a") for i in range(6)]
     tests = [one(10, name="d0", said="t10"), one(11, name="t11"), one(12, said="d1", name="t12"), one(13, name="t13")]
@@ -119,7 +117,7 @@ ONE = st.builds(
     st.lists(st.tuples(st.sampled_from(["train", "test"]), ONE), max_size=12, unique_by=lambda found: found[1].draw),
     st.booleans(),
 )
-def test_the_choice_is_that_of_a_plain_list(found: list[tuple[str, Candidate]], multi_domain: bool) -> None:
+def test_the_choice_is_that_of_a_plain_list(found, multi_domain):
     """The same as with all candidates in memory, as (part, candidate), sorted."""
     rule = msgspec.structs.replace(RULE, multi_domain=multi_domain)
     usable = sorted(pair for pair in found if pair[1].alone or multi_domain)

@@ -1,7 +1,5 @@
 """Where dialogues go when something is held out: once somewhere, and nothing of it in training."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,9 +49,7 @@ SERVICES = {name: service(name, "x") for name in NAMES}
     st.sampled_from(["dev", "test"]),
     st.booleans(),
 )
-def test_every_dialogue_ends_once(
-    split: str, touched: set[str], idle_too: set[str], by: str, test_split: str, with_seen: bool
-) -> None:
+def test_every_dialogue_ends_once(split, touched, idle_too, by, test_split, with_seen):
     used = Used(tuple(sorted(touched)), tuple(sorted(idle_too - touched)))
     held_out = split_of({"train": SERVICES}, by, test_split, with_seen)
     for group, services in held_out.groups.items():
@@ -73,7 +69,7 @@ def test_every_dialogue_ends_once(
             assert left == {*used.touched, *used.idle}
 
 
-def test_groups() -> None:
+def test_groups():
     groups = groups_of(NAMES, "domain")
     assert groups == {"A": ("A_1", "A_2"), "B": ("B_1",), "C": ("C",)}
     assert groups_of(NAMES, "service") == {name: (name,) for name in NAMES}
@@ -86,7 +82,7 @@ def test_groups() -> None:
         groups_of(["RUN.json"], "service")
 
 
-def test_which_split_is_tested_on() -> None:
+def test_which_split_is_tested_on():
     assert test_split_of(None, SPLITS) == "test"
     assert test_split_of(None, ["train", "dev"]) == "dev"
     assert test_split_of("dev", SPLITS) == "dev"
@@ -97,7 +93,7 @@ def test_which_split_is_tested_on() -> None:
         test_split_of(None, ["test"])
 
 
-def test_numbers_from_combinations() -> None:
+def test_numbers_from_combinations():
     by_name = {
         "A_1": service("A_1", "city", "price"),
         "B_1": service("B_1", "city", "date"),
@@ -135,7 +131,7 @@ def test_numbers_from_combinations() -> None:
     assert held_out.as_given(combinations)["test"]["unseen_services"] == []
 
 
-def test_counts_that_do_not_balance() -> None:
+def test_counts_that_do_not_balance():
     invariants = split_of({"train": {"A_1": SERVICES["A_1"]}}, "domain", "test").invariants()
     ends = ("train", "test", "touches_it_alone", "test_of_others")
     counts = Counts({CountKey("dialogues"): 5, CountKey("left_out"): 1, **{CountKey(end, "A"): 1 for end in ends}})

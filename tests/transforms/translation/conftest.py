@@ -1,9 +1,6 @@
 """Tiny translation models, for the tests of the local engine."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +8,7 @@ from tiny_models import Models
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
+def models(tmp_path_factory):
     import torch
 
     torch.set_num_threads(1)
@@ -19,6 +16,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
 
 
 @pytest.fixture
-def copy(models: Models, tmp_path: Path) -> Callable[[str], Path]:
+def copy(models, tmp_path):
     """Copies a model's folder, so that it may be changed."""
     return lambda name: Path(shutil.copytree(models[name], tmp_path / f"copy-{name}"))

@@ -1,9 +1,5 @@
 """Batches: each text once, within the limits, and no more of them than one pass over the sorted texts makes."""
 
-from __future__ import annotations
-
-import random
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +21,7 @@ def count_greedily(lengths: list[int], limits: Limits) -> int:
 
 @settings(deadline=None)
 @given(texts_of_all_kinds, limits_of_all_kinds)
-def test_each_text_is_in_one_batch_within_the_limits(texts: set[str], limits: Limits) -> None:
+def test_each_text_is_in_one_batch_within_the_limits(texts, limits):
     batches, too_long = make_batches(texts, "en", "ko", limits)
     assert [text for batch in batches for text in batch.texts] == sorted(texts - set(too_long))
     assert too_long == sorted(text for text in texts if len(text) > limits.codepoints)
@@ -37,20 +33,20 @@ def test_each_text_is_in_one_batch_within_the_limits(texts: set[str], limits: Li
 
 @settings(deadline=None)
 @given(texts_of_all_kinds, limits_of_all_kinds)
-def test_there_are_no_more_than_one_pass_makes(texts: set[str], limits: Limits) -> None:
+def test_there_are_no_more_than_one_pass_makes(texts, limits):
     batches, too_long = make_batches(texts, "en", "ko", limits)
     assert len(batches) == count_greedily([len(text) for text in sorted(texts - set(too_long))], limits)
 
 
 @settings(deadline=None)
 @given(texts_of_all_kinds, limits_of_all_kinds, st.randoms(use_true_random=False))
-def test_the_order_of_arrival_does_not_matter(texts: set[str], limits: Limits, order: random.Random) -> None:
+def test_the_order_of_arrival_does_not_matter(texts, limits, order):
     shuffled = sorted(texts)
     order.shuffle(shuffled)
     assert make_batches(shuffled, "en", "ko", limits) == make_batches(sorted(texts), "en", "ko", limits)
 
 
-def test_by_hand() -> None:
+def test_by_hand():
     limits = Limits(texts=2, codepoints=5)
     batches, too_long = make_batches(["bb", "a", "ccc", "dddddd", "eeeee", "f"], "en", "ko", limits)
     assert batches == [
@@ -63,7 +59,7 @@ def test_by_hand() -> None:
     assert make_batches([], "en", "ko", limits) == ([], [])
 
 
-def test_codepoints_count_not_bytes() -> None:
+def test_codepoints_count_not_bytes():
     batches, too_long = make_batches(["가나다라마", "🐑🐑🐑🐑🐑"], "ko", "en", Limits(texts=9, codepoints=5))
     assert [batch.texts for batch in batches] == [("가나다라마",), ("🐑🐑🐑🐑🐑",)]
     assert too_long == []

@@ -1,7 +1,5 @@
 """The Google engine, through the real client, against a server on this machine."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 import sys
@@ -38,7 +36,7 @@ def opened(server: GoogleServer, **given: Any) -> Iterator[Google]:
         engine.close()
 
 
-def test_what_is_asked_and_answered() -> None:
+def test_what_is_asked_and_answered():
     with GoogleServer() as server, opened(server) as engine:
         there = engine.translate(TEXTS, "en", "zh")
         back = engine.translate(there, "zh", "en")
@@ -55,7 +53,7 @@ def test_what_is_asked_and_answered() -> None:
     assert first.codepoints == 30
 
 
-def test_the_pseudo_translator_comes_back_with_other_words_for_some(sample: Any) -> None:
+def test_the_pseudo_translator_comes_back_with_other_words_for_some(sample):
     services = [service for split in read_root(sample) for service in split.services]
     texts = sorted({slot.description for service in services for slot in service.slots})
     back = [translate(translate(text, "en", "ko"), "ko", "en") for text in texts]
@@ -65,7 +63,7 @@ def test_the_pseudo_translator_comes_back_with_other_words_for_some(sample: Any)
     assert back != [translate(translate(text, "en", "ja"), "ja", "en") for text in texts]
 
 
-def test_it_travels_pickled() -> None:
+def test_it_travels_pickled():
     with GoogleServer() as server:
         engine = pickle.loads(pickle.dumps(Google("my-project", endpoint=server.url)))
         engine.open()
@@ -73,7 +71,7 @@ def test_it_travels_pickled() -> None:
         engine.close()
 
 
-def test_its_name_in_the_memory_tells_models_and_glossaries_apart() -> None:
+def test_its_name_in_the_memory_tells_models_and_glossaries_apart():
     assert Google("p").model == "general/nmt"
     assert Google("p", model="general/translation-llm").model == "general/translation-llm"
     assert Google("p", location="us-central1", glossary="banking").model == "general/nmt+banking"
@@ -83,7 +81,7 @@ def test_its_name_in_the_memory_tells_models_and_glossaries_apart() -> None:
 
 
 @pytest.mark.parametrize("fault", ["unavailable", "internal", "exhausted", "rate_limit", "stall", "cut"])
-def test_what_may_pass_is_tried_again(fault: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_may_pass_is_tried_again(fault, caplog):
     caplog.set_level(logging.INFO)
     seconds = 1.0 if fault == "stall" else 30
     with GoogleServer([fault]) as server, opened(server, seconds=seconds, patience=60) as engine:
@@ -106,7 +104,7 @@ def test_what_may_pass_is_tried_again(fault: str, caplog: pytest.LogCaptureFixtu
         ("not_found", "not_found: "),
     ],
 )
-def test_what_no_further_request_could_mend_stops(fault: str, reason: str) -> None:
+def test_what_no_further_request_could_mend_stops(fault, reason):
     with GoogleServer([fault]) as server, opened(server) as engine:
         with pytest.raises(Stopped) as stopped:
             engine.translate(TEXTS, "en", "ko")
@@ -114,7 +112,7 @@ def test_what_no_further_request_could_mend_stops(fault: str, reason: str) -> No
         assert len(server.requests) == 1
 
 
-def test_a_project_without_the_api_is_told_what_to_do() -> None:
+def test_a_project_without_the_api_is_told_what_to_do():
     with GoogleServer(["disabled"]) as server, opened(server) as engine, pytest.raises(Stopped) as stopped:
         engine.translate(TEXTS, "en", "ko")
     assert "in my-project, enable billing and the Cloud Translation API" in stopped.value.reason
@@ -128,7 +126,7 @@ def test_a_project_without_the_api_is_told_what_to_do() -> None:
         ("unknown", "failed: Something else. (Unknown)", False),
     ],
 )
-def test_what_is_refused_for_good(fault: str, reason: str, splits: bool) -> None:
+def test_what_is_refused_for_good(fault, reason, splits):
     with GoogleServer([fault]) as server, opened(server) as engine:
         with pytest.raises(Refused) as refused:
             engine.translate(TEXTS, "en", "ko")
@@ -136,7 +134,7 @@ def test_what_is_refused_for_good(fault: str, reason: str, splits: bool) -> None
         assert len(server.requests) == 1
 
 
-def test_text_that_is_no_unicode_is_refused_here() -> None:
+def test_text_that_is_no_unicode_is_refused_here():
     with GoogleServer() as server, opened(server) as engine:
         with pytest.raises(Refused, match="invalid: ") as refused:
             engine.translate(["fine", "\ud800"], "en", "ko")
@@ -144,7 +142,7 @@ def test_text_that_is_no_unicode_is_refused_here() -> None:
         assert server.requests == []
 
 
-def test_an_outage_is_waited_out_once() -> None:
+def test_an_outage_is_waited_out_once():
     down = [True]
     with GoogleServer(lambda _: "unavailable" if down[0] else "") as server, opened(server, patience=0.2) as engine:
         with pytest.raises(Refused) as refused:
@@ -165,19 +163,19 @@ def test_an_outage_is_waited_out_once() -> None:
         assert len(server.requests) > tries + 5  # patient again
 
 
-def test_nobody_there() -> None:
+def test_nobody_there():
     with GoogleServer() as server:
         pass
     with opened(server, patience=0.1) as engine, pytest.raises(Refused, match=r"unavailable: .*refused"):
         engine.translate(TEXTS, "en", "ko")
 
 
-def test_a_wrong_count_is_handed_on() -> None:
+def test_a_wrong_count_is_handed_on():
     with GoogleServer(["wrong_count"]) as server, opened(server) as engine:
         assert len(engine.translate(TEXTS, "en", "ko")) == 1
 
 
-def test_a_glossary_is_followed() -> None:
+def test_a_glossary_is_followed():
     name = "projects/my-project/locations/us-central1/glossaries/banking"
     with GoogleServer(glossaries={name: {"balance": "잔액"}}) as server:
         with opened(server, location="us-central1", glossary="banking") as engine:
@@ -193,7 +191,7 @@ def test_a_glossary_is_followed() -> None:
             engine.translate(["balance"], "en", "ko")
 
 
-def test_no_message_has_a_token() -> None:
+def test_no_message_has_a_token():
     said = "Bearer ya29.a0Ab_c-d is no good, AIzaSyD-9t neither, nor eyJhbGci.eyJz.c2ln\n\nreally"
     with GoogleServer([(grpc.StatusCode.PERMISSION_DENIED, said)]) as server, opened(server) as engine:
         with pytest.raises(Stopped) as stopped:
@@ -201,7 +199,7 @@ def test_no_message_has_a_token() -> None:
         assert stopped.value.reason.startswith("denied: … is no good, … neither, nor … really: ")
 
 
-def test_without_credentials_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_without_credentials_there_is_one_clear_line(monkeypatch, tmp_path):
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
     with pytest.raises(InputError) as error:
         Google("my-project").open()
@@ -210,7 +208,7 @@ def test_without_credentials_there_is_one_clear_line(monkeypatch: pytest.MonkeyP
     assert "\n" not in str(error.value)
 
 
-def test_another_endpoint_is_by_tls_with_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_endpoint_is_by_tls_with_credentials(monkeypatch):
     from google.auth.credentials import AnonymousCredentials
 
     monkeypatch.setattr("google.auth.default", lambda *_, **__: (AnonymousCredentials(), None))
@@ -220,7 +218,7 @@ def test_another_endpoint_is_by_tls_with_credentials(monkeypatch: pytest.MonkeyP
     engine.close()
 
 
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.delattr(sys.modules["google.cloud"], "translate_v3")
     monkeypatch.setitem(sys.modules, "google.cloud.translate_v3", None)
     with pytest.raises(InputError, match=r"pip install .*\[google\]'"):
@@ -239,7 +237,7 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         ({"endpoint": "ftp://host:1"}, "endpoint"),
     ],
 )
-def test_arguments_that_cannot_be(given: dict[str, Any], named: str) -> None:
+def test_arguments_that_cannot_be(given, named):
     with pytest.raises(InputError) as error:
         Google(**{"project": "p", **given})
     assert error.value.path == named

@@ -1,7 +1,5 @@
 """The LibreTranslate engine against a server on this machine."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 import time
@@ -23,7 +21,7 @@ KEY = "0a1b2c3d-secret"
 
 
 @pytest.fixture(autouse=True)
-def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_key(monkeypatch):
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
@@ -39,7 +37,7 @@ def opened(server: LibreTranslateServer, **given: Any) -> Iterator[LibreTranslat
         engine.close()
 
 
-def test_what_is_asked_and_answered() -> None:
+def test_what_is_asked_and_answered():
     with LibreTranslateServer() as server, opened(server) as engine:
         there = engine.translate(TEXTS, "en", "ko")
         back = engine.translate(there, "ko", "en")
@@ -50,7 +48,7 @@ def test_what_is_asked_and_answered() -> None:
     assert (second.source, second.target) == ("ko", "en")
 
 
-def test_its_name_limits_and_price() -> None:
+def test_its_name_limits_and_price():
     engine = LibreTranslate("http://127.0.0.1:5000/")
     assert (engine.provider, engine.model, engine.url) == ("libretranslate", "libretranslate", "http://127.0.0.1:5000")
     assert engine.limits == Limits(texts=25, codepoints=2_000)
@@ -58,7 +56,7 @@ def test_its_name_limits_and_price() -> None:
     assert LibreTranslate("http://host", model="argos-1.9").model == "argos-1.9"
 
 
-def test_the_key_is_sent_and_nowhere_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_is_sent_and_nowhere_told(monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     with LibreTranslateServer(["", "down"], key=KEY) as server:
@@ -73,7 +71,7 @@ def test_the_key_is_sent_and_nowhere_told(monkeypatch: pytest.MonkeyPatch, caplo
 
 
 @pytest.mark.parametrize(("given", "said"), [("", "Visit"), ("wrong", "Invalid API key")])
-def test_a_wrong_key_stops(given: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_key_stops(given, said, monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, given)
     with LibreTranslateServer(key=KEY) as server, opened(server) as engine:
         with pytest.raises(Stopped, match=f"key: HTTP 40.: {said}.*: set {KEY_VARIABLE}"):
@@ -82,7 +80,7 @@ def test_a_wrong_key_stops(given: str, said: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("fault", ["busy", "down", "gateway", "cut", "stall"])
-def test_what_may_pass_is_tried_again(fault: str) -> None:
+def test_what_may_pass_is_tried_again(fault):
     seconds = 1.0 if fault == "stall" else 30
     with LibreTranslateServer([fault]) as server, opened(server, seconds=seconds) as engine:
         assert engine.translate(TEXTS, "en", "ko") == [translate(text, "en", "ko") for text in TEXTS]
@@ -90,7 +88,7 @@ def test_what_may_pass_is_tried_again(fault: str) -> None:
 
 
 @pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("86400", 60.0)])
-def test_it_waits_as_long_as_the_server_asks(asked: str, waited: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_waits_as_long_as_the_server_asks(asked, waited, monkeypatch):
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
     with LibreTranslateServer(["busy"], retry_after=asked) as server, opened(server) as engine:
@@ -106,7 +104,7 @@ def test_it_waits_as_long_as_the_server_asks(asked: str, waited: float, monkeypa
         ("html_page", "HTTP 502: text/html"),
     ],
 )
-def test_what_stays_so_is_unavailable(fault: str, said: str) -> None:
+def test_what_stays_so_is_unavailable(fault, said):
     with LibreTranslateServer(lambda _: fault) as server, opened(server, tries=3) as engine:
         with pytest.raises(Refused) as refused:
             engine.translate(TEXTS, "en", "ko")
@@ -116,7 +114,7 @@ def test_what_stays_so_is_unavailable(fault: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["cut", "stall"])
-def test_no_answer_at_all_is_unavailable(fault: str) -> None:
+def test_no_answer_at_all_is_unavailable(fault):
     with LibreTranslateServer(lambda _: fault) as server, opened(server, seconds=0.3) as engine:
         with pytest.raises(Refused, match="unavailable: ") as refused:
             engine.translate(TEXTS, "en", "ko")
@@ -135,7 +133,7 @@ def test_no_answer_at_all_is_unavailable(fault: str) -> None:
         ("one_text", 'wrong_answer: {"translatedText": "\\ud83d\\udc22"}', False),
     ],
 )
-def test_what_is_refused(fault: str, reason: str, splits: bool) -> None:
+def test_what_is_refused(fault, reason, splits):
     with LibreTranslateServer([fault]) as server, opened(server) as engine:
         with pytest.raises(Refused) as refused:
             engine.translate(TEXTS, "en", "ko")
@@ -143,7 +141,7 @@ def test_what_is_refused(fault: str, reason: str, splits: bool) -> None:
         assert len(server.requests) == 1
 
 
-def test_a_language_that_it_lacks_does_not_stop_the_others() -> None:
+def test_a_language_that_it_lacks_does_not_stop_the_others():
     with LibreTranslateServer() as server, opened(server) as engine:
         with pytest.raises(Refused) as refused:
             engine.translate(TEXTS, "en", "tlh")
@@ -163,14 +161,14 @@ def test_a_language_that_it_lacks_does_not_stop_the_others() -> None:
         ),
     ],
 )
-def test_what_no_further_request_could_mend_stops(fault: str, reason: str) -> None:
+def test_what_no_further_request_could_mend_stops(fault, reason):
     with LibreTranslateServer([fault]) as server, opened(server) as engine:
         with pytest.raises(Stopped, match=reason):
             engine.translate(TEXTS, "en", "ko")
         assert len(server.requests) == 1
 
 
-def test_nobody_there() -> None:
+def test_nobody_there():
     with LibreTranslateServer() as server:
         pass
     with pytest.raises(InputError) as error, opened(server, tries=2):
@@ -181,6 +179,6 @@ def test_nobody_there() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "localhost:5000", "ftp://host", "http://me:secret@host", "http://host?x=1"])
-def test_an_address_that_is_none(url: str) -> None:
+def test_an_address_that_is_none(url):
     with pytest.raises(InputError, match="is no address such as"):
         LibreTranslate(url)

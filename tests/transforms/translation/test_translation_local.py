@@ -1,12 +1,9 @@
 """The engine for local models: tiny ones, made here, through the code that loads real ones."""
 
-from __future__ import annotations
-
 import pickle
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -17,7 +14,7 @@ torch: Any = pytest.importorskip("torch", reason="the extra 'local' is not insta
 pytest.importorskip("transformers")
 pytest.importorskip("ctranslate2")
 
-from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, Models, phrases, word_for_word  # noqa: E402
+from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, phrases, word_for_word  # noqa: E402
 
 from parapet.schemas.errors import InputError  # noqa: E402
 from parapet.schemas.rows import Translation  # noqa: E402
@@ -39,7 +36,7 @@ def keep(outcome: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_it_was(monkeypatch):
     """What ``open`` sets is put back."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
@@ -55,14 +52,14 @@ def right(texts: list[str], source: Any, target: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["zh-en", "ct2-zh-en"])
-def test_a_model_of_one_direction(models: Models, name: str) -> None:
+def test_a_model_of_one_direction(models, name):
     texts = phrases(CHINESE, 100, seed=5)
     found = opened({"zh-en": models[name]}).translate(texts, "zh", "en")
     assert found == right(texts, CHINESE, BACK)
 
 
 @pytest.mark.parametrize("name", ["en-mul", "ct2-en-mul"])
-def test_a_model_of_several_targets_is_told_which(models: Models, name: str) -> None:
+def test_a_model_of_several_targets_is_told_which(models, name):
     texts = phrases(ENGLISH[FEW], 100, seed=5)
     engine = opened({"en-zh": models[name], "en-ja": models[name]})
     assert engine.translate(texts, "en", "zh") == right(texts, ENGLISH[FEW], CHINESE[FEW])
@@ -70,7 +67,7 @@ def test_a_model_of_several_targets_is_told_which(models: Models, name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["m2m", "ct2-m2m", "nllb", "ct2-nllb"])
-def test_a_model_of_many_languages(models: Models, name: str) -> None:
+def test_a_model_of_many_languages(models, name):
     texts = phrases(ENGLISH[FEWER], 100, seed=5)
     engine = opened({"*": models[name]})
     assert engine.translate(texts, "en", "zh") == right(texts, ENGLISH[FEWER], CHINESE[FEWER])
@@ -79,7 +76,7 @@ def test_a_model_of_many_languages(models: Models, name: str) -> None:
         assert engine.translate(texts, "eng_Latn", "kor_Hang") == engine.translate(texts, "en", "ko")
 
 
-def test_there_and_back(models: Models) -> None:
+def test_there_and_back(models):
     engine = opened({"en-zh": models["en-mul"], "zh-en": models["zh-en"], "*": models["m2m"]})
     there = engine.translate(["name of the city", "where is the hotel"], "en", "zh")
     assert there == ["名称 的 这 城市", "何处 是 这 酒店"]
@@ -91,7 +88,7 @@ def test_there_and_back(models: Models) -> None:
 
 @pytest.mark.parametrize("name", ["zh-en", "ct2-zh-en"])
 @pytest.mark.parametrize("beams", [1, 4])
-def test_a_text_has_the_same_translation_whatever_is_beside_it(models: Models, name: str, beams: int) -> None:
+def test_a_text_has_the_same_translation_whatever_is_beside_it(models, name, beams):
     texts = [*phrases(CHINESE, 60, seed=7), "😀 价格 x", "价格"]
     alone = opened({"zh-en": models[name]}, batch=1, beams=beams).translate(texts, "zh", "en")
     assert len(set(alone)) > 40
@@ -101,7 +98,7 @@ def test_a_text_has_the_same_translation_whatever_is_beside_it(models: Models, n
         assert engine.translate(texts[::-1], "zh", "en") == alone[::-1]
 
 
-def test_draws_depend_on_seed_and_text_alone(models: Models) -> None:
+def test_draws_depend_on_seed_and_text_alone(models):
     given = {"zh-en": models["zh-en"]}
     texts = phrases(CHINESE, 12, seed=8)
     search = opened(given)
@@ -119,18 +116,18 @@ def test_draws_depend_on_seed_and_text_alone(models: Models) -> None:
     assert cold.translate(texts, "zh", "en") == opened(given, beams=1).translate(texts, "zh", "en")
 
 
-def test_what_converted_models_draw_could_not_be_repeated(models: Models) -> None:
+def test_what_converted_models_draw_could_not_be_repeated(models):
     with pytest.raises(InputError, match="cannot repeat its samples"):
         Local({"zh-en": models["ct2-zh-en"]}, sample=True)
 
 
-def test_it_travels_pickled_and_loads_there(models: Models) -> None:
+def test_it_travels_pickled_and_loads_there(models):
     engine = pickle.loads(pickle.dumps(Local({"zh-en": models["zh-en"]}, threads=1)))
     engine.open()
     assert engine.translate(["价格"], "zh", "en") == ["fee"]
 
 
-def test_nothing_heavy_is_imported_before_it_is_opened(models: Models) -> None:
+def test_nothing_heavy_is_imported_before_it_is_opened(models):
     code = (
         "import sys; from parapet.transforms.translation.local import Local; "
         f"Local({{'zh-en': {models['zh-en']!r}}}); print({{'torch', 'transformers', 'ctranslate2'}} & set(sys.modules))"
@@ -139,7 +136,7 @@ def test_nothing_heavy_is_imported_before_it_is_opened(models: Models) -> None:
     assert run.stdout.strip() == "set()"
 
 
-def test_a_process_holds_a_model_once_and_lets_go_of_it(copy: Any) -> None:
+def test_a_process_holds_a_model_once_and_lets_go_of_it(copy):
     folder = inspect(str(copy("zh-en")))
     first, second = opened({"zh-en": folder.path}), opened({"zh-en": folder.path})
     for engine in (first, second):
@@ -152,7 +149,7 @@ def test_a_process_holds_a_model_once_and_lets_go_of_it(copy: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["zh-en", "nllb", "ct2-m2m"])
-def test_no_network(copy: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network(copy, name, monkeypatch):
     def connect(*_: Any) -> None:
         raise AssertionError("the network was asked")
 
@@ -163,7 +160,7 @@ def test_no_network(copy: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert engine.translate(["数量"], "zh", "en")
 
 
-def test_weights_as_older_checkpoints_have_them(copy: Any) -> None:
+def test_weights_as_older_checkpoints_have_them(copy):
     from transformers import MarianMTModel
 
     folder = copy("zh-en")
@@ -188,7 +185,7 @@ def test_weights_as_older_checkpoints_have_them(copy: Any) -> None:
         ({"*": "ct2-nllb"}, ("en", "tlh"), "pair: the model has no tlh, but ace_Arab"),
     ],
 )
-def test_languages_that_a_model_has_not(models: Models, given: Any, pair: tuple[str, str], reason: str) -> None:
+def test_languages_that_a_model_has_not(models, given, pair, reason):
     engine = opened({key: models[name] for key, name in given.items()})
     with pytest.raises(Refused) as refused:
         engine.translate(["name"], *pair)
@@ -197,7 +194,7 @@ def test_languages_that_a_model_has_not(models: Models, given: Any, pair: tuple[
 
 
 @pytest.mark.parametrize("name", ["zh-en", "ct2-zh-en"])
-def test_texts_that_it_cannot_translate(models: Models, name: str) -> None:
+def test_texts_that_it_cannot_translate(models, name):
     engine = opened({"zh-en": models[name]})
     with pytest.raises(Refused, match="too_long: ") as refused:
         engine.translate(["价格", "价格 " * 64], "zh", "en")
@@ -210,7 +207,7 @@ def test_texts_that_it_cannot_translate(models: Models, name: str) -> None:
     assert opened({"zh-en": models[name]}, max_tokens=3).translate(["价格"], "zh", "en") == ["fee"]
 
 
-def test_memory_that_does_not_suffice(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_does_not_suffice(models, monkeypatch):
     def fail(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
 
@@ -223,13 +220,13 @@ def test_memory_that_does_not_suffice(models: Models, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", ["zh-en", "m2m", "nllb"])
-def test_nothing_but_special_tokens_is_no_text(models: Models, name: str) -> None:
+def test_nothing_but_special_tokens_is_no_text(models, name):
     tokens = local.load(inspect(models[name]), 1).tokens
     special = [tokens.tokenizer.pad_token, tokens.tokenizer.unk_token, *sorted(tokens.languages())[:2], "</s>"]
     assert tokens.decode(special) == tokens.decode([]) == ""
 
 
-def test_through_beam_each_text_ends_somewhere(models: Models, tmp_path: Path) -> None:
+def test_through_beam_each_text_ends_somewhere(models, tmp_path):
     texts = sorted({*phrases(CHINESE, 20, seed=9), "价格 " * 64, "名称"})
     engine: Engine = Local({"zh-en": models["zh-en"]}, batch=8, threads=1)
     batches, _ = make_batches(texts, "zh", "en", engine.limits)
@@ -245,7 +242,7 @@ def test_through_beam_each_text_ends_somewhere(models: Models, tmp_path: Path) -
     assert Translation("local", engine.model, "zh", "en", "名称", "title") in KEPT
 
 
-def test_weights_that_are_broken_or_lacking(copy: Any) -> None:
+def test_weights_that_are_broken_or_lacking(copy):
     from safetensors.torch import load_file, save_file
 
     folder = copy("zh-en")
@@ -261,7 +258,7 @@ def test_weights_that_are_broken_or_lacking(copy: Any) -> None:
     assert error.value.path == str(folder)
 
 
-def test_a_model_that_is_exchanged_meanwhile_is_not_used(copy: Any) -> None:
+def test_a_model_that_is_exchanged_meanwhile_is_not_used(copy):
     folder = copy("zh-en")
     engine = opened({"zh-en": str(folder)})
     with (folder / "generation_config.json").open("a") as handle:
@@ -271,16 +268,14 @@ def test_a_model_that_is_exchanged_meanwhile_is_not_used(copy: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "package"), [("zh-en", "torch"), ("ct2-zh-en", "ctranslate2")])
-def test_without_the_packages_it_says_what_to_install(
-    models: Models, name: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_packages_it_says_what_to_install(models, name, package, monkeypatch):
     engine = Local({"zh-en": models[name]})
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=rf"{package} is not installed: pip install .*\[local\]'"):
         engine.open()
 
 
-def test_names_of_languages() -> None:
+def test_names_of_languages():
     assert [flores(code) for code in ("zh", "ja", "ko", "en", "zh-Hant", "ace_Arab", "xx")] == [
         "zho_Hans", "jpn_Jpan", "kor_Hang", "eng_Latn", "zho_Hant", "ace_Arab", "",
     ]  # fmt: skip

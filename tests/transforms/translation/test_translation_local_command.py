@@ -1,13 +1,10 @@
 """``parapet back_translate --engine local`` with tiny models."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pytest
-from tiny_models import BACK, ENGLISH, FEW, Models
+from tiny_models import BACK, ENGLISH, FEW
 
 from parapet.pipelines.main import main
 
@@ -25,9 +22,7 @@ def schema(folder: Path) -> Path:
     return folder / "schema.json"
 
 
-def test_there_and_back_and_again_from_the_memory(
-    models: Models, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_there_and_back_and_again_from_the_memory(models, tmp_path, capsys):
     flags = [
         "back_translate",
         "--schemas",
@@ -54,7 +49,7 @@ def test_there_and_back_and_again_from_the_memory(
     assert (tmp_path / "out" / "memory.parquet").read_bytes() == memory
 
 
-def test_a_name_of_the_hub_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_of_the_hub_is_no_folder(tmp_path, capsys):
     flags = ["--engine", "local", "--model", "facebook/m2m100_418M", "--output", str(tmp_path / "out")]
     assert main(["back_translate", *flags]) == 2
     assert "facebook/m2m100_418M: there is no such folder" in capsys.readouterr().err

@@ -1,9 +1,6 @@
 """Which folders the local engine takes, what it calls them, and which arguments."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +8,6 @@ pytest.importorskip("torch", reason="the extra 'local' is not installed")
 pytest.importorskip("transformers")
 pytest.importorskip("ctranslate2")
 
-from tiny_models import Models
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.translation.local import Local, inspect
@@ -21,7 +17,7 @@ from parapet.transforms.translation.memory import Limits
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
 
-def test_its_name_in_the_memory(models: Models) -> None:
+def test_its_name_in_the_memory(models):
     folder = models["zh-en"]
     digest = inspect(folder).digest
     assert Local({"zh-en": folder}).model == f"marian:zh-en@{digest},beams=4"
@@ -35,7 +31,7 @@ def test_its_name_in_the_memory(models: Models) -> None:
     assert Local({"zh-en": folder}, batch=8).limits == Limits(texts=8, codepoints=20_000)
 
 
-def test_the_name_follows_the_files_that_count_and_no_path(models: Models, copy: Any) -> None:
+def test_the_name_follows_the_files_that_count_and_no_path(models, copy):
     folder = copy("zh-en")
     before = inspect(models["zh-en"]).digest
     assert inspect(str(folder)).digest == before
@@ -82,7 +78,7 @@ def spoiled(name: str, folder: Path) -> None:
         ("target.spm", "lacks the files of a tokenizer: copy them"),
     ],
 )
-def test_folders_that_cannot_be_used(copy: Any, fault: str, reason: str) -> None:
+def test_folders_that_cannot_be_used(copy, fault, reason):
     folder = copy("zh-en")
     spoiled(fault, folder)
     with pytest.raises(InputError) as error:
@@ -91,7 +87,7 @@ def test_folders_that_cannot_be_used(copy: Any, fault: str, reason: str) -> None
     assert error.value.path.startswith(str(folder))
 
 
-def test_a_name_of_the_hub_is_no_folder() -> None:
+def test_a_name_of_the_hub_is_no_folder():
     with pytest.raises(InputError) as error:
         Local({"en-zh": "Helsinki-NLP/opus-mt-en-zh"})
     assert str(error.value) == (
@@ -114,14 +110,14 @@ def test_a_name_of_the_hub_is_no_folder() -> None:
         ({"temperature": float("nan")}, "temperature"),
     ],
 )
-def test_arguments_that_cannot_be(models: Models, given: dict[str, Any], named: str) -> None:
+def test_arguments_that_cannot_be(models, given, named):
     folders = {pair: models[name] for pair, name in given.pop("models", {"zh-en": "zh-en"}).items()}
     with pytest.raises(InputError) as error:
         Local(folders, **given)
     assert error.value.path == named
 
 
-def test_a_model_of_one_direction_is_not_for_all(models: Models) -> None:
+def test_a_model_of_one_direction_is_not_for_all(models):
     with pytest.raises(
         InputError, match="a Marian model translates in one direction: give it for its pair, such as en-zh"
     ):

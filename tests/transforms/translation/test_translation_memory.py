@@ -1,7 +1,5 @@
 """The translation memory: read from Parquet, CSV and folders, merged, written."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any
@@ -35,19 +33,19 @@ def columns_of(*given: Translation) -> dict[str, Any]:
     return {name: [getattr(row, name) for row in given] for name in MEMORY.names}
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_parquet(tmp_path):
     path = tmp_path / "memory.parquet"
     path.write_bytes(memory_bytes([NAME, BACK, HUMAN]))
     assert read_memory(path) == [NAME, BACK, HUMAN]
     assert read_memory(str(path)) == [NAME, BACK, HUMAN]
 
 
-def test_parquet_with_more_columns_in_another_order(tmp_path: Path) -> None:
+def test_parquet_with_more_columns_in_another_order(tmp_path):
     columns = {"note": ["x"], **dict(reversed(columns_of(NAME).items()))}
     assert read_memory(parquet(tmp_path / "m.parquet", columns)) == [NAME]
 
 
-def test_csv_as_people_save_it(tmp_path: Path) -> None:
+def test_csv_as_people_save_it(tmp_path):
     path = tmp_path / "mine.csv"
     lines = [
         "text,translation,provider,model,source,target,note",
@@ -59,13 +57,13 @@ def test_csv_as_people_save_it(tmp_path: Path) -> None:
     assert read_memory(path) == [HUMAN, DATE]
 
 
-def test_line_ends_inside_a_text_stay(tmp_path: Path) -> None:
+def test_line_ends_inside_a_text_stay(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_bytes((HEADER + 'human,,en,ko,"one\r\ntwo","하나\r\n둘"\n').encode())
     assert read_memory(path) == [Translation("human", "", "en", "ko", "one\r\ntwo", "하나\r\n둘")]
 
 
-def test_a_folder_is_all_its_files_by_name(tmp_path: Path) -> None:
+def test_a_folder_is_all_its_files_by_name(tmp_path):
     (tmp_path / "b.parquet").write_bytes(memory_bytes([NAME]))
     (tmp_path / "a.csv").write_text(HEADER + "human,,en,ko,account name,계좌 이름\n", encoding="utf-8")
     (tmp_path / "notes.txt").write_text("nothing of it")
@@ -73,7 +71,7 @@ def test_a_folder_is_all_its_files_by_name(tmp_path: Path) -> None:
     assert read_memory(tmp_path / "a.csv") == [HUMAN]
 
 
-def test_an_empty_memory(tmp_path: Path) -> None:
+def test_an_empty_memory(tmp_path):
     (tmp_path / "a.csv").write_text(HEADER)
     (tmp_path / "b.parquet").write_bytes(memory_bytes([]))
     assert read_memory(tmp_path) == []
@@ -91,7 +89,7 @@ def test_an_empty_memory(tmp_path: Path) -> None:
         (HEADER + 'a,b,en,ko,"x,y\n', "row 2", "not CSV"),
     ],
 )
-def test_a_bad_csv_is_told_by_row(tmp_path: Path, content: str, where: str, reason: str) -> None:
+def test_a_bad_csv_is_told_by_row(tmp_path, content, where, reason):
     path = tmp_path / "mine.csv"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=reason) as error:
@@ -99,7 +97,7 @@ def test_a_bad_csv_is_told_by_row(tmp_path: Path, content: str, where: str, reas
     assert (error.value.path, error.value.where) == (str(path), where)
 
 
-def test_a_csv_in_another_encoding(tmp_path: Path) -> None:
+def test_a_csv_in_another_encoding(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_bytes(HEADER.encode() + "a,b,en,ko,x,날짜\n".encode("cp949"))
     with pytest.raises(InputError, match="not UTF-8 at byte 58: save the file as UTF-8"):
@@ -114,14 +112,14 @@ def test_a_csv_in_another_encoding(tmp_path: Path) -> None:
         ({"translation": ["y", ""]}, "row 1", "lacks a text or translation"),
     ],
 )
-def test_a_bad_parquet_row_is_told(tmp_path: Path, change: dict[str, Any], where: str, reason: str) -> None:
+def test_a_bad_parquet_row_is_told(tmp_path, change, where, reason):
     path = parquet(tmp_path / "m.parquet", {**columns_of(NAME, DATE), **change})
     with pytest.raises(InputError, match=reason) as error:
         read_memory(path)
     assert (error.value.path, error.value.where) == (str(path), where)
 
 
-def test_files_that_are_no_memory(tmp_path: Path) -> None:
+def test_files_that_are_no_memory(tmp_path):
     (tmp_path / "m.parquet").write_bytes(b"PAR1 or not")
     with pytest.raises(InputError, match="cannot be read as Parquet"):
         read_memory(tmp_path)
@@ -134,14 +132,14 @@ def test_files_that_are_no_memory(tmp_path: Path) -> None:
         read_memory(tmp_path / "none")
 
 
-def test_the_earlier_memory_is_right() -> None:
+def test_the_earlier_memory_is_right():
     corrected = msgspec.structs.replace(NAME, translation="계좌명")
     assert merge([corrected], [NAME, DATE], [HUMAN]) == sorted([corrected, DATE, HUMAN])
     assert merge([NAME, corrected]) == [NAME]
     assert merge() == []
 
 
-def test_what_an_engine_knows() -> None:
+def test_what_an_engine_knows():
     known = by_languages([NAME, BACK, HUMAN, DATE], "google", "general/nmt")
     assert known == {
         ("en", "ko"): {"account name": "계정 이름", "date, or day": "날짜"},
@@ -151,17 +149,17 @@ def test_what_an_engine_knows() -> None:
     assert by_languages([NAME], "libretranslate") == {}
 
 
-def test_of_any_engine_the_first_in_order() -> None:
+def test_of_any_engine_the_first_in_order():
     assert by_languages([HUMAN, NAME])[("en", "ko")] == {"account name": "계정 이름"}  # google before human
 
 
-def test_what_is_missing() -> None:
+def test_what_is_missing():
     assert missing(["b", "a", "b", "known"], {"known": "x"}) == ["a", "b"]
 
 
 @settings(deadline=None)
 @given(rows, st.randoms(use_true_random=False))
-def test_the_same_rows_give_the_same_bytes(given: list[Translation], order: Any) -> None:
+def test_the_same_rows_give_the_same_bytes(given, order):
     merged = merge(given)
     data = memory_bytes(merged)
     order.shuffle(merged)

@@ -1,7 +1,5 @@
 """Batches through the Google engine and Beam: every text ends somewhere, and is paid for once."""
 
-from __future__ import annotations
-
 import signal
 from collections import Counter
 from multiprocessing.process import BaseProcess
@@ -73,7 +71,7 @@ def contents(server: GoogleServer) -> list[tuple[str, ...]]:
     return sorted(one.contents for one in server.requests)
 
 
-def test_each_text_once_in_the_batches_that_the_limits_ask_for(tmp_path: Path) -> None:
+def test_each_text_once_in_the_batches_that_the_limits_ask_for(tmp_path):
     with GoogleServer() as server:
         translated, dead, counters = run(google(server), tmp_path)
         assert contents(server) == BATCHES
@@ -81,7 +79,7 @@ def test_each_text_once_in_the_batches_that_the_limits_ask_for(tmp_path: Path) -
     assert counters == {"requests": 4, "codepoints": sum(map(len, TEXTS))}
 
 
-def test_no_request_has_more_texts_than_google_takes(tmp_path: Path) -> None:
+def test_no_request_has_more_texts_than_google_takes(tmp_path):
     texts = [f"{n:04}" for n in range(2_500)]
     with GoogleServer() as server:
         translated, _, _ = run(google(server, codepoints=30_000), tmp_path, texts)
@@ -90,7 +88,7 @@ def test_no_request_has_more_texts_than_google_takes(tmp_path: Path) -> None:
     assert translated == expected(texts)
 
 
-def test_after_what_passes_all_is_translated(tmp_path: Path) -> None:
+def test_after_what_passes_all_is_translated(tmp_path):
     faults = ["unavailable", "internal", "", "exhausted", "rate_limit", "", "stall", "html", "cut"]
     with GoogleServer(faults) as server:
         translated, dead, _ = run(google(server, seconds=1.5, patience=60), tmp_path)
@@ -101,7 +99,7 @@ def test_after_what_passes_all_is_translated(tmp_path: Path) -> None:
     assert charged == {("en", "ko", text): 2 if text in cut else 1 for text in TEXTS}
 
 
-def test_a_batch_that_fails_is_alone_in_it(tmp_path: Path) -> None:
+def test_a_batch_that_fails_is_alone_in_it(tmp_path):
     reasons = {
         "wrong_count": "wrong_count: 3 texts were sent, 2 came back",
         "empty": "empty_answer: the engine answered nothing",
@@ -116,7 +114,7 @@ def test_a_batch_that_fails_is_alone_in_it(tmp_path: Path) -> None:
     assert counters["texts_not_translated"] == 9
 
 
-def test_after_a_stop_nothing_more_is_asked(tmp_path: Path) -> None:
+def test_after_a_stop_nothing_more_is_asked(tmp_path):
     with GoogleServer(["", "daily_limit"]) as server:
         translated, dead, counters = run(google(server), tmp_path)
         answered, refused = server.requests
@@ -128,7 +126,7 @@ def test_after_a_stop_nothing_more_is_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["exhausted_day", "disabled", "unauthenticated", "no_token", "not_found"])
-def test_after_any_stop_nothing_more_is_asked(fault: str, tmp_path: Path) -> None:
+def test_after_any_stop_nothing_more_is_asked(fault, tmp_path):
     with GoogleServer(["", fault]) as server:
         step = _Translate(google(server), str(tmp_path))
         outcomes = [list(step.process([Batch("en", "ko", batch)])) for batch in BATCHES]
@@ -140,7 +138,7 @@ def test_after_any_stop_nothing_more_is_asked(fault: str, tmp_path: Path) -> Non
     assert len({one.reason for one in dead}) == 1
 
 
-def test_an_outage_to_the_end(tmp_path: Path) -> None:
+def test_an_outage_to_the_end(tmp_path):
     with GoogleServer(lambda _: "unavailable") as server:
         translated, dead, _ = run(google(server, patience=0.05), tmp_path)
         tried = Counter(one.contents for one in server.requests)
@@ -149,7 +147,7 @@ def test_an_outage_to_the_end(tmp_path: Path) -> None:
     assert sorted(tried.values())[:3] == [1, 1, 1]  # only the first batch was waited for
 
 
-def test_one_bad_text_is_found_by_halves(tmp_path: Path) -> None:
+def test_one_bad_text_is_found_by_halves(tmp_path):
     bad = TEXTS[5]
     with GoogleServer(lambda request: "invalid" if bad in request.contents else "") as server:
         translated, dead, _ = run(google(server, codepoints=30_000), tmp_path)
@@ -159,7 +157,7 @@ def test_one_bad_text_is_found_by_halves(tmp_path: Path) -> None:
     assert translated == expected([text for text in TEXTS if text != bad])
 
 
-def test_a_bundle_that_is_tried_again_asks_nothing_twice(tmp_path: Path) -> None:
+def test_a_bundle_that_is_tried_again_asks_nothing_twice(tmp_path):
     batch = Batch("en", "ko", BATCHES[0])
     with GoogleServer() as server:
         outcomes = []
@@ -171,7 +169,7 @@ def test_a_bundle_that_is_tried_again_asks_nothing_twice(tmp_path: Path) -> None
     assert outcomes == [expected(list(batch.texts))] * 4
 
 
-def test_after_a_failure_downstream_the_rerun_asks_for_the_rest(tmp_path: Path) -> None:
+def test_after_a_failure_downstream_the_rerun_asks_for_the_rest(tmp_path):
     with GoogleServer() as server:
         with pytest.raises(RuntimeError, match="downstream"):
             run(google(server), tmp_path, then=fail)
@@ -182,7 +180,7 @@ def test_after_a_failure_downstream_the_rerun_asks_for_the_rest(tmp_path: Path) 
     assert counters["requests"] == 3
 
 
-def test_what_was_refused_is_asked_again_by_a_rerun_and_nothing_else(tmp_path: Path) -> None:
+def test_what_was_refused_is_asked_again_by_a_rerun_and_nothing_else(tmp_path):
     bad = TEXTS[5]
     with GoogleServer(lambda request: "invalid" if request.number < 7 and bad in request.contents else "") as server:
         run(google(server, codepoints=30_000), tmp_path)
@@ -192,7 +190,7 @@ def test_what_was_refused_is_asked_again_by_a_rerun_and_nothing_else(tmp_path: P
     assert (translated, dead) == (expected(), [])
 
 
-def test_another_model_is_asked_anew(tmp_path: Path) -> None:
+def test_another_model_is_asked_anew(tmp_path):
     with GoogleServer() as server:
         run(google(server), tmp_path)
         translated, _, _ = run(google(server, model="general/translation-llm"), tmp_path)
@@ -200,7 +198,7 @@ def test_another_model_is_asked_anew(tmp_path: Path) -> None:
     assert {one.model for one in translated} == {"general/translation-llm"}
 
 
-def test_without_credentials_the_run_fails_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials_the_run_fails_with_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
     with pytest.raises(InputError) as error:
         run(Google("my-project"), tmp_path)
@@ -220,7 +218,7 @@ class Dying(Google):
         return answers
 
 
-def test_the_halves_of_a_batch_are_kept_one_by_one(tmp_path: Path) -> None:
+def test_the_halves_of_a_batch_are_kept_one_by_one(tmp_path):
     batch = Batch("en", "ko", tuple(TEXTS))
     with GoogleServer(["invalid"]) as server:
         engine = Dying("my-project", endpoint=server.url)
@@ -246,7 +244,7 @@ def a_run(url: str, paid: str, texts: list[str]) -> None:
         _ = pipeline | beam.Create(groups, reshuffle=False) | Translate(engine, paid)
 
 
-def test_a_run_that_is_killed_has_paid_for_nothing_in_vain(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_has_paid_for_nothing_in_vain(tmp_path):
     processes: list[BaseProcess] = []
 
     def kill(request: Request) -> str:
@@ -267,7 +265,7 @@ def test_a_run_that_is_killed_has_paid_for_nothing_in_vain(tmp_path: Path) -> No
     assert not list(tmp_path.glob("*.tmp-*"))
 
 
-def test_libretranslate_by_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libretranslate_by_the_same_way(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with LibreTranslateServer(["", "", "busy", "html"], most_texts=4) as server:
         translated, dead, _ = run(LibreTranslate(server.url, wait=0), tmp_path)
@@ -286,5 +284,5 @@ def test_libretranslate_by_the_same_way(tmp_path: Path, monkeypatch: pytest.Monk
         ("1 < 2", "1 < 2", "1 < 2"),
     ],
 )
-def test_entities_are_text_again_unless_they_were_sent(text: str, answer: str, found: str) -> None:
+def test_entities_are_text_again_unless_they_were_sent(text, answer, found):
     assert unescaped(text, answer) == found

@@ -8,8 +8,6 @@ the position that is written; its values are the codes of the translations. Wher
 self-attention looks for the token that names one, and adds the codes of its words: a word of that language has both.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Where names stand in a dialogue, and what stands there under others."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any
@@ -28,7 +26,7 @@ def written(dialogue: Any, names: dict[str, Names] = NAMES) -> Any:
     return places.dialogue
 
 
-def test_every_name_is_replaced_and_nothing_else() -> None:
+def test_every_name_is_replaced_and_nothing_else():
     found = written(DIALOGUE)
     assert found["services"] == ["Taxi_11", "Bus_11"]
     user, (taxi, bus) = found["turns"][0]["frames"][0], found["turns"][1]["frames"]
@@ -48,17 +46,14 @@ def test_every_name_is_replaced_and_nothing_else() -> None:
     assert [action["slot"] for action in taxi["actions"]] == ["count", "intent"]
     assert taxi["actions"][1]["values"] == ["GetTaxi"]
     assert taxi["service_call"] == {"method": "GetTaxi", "parameters": {"to": "Rome", "from": "from"}}
-    assert taxi["service_results"] == [
-        {"to": "Rome", "from": "from"},
-        {"from": "from", "to": "Rome", "pooled": "yes"},
-    ]
+    assert taxi["service_results"] == [{"to": "Rome", "from": "from"}, {"from": "from", "to": "Rome", "pooled": "yes"}]
     assert bus["slots"] == [{"slot": "goal", "copy_from": "goal", "value": ["from"]}]
     assert bus["actions"] == [{"act": "INFORM", "slot": "seats", "values": ["1"]}]
     assert bus["state"] == DIALOGUE["turns"][1]["frames"][1]["state"]
     assert [turn["utterance"] for turn in found["turns"]] == [turn["utterance"] for turn in DIALOGUE["turns"]]
 
 
-def test_one_variant_leaves_no_trace_in_the_next() -> None:
+def test_one_variant_leaves_no_trace_in_the_next():
     other = {
         "Taxi_1": Names("T", {"GetTaxi": "A", "FindTaxi": "B"}, {s.name: f"{s.name}_x" for s in TAXI.slots}),
         "Bus_1": Names("B", {"GetBus": "C"}, {s.name: s.name for s in BUS.slots}),
@@ -69,14 +64,14 @@ def test_one_variant_leaves_no_trace_in_the_next() -> None:
         assert places.dialogue == written(DIALOGUE, names)
 
 
-def test_a_slot_is_copied_from_another_service() -> None:
+def test_a_slot_is_copied_from_another_service():
     way = ["turns", 1, "frames", 1, "slots", 0, "copy_from"]
     assert written(changed(way, "from"))["turns"][1]["frames"][1]["slots"][0]["copy_from"] == "to"
     with pytest.raises(InputError, match="copy_from 'gone': none of the dialogue's services has it"):
         Places(changed(way, "gone"), KNOWN)
 
 
-def test_an_intent_that_no_schema_has_stays_and_is_counted() -> None:
+def test_an_intent_that_no_schema_has_stays_and_is_counted():
     dialogue = changed(["turns", 0, "frames", 0, "state", "active_intent"], "find_taxi")
     assert Places(copy.deepcopy(dialogue), KNOWN).unknown_intents == 1
     assert written(dialogue)["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"
@@ -117,7 +112,7 @@ SYSTEM = ["turns", 1, "frames", 0]
         ([*SYSTEM, "service_results"], [["to"]], "turns[1].frames[0].service_results[0]", "not_sgd: "),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(way: list[Any], value: Any, where: str, reason: str) -> None:
+def test_what_is_wrong_is_told_with_its_place(way, value, where, reason):
     with pytest.raises(InputError) as caught:
         Places(changed(way, value), KNOWN)
     assert caught.value.where == where
@@ -125,12 +120,12 @@ def test_what_is_wrong_is_told_with_its_place(way: list[Any], value: Any, where:
 
 
 @pytest.mark.parametrize("dialogue", [None, 1, "turns", [], {}, {"services": []}, {"services": [[]], "turns": []}])
-def test_what_is_no_dialogue(dialogue: Any) -> None:
+def test_what_is_no_dialogue(dialogue):
     with pytest.raises(InputError, match="not_sgd"):
         Places(dialogue, KNOWN)
 
 
-def test_a_chain_of_names_loses_nothing() -> None:
+def test_a_chain_of_names_loses_nothing():
     """from is renamed to to, and to to goal: one after another, a value would be gone (Events_1 in v3 of SGD-X)."""
     names = {**NAMES, "Taxi_1": Names("T", TAXI_INTENTS, {**NAMES["Taxi_1"].slots, "from": "to", "to": "goal"})}
     turns = written(DIALOGUE, names)["turns"]
@@ -153,9 +148,7 @@ def test_a_chain_of_names_loses_nothing() -> None:
         ("Bus_1", "INFORM", "intent", "intent", ["GetTaxi"]),
     ],
 )
-def test_a_word_marks_in_its_own_acts_and_is_a_slot_in_others(
-    service: str, act: str, slot: str, new: str, values: list[str]
-) -> None:
+def test_a_word_marks_in_its_own_acts_and_is_a_slot_in_others(service, act, slot, new, values):
     action = {"act": act, "slot": slot, "values": ["GetTaxi"], "canonical_values": ["GetTaxi"]}
     frame = {"service": service, "slots": [], "actions": [action]}
     turns = [{"speaker": "USER", "utterance": "", "frames": [frame]}]
@@ -224,7 +217,7 @@ def renamings(draw: st.DrawFn) -> dict[str, Names]:
 
 @settings(deadline=None, max_examples=60)
 @given(dialogues(), renamings())
-def test_as_a_plain_reference_and_back_again(dialogue: dict[str, Any], names: dict[str, Names]) -> None:
+def test_as_a_plain_reference_and_back_again(dialogue, names):
     original, expected = json.dumps(dialogue), copy.deepcopy(dialogue)
     rename(expected, {old: (new.service, new.slots, new.intents) for old, new in names.items()})
     places = Places(dialogue, KNOWN)
@@ -242,7 +235,7 @@ def test_as_a_plain_reference_and_back_again(dialogue: dict[str, Any], names: di
 
 @settings(deadline=None, max_examples=80)
 @given(dialogues(), st.randoms(use_true_random=False), st.sampled_from([None, 1, "x", [], {}, ["x"], {"x": 1}, [[]]]))
-def test_whatever_stands_there_is_taken_or_told(dialogue: dict[str, Any], random: Any, value: Any) -> None:
+def test_whatever_stands_there_is_taken_or_told(dialogue, random, value):
     """No other exception, and what is taken can be written."""
     at: Any = dialogue
     while True:
@@ -261,7 +254,7 @@ def test_whatever_stands_there_is_taken_or_told(dialogue: dict[str, Any], random
     places.write(NAMES)
 
 
-def test_the_dialogue_of_these_tests_is_one() -> None:
+def test_the_dialogue_of_these_tests_is_one():
     import msgspec
 
     assert msgspec.convert(DIALOGUE, Dialogue).services == ["Taxi_1", "Bus_1"]

@@ -1,7 +1,5 @@
 """Variants found, services matched, dialogue files listed."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path
@@ -37,7 +35,7 @@ def write(place: Path, what: Any) -> Path:
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(tmp_path):
     """Both services in train, one in test; v1 of both, v2 and v10 empty but for their schemas."""
     for split, n in (("train", 2), ("test", 1)):
         write(tmp_path / "sgd" / split / "schema.json", RAW[:n])
@@ -53,7 +51,7 @@ def plan_of(corpus: Path, *wanted: str, mapped: Any = None) -> Plan:
     return make_plan(corpus / "sgd", find_variants(corpus / "variants", wanted), mapped)
 
 
-def test_variants_in_natural_order_all_or_those_wanted(corpus: Path) -> None:
+def test_variants_in_natural_order_all_or_those_wanted(corpus):
     variants = corpus / "variants"
     assert list(find_variants(variants)) == ["v1", "v2", "v10"]
     assert list(find_variants(variants, ["v10", "v1"])) == ["v1", "v10"]
@@ -68,7 +66,7 @@ def test_variants_in_natural_order_all_or_those_wanted(corpus: Path) -> None:
         assert said in str(caught.value)
 
 
-def test_a_plan(corpus: Path) -> None:
+def test_a_plan(corpus):
     plan = plan_of(corpus, "v1")
     assert plan.variants == ["v1"]
     assert [file.relative for file in plan.files] == ["train/dialogues_001.json", "test/dialogues_001.json"]
@@ -80,7 +78,7 @@ def test_a_plan(corpus: Path) -> None:
     assert (plan.problems, plan.remarks) == ([], [])
 
 
-def test_all_mismatches_are_listed_with_their_files(corpus: Path) -> None:
+def test_all_mismatches_are_listed_with_their_files(corpus):
     variants = corpus / "variants"
     bad = copy.deepcopy(VARIANT)
     bad[0]["slots"].pop()
@@ -108,15 +106,12 @@ def test_all_mismatches_are_listed_with_their_files(corpus: Path) -> None:
         (lambda raw: raw["slots"].pop(), "has 3 slots, the original 4"),
         (lambda raw: raw["intents"].append({**raw["intents"][0], "name": "New"}), "has 3 intents, the original 2"),
         (lambda raw: raw["slots"][1].update(name="from"), "'Taxi_11' is bad: [0].slots[0].name: "),
-        (
-            lambda raw: raw["slots"].reverse(),
-            "'to' is not categorical, but 'pooled' in the variant is categorical",
-        ),
+        (lambda raw: raw["slots"].reverse(), "'to' is not categorical, but 'pooled' in the variant is categorical"),
         (lambda raw: raw.update(service_name="../../Taxi_11"), "the variant has no service 'Taxi_11'"),
         (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
     ],
 )
-def test_a_service_that_does_not_match(corpus: Path, change: Any, reason: str) -> None:
+def test_a_service_that_does_not_match(corpus, change, reason):
     bad = copy.deepcopy(VARIANT)
     change(bad[0])
     for split, n in (("train", 2), ("test", 1)):
@@ -127,7 +122,7 @@ def test_a_service_that_does_not_match(corpus: Path, change: Any, reason: str) -
     assert any(reason in problem for problem in plan.problems), plan.problems
 
 
-def test_a_bad_service_of_the_original_is_a_problem_too(corpus: Path) -> None:
+def test_a_bad_service_of_the_original_is_a_problem_too(corpus):
     bad = copy.deepcopy(RAW)
     bad[1]["intents"][0]["required_slots"] = ["gone"]
     write(corpus / "sgd/train/schema.json", bad)
@@ -136,7 +131,7 @@ def test_a_bad_service_of_the_original_is_a_problem_too(corpus: Path) -> None:
     assert list(plan.splits["train"].known) == ["Taxi_1"]
 
 
-def test_other_suffixes(corpus: Path) -> None:
+def test_other_suffixes(corpus):
     changed = copy.deepcopy(VARIANT)
     for raw in changed:
         raw["service_name"] = raw["service_name"][:-1] + "_de"
@@ -147,7 +142,7 @@ def test_other_suffixes(corpus: Path) -> None:
     assert [names.service for names in plan.mapped["_de"].values()] == ["Taxi_1_de", "Bus_1_de"]
 
 
-def test_a_recorded_mapping_is_found_used_and_checked(corpus: Path) -> None:
+def test_a_recorded_mapping_is_found_used_and_checked(corpus):
     variants = corpus / "variants"
     mixed = copy.deepcopy(VARIANT)
     mixed[0]["slots"].reverse()
@@ -170,7 +165,7 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus: Path) -> None:
         find_mapping(variants, "none.json")
 
 
-def test_one_schema_for_all_splits_as_in_multiwoz(corpus: Path) -> None:
+def test_one_schema_for_all_splits_as_in_multiwoz(corpus):
     root = corpus / "multiwoz"
     write(root / "schema.json", RAW)
     for split in ("train", "dev"):
@@ -182,13 +177,13 @@ def test_one_schema_for_all_splits_as_in_multiwoz(corpus: Path) -> None:
     assert plan.splits["dev"] == plan.splits["train"]
 
 
-def test_a_split_alone(corpus: Path) -> None:
+def test_a_split_alone(corpus):
     plan = make_plan(corpus / "sgd/train", {"v1": corpus / "variants/v1/train"}, None)
     assert [file.relative for file in plan.files] == ["dialogues_001.json"]
     assert plan.mapped == {"v1": NAMES}
 
 
-def test_dialogues_without_schema_and_schemas_without_dialogues(corpus: Path) -> None:
+def test_dialogues_without_schema_and_schemas_without_dialogues(corpus):
     write(corpus / "sgd/dev/dialogues_001.json", [DIALOGUE])
     with pytest.raises(InputError, match=r"there are dialogues and no schema\.json"):
         plan_of(corpus)
@@ -196,7 +191,7 @@ def test_dialogues_without_schema_and_schemas_without_dialogues(corpus: Path) ->
         make_plan(corpus / "variants/v1", {}, None)
 
 
-def test_remarks(corpus: Path) -> None:
+def test_remarks(corpus):
     changed = copy.deepcopy(VARIANT)
     changed[0]["slots"][0]["name"] = "intent"
     for split, n in (("train", 2), ("test", 1)):

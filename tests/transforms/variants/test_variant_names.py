@@ -1,7 +1,5 @@
 """How names are matched: by position, by a recorded mapping, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -26,7 +24,7 @@ def variant(**changes: Any) -> Service:
     return msgspec.structs.replace(service, **changes)
 
 
-def test_by_position() -> None:
+def test_by_position():
     assert rules.by_position(TAXI, variant()) == TAXI_NAMES
 
 
@@ -35,18 +33,15 @@ def test_by_position() -> None:
     [
         ({"slots": variant().slots[:3]}, "has 3 slots, the original 4"),
         ({"intents": []}, "has 0 intents, the original 2"),
-        (
-            {"slots": variant().slots[::-1]},
-            "slot 'to' is not categorical, but 'pooled' in the variant is categorical",
-        ),
+        ({"slots": variant().slots[::-1]}, "slot 'to' is not categorical, but 'pooled' in the variant is categorical"),
     ],
 )
-def test_services_that_do_not_match_by_position(changes: dict[str, Any], reason: str) -> None:
+def test_services_that_do_not_match_by_position(changes, reason):
     with pytest.raises(InputError, match=reason):
         rules.by_position(TAXI, variant(**changes))
 
 
-def test_by_mapping_whatever_the_order() -> None:
+def test_by_mapping_whatever_the_order():
     mixed = variant(slots=variant().slots[::-1], intents=variant().intents[::-1])
     assert rules.by_mapping(TAXI, mixed, TAXI_NAMES) == TAXI_NAMES
 
@@ -58,21 +53,17 @@ def test_by_mapping_whatever_the_order() -> None:
         ("slots", {"fare": "cost"}, "of the mapping are not those of the two schemas, each once: 'cost', 'fare'"),
         ("slots", {"to": "goal"}, "of the mapping are not those of the two schemas, each once: 'goal'"),
         ("slots", {"to": "to"}, "of the mapping are not those of the two schemas"),
-        (
-            "slots",
-            {"to": "pooled", "shared": "from"},
-            "slot 'to' is not categorical, but 'pooled' in the variant is",
-        ),
+        ("slots", {"to": "pooled", "shared": "from"}, "slot 'to' is not categorical, but 'pooled' in the variant is"),
         ("intents", {"GetTaxi": None}, "of the mapping are not those of the two schemas, each once: 'GetTaxi'"),
     ],
 )
-def test_a_mapping_that_does_not_hold(kind: str, change: dict[str, Any], reason: str) -> None:
+def test_a_mapping_that_does_not_hold(kind, change, reason):
     given = {old: new for old, new in {**getattr(TAXI_NAMES, kind), **change}.items() if new is not None}
     with pytest.raises(InputError, match=reason):
         rules.by_mapping(TAXI, variant(), msgspec.structs.replace(TAXI_NAMES, **{kind: given}))
 
 
-def test_a_mapping_comes_back_from_its_file() -> None:
+def test_a_mapping_comes_back_from_its_file():
     mapped = {"v2": NAMES, "v1": {"Taxi_1": TAXI_NAMES}}
     data = mapping_bytes(mapped)
     assert read_mapping(b"\xef\xbb\xbf" + data, "m") == mapped
@@ -91,13 +82,13 @@ def test_a_mapping_comes_back_from_its_file() -> None:
         (b'{"v1": NaN}', "m.json: "),
     ],
 )
-def test_a_file_that_is_no_mapping(data: bytes, said: str) -> None:
+def test_a_file_that_is_no_mapping(data, said):
     with pytest.raises(InputError) as caught:
         read_mapping(data, "m.json")
     assert said in str(caught.value)
 
 
-def test_names_that_mark_something_else_in_actions() -> None:
+def test_names_that_mark_something_else_in_actions():
     assert rules.marker_names(TAXI_NAMES) == []
     assert rules.marker_names(rules.Names("T", {}, {"to": "intent", "intent": "intent", "from": "count"})) == [
         "to",

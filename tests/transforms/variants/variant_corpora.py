@@ -1,7 +1,5 @@
 """Small services and dialogues for the tests of rewriting."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
