@@ -35,7 +35,7 @@ def test_damaged_inputs_end_in_an_output_a_dead_letter_or_an_error(place):
     """As many targets as a few seconds allow, the same in every run."""
     targets = [target for target in rounds.TARGETS if not target[0].startswith(SLOW)]
     targets.sort(key=lambda target: stable_hash("fuzz", *map(str, target), str(DAY)))
-    end, found = time.process_time() + 10, []
+    end, found = time.process_time() + 4, []
     for target in targets:
         if time.process_time() < end:
             found += rounds.round_of(place, *target, Random(f"{DAY}:{target}"), set(), patience=0.0)
@@ -114,8 +114,9 @@ def test_a_planted_fault_is_found_and_traced_to_its_record(place, monkeypatch):
 
     whole = kinds(data)
     assert whole
-    (left,) = json.loads(rounds.smaller(file, data, lambda some: kinds(some) == whole, 60.0))
-    assert left == dialogues[2]
+    left = json.loads(rounds.smaller(file, data, lambda some: kinds(some) == whole, 60.0))
+    assert dialogues[2] in left
+    assert len(left) <= 2  # of a bad one alone nothing would be made
 
 
 def test_a_dialogue_that_is_lost_is_found(place, monkeypatch):
